@@ -1,0 +1,172 @@
+// Package cpuset holds CPU ids and sets of them.
+//
+// A [Set] is a bit mask of fixed size and a plain value: it is compared with ==,
+// copied by assignment, and no operation on it allocates. The size, [MaxCPUs],
+// covers every machine that Kubernetes nodes are made of today; larger ids are
+// refused at the parser, so that the rest of the code never has to check.
+//
+// The text form is the Linux cpulist ("0-3,8,10-11") that the kernel reads and
+// writes in /sys, /proc and the cpuset controller; see [Parse] and [Set.String].
+package cpuset
+
+import (
+	"iter"
+	"math/bits"
+)
+
+// MaxCPUs is the number of CPU ids that a Set can hold: 0 to MaxCPUs-1.
+const MaxCPUs = 1024
+
+const words = MaxCPUs / 64
+
+// CPU is the operating system's number of one logical CPU (a hardware thread).
+type CPU int
+
+// Valid reports whether the id fits in a Set.
+func (c CPU) Valid() bool { return c >= 0 && c < MaxCPUs }
+
+// Set is a set of CPUs. The zero value is the empty set. Sets are compared with ==.
+type Set struct {
+	bits [words]uint64
+}
+
+// Of returns the set of the given CPUs. It panics when one of them is not [CPU.Valid].
+func Of(cpus ...CPU) Set {
+	var s Set
+	for _, c := range cpus {
+		s.Add(c)
+	}
+	return s
+}
+
+// Range returns the set {first, ..., last}; it is empty when last < first.
+func Range(first, last CPU) Set {
+	var s Set
+	for c := first; c <= last; c++ {
+		s.Add(c)
+	}
+	return s
+}
+
+// Add puts c into the set. It panics when c is not valid.
+func (s *Set) Add(c CPU) { s.bits[uint(c)/64] |= 1 << (uint(c) % 64) }
+
+// Remove takes c out of the set. It panics when c is not valid.
+func (s *Set) Remove(c CPU) { s.bits[uint(c)/64] &^= 1 << (uint(c) % 64) }
+
+// Contains reports whether c is in the set; an invalid id never is.
+func (s Set) Contains(c CPU) bool {
+	return c.Valid() && s.bits[uint(c)/64]>>(uint(c)%64)&1 == 1
+}
+
+// Len returns the number of CPUs in the set.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s.bits {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// IsEmpty reports whether the set has no CPU.
+func (s Set) IsEmpty() bool { return s == Set{} }
+
+// Union returns the CPUs that are in s or in t.
+func (s Set) Union(t Set) Set {
+	for i := range s.bits {
+		s.bits[i] |= t.bits[i]
+	}
+	return s
+}
+
+// Intersection returns the CPUs that are in both s and t.
+func (s Set) Intersection(t Set) Set {
+	for i := range s.bits {
+		s.bits[i] &= t.bits[i]
+	}
+	return s
+}
+
+// Difference returns the CPUs of s that are not in t.
+func (s Set) Difference(t Set) Set {
+	for i := range s.bits {
+		s.bits[i] &^= t.bits[i]
+	}
+	return s
+}
+
+// IsSubsetOf reports whether every CPU of s is in t.
+func (s Set) IsSubsetOf(t Set) bool {
+	for i := range s.bits {
+		if s.bits[i]&^t.bits[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Intersects reports whether s and t have a CPU in common.
+func (s Set) Intersects(t Set) bool {
+	for i := range s.bits {
+		if s.bits[i]&t.bits[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// First returns the lowest CPU of the set, or -1 when the set is empty.
+func (s Set) First() CPU { return s.next(0) }
+
+// All yields the CPUs of the set in ascending order.
+func (s Set) All() iter.Seq[CPU] {
+	return func(yield func(CPU) bool) {
+		for i, w := range s.bits {
+			for ; w != 0; w &= w - 1 {
+				if !yield(CPU(i*64 + bits.TrailingZeros64(w))) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// next returns the lowest CPU of the set that is at least from, or -1.
+func (s Set) next(from CPU) CPU {
+	if !from.Valid() {
+		return -1
+	}
+	i := int(from) / 64
+	w := s.bits[i] &^ (1<<(uint(from)%64) - 1)
+	for w == 0 {
+		if i++; i == words {
+			return -1
+		}
+		w = s.bits[i]
+	}
+	return CPU(i*64 + bits.TrailingZeros64(w))
+}
+
+// Compare orders sets by their CPUs in ascending order, as the lists of ids
+// would be ordered: {0,1} < {0,2} < {1}; a set that is a prefix of another one
+// comes first. It returns -1, 0 or 1.
+func (s Set) Compare(t Set) int {
+	for i := range s.bits {
+		diff := s.bits[i] ^ t.bits[i]
+		if diff == 0 {
+			continue
+		}
+		at := CPU(i*64 + bits.TrailingZeros64(diff))
+		// Below `at` both lists are equal. The set that holds `at` comes first,
+		// unless the other list has ended there.
+		other, order := t, -1
+		if t.Contains(at) {
+			other, order = s, 1
+		}
+		if other.next(at) == -1 {
+			return -order
+		}
+		return order
+	}
+	return 0
+}

@@ -1,0 +1,3 @@
+// Package placement chooses CPUs for one request on one machine, and says how
+// good the choice is.
+package placement

@@ -1,0 +1,104 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// Policy says what a request wants of the CPUs it is given.
+type Policy string
+
+const (
+	// Static wants CPUs that nobody else gets.
+	Static Policy = "static"
+	// StaticBurst wants to be confined to the shared CPUs of few NUMA nodes.
+	StaticBurst Policy = "static-burst"
+)
+
+// FullCores says how a static request feels about split cores: physical cores of
+// which it would hold some online threads and not others.
+type FullCores string
+
+const (
+	// FullCoresPreferred avoids split cores where criteria 1 to 3 leave a choice.
+	FullCoresPreferred FullCores = "preferred"
+	// FullCoresRequired refuses any placement that splits a core.
+	FullCoresRequired FullCores = "required"
+)
+
+// Limit is an upper bound on how many CPUs a static request may take out of some
+// NUMA nodes together, beyond what is free there: the shared CPUs that others
+// confined to these nodes still need. See package ledger.
+type Limit struct {
+	// NUMANodes are the nodes that the limit is over; nil means the whole machine.
+	// [topology.NoNUMA] stands for the CPUs without a node.
+	NUMANodes []topology.NUMAID
+	// CPUs is the largest number of CPUs that may be taken there, 0 or more.
+	CPUs int
+}
+
+// Request is one question to [Index.Place].
+type Request struct {
+	// CPUs is the number of CPUs wanted, at least 1.
+	CPUs int
+	// Policy is Static when empty.
+	Policy Policy
+	// FullCores is FullCoresPreferred when empty. Only Static looks at it.
+	FullCores FullCores
+	// Limits must all hold for a static placement.
+	Limits []Limit
+	// Admit, when set, is asked about the NUMA nodes of a static-burst placement,
+	// ascending; a false answer passes to the next best choice. The slice is only
+	// valid during the call.
+	Admit func(nodes []topology.NUMAID) bool
+}
+
+// Quality says how good a set of CPUs is by the criteria of the package comment.
+type Quality struct {
+	Kinds      int // kinds of core
+	NUMANodes  int // NUMA nodes; CPUs without a node count as one more
+	Distance   int // sum of the distances between those nodes, over ordered pairs
+	SplitCores int // cores of which the set holds some online threads and not others
+	LLCs       int // last-level caches
+	Packages   int
+}
+
+// Result is a placement.
+type Result struct {
+	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for
+	// StaticBurst all shared CPUs of the chosen nodes.
+	CPUs cpuset.Set
+	// Quality is that of CPUs.
+	Quality Quality
+	// Exact is false when the machine is too large for criterion 3 to be proved
+	// optimal (see the package comment); all other criteria are then optimal for
+	// the NUMA nodes chosen.
+	Exact bool
+}
+
+// ErrInvalid is wrapped by errors about a request that no machine could serve.
+var ErrInvalid = errors.New("invalid placement request")
+
+// InsufficientError says that the machine has not enough CPUs for a request now.
+type InsufficientError struct {
+	Want int
+	// Have is the largest number of CPUs that a request of the same policy, with
+	// the same FullCores and Limits, could get.
+	Have      int
+	Policy    Policy
+	FullCores FullCores
+}
+
+func (e *InsufficientError) Error() string {
+	what := "CPUs"
+	if e.FullCores == FullCoresRequired {
+		what = "CPUs in whole cores"
+	}
+	if e.Policy == StaticBurst {
+		what = "shared CPUs"
+	}
+	return fmt.Sprintf("%d CPUs wanted, but at most %d %s are free for it", e.Want, e.Have, what)
+}

@@ -1,0 +1,182 @@
+package topology
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// jsonMachine is the file format of a machine; see [Decode].
+type jsonMachine struct {
+	CPUs      []jsonCPU   `json:"cpus"`
+	NUMANodes []jsonNUMA  `json:"numaNodes"`
+	Kinds     []Kind      `json:"kinds,omitempty"`
+	Offline   *cpuset.Set `json:"offline,omitempty"`
+	Isolated  *cpuset.Set `json:"isolated,omitempty"`
+}
+
+type jsonCPU struct {
+	ID      cpuset.CPU `json:"id"`
+	Core    CoreID     `json:"core"`
+	LLC     LLCID      `json:"llc"`
+	NUMA    NUMAID     `json:"numa"`
+	Die     DieID      `json:"die"`
+	Package PackageID  `json:"package"`
+	Kind    Kind       `json:"kind"`
+}
+
+type jsonNUMA struct {
+	ID          NUMAID      `json:"id"`
+	CPUs        cpuset.Set  `json:"cpus"`
+	LocalCPUs   *cpuset.Set `json:"localCPUs,omitempty"`
+	MemoryBytes uint64      `json:"memoryBytes"`
+	Distances   []int       `json:"distances"`
+}
+
+// Decode reads one machine as JSON and validates it:
+//
+//	{"cpus":[{"id":0,"core":0,"llc":0,"numa":0,"die":0,"package":0,"kind":""}, ...],
+//	 "numaNodes":[{"id":0,"cpus":"0-25,52-77","memoryBytes":0,"distances":[10,21]}, ...]}
+//
+// Ids of cores, LLCs and dies are unique in the machine; distances are in the
+// order of numaNodes. Optional: "kinds" (kinds of core, fastest first; without
+// it they are ordered by their names), "offline" and "isolated" (CPU lists), and
+// per node "localCPUs". Without "numaNodes" the nodes that the CPUs name are
+// taken, at the distances 10 and 20. CPUs and nodes may come in any order.
+func Decode(r io.Reader) (*Machine, error) {
+	var m Machine
+	decoder := json.NewDecoder(r)
+	if err := decoder.Decode(&m); err != nil {
+		return nil, fmt.Errorf("read machine: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read machine: more follows after the machine's closing brace")
+	}
+	return &m, nil
+}
+
+// UnmarshalJSON reads the format of [Decode] and validates the machine.
+func (m *Machine) UnmarshalJSON(text []byte) error {
+	var in jsonMachine
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	out := Machine{Kinds: in.Kinds}
+	for _, c := range in.CPUs {
+		out.CPUs = append(out.CPUs, CPU(c))
+	}
+	slices.SortStableFunc(out.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
+	if in.NUMANodes == nil {
+		out.NUMANodes = nodesOf(out.CPUs)
+	} else {
+		out.NUMANodes = nodesFromJSON(in.NUMANodes)
+	}
+	if in.Offline != nil {
+		out.Offline = *in.Offline
+	}
+	if in.Isolated != nil {
+		out.Isolated = *in.Isolated
+	}
+	if out.Kinds == nil {
+		out.Kinds = KindsOf(out.CPUs)
+	}
+	if err := out.Validate(); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// nodesFromJSON sorts the nodes by id, and their distances with them.
+func nodesFromJSON(in []jsonNUMA) []NUMANode {
+	order := make([]int, len(in))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(in[a].ID, in[b].ID) })
+	nodes := make([]NUMANode, 0, len(in))
+	for _, i := range order {
+		n := NUMANode{ID: in[i].ID, CPUs: in[i].CPUs, LocalCPUs: in[i].CPUs, MemoryBytes: in[i].MemoryBytes}
+		if in[i].LocalCPUs != nil {
+			n.LocalCPUs = *in[i].LocalCPUs
+		}
+		n.Distances = slices.Clone(in[i].Distances)
+		if len(n.Distances) == len(in) {
+			for to, j := range order {
+				n.Distances[to] = in[i].Distances[j]
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// nodesOf makes the NUMA nodes that the CPUs name, at the SLIT's default distances.
+func nodesOf(cpus []CPU) []NUMANode {
+	var nodes []NUMANode
+	for _, c := range cpus {
+		if c.NUMA == NoNUMA {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(nodes, c.NUMA, func(n NUMANode, id NUMAID) int { return cmp.Compare(n.ID, id) })
+		if !found {
+			nodes = slices.Insert(nodes, i, NUMANode{ID: c.NUMA})
+		}
+		if c.ID.Valid() {
+			nodes[i].CPUs.Add(c.ID)
+		}
+		nodes[i].LocalCPUs = nodes[i].CPUs
+	}
+	for i := range nodes {
+		nodes[i].Distances = slices.Repeat([]int{RemoteDistance}, len(nodes))
+		nodes[i].Distances[i] = LocalDistance
+	}
+	return nodes
+}
+
+// KindsOf returns the kinds of core that occur, fastest first as far as the
+// names tell: performance, then other names in alphabetical order, then
+// efficiency.
+func KindsOf(cpus []CPU) []Kind {
+	var kinds []Kind
+	for _, c := range cpus {
+		if !slices.Contains(kinds, c.Kind) {
+			kinds = append(kinds, c.Kind)
+		}
+	}
+	rank := map[Kind]int{KindPerformance: -1, KindEfficiency: 1}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b))
+	})
+	return kinds
+}
+
+// MarshalJSON writes the format of [Decode].
+func (m *Machine) MarshalJSON() ([]byte, error) {
+	out := jsonMachine{CPUs: make([]jsonCPU, 0, len(m.CPUs)), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes))}
+	for _, c := range m.CPUs {
+		out.CPUs = append(out.CPUs, jsonCPU(c))
+	}
+	for _, n := range m.NUMANodes {
+		j := jsonNUMA{ID: n.ID, CPUs: n.CPUs, MemoryBytes: n.MemoryBytes, Distances: n.Distances}
+		if n.LocalCPUs != n.CPUs {
+			j.LocalCPUs = &n.LocalCPUs
+		}
+		out.NUMANodes = append(out.NUMANodes, j)
+	}
+	if len(m.Kinds) > 1 {
+		out.Kinds = m.Kinds
+	}
+	if !m.Offline.IsEmpty() {
+		out.Offline = &m.Offline
+	}
+	if !m.Isolated.IsEmpty() {
+		out.Isolated = &m.Isolated
+	}
+	return json.Marshal(out)
+}

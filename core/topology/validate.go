@@ -1,0 +1,127 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// ErrInconsistent is wrapped by every error of [Machine.Validate].
+var ErrInconsistent = errors.New("the machine's topology contradicts itself")
+
+// Validate reports the first contradiction in the machine: see the package
+// comment for what must hold. A nil error means that every method and every
+// decision of package placement is defined on it.
+func (m *Machine) Validate() error {
+	for _, check := range []func() error{
+		m.validateCPUs, m.validateCores, m.validateNUMANodes, m.validateKinds, m.validateSets,
+	} {
+		if err := check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrInconsistent, err)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) validateCPUs() error {
+	if len(m.CPUs) == 0 {
+		return errors.New("no CPU is online")
+	}
+	last := cpuset.CPU(-1)
+	for _, c := range m.CPUs {
+		switch {
+		case !c.ID.Valid():
+			return fmt.Errorf("CPU %d: ids must be 0 to %d", c.ID, cpuset.MaxCPUs-1)
+		case c.ID == last:
+			return fmt.Errorf("CPU %d is listed twice", c.ID)
+		case c.ID < last:
+			return fmt.Errorf("CPU %d is listed after CPU %d: the order must be ascending", c.ID, last)
+		case c.Core < 0 || c.LLC < 0 || c.Die < 0 || c.Package < 0:
+			return fmt.Errorf("CPU %d: core, llc, die and package must not be negative", c.ID)
+		case c.NUMA < NoNUMA:
+			return fmt.Errorf("CPU %d: NUMA node %d must be 0 or more, or %d for none", c.ID, c.NUMA, NoNUMA)
+		}
+		last = c.ID
+	}
+	return nil
+}
+
+func (m *Machine) validateCores() error {
+	first := map[CoreID]CPU{}
+	for _, c := range m.CPUs {
+		f, ok := first[c.Core]
+		if !ok {
+			first[c.Core] = c
+			continue
+		}
+		same := c
+		same.ID = f.ID
+		if same != f {
+			return fmt.Errorf("CPUs %d and %d are threads of core %d but differ in LLC (%d, %d), NUMA node (%d, %d), "+
+				"die (%d, %d), package (%d, %d) or kind (%q, %q)", f.ID, c.ID, c.Core, f.LLC, c.LLC, f.NUMA, c.NUMA,
+				f.Die, c.Die, f.Package, c.Package, f.Kind, c.Kind)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) validateNUMANodes() error {
+	want := map[NUMAID]cpuset.Set{}
+	for _, c := range m.CPUs {
+		s := want[c.NUMA]
+		s.Add(c.ID)
+		want[c.NUMA] = s
+	}
+	delete(want, NoNUMA)
+	online, last := m.Online(), NoNUMA
+	for _, n := range m.NUMANodes {
+		switch {
+		case n.ID <= last:
+			return fmt.Errorf("NUMA node %d is listed after node %d: the order must be ascending, without repeats", n.ID, last)
+		case n.CPUs != want[n.ID]:
+			return fmt.Errorf("NUMA node %d lists CPUs %q, but the CPUs that name it are %q", n.ID, n.CPUs, want[n.ID])
+		case !n.LocalCPUs.IsSubsetOf(online):
+			return fmt.Errorf("NUMA node %d is said to be local to CPUs %q, which are not online", n.ID, n.LocalCPUs.Difference(online))
+		case len(n.Distances) != len(m.NUMANodes):
+			return fmt.Errorf("NUMA node %d has %d distances, want one for each of the %d nodes", n.ID, len(n.Distances), len(m.NUMANodes))
+		case slices.ContainsFunc(n.Distances, func(d int) bool { return d < 0 || d > maxDistance }):
+			return fmt.Errorf("NUMA node %d: distances %v must be 0 to %d", n.ID, n.Distances, maxDistance)
+		}
+		delete(want, n.ID)
+		last = n.ID
+	}
+	for id, cpus := range want {
+		return fmt.Errorf("CPUs %q name NUMA node %d, which is not listed", cpus, id)
+	}
+	return nil
+}
+
+// maxDistance bounds sums of distances; the SLIT itself ends at 255.
+const maxDistance = 1 << 16
+
+func (m *Machine) validateKinds() error {
+	for _, c := range m.CPUs {
+		if !slices.Contains(m.Kinds, c.Kind) {
+			return fmt.Errorf("CPU %d is of kind %q, which is not among the machine's kinds %q", c.ID, c.Kind, m.Kinds)
+		}
+	}
+	for i, k := range m.Kinds {
+		if m.CPUsOfKind(k).IsEmpty() || slices.Contains(m.Kinds[:i], k) {
+			return fmt.Errorf("kind %q is listed without a CPU or twice", k)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) validateSets() error {
+	online := m.Online()
+	if both := online.Intersection(m.Offline); !both.IsEmpty() {
+		return fmt.Errorf("CPUs %q are both online and offline", both)
+	}
+	if extra := m.Isolated.Difference(online); !extra.IsEmpty() {
+		return fmt.Errorf("isolated CPUs %q are not online", extra)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package localcluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// contextName names cluster, user and context in the kubeconfigs written here.
+const contextName = "pinfold-local"
+
+// newKubeconfig returns a kubeconfig that needs no other file.
+func newKubeconfig(server string, ca []byte, user keyPair) *clientcmdapi.Config {
+	return &clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			contextName: {Server: server, CertificateAuthorityData: ca},
+		},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{
+			contextName: {ClientCertificateData: user.certificate, ClientKeyData: user.key},
+		},
+		Contexts: map[string]*clientcmdapi.Context{
+			contextName: {Cluster: contextName, AuthInfo: contextName, Namespace: "default"},
+		},
+		CurrentContext: contextName,
+	}
+}
+
+// writeKubeconfig writes a kubeconfig that only its owner can read.
+func writeKubeconfig(path string, config *clientcmdapi.Config) error {
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encode kubeconfig: %w", err)
+	}
+	return writeFile(path, data)
+}
+
+// writeFile replaces a file in one step: readers see the old or the new one,
+// never a part, and never anybody but the owner.
+func writeFile(path string, data []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = temporary.Write(data)
+	if closeErr := temporary.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name()) // the first error counts
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// exportKubeconfig writes the administrator's kubeconfig to a place outside
+// the data directory. A file there that is not from a local cluster, such as
+// somebody's ~/.kube/config, is left alone.
+func exportKubeconfig(path string, config *clientcmdapi.Config) error {
+	if _, err := os.Stat(path); err == nil {
+		existing, err := clientcmd.LoadFromFile(path)
+		if err != nil {
+			return fmt.Errorf("%s exists and is no kubeconfig: %w", path, err)
+		}
+		if !isLocal(existing) {
+			return fmt.Errorf("%s describes other clusters and is not overwritten; choose another file", path)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return writeKubeconfig(path, config)
+}
+
+// withdrawKubeconfig removes an exported kubeconfig, unless another cluster
+// has replaced it since.
+func withdrawKubeconfig(path, server string) error {
+	existing, err := clientcmd.LoadFromFile(path)
+	if err != nil || !isLocal(existing) || existing.Clusters[contextName].Server != server {
+		return nil //nolint:nilerr // gone, or not ours any more: nothing to do
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+func isLocal(config *clientcmdapi.Config) bool {
+	return len(config.Clusters) == 1 && config.Clusters[contextName] != nil &&
+		len(config.AuthInfos) == 1 && config.AuthInfos[contextName] != nil
+}
+
+// restConfig returns a client configuration for the administrator, without
+// client-side rate limits: the only other users of this API server are tests.
+func restConfig(server string, ca []byte, user keyPair) *rest.Config {
+	return &rest.Config{
+		Host: server,
+		QPS:  -1,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: ca, CertData: user.certificate, KeyData: user.key,
+		},
+		UserAgent: "pinfold-local",
+	}
+}

@@ -1,0 +1,63 @@
+package localcluster
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// reservedPort is a free TCP port on 127.0.0.1 that stays ours although the
+// component that listens on it comes and goes.
+//
+// The usual way, to bind port 0, note the number, close and hope, loses the
+// port whenever somebody else asks for one in between, and again at each
+// restart. Here a socket stays bound to the port, with SO_REUSEPORT and without
+// listening. The component binds it too, with the same option
+// (--permit-port-sharing) and the same user id; as the only listener, it gets
+// every connection. Nobody without the option can bind the port, and the
+// kernel hands out a port that is bound neither for port 0 nor to an
+// outgoing connection (net/ipv4/inet_connection_sock.c,
+// inet_csk_find_open_port; inet_hashtables.c, __inet_hash_connect).
+type reservedPort struct {
+	number int
+	socket *os.File
+}
+
+func reservePort() (*reservedPort, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	port := &reservedPort{socket: os.NewFile(uintptr(fd), "reserved port")}
+	if port.number, err = bindShared(fd); err != nil {
+		port.release()
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	return port, nil
+}
+
+// bindShared binds the socket to a port that the kernel chooses.
+func bindShared(fd int) (int, error) {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return 0, os.NewSyscallError("setsockopt", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, os.NewSyscallError("bind", err)
+	}
+	address, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	inet, ok := address.(*unix.SockaddrInet4)
+	if !ok {
+		return 0, fmt.Errorf("socket has an address of type %T", address)
+	}
+	return inet.Port, nil
+}
+
+func (p *reservedPort) release() {
+	if p != nil {
+		_ = p.socket.Close() // nothing was written
+	}
+}

@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// The part of a log that is worth repeating in an error.
+const (
+	tailBytes = 8 << 10
+	tailLines = 15
+)
+
+// logTail returns the last lines of a log as the end of an error message, or
+// only where the log is when it cannot be read.
+func logTail(path string) string {
+	text, err := readTail(path, tailBytes)
+	if err != nil {
+		return fmt.Sprintf("; its log %s: %v", path, err)
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return fmt.Sprintf("; the end of its log %s:\n    %s", path, strings.Join(lines, "\n    "))
+}
+
+func readTail(path string, limit int64) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if _, err := file.Seek(max(0, info.Size()-limit), io.SeekStart); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(file)
+	return string(text), err
+}

@@ -1,0 +1,210 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/lab/supervisor"
+)
+
+// The test binary doubles as the children: a word in this variable says what
+// to do instead of running the tests.
+const roleVariable = "PINFOLD_SUPERVISOR_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "serve": // makes the file that the probe looks for
+		must(os.WriteFile(os.Args[1], nil, 0o600))
+		time.Sleep(time.Hour)
+	case "stubborn": // ignores SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		must(os.WriteFile(os.Args[1], nil, 0o600))
+		time.Sleep(time.Hour)
+	case "fail":
+		fmt.Fprintln(os.Stderr, "cannot go on: no cheese left")
+		os.Exit(3)
+	case "parent": // a supervisor with one child, to be killed
+		s := supervisor.New(supervisor.Options{})
+		child := s.Start(serveSpec("child", "serve", os.Args[1]))
+		must(child.WaitReady(context.Background()))
+		fmt.Println(child.Status().PID)
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// serveSpec runs this binary in a role; it is ready when the mark exists.
+func serveSpec(name, role, dir string) supervisor.Spec {
+	executable, err := os.Executable()
+	must(err)
+	mark := filepath.Join(dir, name+".mark")
+	return supervisor.Spec{
+		Name: name, Path: executable, Args: []string{mark}, Dir: dir,
+		Env: append(os.Environ(), roleVariable+"="+role),
+		Log: filepath.Join(dir, name+".log"),
+		Ready: func(context.Context) error {
+			_, err := os.Stat(mark)
+			return err
+		},
+		Grace: 5 * time.Second,
+	}
+}
+
+func quick() supervisor.Options {
+	return supervisor.Options{Pause: time.Millisecond, MaxFailures: 3}
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestRestartsAChildThatWasKilled(t *testing.T) {
+	ctx, dir := testContext(t), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	child := s.Start(serveSpec("server", "serve", dir))
+	if err := child.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// More often than MaxFailures: an end after readiness is not held against it.
+	for kill := 1; kill <= 5; kill++ {
+		old := child.Status().PID
+		must(os.Remove(filepath.Join(dir, "server.mark")))
+		must(syscall.Kill(old, syscall.SIGKILL))
+		waitFor(t, func() bool {
+			status := child.Status()
+			return status.State == supervisor.Ready && status.PID != old && status.Restarts == kill
+		})
+	}
+}
+
+func TestGivesUpWithTheReason(t *testing.T) {
+	ctx, dir := testContext(t), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	child := s.Start(serveSpec("mouse", "fail", dir))
+	err := child.WaitReady(ctx)
+	if err == nil {
+		t.Fatal("a child that always fails became ready")
+	}
+	for _, want := range []string{"mouse failed 3 times in a row", "exit status 3", "no cheese left", "mouse.log"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if failed := <-s.Failed(); failed.Error() != err.Error() {
+		t.Errorf("Failed delivers %v, WaitReady said %v", failed, err)
+	}
+	if state := child.Status().State; state != supervisor.GaveUp {
+		t.Errorf("state %q after giving up", state)
+	}
+}
+
+func TestStop(t *testing.T) {
+	for _, test := range []struct {
+		name, role string
+		grace      time.Duration
+		atLeast    time.Duration
+	}{
+		{name: "obedient", role: "serve", grace: time.Minute},
+		{name: "stubborn", role: "stubborn", grace: 300 * time.Millisecond, atLeast: 300 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, dir := testContext(t), t.TempDir()
+			s := supervisor.New(quick())
+			defer s.Close()
+			spec := serveSpec(test.name, test.role, dir)
+			spec.Grace = test.grace
+			child := s.Start(spec)
+			if err := child.WaitReady(ctx); err != nil {
+				t.Fatal(err)
+			}
+			pid, begin := child.Status().PID, time.Now()
+			child.Stop()
+			if took := time.Since(begin); took < test.atLeast || took > 10*time.Second {
+				t.Errorf("stop took %v, want at least %v", took, test.atLeast)
+			}
+			if alive(pid) {
+				t.Errorf("process %d survived Stop", pid)
+			}
+			if status := child.Status(); status.State != supervisor.Stopped || status.PID != 0 {
+				t.Errorf("status after Stop: %+v", status)
+			}
+		})
+	}
+}
+
+func TestCanceledWaitIsNotAFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := supervisor.New(quick())
+	defer s.Close()
+	spec := serveSpec("slow", "serve", t.TempDir())
+	spec.Ready = func(context.Context) error { return errors.New("not yet") }
+	child := s.Start(spec)
+	cancel()
+	if err := child.WaitReady(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "log") {
+		t.Errorf("WaitReady = %v, want the bare cancellation", err)
+	}
+}
+
+func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
+	dir := t.TempDir()
+	executable, err := os.Executable()
+	must(err)
+	parent := exec.CommandContext(testContext(t), executable, dir)
+	parent.Env = append(os.Environ(), roleVariable+"=parent")
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	must(err)
+	must(parent.Start())
+	buffer := make([]byte, 32)
+	n, err := out.Read(buffer)
+	must(err)
+	child, err := strconv.Atoi(strings.TrimSpace(string(buffer[:n])))
+	must(err)
+	if !alive(child) {
+		t.Fatalf("child %d does not run", child)
+	}
+	must(parent.Process.Kill())
+	_ = parent.Wait() // killed, as intended
+	waitFor(t, func() bool { return !alive(child) })
+}
+
+// alive reports whether a process exists and is more than a zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if condition() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("did not happen within 10 s")
+}
