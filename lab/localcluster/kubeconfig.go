@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -41,19 +40,13 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 // writeFile replaces a file in one step: readers see the old or the new one,
 // never a part, and never anybody but the owner.
 func writeFile(path string, data []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = temporary.Write(data)
-	if closeErr := temporary.Close(); err == nil {
-		err = closeErr
-	}
+	temporary := path + temporarySuffix
+	err := os.WriteFile(temporary, data, 0o600)
 	if err == nil {
-		err = os.Rename(temporary.Name(), path)
+		err = os.Rename(temporary, path)
 	}
 	if err != nil {
-		_ = os.Remove(temporary.Name()) // the first error counts
+		_ = os.Remove(temporary) // the first error counts
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -94,17 +87,4 @@ func withdrawKubeconfig(path, server string) error {
 func isLocal(config *clientcmdapi.Config) bool {
 	return len(config.Clusters) == 1 && config.Clusters[contextName] != nil &&
 		len(config.AuthInfos) == 1 && config.AuthInfos[contextName] != nil
-}
-
-// restConfig returns a client configuration for the administrator, without
-// client-side rate limits: the only other users of this API server are tests.
-func restConfig(server string, ca []byte, user keyPair) *rest.Config {
-	return &rest.Config{
-		Host: server,
-		QPS:  -1,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: ca, CertData: user.certificate, KeyData: user.key,
-		},
-		UserAgent: "pinfold-local",
-	}
 }

@@ -17,8 +17,15 @@ const lockName = "lock"
 var ErrRunning = errors.New("a local cluster is running")
 
 // directoryLock is held for as long as a cluster uses a data directory. The
-// kernel drops it with the process, however that ends.
+// kernel drops it with the process, however that ends. It is an open file
+// description lock (fcntl(2), F_OFD_SETLK), which unlike flock(2) can be looked
+// at without being taken.
 type directoryLock struct{ file *os.File }
+
+// wholeFile is the range of the lock.
+func wholeFile() *unix.Flock_t {
+	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
+}
 
 // lockDirectory takes the lock, or says who has it.
 func lockDirectory(dir string) (*directoryLock, error) {
@@ -28,14 +35,14 @@ func lockDirectory(dir string) (*directoryLock, error) {
 		if err != nil {
 			return nil, fmt.Errorf("lock the data directory: %w", err)
 		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
 			_ = file.Close() // read only
-			if errors.Is(err, unix.EWOULDBLOCK) {
+			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 				return nil, fmt.Errorf("%w in %s%s", ErrRunning, dir, byProcess(dir))
 			}
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !isStill(file, path) { // its last holder removed it after we opened it
+		if !isStill(file, path) { // removed by its last holder after we opened it
 			_ = file.Close() // read only
 			continue
 		}
@@ -72,9 +79,11 @@ func holder(dir string) (int, error) {
 		return 0, fmt.Errorf("look at the lock: %w", err)
 	}
 	defer file.Close()
-	// A shared lock is enough to notice the exclusive one, and two that look
-	// at the same time do not take each other for the supervisor.
-	if unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+	obstacle := wholeFile()
+	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, obstacle); err != nil {
+		return 0, fmt.Errorf("look at the lock: %w", err)
+	}
+	if obstacle.Type == unix.F_UNLCK {
 		return 0, nil
 	}
 	return signature(dir)

@@ -67,11 +67,10 @@ func (c *Child) WaitReady(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s was stopped", c.spec.Name)
 	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		if errors.Is(cause, context.Canceled) { // somebody changed their mind: no fault of the child
-			return cause
+		if errors.Is(ctx.Err(), context.Canceled) { // somebody changed their mind: no fault of the child
+			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%s is not ready: %w%s", c.spec.Name, cause, logTail(c.spec.Log))
+		return fmt.Errorf("%s is not ready: %w%s", c.spec.Name, context.Cause(ctx), logTail(c.spec.Log))
 	}
 }
 

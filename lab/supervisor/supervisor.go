@@ -125,7 +125,8 @@ func (s *Supervisor) Snapshot() []Status {
 	return statuses
 }
 
-// Failed delivers the reason when the supervisor gives up on a child.
+// Failed delivers the reason when the supervisor gives up on a child. Close
+// closes it.
 func (s *Supervisor) Failed() <-chan error { return s.failed }
 
 // Close stops whatever still runs, without grace, and frees the thread that
@@ -141,6 +142,7 @@ func (s *Supervisor) Close() {
 		<-child.done
 	}
 	s.spawner.close()
+	close(s.failed)
 }
 
 func (s *Supervisor) fail(err error) {

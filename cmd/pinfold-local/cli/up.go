@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// upOptions are the flags of up.
+type upOptions struct {
+	dir             string
+	kubeconfig      string
+	schedulerConfig string
+	keepData        bool
+	detach          bool
+}
+
+func newUp() *cobra.Command {
+	var options upOptions
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster, and run it until ctrl-C",
+		Args:  noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if options.detach {
+				return detach(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
+			}
+			return up(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
+		},
+	}
+	addDirFlag(command, &options.dir)
+	flags := command.Flags()
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
+	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
+		"KubeSchedulerConfiguration `file`, without clientConnection.kubeconfig")
+	flags.BoolVar(&options.keepData, "keep-data", false, "leave the data directory behind at the end")
+	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
+	return command
+}
+
+// up runs a cluster until the context ends.
+func up(ctx context.Context, options upOptions, stdout, stderr io.Writer) error {
+	config, err := options.clusterConfig(stderr)
+	if err != nil {
+		return err
+	}
+	cluster, err := localcluster.Start(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := announce(options.dir, stdout); err != nil {
+		return errors.Join(err, cluster.Stop())
+	}
+	select {
+	case err := <-cluster.Failed():
+		return errors.Join(err, cluster.Stop())
+	case <-ctx.Done():
+		fmt.Fprintln(stderr, "stopping the cluster")
+		return cluster.Stop()
+	}
+}
+
+func (o upOptions) clusterConfig(stderr io.Writer) (localcluster.Config, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return localcluster.Config{}, fmt.Errorf("find the components: %w", err)
+	}
+	config := localcluster.Config{
+		Executable:       executable,
+		Dir:              o.dir,
+		ExportKubeconfig: o.kubeconfig,
+		KeepData:         o.keepData,
+		Progress:         newProgress(stderr).step,
+		Logger:           slog.New(slog.NewTextHandler(stderr, nil)),
+	}
+	if o.schedulerConfig != "" {
+		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {
+			return config, fmt.Errorf("read the scheduler's configuration: %w", err)
+		}
+	}
+	return config, nil
+}
+
+// announce says how to use a running cluster.
+func announce(dir string, stdout io.Writer) error {
+	state, err := localcluster.ReadState(dir)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "cluster ready at %s\n\n  kubectl --kubeconfig %s get nodes\n  pinfold-local down --data-dir %s\n\n",
+		state.Server, state.Kubeconfig, dir)
+	return err
+}

@@ -1,0 +1,31 @@
+package component
+
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // request metrics of the clients
+	_ "k8s.io/component-base/metrics/prometheus/version"  // the version as a metric
+	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllerapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func apiServer(flags []string) int { return run(apiserverapp.NewAPIServerCommand(), flags) }
+
+func controllerManager(flags []string) int {
+	return run(controllerapp.NewControllerManagerCommand(), flags)
+}
+
+func scheduler(flags []string) int {
+	return run(schedulerapp.NewSchedulerCommand(plugins()...), flags)
+}
+
+// plugins are the scheduler plugins that are linked in beside Kubernetes' own.
+func plugins() []schedulerapp.Option {
+	return nil
+}
+
+func run(command *cobra.Command, flags []string) int {
+	command.SetArgs(flags)
+	return cli.Run(command)
+}

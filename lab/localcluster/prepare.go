@@ -1,0 +1,169 @@
+package localcluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// prepare makes everything that the components need before they start.
+func (c *Cluster) prepare() error {
+	if err := c.takeDirectory(); err != nil {
+		return err
+	}
+	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
+		port, err := reservePort()
+		if err != nil {
+			return err
+		}
+		c.ports[name] = port
+	}
+	ca, err := newAuthority(time.Now())
+	if err != nil {
+		return err
+	}
+	if err := c.writeCertificates(ca); err != nil {
+		return err
+	}
+	if err := c.writeKubeconfigs(ca); err != nil {
+		return err
+	}
+	return c.writeConfigurations()
+}
+
+func (c *Cluster) writeConfigurations() error {
+	etcd, err := etcdConfig(c.layout)
+	if err != nil {
+		return err
+	}
+	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler))
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		etcdConfigName:      etcd,
+		schedulerConfigName: scheduler,
+		kwokConfigName:      kwokConfig(),
+	} {
+		if err := writeFile(c.layout.path("config", name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeDirectory locks the data directory, and empties it.
+func (c *Cluster) takeDirectory() error {
+	if err := os.MkdirAll(c.layout.dir, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := c.layout.checkUsable(); err != nil {
+		return err
+	}
+	lock, err := lockDirectory(c.layout.dir)
+	if err != nil {
+		return err
+	}
+	c.lock = lock
+	// The socket of etcd takes connections from whoever reaches it.
+	if err := os.Chmod(c.layout.dir, 0o700); err != nil {
+		return fmt.Errorf("protect the data directory: %w", err)
+	}
+	if err := c.layout.create(); err != nil {
+		return err
+	}
+	return c.saveState()
+}
+
+func (c *Cluster) writeCertificates(ca *authority) error {
+	private, public, err := newServiceAccountKey()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		c.layout.path("pki", "ca.crt"):              ca.certificate,
+		c.layout.path("pki", "service-account.key"): private,
+		c.layout.path("pki", "service-account.pub"): public,
+	}
+	for name := range c.ports {
+		pair, err := ca.server(name)
+		if err != nil {
+			return err
+		}
+		certificate, key := c.layout.certificate(name)
+		files[certificate], files[key] = pair.certificate, pair.key
+	}
+	for path, data := range files {
+		if err := writeFile(path, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) writeKubeconfigs(ca *authority) error {
+	for component, user := range map[string]string{
+		Scheduler:         schedulerUser,
+		ControllerManager: controllerManagerUser,
+		KWOK:              kwokUser,
+	} {
+		pair, err := ca.client(user)
+		if err != nil {
+			return err
+		}
+		config := newKubeconfig(c.url(APIServer), ca.certificate, pair)
+		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
+			return err
+		}
+	}
+	admin, err := ca.client(adminUser, adminGroup)
+	if err != nil {
+		return err
+	}
+	config := newKubeconfig(c.url(APIServer), ca.certificate, admin)
+	if err := writeKubeconfig(c.Kubeconfig(), config); err != nil {
+		return err
+	}
+	if c.admin, err = clientConfig(c.url(APIServer), ca.certificate, admin); err != nil {
+		return err
+	}
+	if c.config.ExportKubeconfig == "" {
+		return nil
+	}
+	return exportKubeconfig(c.config.ExportKubeconfig, config)
+}
+
+// environment is what the components see: nothing that could make them read
+// configuration of the user's, or of another cluster.
+func (c *Cluster) environment() []string {
+	environment := []string{
+		"HOME=" + filepath.Join(c.layout.dir, "config"),
+		"KWOK_WORKDIR=" + filepath.Join(c.layout.dir, "config"),
+	}
+	for _, name := range []string{"PATH", "TMPDIR", "TZ", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
+		if value, ok := os.LookupEnv(name); ok {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	return environment
+}
+
+func clientConfig(server string, ca []byte, user keyPair) (*rest.Config, error) {
+	config := &rest.Config{
+		Host: server,
+		// No limit on the client's side: the only other users of this API server
+		// are the components.
+		QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: ca, CertData: user.certificate, KeyData: user.key,
+		},
+		UserAgent: "pinfold-local",
+	}
+	if _, err := rest.TLSConfigFor(config); err != nil {
+		return nil, fmt.Errorf("check the administrator's credentials: %w", err)
+	}
+	return config, nil
+}

@@ -1,0 +1,123 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"pinfold.dev/pinfold/lab/supervisor"
+)
+
+// State is what a supervisor says about its cluster, in DIR/state.json.
+type State struct {
+	Supervisor int                 `json:"supervisor"` // pid
+	Ready      bool                `json:"ready"`
+	Step       string              `json:"step,omitempty"` // what is being done until it is ready
+	Server     string              `json:"server"`         // URL of the API server
+	Kubeconfig string              `json:"kubeconfig"`
+	Components []supervisor.Status `json:"components"`
+	Problem    string              `json:"problem,omitempty"` // why it ended, when it ended by itself
+}
+
+// Component returns the status of one component, by its name.
+func (s State) Component(name string) (supervisor.Status, bool) {
+	for _, status := range s.Components {
+		if status.Name == name {
+			return status, true
+		}
+	}
+	return supervisor.Status{}, false
+}
+
+// ErrNotRunning says that no supervisor holds the data directory.
+var ErrNotRunning = errors.New("no local cluster is running")
+
+// ReadState returns the state of the cluster that runs in a data directory, or
+// ErrNotRunning. Until the supervisor has written its first state, which is a
+// matter of milliseconds, only its pid is known.
+func ReadState(dir string) (State, error) {
+	pid, err := holder(dir)
+	if err != nil {
+		return State{}, err
+	}
+	if pid == 0 {
+		return State{}, fmt.Errorf("%w in %s", ErrNotRunning, dir)
+	}
+	state, err := LastState(dir)
+	if errors.Is(err, os.ErrNotExist) || (err == nil && state.Supervisor != pid) {
+		return State{Supervisor: pid}, nil
+	}
+	return state, err
+}
+
+// LastState returns what state.json says, whether or not anything runs.
+func LastState(dir string) (State, error) {
+	text, err := os.ReadFile(layout{dir}.path(stateName))
+	if err != nil {
+		return State{}, fmt.Errorf("read the state: %w", err)
+	}
+	var state State
+	if err := json.Unmarshal(text, &state); err != nil {
+		return State{}, fmt.Errorf("read the state: %s: %w", layout{dir}.path(stateName), err)
+	}
+	return state, nil
+}
+
+// Shutdown asks the supervisor of a data directory to end its cluster and
+// waits until it has.
+func Shutdown(ctx context.Context, dir string) error {
+	pid, err := holder(dir)
+	if err != nil {
+		return err
+	}
+	if pid == 0 {
+		return fmt.Errorf("%w in %s", ErrNotRunning, dir)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop process %d: %w", pid, err)
+	}
+	for {
+		now, err := holder(dir)
+		if err != nil {
+			return err
+		}
+		if now != pid {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("process %d does not end: %w", pid, context.Cause(ctx))
+		}
+	}
+}
+
+// Remove deletes what a cluster that no longer runs left in a data directory,
+// and reports whether there was anything.
+func Remove(dir string) (bool, error) {
+	l := layout{dir}
+	if _, err := os.Stat(l.path(lockName)); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	lock, err := lockDirectory(dir)
+	if err != nil {
+		return false, err
+	}
+	defer lock.release()
+	return true, l.remove()
+}
+
+// SupervisorLog returns the path of the log of a supervisor without a terminal.
+func SupervisorLog(dir string) string { return layout{dir}.path(supervisorLogName) }
+
+func (l layout) writeState(state State) error {
+	text, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the state: %w", err)
+	}
+	return writeFile(l.path(stateName), append(text, '\n'))
+}
