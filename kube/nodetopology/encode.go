@@ -1,0 +1,172 @@
+package nodetopology
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// State is what the agent says about its node beside the machine.
+type State struct {
+	// ReservedCPUs are never given to one pod alone (the kubelet's
+	// reservedSystemCPUs).
+	ReservedCPUs cpuset.Set
+	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" when unknown. Only
+	// [KubeletPolicyNone] leaves the CPUs of containers to us.
+	KubeletPolicy string
+	// AgentHealth is [AgentHealthy], or what is wrong in words for people.
+	AgentHealth string
+}
+
+const (
+	// KubeletPolicyNone is the cpuManagerPolicy under which CPUs can be bound.
+	KubeletPolicyNone = "none"
+	// AgentHealthy is the health of an agent that applies what is decided.
+	AgentHealthy = "ok"
+)
+
+// FromMachine makes the object of a node. Equal arguments give equal objects. It
+// returns an error when the machine is not valid.
+func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("NodeResourceTopology %s: %w", nodeName, err)
+	}
+	obj := &v1alpha2.NodeResourceTopology{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.SchemeGroupVersion.String(), Kind: "NodeResourceTopology"},
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{WriterLabel: writerAgent}},
+		Zones:      append(append(packageZones(m), numaZones(m)...), llcZones(m)...),
+		Attributes: objectAttributes(m, state),
+	}
+	digest, err := digestOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("NodeResourceTopology %s: %w", nodeName, err)
+	}
+	obj.Attributes = append(obj.Attributes, attribute(attrDigest, digest))
+	return obj, nil
+}
+
+// digestOf is a checksum of the zones and attributes of an object.
+func digestOf(obj *v1alpha2.NodeResourceTopology) (string, error) {
+	text, err := json.Marshal(v1alpha2.NodeResourceTopology{Zones: obj.Zones, Attributes: obj.Attributes})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+func attribute(name, value string) v1alpha2.AttributeInfo {
+	return v1alpha2.AttributeInfo{Name: name, Value: value}
+}
+
+func objectAttributes(m *topology.Machine, state State) v1alpha2.AttributeList {
+	list := v1alpha2.AttributeList{
+		attribute(attrFormat, format),
+		attribute(attrSize, fmt.Sprintf("cpus=%d cores=%d llcs=%d numaNodes=%d dies=%d packages=%d kinds=%d",
+			len(m.CPUs), len(m.Cores()), len(m.LLCs()), len(m.NUMANodes), len(m.Dies()), len(m.Packages()), len(m.Kinds))),
+		attribute(attrDies, formatParts(partsOf(m.Dies()))),
+	}
+	if len(m.Kinds) > 1 || m.Kinds[0] != "" {
+		list = append(list, attribute(attrKinds, formatParts(kindParts(m))))
+	}
+	return append(list,
+		attribute(attrOffline, m.Offline.String()),
+		attribute(attrIsolated, m.Isolated.String()),
+		attribute(attrReserved, state.ReservedCPUs.String()),
+		attribute(attrKubeletPolicy, sanitise(state.KubeletPolicy)),
+		attribute(attrAgentHealth, sanitise(state.AgentHealth)))
+}
+
+// sanitise makes what JSON can carry of a text that may come from anywhere.
+func sanitise(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+func kindParts(m *topology.Machine) []part {
+	parts := make([]part, 0, len(m.Kinds))
+	for _, k := range m.Kinds {
+		parts = append(parts, part{url.QueryEscape(string(k)), m.CPUsOfKind(k)})
+	}
+	return parts
+}
+
+func packageZones(m *topology.Machine) v1alpha2.ZoneList {
+	var zones v1alpha2.ZoneList
+	for _, p := range m.Packages() {
+		zones = append(zones, v1alpha2.Zone{
+			Name: zoneName(prefixPackage, p.ID), Type: typePackage,
+			Attributes: v1alpha2.AttributeList{attribute(attrCPUs, p.CPUs.String())},
+		})
+	}
+	return zones
+}
+
+func numaZones(m *topology.Machine) v1alpha2.ZoneList {
+	var zones v1alpha2.ZoneList
+	for _, n := range m.NUMANodes {
+		zone := v1alpha2.Zone{
+			Name: zoneName(prefixNUMA, n.ID), Type: typeNUMA, Parent: packageHolding(m, n.CPUs),
+			Attributes: v1alpha2.AttributeList{attribute(attrCPUs, n.CPUs.String())},
+		}
+		if n.LocalCPUs != n.CPUs {
+			zone.Attributes = append(zone.Attributes, attribute(attrLocalCPUs, n.LocalCPUs.String()))
+		}
+		zone.Attributes = append(zone.Attributes, attribute(attrMemoryBytes, strconv.FormatUint(n.MemoryBytes, 10)))
+		for i, to := range m.NUMANodes {
+			zone.Costs = append(zone.Costs, v1alpha2.CostInfo{Name: zoneName(prefixNUMA, to.ID), Value: int64(n.Distances[i])})
+		}
+		zones = append(zones, zone)
+	}
+	return zones
+}
+
+func llcZones(m *topology.Machine) v1alpha2.ZoneList {
+	cores := map[topology.LLCID][]part{}
+	for _, c := range partsOf(m.Cores()) {
+		first, _ := m.CPU(c.cpus.First())
+		cores[first.LLC] = append(cores[first.LLC], c)
+	}
+	var zones v1alpha2.ZoneList
+	for _, l := range m.LLCs() {
+		parent := nodeHolding(m, l.CPUs)
+		if parent == "" {
+			parent = packageHolding(m, l.CPUs)
+		}
+		zones = append(zones, v1alpha2.Zone{
+			Name: zoneName(prefixLLC, l.ID), Type: typeLLC, Parent: parent,
+			Attributes: v1alpha2.AttributeList{
+				attribute(attrCPUs, l.CPUs.String()),
+				attribute(attrCores, formatParts(cores[l.ID])),
+			},
+		})
+	}
+	return zones
+}
+
+// nodeHolding names the NUMA node that holds all of the CPUs, "" when none does.
+func nodeHolding(m *topology.Machine, cpus cpuset.Set) string {
+	for _, n := range m.NUMANodes {
+		if !cpus.IsEmpty() && cpus.IsSubsetOf(n.CPUs) {
+			return zoneName(prefixNUMA, n.ID)
+		}
+	}
+	return ""
+}
+
+// packageHolding names the package that holds all of the CPUs, "" when none does.
+func packageHolding(m *topology.Machine, cpus cpuset.Set) string {
+	for _, p := range m.Packages() {
+		if !cpus.IsEmpty() && cpus.IsSubsetOf(p.CPUs) {
+			return zoneName(prefixPackage, p.ID)
+		}
+	}
+	return ""
+}
