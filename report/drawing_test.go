@@ -1,0 +1,179 @@
+package report_test
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/report"
+)
+
+// TestDrawingReadBack draws machines without any order in them, with owners who
+// contradict each other, and reads the drawing as a person would: row label by row
+// label. Every online CPU must be there once, with the character it should have,
+// and no line may be too wide.
+func TestDrawingReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := randomMachine(t)
+		opts := randomOptions(t, m)
+		drawn := draw(t, m, opts)
+		checkWidth(t, drawn, opts.Width)
+		got := readBack(t, drawn)
+		for c, symbol := range got {
+			if m.Offline.Contains(c) && symbol == "x" {
+				delete(got, c)
+			}
+		}
+		if diff := cmp.Diff(expected(m, opts), got); diff != "" {
+			t.Errorf("CPUs read from the map differ (-want +got):\n%s\n%s", diff, drawn)
+		}
+	})
+}
+
+func randomMachine(t *rapid.T) *topology.Machine {
+	m := &topology.Machine{}
+	numbers := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 1, 40, rapid.ID[int]).Draw(t, "numbers")
+	if rapid.Bool().Draw(t, "in order") {
+		for i := range numbers {
+			numbers[i] = i
+		}
+	}
+	threads := rapid.IntRange(1, 4).Draw(t, "threads")
+	kinds := []topology.Kind{"", topology.KindPerformance, topology.KindEfficiency}
+	byID := map[cpuset.CPU]topology.CPU{}
+	for i, id := range numbers {
+		c := topology.CPU{ID: cpuset.CPU(id), Core: topology.CoreID(i / threads)}
+		if i%threads == 0 {
+			c.LLC = topology.LLCID(rapid.IntRange(0, 3).Draw(t, "llc"))
+			c.NUMA = topology.NUMAID(rapid.IntRange(-1, 2).Draw(t, "numa"))
+			c.Die = topology.DieID(rapid.IntRange(0, 2).Draw(t, "die"))
+			c.Package = topology.PackageID(rapid.IntRange(0, 1).Draw(t, "package"))
+			c.Kind = rapid.SampledFrom(kinds).Draw(t, "kind")
+		} else {
+			like := byID[cpuset.CPU(numbers[i-1])]
+			like.ID = c.ID
+			c = like
+		}
+		byID[c.ID] = c
+	}
+	for id := range cpuset.CPU(61) {
+		if c, ok := byID[id]; ok {
+			m.CPUs = append(m.CPUs, c)
+		} else if rapid.Bool().Draw(t, "offline") {
+			m.Offline.Add(id)
+		}
+	}
+	m.Isolated = subset(t, m, "isolated")
+	m.Kinds = topology.KindsOf(m.CPUs)
+	for id := range topology.NUMAID(3) {
+		m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: id, CPUs: cpusOf(m, id), LocalCPUs: cpusOf(m, id),
+			Distances: rapid.SliceOfN(rapid.IntRange(0, 300), 3, 3).Draw(t, "distances")})
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func randomOptions(t *rapid.T, m *topology.Machine) report.MapOptions {
+	opts := report.MapOptions{
+		Width:    rapid.IntRange(report.MinWidth, 120).Draw(t, "width"),
+		Reserved: subset(t, m, "reserved"),
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "owners") {
+		opts.Owners = append(opts.Owners, report.Owner{
+			Name:     rapid.StringN(0, 100, -1).Draw(t, "name"),
+			CPUs:     subset(t, m, "owned"),
+			Confined: rapid.Bool().Draw(t, "confined"),
+			Note:     rapid.StringN(0, 100, -1).Draw(t, "note"),
+		})
+	}
+	return opts
+}
+
+// subset draws few CPUs more often than many.
+func subset(t *rapid.T, m *topology.Machine, label string) cpuset.Set {
+	var s cpuset.Set
+	for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(m.CPUs)-1), 0, 8).Draw(t, label) {
+		s.Add(m.CPUs[i].ID)
+	}
+	return s
+}
+
+// expected says what each CPU should look like, one CPU at a time.
+func expected(m *topology.Machine, opts report.MapOptions) map[cpuset.CPU]string {
+	want := map[cpuset.CPU]string{}
+	for _, c := range m.CPUs {
+		var holders []string
+		confined := false
+		letter := 'A'
+		for _, o := range opts.Owners {
+			if o.Confined {
+				confined = confined || o.CPUs.Contains(c.ID)
+				continue
+			}
+			if o.CPUs.Contains(c.ID) {
+				holders = append(holders, string(letter))
+			}
+			letter++
+		}
+		switch {
+		case len(holders) > 1:
+			want[c.ID] = "!"
+		case len(holders) == 1:
+			want[c.ID] = holders[0]
+		case opts.Reserved.Contains(c.ID):
+			want[c.ID] = "#"
+		case m.Isolated.Contains(c.ID):
+			want[c.ID] = "~"
+		case confined:
+			want[c.ID] = ":"
+		default:
+			want[c.ID] = "."
+		}
+	}
+	return want
+}
+
+// readBack reads the boxes of a map: per CPU its character.
+func readBack(t *rapid.T, drawn string) map[cpuset.CPU]string {
+	row := regexp.MustCompile(`(\d+)(?:-(\d+)|,(\d+)(?:\.\.(\d+))?)? ([^\d\s│]+(?: [^\d\s│]+)*)`)
+	got := map[cpuset.CPU]string{}
+	for l := range strings.Lines(drawn) {
+		if !strings.HasPrefix(l, "│") || strings.Contains(l, "LLC") || strings.Contains(l, "confined") {
+			continue
+		}
+		for _, match := range row.FindAllStringSubmatch(l, -1) {
+			n := make([]int, 5)
+			for i := 1; i <= 4; i++ {
+				n[i], _ = strconv.Atoi(match[i])
+			}
+			first, step, last := n[1], 1, n[1]
+			switch {
+			case match[2] != "":
+				last = n[2]
+			case match[3] != "":
+				step = n[3] - first
+				last = max(n[3], n[4])
+			}
+			symbols := strings.Split(strings.ReplaceAll(match[5], " ", ""), "")
+			if len(symbols) != (last-first)/step+1 {
+				t.Fatalf("row %q has %d characters for CPUs %d to %d by %d\n%s", match[0], len(symbols), first, last, step, drawn)
+			}
+			for i, symbol := range symbols {
+				c := cpuset.CPU(first + i*step)
+				if got[c] != "" {
+					t.Fatalf("CPU %d is drawn twice\n%s", c, drawn)
+				}
+				got[c] = symbol
+			}
+		}
+	}
+	return got
+}

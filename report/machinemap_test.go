@@ -1,0 +1,150 @@
+package report_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/report"
+)
+
+// TestMaps draws the machines of testdata/maps. Every file there is a txtar
+// archive of a machine (see parseMachine), options (see parseOptions) and the map
+// expected. PINFOLD_UPDATE=1 writes the maps as they are drawn now.
+func TestMaps(t *testing.T) {
+	files, err := filepath.Glob("testdata/maps/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no maps to draw: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := map[string]*txtar.File{}
+			for i := range archive.Files {
+				parts[archive.Files[i].Name] = &archive.Files[i]
+			}
+			m := parseMachine(t, string(parts["machine"].Data))
+			opts := parseOptions(t, string(parts["options"].Data))
+			got := draw(t, m, opts)
+			if !opts.Colour {
+				checkWidth(t, got, opts.Width)
+			}
+			if os.Getenv("PINFOLD_UPDATE") != "" {
+				parts["map"].Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			// Escapes are kept readable in the archives.
+			want := string(parts["map"].Data)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("map differs (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", diff)
+			}
+		})
+	}
+}
+
+// parseOptions reads lines such as
+//
+//	width 60
+//	colour
+//	reserved 0-1
+//	rest free
+//	exclusive default/web 2-5 [note]
+//	confined default/batch 6-31 [note]
+func parseOptions(t *testing.T, text string) report.MapOptions {
+	t.Helper()
+	var opts report.MapOptions
+	for _, l := range strings.Split(strings.TrimSpace(text), "\n") {
+		words := strings.Fields(l)
+		if len(words) == 0 {
+			continue
+		}
+		switch words[0] {
+		case "width":
+			opts.Width = number(t, words[1])
+		case "colour":
+			opts.Colour = true
+		case "reserved":
+			opts.Reserved = cpuset.MustParse(words[1])
+		case "rest":
+			opts.Rest = words[1]
+		case "exclusive", "confined":
+			opts.Owners = append(opts.Owners, report.Owner{Name: words[1], CPUs: cpuset.MustParse(words[2]),
+				Confined: words[0] == "confined", Note: strings.Join(words[3:], " ")})
+		default:
+			t.Fatalf("unknown option %q", l)
+		}
+	}
+	return opts
+}
+
+func draw(t interface {
+	Helper()
+	Fatal(...any)
+}, m *topology.Machine, opts report.MapOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.MachineMap(&b, m, opts); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func checkWidth(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, drawn string, width int) {
+	t.Helper()
+	if width == 0 {
+		width = report.DefaultWidth
+	}
+	for l := range strings.Lines(drawn) {
+		l = strings.TrimSuffix(l, "\n")
+		if n := utf8.RuneCountInString(l); n > width {
+			t.Errorf("line of %d characters, want at most %d: %q", n, width, l)
+		}
+		if strings.HasSuffix(l, " ") {
+			t.Errorf("line ends in blanks: %q", l)
+		}
+	}
+}
+
+func TestTooNarrow(t *testing.T) {
+	m := topology.Shape{}.MustBuild()
+	err := report.MachineMap(io.Discard, m, report.MapOptions{Width: report.MinWidth - 1})
+	if err == nil || !strings.Contains(err.Error(), "use 40 or more") {
+		t.Errorf("error %v, want one that names the least width", err)
+	}
+}
+
+// full refuses everything after some bytes, like a full disk.
+type full struct{ left int }
+
+func (w *full) Write(b []byte) (int, error) {
+	if len(b) > w.left {
+		return 0, io.ErrShortWrite
+	}
+	w.left -= len(b)
+	return len(b), nil
+}
+
+func TestWriteError(t *testing.T) {
+	m := topology.AMD256().MustBuild()
+	if err := report.MachineMap(&full{100}, m, report.MapOptions{}); err == nil {
+		t.Error("no error from a writer that fails")
+	}
+}
