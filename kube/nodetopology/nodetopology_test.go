@@ -2,11 +2,14 @@ package nodetopology
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -62,3 +65,58 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
+
+// etcd refuses objects of more than 1.5 MiB, and every scheduler keeps all of them.
+func TestSize(t *testing.T) {
+	const most = 192 << 10
+	all := machines(t)
+	for _, name := range machineNames(all) {
+		text, err := json.Marshal(encode(t, all[name], someState))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%-12s %4d CPUs: %5d bytes", name, len(all[name].CPUs), len(text))
+		if len(text) > most {
+			t.Errorf("%s: %d bytes, want at most %d", name, len(text), most)
+		}
+	}
+}
+
+// The objects of two machines as a person sees them with kubectl get -o yaml.
+func TestGoldenObjects(t *testing.T) {
+	for name, m := range map[string]*topology.Machine{"intel104": topology.Intel104().MustBuild(), "odd": oddMachine()} {
+		got, err := yaml.Marshal(encode(t, m, someState))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "testdata/" + name + ".yaml"
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s (-want +got); go test -update rewrites it:\n%s", path, diff)
+		}
+	}
+}
+
+func TestInvalidMachineIsNotWritten(t *testing.T) {
+	m := topology.Intel104().MustBuild()
+	m.CPUs[7].LLC = 1
+	if _, err := FromMachine("n1", m, State{}); !errors.Is(err, topology.ErrInconsistent) {
+		t.Fatalf("got %v, want ErrInconsistent", err)
+	}
+}
+
+func TestTextThatIsNotUTF8IsSanitised(t *testing.T) {
+	obj := encode(t, topology.Shape{}.MustBuild(), State{AgentHealth: "read \xff: failed"})
+	_, state, err := ToMachine(throughJSON(t, obj))
+	if err != nil || state.AgentHealth != "read \uFFFD: failed" {
+		t.Fatalf("got %+v, %v", state, err)
+	}
+}

@@ -1,6 +1,7 @@
 package nodetopology
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,6 +42,9 @@ func verifyAttributes(zone string, have, want v1alpha2.AttributeList) error {
 		value, err := values.text(w.Name)
 		if err != nil {
 			return err
+		}
+		if value != w.Value && w.Name == attrDigest {
+			return at(zone, w.Name, errors.New("the object was changed after it was written"))
 		}
 		if value != w.Value {
 			return at(zone, w.Name, fmt.Errorf("it is %q, but the rest of the object says %q", value, w.Value))
