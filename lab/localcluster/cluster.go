@@ -127,6 +127,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err := waitForServiceAccount(ctx, client); err != nil {
 		return err
 	}
+	c.step("creating the nodes")
 	return c.config.Populate(ctx, c.RESTConfig())
 }
 

@@ -31,6 +31,13 @@ func apiServerFlags(l layout, port int) []string {
 		"--authorization-mode=Node,RBAC",
 		"--anonymous-auth=false",
 		"--client-ca-file=" + l.path("pki", "ca.crt"),
+		// There is no front proxy: nothing is ever signed with this authority's
+		// key, which is not even kept. Without one, the other components log an
+		// error every few seconds.
+		"--requestheader-client-ca-file=" + l.path("pki", "front-proxy-ca.crt"),
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + l.path("pki", "service-account.pub"),
 		"--service-account-signing-key-file=" + l.path("pki", "service-account.key"),
@@ -48,6 +55,12 @@ func controllerManagerFlags(l layout, port int) []string {
 		"--service-account-private-key-file=" + l.path("pki", "service-account.key"),
 		"--root-ca-file=" + l.path("pki", "ca.crt"),
 		"--leader-elect=false",
+		// Nothing heartbeats for the simulated nodes (see kwok.go), and none of
+		// them ever dies.
+		"--node-monitor-grace-period=87600h",
+		// Hints to kubelets how long to cache secrets: annotates every node again
+		// each time that their number passes 100, 500 or 1,000.
+		"--controllers=*,-ttl-controller",
 		// The default of 20 requests a second would take most of a minute to
 		// notice that 1,000 new nodes are ready.
 		"--kube-api-qps=1000",

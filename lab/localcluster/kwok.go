@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	nodeheartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 )
 
@@ -24,8 +23,7 @@ kind: KwokConfiguration
 options:
   cidr: 10.244.0.0/16
   manageNodesWithAnnotationSelector: ` + SimulatedAnnotation + "=" + SimulatedValue + `
-  nodeLeaseDurationSeconds: 40
-  nodeLeaseParallelism: 16
+  nodeLeaseDurationSeconds: 0
   nodePlayStageParallelism: 16
   podPlayStageParallelism: 16
 `
@@ -38,7 +36,6 @@ func kwokConfig() []byte {
 	return []byte(strings.Join([]string{
 		kwokOptions,
 		nodefast.DefaultNodeInit,
-		nodeheartbeat.DefaultNodeHeartbeatWithLease,
 		podfast.DefaultPodReady,
 		podfast.DefaultPodComplete,
 		podfast.DefaultPodDelete,

@@ -83,7 +83,12 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 	if err != nil {
 		return err
 	}
+	proxy, err := newAuthority(ca.now)
+	if err != nil {
+		return err
+	}
 	files := map[string][]byte{
+		c.layout.path("pki", "front-proxy-ca.crt"):  proxy.certificate,
 		c.layout.path("pki", "ca.crt"):              ca.certificate,
 		c.layout.path("pki", "service-account.key"): private,
 		c.layout.path("pki", "service-account.pub"): public,

@@ -52,6 +52,12 @@ func (o upOptions) supervisorCommand(log *os.File) (*exec.Cmd, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	args := []string{"up", "--data-dir=" + o.dir, "--kubeconfig=" + o.kubeconfig, "--scheduler-config=" + o.schedulerConfig}
+	for _, shape := range o.shapes {
+		args = append(args, "--nodes="+shape)
+	}
+	for _, machine := range o.machines {
+		args = append(args, "--machine="+machine)
+	}
 	if o.keepData {
 		args = append(args, "--keep-data")
 	}

@@ -9,8 +9,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/simnode"
 )
 
 // upOptions are the flags of up.
@@ -20,6 +22,8 @@ type upOptions struct {
 	schedulerConfig string
 	keepData        bool
 	detach          bool
+	shapes          []string // NAME or counts, with =COUNT
+	machines        []string // files, with =COUNT
 }
 
 func newUp() *cobra.Command {
@@ -41,6 +45,11 @@ func newUp() *cobra.Command {
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `file`, without clientConnection.kubeconfig")
 	flags.BoolVar(&options.keepData, "keep-data", false, "leave the data directory behind at the end")
+	flags.StringArrayVar(&options.shapes, "nodes", nil,
+		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
+			simnode.ShapeSyntax+"; may be repeated")
+	flags.StringArrayVar(&options.machines, "machine", nil,
+		"simulated nodes of the machine in a `FILE[=COUNT]`, as written by pinfold topology -o json; may be repeated")
 	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
 	return command
 }
@@ -80,12 +89,28 @@ func (o upOptions) clusterConfig(stderr io.Writer) (localcluster.Config, error) 
 		Progress:         newProgress(stderr).step,
 		Logger:           slog.New(slog.NewTextHandler(stderr, nil)),
 	}
+	groups, err := nodeGroups(o.shapes, o.machines)
+	if err != nil {
+		return config, err
+	}
+	nodes := simnode.Nodes(groups)
+	config.Install = simnode.InstallCRD
+	config.Populate = func(ctx context.Context, admin *rest.Config) error {
+		return populate(ctx, admin, nodes)
+	}
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {
 			return config, fmt.Errorf("read the scheduler's configuration: %w", err)
 		}
 	}
 	return config, nil
+}
+
+func populate(ctx context.Context, admin *rest.Config, nodes []simnode.Node) error {
+	if err := simnode.Create(ctx, admin, nodes); err != nil {
+		return err
+	}
+	return simnode.WaitReady(ctx, admin, nodes)
 }
 
 // announce says how to use a running cluster.

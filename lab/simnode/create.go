@@ -1,0 +1,148 @@
+package simnode
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// parallelCreates keeps the API server busy; more than this only makes its
+// requests wait for each other.
+const parallelCreates = 32
+
+// InstallCRD defines NodeResourceTopology and waits until the API serves it.
+func InstallCRD(ctx context.Context, config *rest.Config) error {
+	client, err := apiextensionsclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
+	crd := nodetopology.CRD()
+	if _, err := definitions.Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create definition %s: %w", crd.Name, err)
+	}
+	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {
+		current, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("read definition %s: %w", crd.Name, err)
+		}
+		for _, condition := range current.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// Create makes the nodes, each after its topology. The definition of
+// NodeResourceTopology must be installed.
+func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
+	topologies, err := topologyclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	client, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelCreates)
+	for _, node := range nodes {
+		group.Go(func() error {
+			object, err := node.Topology()
+			if err != nil {
+				return err
+			}
+			if _, err := topologies.TopologyV1alpha2().NodeResourceTopologies().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create topology of node %s: %w", node.Name, err)
+			}
+			if _, err := client.CoreV1().Nodes().Create(ctx, node.Object(), metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create node %s: %w", node.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// WaitReady returns when pods can be scheduled to all of the nodes.
+func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
+	client, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	names := make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		names[node.Name] = true
+	}
+	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
+		// Version 0 is served from memory: this is asked often.
+		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, fmt.Errorf("list nodes: %w", err)
+		}
+		ready := 0
+		for i := range list.Items {
+			if names[list.Items[i].Name] && isReady(&list.Items[i]) {
+				ready++
+			}
+		}
+		return ready == len(names), nil
+	})
+}
+
+// isReady asks for more than the condition: new nodes have a taint, which the
+// controller manager removes a little after the condition is there.
+func isReady(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// newClient returns a client for the built-in resources, which have a more
+// compact form than JSON.
+func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
+	compact := rest.CopyConfig(config)
+	compact.ContentType = runtime.ContentTypeProtobuf
+	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(compact)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
+}
+
+func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
