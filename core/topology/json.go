@@ -141,7 +141,7 @@ func nodesOf(cpus []CPU) []NUMANode {
 
 // KindsOf returns the kinds of core that occur, fastest first as far as the
 // names tell: performance, then other names in alphabetical order, then
-// efficiency.
+// efficiency and low-power.
 func KindsOf(cpus []CPU) []Kind {
 	var kinds []Kind
 	for _, c := range cpus {
@@ -149,7 +149,7 @@ func KindsOf(cpus []CPU) []Kind {
 			kinds = append(kinds, c.Kind)
 		}
 	}
-	rank := map[Kind]int{KindPerformance: -1, KindEfficiency: 1}
+	rank := map[Kind]int{KindPerformance: -1, KindEfficiency: 1, KindLowPower: 2}
 	slices.SortFunc(kinds, func(a, b Kind) int {
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b))
 	})

@@ -45,6 +45,8 @@ type Kind string
 const (
 	KindPerformance Kind = "performance"
 	KindEfficiency  Kind = "efficiency"
+	// KindLowPower is slower still: Intel's cores outside the compute die.
+	KindLowPower Kind = "low-power"
 )
 
 // CPU is one online logical CPU (hardware thread).

@@ -82,6 +82,8 @@ func (m *Machine) validateNUMANodes() error {
 			return fmt.Errorf("NUMA node %d is listed after node %d: the order must be ascending, without repeats", n.ID, last)
 		case n.CPUs != want[n.ID]:
 			return fmt.Errorf("NUMA node %d lists CPUs %q, but the CPUs that name it are %q", n.ID, n.CPUs, want[n.ID])
+		case !n.CPUs.IsEmpty() && n.LocalCPUs != n.CPUs:
+			return fmt.Errorf("NUMA node %d has CPUs %q but is said to be local to %q: it must be local to its own CPUs", n.ID, n.CPUs, n.LocalCPUs)
 		case !n.LocalCPUs.IsSubsetOf(online):
 			return fmt.Errorf("NUMA node %d is said to be local to CPUs %q, which are not online", n.ID, n.LocalCPUs.Difference(online))
 		case len(n.Distances) != len(m.NUMANodes):

@@ -1,0 +1,93 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// minLLCLevel is the lowest level of a cache that can be a last-level cache.
+const minLLCLevel = 2
+
+// llcs finds the last-level caches.
+func (s scan) llcs(p parts) (grouping, error) {
+	claims := make([]claim, len(s.cpus))
+	var unlisted cpuset.Set
+	for i, c := range s.cpus {
+		var err error
+		if claims[i], err = s.llcOf(c); err != nil {
+			return grouping{}, err
+		}
+		if claims[i].file == "" {
+			unlisted.Add(c)
+		}
+	}
+	type place struct {
+		pkg, die int
+		numa     topology.NUMAID
+	}
+	byPlace := claimsByKey(s.cpus, func(i int) place { return place{p.packages.index[i], p.dies.index[i], p.numa.of[i]} },
+		func(i int) string { return cpuDir(s.cpus[i]) + "/cache (which lists no last-level cache)" })
+	for i := range claims {
+		if claims[i].file == "" {
+			claims[i] = claim{byPlace[i].cpus.Intersection(unlisted), byPlace[i].file}
+		}
+	}
+	return s.group("last-level cache", claims)
+}
+
+// llcOf returns the CPUs that share the highest-level unified or data cache in
+// /sys/devices/system/cpu/cpuN/cache, and no file when there is none from level 2
+// on, or when the kernel does not know who shares it.
+func (s scan) llcOf(c cpuset.CPU) (claim, error) {
+	dir := cpuDir(c) + "/cache"
+	indexes, err := s.numbered(dir, "index")
+	if err != nil {
+		return claim{}, err
+	}
+	var llc claim
+	highest := uint64(0)
+	for _, n := range indexes {
+		index := fmt.Sprintf("%s/index%d", dir, n)
+		level, kind, err := s.cacheLevelAndType(index)
+		if err != nil {
+			return claim{}, err
+		}
+		if kind == instructionCache || level < minLLCLevel || level <= highest {
+			continue
+		}
+		highest = level
+		if llc, err = s.sharedCPUs(index); err != nil {
+			return claim{}, err
+		}
+	}
+	return llc, nil
+}
+
+// cacheLevelAndType reads /sys/devices/system/cpu/cpuN/cache/indexN/level and
+// type. The kernel hides what it does not know (drivers/base/cacheinfo.c): an
+// unknown level is 0.
+func (s scan) cacheLevelAndType(index string) (uint64, cacheType, error) {
+	level, _, err := readIfThere(s.tree, index+"/level", parseFigure)
+	if err != nil {
+		return 0, "", err
+	}
+	kind, ok, err := readIfThere(s.tree, index+"/type", parseCacheType)
+	if !ok {
+		level = 0
+	}
+	return level, kind, err
+}
+
+// sharedCPUs reads /sys/devices/system/cpu/cpuN/cache/indexN/shared_cpu_list, or
+// shared_cpu_map on old kernels.
+func (s scan) sharedCPUs(index string) (claim, error) {
+	cpus, file, err := s.readFirst(index+"/shared_cpu_list", index+"/shared_cpu_map")
+	if errors.Is(err, fs.ErrNotExist) {
+		return claim{}, nil
+	}
+	return claim{cpus.Intersection(s.online), file}, err
+}

@@ -1,0 +1,23 @@
+package sysfs_test
+
+import (
+	"os"
+	"testing"
+
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+func TestHost(t *testing.T) {
+	const online = "/sys/devices/system/cpu/online"
+	if _, err := os.Stat(online); err != nil {
+		t.Skipf("this host has no sysfs mounted that shows its CPUs: %v", err)
+	}
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Validate(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d CPUs, %d cores, %d LLCs, %d NUMA nodes", len(m.CPUs), len(m.Cores()), len(m.LLCs()), len(m.NUMANodes))
+}

@@ -1,0 +1,195 @@
+package sysfs
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// numa are the NUMA nodes, and which CPU is in which.
+type numa struct {
+	nodes []topology.NUMANode
+	of    []topology.NUMAID // by CPU, NoNUMA when it is in none
+	file  []string          // by CPU: the file that says so
+}
+
+func (s scan) numa() (numa, error) {
+	ids, err := s.nodeOnline()
+	if err != nil {
+		return numa{}, err
+	}
+	if ids == nil {
+		return s.withoutNUMA(), nil
+	}
+	n := numa{of: slices.Repeat([]topology.NUMAID{topology.NoNUMA}, len(s.cpus)), file: slices.Repeat([]string{nodeRoot}, len(s.cpus))}
+	for _, id := range ids {
+		node, file, err := s.node(topology.NUMAID(id))
+		if err != nil {
+			return numa{}, err
+		}
+		if node.Distances, err = s.nodeDistance(node.ID, ids); err != nil {
+			return numa{}, err
+		}
+		for i, c := range s.cpus {
+			if !node.CPUs.Contains(c) {
+				continue
+			}
+			if n.of[i] != topology.NoNUMA {
+				return numa{}, contradiction("CPU %d is in two NUMA nodes, by %s and %s", c, n.file[i], file)
+			}
+			n.of[i], n.file[i] = node.ID, file
+		}
+		n.nodes = append(n.nodes, node)
+	}
+	return n, s.setLocalCPUs(n.nodes)
+}
+
+// withoutNUMA is the one node of a kernel without NUMA, its memory unknown.
+func (s scan) withoutNUMA() numa {
+	return numa{
+		nodes: []topology.NUMANode{{CPUs: s.online, LocalCPUs: s.online, Distances: []int{topology.LocalDistance}}},
+		of:    make([]topology.NUMAID, len(s.cpus)),
+		file:  slices.Repeat([]string{nodeRoot}, len(s.cpus)),
+	}
+}
+
+// nodeOnline reads /sys/devices/system/node/online, or lists the nodeN there on
+// old kernels. It is nil when there is no NUMA.
+func (s scan) nodeOnline() ([]int, error) {
+	ids, ok, err := readIfThere(s.tree, nodeRoot+"/online", parseNodes)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("%s/online: no NUMA node is online", nodeRoot)
+		}
+		return ids, nil
+	}
+	if there, err := s.exists(nodeRoot); err != nil || !there {
+		return nil, err
+	}
+	if ids, err = s.numbered(nodeRoot, "node"); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("read %s/online: %w, and no node is there either", nodeRoot, fs.ErrNotExist)
+	}
+	return ids, nil
+}
+
+// node reads a node and the name of the file that lists its CPUs:
+// /sys/devices/system/node/nodeN/cpulist, or cpumap on old kernels.
+func (s scan) node(id topology.NUMAID) (topology.NUMANode, string, error) {
+	cpus, file, err := s.readFirst(nodeDir(id)+"/cpulist", nodeDir(id)+"/cpumap")
+	if err != nil {
+		return topology.NUMANode{}, "", err
+	}
+	memory, err := s.nodeMeminfo(id)
+	return topology.NUMANode{ID: id, CPUs: cpus.Intersection(s.online), MemoryBytes: memory}, file, err
+}
+
+// nodeMeminfo reads the size of a node's memory in bytes from
+// /sys/devices/system/node/nodeN/meminfo, 0 when that is missing.
+func (s scan) nodeMeminfo(id topology.NUMAID) (uint64, error) {
+	bytes, _, err := readIfThere(s.tree, nodeDir(id)+"/meminfo", parseMemTotal)
+	return bytes, err
+}
+
+// nodePossible reads /sys/devices/system/node/possible, nil when it is missing.
+func (s scan) nodePossible() ([]int, error) {
+	ids, _, err := readIfThere(s.tree, nodeRoot+"/possible", parseNodes)
+	return ids, err
+}
+
+// nodeDistance reads /sys/devices/system/node/nodeN/distance: the distances to
+// the online nodes in the order of their numbers. A row may also have one
+// distance for every possible node, as captures have it in which a node was
+// taken offline by hand; those to the online ones are taken.
+func (s scan) nodeDistance(id topology.NUMAID, online []int) ([]int, error) {
+	file := nodeDir(id) + "/distance"
+	row, err := read(s.tree, file, parseDistances)
+	if err != nil || len(row) == len(online) {
+		return row, err
+	}
+	possible, err := s.nodePossible()
+	if err != nil {
+		return nil, err
+	}
+	if len(row) != len(possible) {
+		return nil, contradiction("%s has %d distances, but %s/online has %d nodes", file, len(row), nodeRoot, len(online))
+	}
+	var picked []int
+	for i, n := range possible {
+		if slices.Contains(online, n) {
+			picked = append(picked, row[i])
+		}
+	}
+	if len(picked) != len(online) {
+		return nil, contradiction("%s/online has nodes that %s/possible does not have", nodeRoot, nodeRoot)
+	}
+	return picked, nil
+}
+
+// setLocalCPUs finds the CPUs for which the memory of each node is local.
+func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
+	for i := range nodes {
+		n := &nodes[i]
+		n.LocalCPUs = n.CPUs
+		if !n.CPUs.IsEmpty() {
+			continue
+		}
+		var err error
+		if n.LocalCPUs, err = s.initiatorCPUs(n.ID, nodes); err != nil {
+			return err
+		}
+		if n.LocalCPUs.IsEmpty() {
+			n.LocalCPUs = nearestCPUs(*n, nodes)
+		}
+	}
+	return nil
+}
+
+// initiatorCPUs returns the CPUs of the nodes in
+// /sys/devices/system/node/nodeN/access1/initiators, those with the best access
+// among the nodes with CPUs (since Linux 5.10), else in access0, where nodes
+// without CPUs count too. It is empty when firmware does not tell.
+func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpuset.Set, error) {
+	var cpus cpuset.Set
+	for _, class := range []string{"access1", "access0"} {
+		initiators, err := s.numbered(nodeDir(id)+"/"+class+"/initiators", "node")
+		if err != nil {
+			return cpus, err
+		}
+		for _, n := range nodes {
+			if slices.Contains(initiators, int(n.ID)) {
+				cpus = cpus.Union(n.CPUs)
+			}
+		}
+		if !cpus.IsEmpty() {
+			break
+		}
+	}
+	return cpus, nil
+}
+
+// nearestCPUs returns the CPUs of the nodes with CPUs that are nearest to n, all
+// of them when there are several.
+func nearestCPUs(n topology.NUMANode, nodes []topology.NUMANode) cpuset.Set {
+	var cpus cpuset.Set
+	nearest := -1
+	for i, other := range nodes {
+		if other.CPUs.IsEmpty() {
+			continue
+		}
+		if d := n.Distances[i]; nearest < 0 || d < nearest {
+			nearest, cpus = d, other.CPUs
+		} else if d == nearest {
+			cpus = cpus.Union(other.CPUs)
+		}
+	}
+	return cpus
+}
