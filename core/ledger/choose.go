@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// chooseStatic places all CPUs of a static pod as one request. See "Decisions"
+// in the package comment.
+func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
+	short := b.serve(cpuset.Set{}).shortfall()
+	request := placement.Request{
+		CPUs:      ask.total(),
+		Policy:    placement.Static,
+		FullCores: ask.FullCores,
+		Limits:    b.limits(ask.SharedRequest.bounded(), short),
+	}
+	free := b.Free()
+	refused := &ExclusiveError{Want: request.CPUs, FullCores: ask.FullCores}
+	for {
+		placed, err := b.index.Place(free, request)
+		var insufficient *placement.InsufficientError
+		switch {
+		case errors.As(err, &insufficient):
+			// What could be had may break a bound that is not listed yet.
+			if refused.Have = insufficient.Have; refused.Have == 0 || len(b.confinements) == 0 {
+				return placement.Result{}, refused
+			}
+			request.CPUs = insufficient.Have
+			continue
+		case err != nil:
+			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", request.CPUs, err)
+		}
+		limit, broken := b.brokenBy(placed.CPUs, short)
+		switch {
+		case broken:
+			request.Limits = append(request.Limits, limit)
+		case request.CPUs < refused.Want:
+			return placement.Result{}, refused
+		default:
+			return placed, nil
+		}
+	}
+}
+
+// divide gives each container its part of the pod's CPUs: first the containers
+// that run for long, the largest first so that it stays in one piece; then each
+// ordinary init container out of what the sidecars before it leave.
+func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
+	claims := make([]ContainerClaim, len(ask.Containers))
+	var lasting []int
+	for i, c := range ask.Containers {
+		claims[i] = ContainerClaim{Name: c.Name, Role: c.Role, Policy: placement.Static, Limit: c.CPUs, Request: c.Request}
+		if c.Role != RoleInit {
+			lasting = append(lasting, i)
+		}
+	}
+	slices.SortStableFunc(lasting, func(i, j int) int { return cmp.Compare(claims[j].Limit, claims[i].Limit) })
+	left := all
+	for _, i := range lasting {
+		part, err := b.part(left, claims[i].Limit, ask.FullCores)
+		if err != nil {
+			return nil, fmt.Errorf("container %q: %w", claims[i].Name, err)
+		}
+		claims[i].CPUs = part
+		left = left.Difference(part)
+	}
+	left = all
+	for i := range claims {
+		switch c := &claims[i]; c.Role {
+		case RoleSidecar:
+			left = left.Difference(c.CPUs)
+		case RoleInit:
+			part, err := b.part(left, c.Limit, ask.FullCores)
+			if err != nil {
+				return nil, fmt.Errorf("init container %q: %w", c.Name, err)
+			}
+			c.CPUs = part
+		}
+	}
+	return claims, nil
+}
+
+// part chooses n of the pod's CPUs. There are that many.
+func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset.Set, error) {
+	if of.Len() == n {
+		return of, nil
+	}
+	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores}
+	placed, err := b.index.Place(of, request)
+	if fullCores == placement.FullCoresRequired && errors.As(err, new(*placement.InsufficientError)) {
+		// The pod's cores are whole; its containers have to share one.
+		request.FullCores = placement.FullCoresPreferred
+		placed, err = b.index.Place(of, request)
+	}
+	if err != nil {
+		return cpuset.Set{}, fmt.Errorf("choose %d of CPUs %s: %w", n, of, err)
+	}
+	return placed.CPUs, nil
+}
+
+// chooseConfinement chooses the NUMA nodes of a static-burst pod.
+func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
+	want, need := ask.total(), ask.request()
+	served := b.serve(cpuset.Set{})
+	placed, err := b.index.Place(b.Shared(), placement.Request{
+		CPUs:   want,
+		Policy: placement.StaticBurst,
+		Admit: func(ids []topology.NUMAID) bool {
+			return need == 0 || served.clone().add(b.positions(ids), need) == 0
+		},
+	})
+	var insufficient *placement.InsufficientError
+	if errors.As(err, &insufficient) {
+		return placement.Result{}, &ConfinementError{Want: want, Have: insufficient.Have}
+	}
+	if err != nil {
+		return placement.Result{}, fmt.Errorf("choose NUMA nodes with %d shared CPUs: %w", want, err)
+	}
+	return placed, nil
+}
+
+// confineAll confines all containers of a static-burst pod to the NUMA nodes that
+// have the CPUs.
+func (b *Books) confineAll(ask *Ask, cpus cpuset.Set) []ContainerClaim {
+	claims := make([]ContainerClaim, len(ask.Containers))
+	ids := b.ids(b.nodesOf(cpus))
+	for i, c := range ask.Containers {
+		claims[i] = ContainerClaim{Name: c.Name, Role: c.Role, Policy: placement.StaticBurst, Limit: c.CPUs,
+			Request: c.Request, NUMANodes: ids}
+	}
+	return claims
+}

@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+)
+
+// Ask is the question about one pod.
+type Ask struct {
+	// Policy is placement.Static when empty. It counts only with Containers.
+	Policy placement.Policy
+	// FullCores is placement.FullCoresPreferred when empty. Required means that no
+	// core is shared with another pod; containers of the pod share one only where
+	// their sizes leave no choice.
+	FullCores placement.FullCores
+	// Containers are those that get CPUs of their own choice, init containers in
+	// their order in the pod. There are none for a pod that is not annotated.
+	Containers []ContainerAsk
+	// SharedRequest is what the rest of the pod requests; see [Claim].
+	SharedRequest MilliCPU
+}
+
+// ContainerAsk is the question about one container.
+type ContainerAsk struct {
+	Name    string
+	Role    Role
+	CPUs    int // n, at least 1
+	Request MilliCPU
+}
+
+// total is how many CPUs the pod needs: the largest need of any phase.
+func (a *Ask) total() int {
+	var need phases
+	for i := range a.Containers {
+		need.add(a.Containers[i].Role, int64(a.Containers[i].CPUs))
+	}
+	return int(need.largest())
+}
+
+// request is what Containers request, in the phase in which it is most.
+func (a *Ask) request() MilliCPU {
+	var need phases
+	for i := range a.Containers {
+		need.add(a.Containers[i].Role, int64(a.Containers[i].Request.bounded()))
+	}
+	return MilliCPU(need.largest())
+}
+
+// ErrInvalid is wrapped by errors about an Ask that no node could grant.
+var ErrInvalid = errors.New("invalid question about a pod's CPUs")
+
+func (a *Ask) validate() error {
+	for _, c := range a.Containers {
+		if c.CPUs < 1 || c.CPUs > math.MaxInt32 {
+			return fmt.Errorf("%w: container %q wants %d CPUs, it must be 1 or more and what a machine can have", ErrInvalid, c.Name, c.CPUs)
+		}
+	}
+	switch a.Policy {
+	case "", placement.Static, placement.StaticBurst:
+	default:
+		return fmt.Errorf("%w: policy %q is neither %q nor %q", ErrInvalid, a.Policy, placement.Static, placement.StaticBurst)
+	}
+	switch a.FullCores {
+	case "", placement.FullCoresPreferred, placement.FullCoresRequired:
+	default:
+		return fmt.Errorf("%w: full cores %q is neither %q nor %q", ErrInvalid, a.FullCores,
+			placement.FullCoresPreferred, placement.FullCoresRequired)
+	}
+	return nil
+}
+
+// Decision is what a pod is to be given.
+type Decision struct {
+	// Containers stand in the order of the Ask's.
+	Containers    []ContainerClaim
+	SharedRequest MilliCPU
+	// CPUs are those of the whole pod: exclusive ones, or for static-burst the
+	// shared CPUs that it is confined to at present. Empty without Containers.
+	CPUs cpuset.Set
+	// Quality is that of CPUs.
+	Quality placement.Quality
+	// Exact is as in [placement.Result].
+	Exact bool
+}
+
+// Claim is the claim that books the decision.
+func (d Decision) Claim(id PodID, rank int64) Claim {
+	return Claim{ID: id, Rank: rank, Containers: d.Containers, SharedRequest: d.SharedRequest}
+}
+
+// Decide chooses the best CPUs or NUMA nodes for a pod that keep the rules, and
+// for a pod without containers of its own choice checks that it can come in. The
+// books are not changed. It returns an [ExclusiveError], [SharedError] or
+// [ConfinementError] when there is no way, or an error that wraps [ErrInvalid].
+func (b *Books) Decide(ask Ask) (Decision, error) {
+	if err := ask.validate(); err != nil {
+		return Decision{}, err
+	}
+	burst := ask.Policy == placement.StaticBurst
+	requested := ask.SharedRequest.bounded()
+	if burst {
+		requested += ask.request()
+	}
+	if left := b.unconfinedLeft(); requested > 0 && requested > left {
+		return Decision{}, &SharedError{Need: requested, Have: max(0, left)}
+	}
+	d := Decision{SharedRequest: ask.SharedRequest, Exact: true}
+	if len(ask.Containers) == 0 {
+		return d, nil
+	}
+	choose := b.chooseStatic
+	if burst {
+		choose = b.chooseConfinement
+	}
+	placed, err := choose(&ask)
+	if err != nil {
+		return Decision{}, err
+	}
+	d.CPUs, d.Quality, d.Exact = placed.CPUs, placed.Quality, placed.Exact
+	if burst {
+		d.Containers = b.confineAll(&ask, placed.CPUs)
+		return d, nil
+	}
+	d.Containers, err = b.divide(&ask, placed.CPUs)
+	return d, err
+}
+
+// ExclusiveError says that there are too few CPUs for a static pod.
+type ExclusiveError struct {
+	Want int
+	// Have is the largest number of CPUs that the pod could be given.
+	Have      int
+	FullCores placement.FullCores
+}
+
+func (e *ExclusiveError) Error() string {
+	what := "exclusive CPUs"
+	if e.FullCores == placement.FullCoresRequired {
+		what += " in whole cores"
+	}
+	return fmt.Sprintf("%d %s wanted, at most %d can be had", e.Want, what, e.Have)
+}
+
+// SharedError says that the shared CPUs cannot serve what a pod requests.
+type SharedError struct {
+	// Need is what the pod requests of them, Have is what is left.
+	Need, Have MilliCPU
+}
+
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("%s CPUs requested of the shared CPUs, %s left there", e.Need, e.Have)
+}
+
+// ConfinementError says that no NUMA nodes have enough shared CPUs to confine a
+// static-burst pod to.
+type ConfinementError struct {
+	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which
+	// keep the rules share.
+	Want, Have int
+}
+
+func (e *ConfinementError) Error() string {
+	return fmt.Sprintf("%d shared CPUs wanted to be confined to, at most %d can be had", e.Want, e.Have)
+}

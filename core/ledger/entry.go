@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// entry is one claim as it stands against the machine alone, whatever others
+// claim. It never changes, so that books and their clones can have it in common.
+type entry struct {
+	claim Claim
+	// static is what its static containers claim.
+	static cpuset.Set
+	// problems are what makes it lose without anybody else's doing.
+	problems []Problem
+	// confined are its static-burst containers, one item per confinement.
+	confined []confinement
+	// ownRequest is what its Containers request of the shared CPUs when it loses.
+	// Static containers request nothing as long as it does not.
+	ownRequest MilliCPU
+}
+
+// confinement is what is confined to the same NUMA nodes.
+type confinement struct {
+	cpus   cpuset.Set // all online CPUs of the nodes
+	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
+	demand MilliCPU   // what it requests of their shared CPUs
+	limit  int        // the largest limit of a container
+}
+
+func newEntry(s *site, claim Claim) *entry {
+	e := &entry{claim: claim}
+	var own phases
+	for i := range claim.Containers {
+		c := &claim.Containers[i]
+		own.add(c.Role, int64(c.Request.bounded()))
+		switch c.Policy {
+		case placement.Static:
+			e.problems = append(e.problems, s.staticProblems(claim.Containers, i)...)
+			e.static = e.static.Union(c.CPUs)
+		case placement.StaticBurst:
+			e.problems = append(e.problems, s.confinementProblems(c)...)
+		default:
+			e.problems = append(e.problems, Problem{Kind: PolicyUnknown, Container: c.Name, Policy: c.Policy})
+		}
+	}
+	e.ownRequest = MilliCPU(own.largest())
+	if len(e.problems) == 0 {
+		e.confined = s.confinements(claim.Containers)
+	}
+	return e
+}
+
+// staticProblems returns what is wrong with the CPUs of containers[at].
+func (s *site) staticProblems(containers []ContainerClaim, at int) (found []Problem) {
+	c := &containers[at]
+	if c.CPUs.IsEmpty() {
+		return []Problem{{Kind: NoCPUs, Container: c.Name}}
+	}
+	report := func(kind ProblemKind, cpus cpuset.Set, other string) {
+		if !cpus.IsEmpty() {
+			found = append(found, Problem{Kind: kind, Container: c.Name, CPUs: cpus, HolderContainer: other})
+		}
+	}
+	if !c.CPUs.IsSubsetOf(s.online) {
+		missing := c.CPUs.Difference(s.online)
+		report(CPUOffline, missing.Intersection(s.offline), "")
+		report(CPUUnknown, missing.Difference(s.offline), "")
+	}
+	report(CPUReserved, c.CPUs.Intersection(s.config.ReservedCPUs), "")
+	for i := range containers[:at] {
+		other := &containers[i]
+		if other.Policy == placement.Static && runTogether(other.Role, c.Role) {
+			report(CPUTwice, c.CPUs.Intersection(other.CPUs), other.Name)
+		}
+	}
+	return found
+}
+
+// confinementProblems returns what is wrong with the NUMA nodes of a container.
+func (s *site) confinementProblems(c *ContainerClaim) []Problem {
+	if len(c.NUMANodes) == 0 {
+		return []Problem{{Kind: NoNUMANodes, Container: c.Name}}
+	}
+	var unknown []topology.NUMAID
+	cpus := 0
+	for _, id := range c.NUMANodes {
+		if at, ok := s.nodeAt(id); ok {
+			cpus += s.nodes[at].cpus.Len()
+		} else {
+			unknown = append(unknown, id)
+		}
+	}
+	switch {
+	case unknown != nil:
+		return []Problem{{Kind: NUMAUnknown, Container: c.Name, NUMANodes: unknown}}
+	case cpus == 0:
+		return []Problem{{Kind: NUMAEmpty, Container: c.Name, NUMANodes: c.NUMANodes}}
+	}
+	return nil
+}
+
+// confinements sums up the static-burst containers of a pod whose NUMA nodes are
+// all there. Its demand on each confinement is the largest of any phase.
+func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
+	var needs []phases
+	for i := range containers {
+		c := &containers[i]
+		if c.Policy != placement.StaticBurst {
+			continue
+		}
+		all := s.confinementCPUs(c)
+		at := slices.IndexFunc(found, func(f confinement) bool { return f.cpus == all })
+		if at < 0 {
+			at = len(found)
+			found = append(found, confinement{cpus: all, nodes: s.nodesOf(all)})
+			needs = append(needs, phases{})
+		}
+		needs[at].add(c.Role, int64(c.Request.bounded()))
+		found[at].limit = max(found[at].limit, c.Limit)
+		found[at].demand = MilliCPU(needs[at].largest())
+	}
+	return found
+}
+
+// confinementCPUs are the online CPUs of the NUMA nodes of a static-burst
+// container, which are all there.
+func (s *site) confinementCPUs(c *ContainerClaim) cpuset.Set {
+	return s.cpusOf(s.positions(c.NUMANodes))
+}
+
+// portion is what one container has of its pod's CPUs.
+type portion struct {
+	container string
+	cpus      cpuset.Set
+}
+
+// portions divides the static CPUs among the containers, each CPU to one: to the
+// container that has it for the longest time.
+func (e *entry) portions() []portion {
+	var all []portion
+	left := e.static
+	for _, init := range []bool{false, true} {
+		for i := range e.claim.Containers {
+			c := &e.claim.Containers[i]
+			if (c.Role == RoleInit) == init && c.Policy == placement.Static {
+				all = append(all, portion{c.Name, c.CPUs.Intersection(left)})
+				left = left.Difference(c.CPUs)
+			}
+		}
+	}
+	return all
+}
+
+// compareSeniority orders claims that collide.
+func compareSeniority(rankA int64, a PodID, rankB int64, b PodID) int {
+	return cmp.Or(cmp.Compare(rankA, rankB), cmp.Compare(a, b))
+}

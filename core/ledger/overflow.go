@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"fmt"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// Rule names a rule of the package comment.
+type Rule string
+
+// The rules that can be broken by what comes in beside the scheduler.
+const (
+	RuleRequests   Rule = "requests"   // rule 1
+	RuleConfined   Rule = "confined"   // rule 2
+	RuleLimit      Rule = "limit"      // rule 3
+	RuleLeastShare Rule = "min-shared" // rule 4
+)
+
+// Overflow is a rule that does not hold at present.
+type Overflow struct {
+	Rule Rule
+	// NUMANodes are the union that RuleConfined is broken for, or the confinement
+	// of the container; nil for rules about the whole machine.
+	NUMANodes []topology.NUMAID
+	// Pod and Container are whom RuleLimit is broken for.
+	Pod       PodID
+	Container string
+	// Need is what should be shared, Have is what is.
+	Need, Have MilliCPU
+}
+
+// Describe writes the overflow for a user, with pods as podName names them.
+func (o Overflow) Describe(podName func(PodID) string) string {
+	switch o.Rule {
+	case RuleRequests:
+		return fmt.Sprintf("%s CPUs are requested of the shared CPUs or reserved, %s are shared", o.Need, o.Have)
+	case RuleConfined:
+		return fmt.Sprintf("%s CPUs are requested by containers confined to NUMA %s, %s of its CPUs are shared",
+			o.Need, nodeList(o.NUMANodes), o.Have)
+	case RuleLimit:
+		return fmt.Sprintf("container %q of pod %s may use %s CPUs of NUMA %s, %s of its CPUs are shared",
+			o.Container, podName(o.Pod), o.Need, nodeList(o.NUMANodes), o.Have)
+	case RuleLeastShare:
+		return fmt.Sprintf("%s CPUs must stay shared, %s are", o.Need, o.Have)
+	}
+	panic(fmt.Sprintf("ledger: overflow of unknown rule %q", o.Rule))
+}
+
+// String is Describe with the ids of pods for names.
+func (o Overflow) String() string {
+	return o.Describe(func(id PodID) string { return string(id) })
+}
+
+// Overflow returns the rules that do not hold, in the order of the rules. Of rule
+// 2 it returns the smallest unions that are short by all that cannot be served.
+func (b *Books) Overflow() []Overflow {
+	var broken []Overflow
+	shared := b.Shared()
+	report := func(o Overflow) {
+		if o.Need > o.Have {
+			broken = append(broken, o)
+		}
+	}
+	report(Overflow{Rule: RuleRequests, Need: b.SharedRequests(), Have: wholeCPUs(shared.Len())})
+	for _, union := range b.serve(cpuset.Set{}).cuts() {
+		all := b.cpusOf(union)
+		report(Overflow{Rule: RuleConfined, NUMANodes: b.ids(union), Need: b.demandWithin(all),
+			Have: wholeCPUs(shared.Intersection(all).Len())})
+	}
+	for _, e := range b.entries {
+		if len(e.confined) == 0 || b.loses(e) {
+			continue
+		}
+		for i := range e.claim.Containers {
+			if c := &e.claim.Containers[i]; c.Policy == placement.StaticBurst {
+				have := shared.Intersection(b.confinementCPUs(c)).Len()
+				report(Overflow{Rule: RuleLimit, NUMANodes: c.NUMANodes, Pod: e.claim.ID, Container: c.Name,
+					Need: wholeCPUs(c.Limit), Have: wholeCPUs(have)})
+			}
+		}
+	}
+	report(Overflow{Rule: RuleLeastShare, Need: wholeCPUs(b.config.MinShared), Have: wholeCPUs(shared.Len())})
+	return broken
+}
