@@ -16,7 +16,7 @@ import (
 func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
 	short := b.serve(cpuset.Set{}).shortfall()
 	request := placement.Request{
-		CPUs:      ask.total(),
+		CPUs:      ask.CPUs(),
 		Policy:    placement.Static,
 		FullCores: ask.FullCores,
 		Limits:    b.limits(ask.SharedRequest.bounded(), short),
@@ -107,7 +107,7 @@ func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuse
 
 // chooseConfinement chooses the NUMA nodes of a static-burst pod.
 func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
-	want, need := ask.total(), ask.request()
+	want, need := ask.CPUs(), ask.request()
 	served := b.serve(cpuset.Set{})
 	placed, err := b.index.Place(b.Shared(), placement.Request{
 		CPUs:   want,

@@ -32,8 +32,8 @@ type ContainerAsk struct {
 	Request MilliCPU
 }
 
-// total is how many CPUs the pod needs: the largest need of any phase.
-func (a *Ask) total() int {
+// CPUs is how many CPUs the pod needs: the largest need of any phase.
+func (a *Ask) CPUs() int {
 	var need phases
 	for i := range a.Containers {
 		need.add(a.Containers[i].Role, int64(a.Containers[i].CPUs))
