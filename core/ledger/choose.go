@@ -11,42 +11,68 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// chooseStatic places all CPUs of a static pod as one request. See "Decisions"
-// in the package comment.
+// chooseStatic places all CPUs of a static pod as one request.
 func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
 	short := b.serve(cpuset.Set{}).shortfall()
-	request := placement.Request{
-		CPUs:      ask.CPUs(),
+	s := staticSearch{books: b, short: short, free: b.Free(), request: placement.Request{
 		Policy:    placement.Static,
 		FullCores: ask.FullCores,
 		Limits:    b.limits(ask.SharedRequest.bounded(), short),
+	}}
+	want := ask.CPUs()
+	placed, err := s.place(want)
+	var insufficient *placement.InsufficientError
+	if !errors.As(err, &insufficient) {
+		return placed, err
 	}
-	free := b.Free()
-	refused := &ExclusiveError{Want: request.CPUs, FullCores: ask.FullCores}
+	have, err := s.largest(insufficient.Have)
+	if err != nil {
+		return placement.Result{}, err
+	}
+	return placement.Result{}, &ExclusiveError{Want: want, Have: have, FullCores: ask.FullCores}
+}
+
+// staticSearch looks for exclusive CPUs. See "Decisions" in the package comment.
+type staticSearch struct {
+	books   *Books
+	short   MilliCPU // what of the confined requests cannot be served as it is
+	free    cpuset.Set
+	request placement.Request // its Limits grow by the bounds that turn out to bind
+}
+
+// place chooses the best n CPUs that keep the rules. The error wraps an
+// [placement.InsufficientError] when there are none.
+func (s *staticSearch) place(n int) (placement.Result, error) {
+	s.request.CPUs = n
 	for {
-		placed, err := b.index.Place(free, request)
-		var insufficient *placement.InsufficientError
-		switch {
-		case errors.As(err, &insufficient):
-			// What could be had may break a bound that is not listed yet.
-			if refused.Have = insufficient.Have; refused.Have == 0 || len(b.confinements) == 0 {
-				return placement.Result{}, refused
-			}
-			request.CPUs = insufficient.Have
-			continue
-		case err != nil:
-			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", request.CPUs, err)
+		placed, err := s.books.index.Place(s.free, s.request)
+		if err != nil {
+			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", n, err)
 		}
-		limit, broken := b.brokenBy(placed.CPUs, short)
-		switch {
-		case broken:
-			request.Limits = append(request.Limits, limit)
-		case request.CPUs < refused.Want:
-			return placement.Result{}, refused
-		default:
+		limit, broken := s.books.brokenBy(placed.CPUs, s.short)
+		if !broken {
 			return placed, nil
 		}
+		s.request.Limits = append(s.request.Limits, limit)
 	}
+}
+
+// largest returns the largest number of CPUs that could be had, which is known to
+// be at most `most`: that many may break a bound that was not listed when they
+// were counted.
+func (s *staticSearch) largest(most int) (int, error) {
+	for most > 0 && len(s.books.confinements) > 0 {
+		_, err := s.place(most)
+		var insufficient *placement.InsufficientError
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &insufficient) {
+			return 0, err
+		}
+		most = insufficient.Have
+	}
+	return most, nil
 }
 
 // divide gives each container its part of the pod's CPUs: first the containers

@@ -132,17 +132,22 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 // ExclusiveError says that there are too few CPUs for a static pod.
 type ExclusiveError struct {
 	Want int
-	// Have is the largest number of CPUs that the pod could be given.
+	// Have is the largest number of CPUs that the pod could be given. It is above
+	// Want only when whole cores do not add up to just that many.
 	Have      int
 	FullCores placement.FullCores
 }
 
 func (e *ExclusiveError) Error() string {
-	what := "exclusive CPUs"
-	if e.FullCores == placement.FullCoresRequired {
-		what += " in whole cores"
+	switch {
+	case e.FullCores != placement.FullCoresRequired:
+		return fmt.Sprintf("%d exclusive CPUs wanted, at most %d can be had", e.Want, e.Have)
+	case e.Have > e.Want:
+		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, which do not add up to %d (up to %d CPUs can be had)",
+			e.Want, e.Want, e.Have)
+	default:
+		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, at most %d can be had", e.Want, e.Have)
 	}
-	return fmt.Sprintf("%d %s wanted, at most %d can be had", e.Want, what, e.Have)
 }
 
 // SharedError says that the shared CPUs cannot serve what a pod requests.

@@ -19,10 +19,10 @@ type reference struct {
 	confine []refConfined
 }
 
-// refConfined is one container that is confined, or several of one pod that take turns.
+// refConfined is one confined container.
 type refConfined struct {
 	nodes   map[topology.NUMAID]bool
-	request MilliCPU
+	request MilliCPU // of all of them; on one item only
 	limit   int
 }
 
@@ -62,20 +62,28 @@ func (r *reference) admit(c Claim) {
 		if one.Policy != placement.StaticBurst {
 			continue
 		}
-		nodes := slices.Sorted(slices.Values(one.NUMANodes))
-		if !slices.ContainsFunc(seen, func(n []topology.NUMAID) bool { return slices.Equal(n, nodes) }) {
-			seen = append(seen, nodes)
-			item := refConfined{nodes: map[topology.NUMAID]bool{}}
-			for _, n := range nodes {
-				item.nodes[n] = true
-			}
-			item.request = refPeak(c.Containers, func(o ContainerClaim) bool {
-				return slices.Equal(slices.Sorted(slices.Values(o.NUMANodes)), nodes)
-			})
-			r.confine = append(r.confine, item)
+		item := refConfined{nodes: map[topology.NUMAID]bool{}, limit: one.Limit}
+		where := r.withCPUs(one.NUMANodes)
+		for _, n := range where {
+			item.nodes[n] = true
 		}
-		r.confine = append(r.confine, refConfined{nodes: r.confine[len(r.confine)-1].nodes, limit: one.Limit})
+		if !slices.ContainsFunc(seen, func(n []topology.NUMAID) bool { return slices.Equal(n, where) }) {
+			seen = append(seen, where)
+			item.request = refPeak(c.Containers, func(o ContainerClaim) bool { return slices.Equal(r.withCPUs(o.NUMANodes), where) })
+		}
+		r.confine = append(r.confine, item)
 	}
+}
+
+// withCPUs sorts nodes and leaves out those of memory only.
+func (r *reference) withCPUs(nodes []topology.NUMAID) (with []topology.NUMAID) {
+	for _, n := range nodes {
+		if r.cpusOf(n) > 0 && !slices.Contains(with, n) {
+			with = append(with, n)
+		}
+	}
+	slices.Sort(with)
+	return with
 }
 
 // honest tells whether a claim can be enforced beside those admitted before it.
