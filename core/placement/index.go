@@ -1,0 +1,193 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// Index is a machine prepared for placement. It is immutable and safe for use by
+// several goroutines at once.
+type Index struct {
+	machine *topology.Machine
+	online  cpuset.Set
+	// The machine in tree order. Each level is sorted by its lowest CPU within
+	// its parent, so that the lower index is also the lower number.
+	nodes  []node
+	pieces []piece
+	cores  []core
+	llcs   int   // number of LLCs; piece.llc is below it
+	kinds  int   // number of kinds of core
+	dist   []int // between nodes i and j at i*len(nodes)+j, both directions added up
+
+	subsets *subsets // nil on machines of more than maxSubsetNodes nodes
+	uniform *uniform // nil unless the fast solver applies
+	pool    sync.Pool
+}
+
+// node is a NUMA node with CPUs, or the CPUs that belong to none.
+type node struct {
+	id     topology.NUMAID
+	cpus   cpuset.Set
+	pieces span
+}
+
+// piece is the part of one LLC that lies in one NUMA node.
+type piece struct {
+	llc, node int
+	cores     span
+}
+
+// core is a physical core with its online threads, ascending.
+type core struct {
+	kind    int // index into Machine.Kinds
+	pkg     int // dense index of the package
+	piece   int
+	threads []cpuset.CPU
+}
+
+// span is a half-open range of indexes.
+type span struct{ from, to int }
+
+func (s span) len() int { return s.to - s.from }
+
+// NewIndex prepares a machine. The machine must be valid (it panics otherwise)
+// and must not be changed afterwards.
+func NewIndex(m *topology.Machine) *Index {
+	if err := m.Validate(); err != nil {
+		panic(fmt.Sprintf("placement.NewIndex: %v", err))
+	}
+	ix := &Index{machine: m, online: m.Online(), kinds: len(m.Kinds)}
+	ix.buildTree()
+	ix.buildDistances()
+	if len(ix.nodes) <= maxSubsetNodes {
+		ix.subsets = newSubsets(len(ix.nodes), ix.dist)
+		ix.uniform = newUniform(ix)
+	}
+	ix.pool.New = func() any { return newScratch(ix) }
+	return ix
+}
+
+// Machine returns the machine that the index was made of.
+func (ix *Index) Machine() *topology.Machine { return ix.machine }
+
+// buildTree sorts the cores into nodes and pieces.
+func (ix *Index) buildTree() {
+	cores := ix.coresInOrder()
+	llcs, packages := map[topology.LLCID]int{}, map[topology.PackageID]int{}
+	for i, c := range cores {
+		first := ix.mustCPU(c.threads[0])
+		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
+			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}})
+		}
+		llc, known := llcs[first.LLC]
+		if !known {
+			llc = len(llcs)
+			llcs[first.LLC] = llc
+		}
+		at := len(ix.nodes) - 1
+		if n := &ix.nodes[at]; n.pieces.len() == 0 || ix.pieces[len(ix.pieces)-1].llc != llc {
+			ix.pieces = append(ix.pieces, piece{llc: llc, node: at, cores: span{i, i}})
+			n.pieces.to++
+		}
+		ix.pieces[len(ix.pieces)-1].cores.to++
+		c.piece = len(ix.pieces) - 1
+		if _, known := packages[first.Package]; !known {
+			packages[first.Package] = len(packages)
+		}
+		c.pkg = packages[first.Package]
+		ix.cores = append(ix.cores, c)
+		for _, t := range c.threads {
+			ix.nodes[at].cpus.Add(t)
+		}
+	}
+	ix.llcs = len(llcs)
+}
+
+// coresInOrder returns the cores sorted by NUMA node, then LLC, then core, each
+// by the lowest CPU that it has (an LLC by the lowest that it has in the node).
+func (ix *Index) coresInOrder() []core {
+	type pieceKey struct {
+		numa topology.NUMAID
+		llc  topology.LLCID
+	}
+	lowestOfNode, lowestOfPiece := map[topology.NUMAID]cpuset.CPU{}, map[pieceKey]cpuset.CPU{}
+	for _, c := range slices.Backward(ix.machine.CPUs) {
+		lowestOfNode[c.NUMA] = c.ID
+		lowestOfPiece[pieceKey{c.NUMA, c.LLC}] = c.ID
+	}
+	var cores []core
+	for _, g := range ix.machine.Cores() {
+		c := core{threads: slices.Collect(g.CPUs.All())}
+		c.kind = slices.Index(ix.machine.Kinds, ix.mustCPU(c.threads[0]).Kind)
+		cores = append(cores, c)
+	}
+	slices.SortFunc(cores, func(a, b core) int {
+		x, y := ix.mustCPU(a.threads[0]), ix.mustCPU(b.threads[0])
+		return cmp.Or(
+			cmp.Compare(lowestOfNode[x.NUMA], lowestOfNode[y.NUMA]),
+			cmp.Compare(lowestOfPiece[pieceKey{x.NUMA, x.LLC}], lowestOfPiece[pieceKey{y.NUMA, y.LLC}]),
+			cmp.Compare(x.ID, y.ID),
+		)
+	})
+	return cores
+}
+
+func (ix *Index) buildDistances() {
+	n := len(ix.nodes)
+	ix.dist = make([]int, n*n)
+	for i, a := range ix.nodes {
+		for j, b := range ix.nodes {
+			if i != j {
+				ix.dist[i*n+j] = ix.machine.Distance(a.id, b.id) + ix.machine.Distance(b.id, a.id)
+			}
+		}
+	}
+}
+
+// mustCPU describes an online CPU.
+func (ix *Index) mustCPU(id cpuset.CPU) topology.CPU {
+	c, ok := ix.machine.CPU(id)
+	if !ok {
+		panic(fmt.Sprintf("placement: CPU %d is not online", id))
+	}
+	return c
+}
+
+// Quality says how good a set of online CPUs is, whoever chose it. CPUs that are
+// not online are left out.
+func (ix *Index) Quality(cpus cpuset.Set) Quality {
+	var q Quality
+	var kinds, nodes, llcs, packages cpuset.Set // as sets of small indexes
+	for _, c := range ix.cores {
+		held := 0
+		for _, t := range c.threads {
+			if cpus.Contains(t) {
+				held++
+			}
+		}
+		if held == 0 {
+			continue
+		}
+		if held < len(c.threads) {
+			q.SplitCores++
+		}
+		kinds.Add(cpuset.CPU(c.kind))
+		nodes.Add(cpuset.CPU(ix.pieces[c.piece].node))
+		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
+		packages.Add(cpuset.CPU(c.pkg))
+	}
+	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = kinds.Len(), nodes.Len(), llcs.Len(), packages.Len()
+	for i := range nodes.All() {
+		for j := range nodes.All() {
+			if i < j {
+				q.Distance += ix.dist[int(i)*len(ix.nodes)+int(j)]
+			}
+		}
+	}
+	return q
+}

@@ -1,0 +1,134 @@
+package placement
+
+import (
+	"fmt"
+	"math/bits"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// Place answers a request out of the free CPUs: those that nobody has exclusively
+// for Static, the shared ones for StaticBurst. CPUs of the set that are not online
+// are ignored. The error wraps [ErrInvalid] when the request makes no sense, and
+// is an [*InsufficientError] when there is no room for it now.
+func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
+	if err := req.normalize(); err != nil {
+		return Result{}, err
+	}
+	free = free.Intersection(ix.online)
+	if ix.wholeMachineForbids(&req) || free.Len() < req.CPUs {
+		return Result{}, ix.insufficient(free, req)
+	}
+	if r, ok := ix.placeUniform(free, &req); ok {
+		return r, nil
+	}
+	return ix.placeSlowly(free, req)
+}
+
+// placeSlowly has its own copy of the request, so that the fast path needs none
+// on the heap.
+func (ix *Index) placeSlowly(free cpuset.Set, req Request) (Result, error) {
+	if r, ok := ix.placeGeneral(free, &req); ok {
+		return r, nil
+	}
+	return Result{}, ix.insufficient(free, req)
+}
+
+// normalize fills in the defaults.
+func (r *Request) normalize() error {
+	if r.Policy == "" {
+		r.Policy = Static
+	}
+	if r.FullCores == "" || r.Policy == StaticBurst {
+		r.FullCores = FullCoresPreferred
+	}
+	switch {
+	case r.CPUs < 1:
+		return fmt.Errorf("%w: the number of CPUs must be at least 1, not %d", ErrInvalid, r.CPUs)
+	case r.Policy != Static && r.Policy != StaticBurst:
+		return fmt.Errorf("%w: unknown policy %q, want %q or %q", ErrInvalid, r.Policy, Static, StaticBurst)
+	case r.FullCores != FullCoresPreferred && r.FullCores != FullCoresRequired:
+		return fmt.Errorf("%w: full cores must be %q or %q, not %q", ErrInvalid, FullCoresPreferred, FullCoresRequired, r.FullCores)
+	}
+	for _, l := range r.Limits {
+		if l.CPUs < 0 {
+			return fmt.Errorf("%w: a limit of %d CPUs is negative", ErrInvalid, l.CPUs)
+		}
+	}
+	return nil
+}
+
+func (ix *Index) wholeMachineForbids(req *Request) bool {
+	if req.Policy != Static {
+		return false
+	}
+	for _, l := range req.Limits {
+		if l.NUMANodes == nil && l.CPUs < req.CPUs {
+			return true
+		}
+	}
+	return false
+}
+
+// placeUniform uses the fast solver where it applies. A false answer says only
+// that it did not find a placement.
+func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
+	u := ix.uniform
+	if u == nil || req.FullCores == FullCoresRequired && req.CPUs%u.threads != 0 {
+		return Result{}, false
+	}
+	allowed, limited := ix.allowedNodes(free, req)
+	s := ix.pool.Get().(*scratch)
+	defer ix.pool.Put(s)
+	s.free = free
+	u.gather(s, free)
+	c, ok := ix.searchUniform(s, req, allowed)
+	if !ok || limited && bits.OnesCount32(uint32(c.mask)) > 1 {
+		return Result{}, false
+	}
+	r := Result{Exact: true}
+	switch {
+	case req.Policy == StaticBurst:
+		r.CPUs = ix.cpusOf(maskNodes(c.mask)).Intersection(free)
+		r.Quality = ix.Quality(r.CPUs)
+	case c.general:
+		r.CPUs = ix.pickExactly(free, c.mask, req.CPUs)
+		r.Quality = ix.Quality(r.CPUs)
+	default:
+		u.plan(ix, s, c)
+		var packages int
+		r.CPUs, packages = u.pick(ix, s, c)
+		r.Quality = Quality{Kinds: 1, NUMANodes: bits.OnesCount32(uint32(c.mask)), Distance: c.distance,
+			SplitCores: c.split, LLCs: c.llcs, Packages: packages}
+	}
+	return r, true
+}
+
+// allowedNodes returns the nodes that can give all the CPUs alone as far as the
+// limits go, and whether a limit binds at all: then the fast solver's answer
+// counts only when one node is enough, since limits do not look inside nodes.
+func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limited bool) {
+	allowed = 1<<len(ix.nodes) - 1
+	if req.Policy != Static {
+		return allowed, false
+	}
+	for _, l := range req.Limits {
+		if l.CPUs >= req.CPUs {
+			continue
+		}
+		nodes, cpus := ix.limitNodes(l)
+		if l.CPUs >= cpus.Intersection(free).Len() {
+			continue
+		}
+		limited = true
+		for i := range nodes.All() {
+			allowed &^= 1 << i
+		}
+	}
+	return allowed, limited
+}
+
+// insufficient says how much there would have been.
+func (ix *Index) insufficient(free cpuset.Set, req Request) error {
+	return &InsufficientError{Want: req.CPUs, Have: ix.most(free, &req), Policy: req.Policy, FullCores: req.FullCores}
+}

@@ -1,0 +1,281 @@
+package placement
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
+)
+
+const bruteCPUs = 12 // rapid's machines; C(12,6) sets are looked at for each case
+
+// drawMachine draws a regular or an irregular machine.
+func drawMachine(t *rapid.T) *topology.Machine {
+	if rapid.Bool().Draw(t, "regular") {
+		m := topologytest.RandomShape(t, bruteCPUs).MustBuild()
+		return drawDistances(t, m)
+	}
+	return topologytest.RandomUpTo(t, bruteCPUs)
+}
+
+// drawDistances gives a regular machine's nodes distances with few ties or many.
+func drawDistances(t *rapid.T, m *topology.Machine) *topology.Machine {
+	for i := range m.NUMANodes {
+		for j := range m.NUMANodes {
+			if i != j {
+				m.NUMANodes[i].Distances[j] = rapid.SampledFrom([]int{12, 12, 20, 32}).Draw(t, "distance")
+			}
+		}
+	}
+	return m
+}
+
+func drawFree(t *rapid.T, m *topology.Machine) cpuset.Set {
+	var free cpuset.Set
+	mostly := rapid.IntRange(0, 3).Draw(t, "mostly")
+	for _, c := range m.CPUs {
+		if rapid.IntRange(0, 3).Draw(t, "isFree") >= mostly {
+			free.Add(c.ID)
+		}
+	}
+	return free
+}
+
+func drawRequest(t *rapid.T, m *topology.Machine) Request {
+	req := Request{
+		CPUs:      rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus"),
+		Policy:    Static,
+		FullCores: rapid.SampledFrom([]FullCores{FullCoresPreferred, FullCoresPreferred, FullCoresRequired}).Draw(t, "fullCores"),
+	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "limits") {
+		l := Limit{CPUs: rapid.IntRange(0, req.CPUs).Draw(t, "limit")}
+		for _, n := range m.NUMANodes {
+			if rapid.Bool().Draw(t, "limitedNode") {
+				l.NUMANodes = append(l.NUMANodes, n.ID)
+			}
+		}
+		req.Limits = append(req.Limits, l)
+	}
+	return req
+}
+
+// TestStaticIsOptimal proves criteria 1 to 5 against every possible choice.
+func TestStaticIsOptimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMachine(t)
+		ix, b := NewIndex(m), newBrute(m)
+		for range 25 {
+			free, req := drawFree(t, m), drawRequest(t, m)
+			checkOptimal(t, ix, b, free, req)
+		}
+	})
+}
+
+func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request) {
+	want, possible := b.best(free, req)
+	got, err := ix.Place(free, req)
+	var insufficient *InsufficientError
+	switch {
+	case errors.As(err, &insufficient) && !possible:
+		if insufficient.Want != req.CPUs || insufficient.Have < 0 {
+			t.Fatalf("free %v, %+v: error with odd numbers: %+v", free, req, insufficient)
+		}
+		return
+	case err != nil || !possible:
+		t.Fatalf("free %v, %+v: got %v, %v; reference finds a placement: %v (%+v)", free, req, got.CPUs, err, possible, want)
+	}
+	if !got.CPUs.IsSubsetOf(free) || got.CPUs.Len() != req.CPUs {
+		t.Fatalf("free %v, %+v: got %v", free, req, got.CPUs)
+	}
+	set := b.bitsOf(got.CPUs)
+	have := b.score(set)
+	if !b.allowed(set, req, have) {
+		t.Fatalf("free %v, %+v: got %v, which breaks a rule", free, req, got.CPUs)
+	}
+	if have.compare(want) != 0 {
+		t.Fatalf("free %v, %+v: got %v with %+v, best is %+v", free, req, got.CPUs, have, want)
+	}
+	quality := Quality{Kinds: have.kinds, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: have.llcs}
+	got.Quality.Packages = 0
+	if got.Quality != quality || !got.Exact {
+		t.Fatalf("free %v, %+v: got %v said to be %+v, is %+v", free, req, got.CPUs, got.Quality, quality)
+	}
+}
+
+// TestFragmentation proves criterion 6 where the fast solver applies and one NUMA
+// node is enough.
+func TestFragmentation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := topologytest.RandomShape(t, bruteCPUs).MustBuild()
+		ix, b := NewIndex(m), newBrute(m)
+		free := drawFree(t, m)
+		req := Request{CPUs: rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus")}
+		got, err := ix.Place(free, req)
+		if err != nil || got.Quality.NUMANodes > 1 || ix.uniform == nil || m.CPUs[0].Core == m.CPUs[len(m.CPUs)-1].Core {
+			return
+		}
+		want, all := b.score(b.bitsOf(got.CPUs)), b.bitsOf(free)
+		gotNodes, gotLLCs := b.rooms(all &^ b.bitsOf(got.CPUs))
+		subsetsOf(all, req.CPUs, func(set uint32) {
+			if b.score(set).compare(want) != 0 {
+				return
+			}
+			nodes, llcs := b.rooms(all &^ set)
+			if c := slices.Compare(nodes, gotNodes); c > 0 || c == 0 && slices.Compare(llcs, gotLLCs) > 0 {
+				t.Fatalf("free %v, %d CPUs: got %v leaving %v, %v; %016b leaves %v, %v", free, req.CPUs, got.CPUs,
+					gotNodes, gotLLCs, set, nodes, llcs)
+			}
+		})
+	})
+}
+
+// TestStaticBurstIsOptimal proves the choice of NUMA nodes against every set of
+// nodes: as few as have n shared CPUs and are admitted, at the least distance.
+func TestStaticBurstIsOptimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMachine(t)
+		ix, b := NewIndex(m), newBrute(m)
+		shared := drawFree(t, m)
+		req := Request{CPUs: rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus"), Policy: StaticBurst}
+		refused := topology.NUMAID(rapid.IntRange(-1, 4).Draw(t, "refused"))
+		if rapid.Bool().Draw(t, "admit") {
+			req.Admit = func(nodes []topology.NUMAID) bool { return !slices.Contains(nodes, refused) }
+		}
+		ids := nodeIDsOf(m)
+		best, found := score{}, false
+		for set := 1; set < 1<<len(ids); set++ {
+			cpus, nodes := confinement(m, ids, set, shared)
+			if cpus.Len() < req.CPUs || req.Admit != nil && !req.Admit(nodes) {
+				continue
+			}
+			s := score{nodes: len(nodes)}
+			for _, x := range nodes {
+				for _, y := range nodes {
+					if x != y {
+						s.distance += m.Distance(x, y)
+					}
+				}
+			}
+			if !found || s.compare(best) < 0 {
+				best, found = s, true
+			}
+		}
+		got, err := ix.Place(shared, req)
+		if (err == nil) != found {
+			t.Fatalf("got %v, %v; reference finds one: %v", got, err, found)
+		}
+		if !found {
+			return
+		}
+		have := b.score(b.bitsOf(got.CPUs))
+		if have.nodes != best.nodes || have.distance != best.distance || got.CPUs.Len() < req.CPUs {
+			t.Fatalf("shared %v, %d CPUs: got %v (%+v), best %+v", shared, req.CPUs, got.CPUs, have, best)
+		}
+	})
+}
+
+func nodeIDsOf(m *topology.Machine) []topology.NUMAID {
+	var ids []topology.NUMAID
+	for _, c := range m.CPUs {
+		if !slices.Contains(ids, c.NUMA) {
+			ids = append(ids, c.NUMA)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// confinement returns the shared CPUs of a set of nodes and the nodes.
+func confinement(m *topology.Machine, ids []topology.NUMAID, set int, shared cpuset.Set) (cpus cpuset.Set, nodes []topology.NUMAID) {
+	for i, id := range ids {
+		if set>>i&1 == 1 {
+			nodes = append(nodes, id)
+		}
+	}
+	for _, c := range m.CPUs {
+		if slices.Contains(nodes, c.NUMA) && shared.Contains(c.ID) {
+			cpus.Add(c.ID)
+		}
+	}
+	return cpus, nodes
+}
+
+// TestRenumbering: CPU numbers do not change how good the answer is.
+func TestRenumbering(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMachine(t)
+		free, req := drawFree(t, m), drawRequest(t, m)
+		perm := rapid.Permutation(m.CPUs).Draw(t, "order")
+		renumbered, renumberedFree := *m, cpuset.Set{}
+		renumbered.CPUs = make([]topology.CPU, len(m.CPUs))
+		renumbered.NUMANodes = slices.Clone(m.NUMANodes)
+		renumbered.Offline, renumbered.Isolated = cpuset.Set{}, cpuset.Set{}
+		for i := range renumbered.NUMANodes {
+			renumbered.NUMANodes[i].CPUs, renumbered.NUMANodes[i].LocalCPUs = cpuset.Set{}, cpuset.Set{}
+		}
+		for i, old := range perm {
+			c := old
+			c.ID = m.CPUs[i].ID
+			renumbered.CPUs[i] = c
+			if free.Contains(old.ID) {
+				renumberedFree.Add(c.ID)
+			}
+			for j := range renumbered.NUMANodes {
+				if renumbered.NUMANodes[j].ID == c.NUMA {
+					renumbered.NUMANodes[j].CPUs.Add(c.ID)
+					renumbered.NUMANodes[j].LocalCPUs.Add(c.ID)
+				}
+			}
+		}
+		a, errA := NewIndex(m).Place(free, req)
+		b, errB := NewIndex(&renumbered).Place(renumberedFree, req)
+		// Packages are no criterion of their own; distances stand for them.
+		a.Quality.Packages, b.Quality.Packages = 0, 0
+		if (errA == nil) != (errB == nil) || a.Quality != b.Quality {
+			t.Fatalf("%+v %v, renumbered %+v %v", a.Quality, errA, b.Quality, errB)
+		}
+	})
+}
+
+// TestFreeingNeverHurts: with one more free CPU, criteria 1 to 5 get no worse.
+func TestFreeingNeverHurts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMachine(t)
+		ix, b := NewIndex(m), newBrute(m)
+		free, req := drawFree(t, m), drawRequest(t, m)
+		req.Limits = nil
+		before, err := ix.Place(free, req)
+		if err != nil {
+			return
+		}
+		free.Add(rapid.SampledFrom(m.CPUs).Draw(t, "freed").ID)
+		after, err := ix.Place(free, req)
+		if err != nil || b.score(b.bitsOf(after.CPUs)).compare(b.score(b.bitsOf(before.CPUs))) > 0 {
+			t.Fatalf("before %+v, after %+v, %v", before.Quality, after.Quality, err)
+		}
+	})
+}
+
+// TestSolversAgree compares the fast solver with the general one on machines that
+// are too large for enumeration.
+func TestSolversAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := topologytest.RandomShape(t, 96).MustBuild()
+		ix := NewIndex(m)
+		free, req := drawFree(t, m), drawRequest(t, m)
+		slow := NewIndex(m)
+		slow.uniform = nil
+		a, errA := ix.Place(free, req)
+		b, errB := slow.Place(free, req)
+		wrong := errA == nil && a.Quality != ix.Quality(a.CPUs)
+		a.Quality.Packages, b.Quality.Packages = 0, 0
+		if (errA == nil) != (errB == nil) || a.Quality != b.Quality || wrong {
+			t.Fatalf("free %v, %+v: fast %+v %v (really %+v), general %+v %v", free, req, a.Quality, errA, ix.Quality(a.CPUs), b.Quality, errB)
+		}
+	})
+}

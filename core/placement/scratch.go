@@ -1,0 +1,71 @@
+package placement
+
+import "pinfold.dev/pinfold/core/cpuset"
+
+// scratch is the working memory of one request, reused through Index.pool.
+type scratch struct {
+	free cpuset.Set
+	// Of the uniform solver.
+	planes     []uint64 // free CPUs: bit c of plane t is thread t of core c
+	class      []uint64 // plane f-1: the cores of which exactly f threads are free
+	llcs       []freeSum
+	nodes      []freeSum
+	nodeCounts []packedCounts
+	quads      [maxSubsetNodes / 4][16]freeSum // sums over the subsets of four nodes
+	candidates []candidate
+	histogram  []int // LLCs by whole free cores
+	take       []int // whole cores to take, by LLC
+	bestTake   []int
+	order      []int // LLCs by whole free cores, most first
+	group      []int // those of one node
+	excluded   []int
+	bestOut    []int
+	byWhole    []int // nodes by whole free cores, most first
+	partialLLC int   // the LLC that gives the rest out of a partly free core, or -1
+	usedPkgs   []bool
+}
+
+func newScratch(ix *Index) *scratch {
+	s := &scratch{}
+	if u := ix.uniform; u != nil {
+		s.planes = make([]uint64, u.threads*u.words)
+		s.class = make([]uint64, u.threads*u.words)
+		s.llcs = make([]freeSum, len(u.llcs))
+		s.nodes = make([]freeSum, len(ix.nodes))
+		s.nodeCounts = make([]packedCounts, len(ix.nodes))
+		s.candidates = make([]candidate, 0, len(ix.subsets.masks))
+		s.histogram = make([]int, u.largest+1)
+		s.take = make([]int, len(u.llcs))
+		s.bestTake = make([]int, len(u.llcs))
+		s.order = make([]int, 0, len(u.llcs))
+		s.group = make([]int, 0, len(u.llcs))
+		s.excluded = make([]int, 0, len(u.llcs))
+		s.bestOut = make([]int, 0, len(u.llcs))
+		s.byWhole = make([]int, 0, len(ix.nodes))
+		s.usedPkgs = make([]bool, len(ix.cores))
+	}
+	return s
+}
+
+// sumOf adds up the nodes of a mask out of the quads.
+func (s *scratch) sumOf(m mask) freeSum {
+	sum := s.quads[0][m&15]
+	for q := 1; m>>(4*q) != 0; q++ {
+		sum = sum.plus(s.quads[q][m>>(4*q)&15])
+	}
+	return sum
+}
+
+// fillQuads prepares sumOf for all masks.
+func (s *scratch) fillQuads() {
+	for q := 0; q*4 < len(s.nodes); q++ {
+		quad := s.nodes[q*4 : min(q*4+4, len(s.nodes))]
+		sums := &s.quads[q]
+		for i, n := range quad {
+			bit := 1 << i
+			for low := range bit {
+				sums[bit+low] = sums[low].plus(n)
+			}
+		}
+	}
+}

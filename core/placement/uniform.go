@@ -1,0 +1,249 @@
+package placement
+
+import (
+	"math/bits"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// maxThreads is the largest number of threads per core of the fast solver (SMT8).
+const maxThreads = 8
+
+// maxPacked is the largest number of whole cores per LLC for which the counts of
+// LLCs by whole cores are packed into one [packedCounts].
+const maxPacked = 16
+
+// uniform is the layout that the fast solver works on. It exists for machines of
+// one kind of core, all with the same number of online threads (1, 2, 4 or 8),
+// whose LLCs each lie in one NUMA node and one package.
+//
+// A free set is turned into bit planes in tree order: bit c of plane t stands for
+// thread t of core c. Counting whole free cores of an LLC is then a popcount of
+// the planes' intersection over a range.
+type uniform struct {
+	threads int
+	words   int // 64-bit words of a plane
+	copies  []bitCopy
+	cpus    []cpuset.CPU // thread t of core c at c*threads+t
+	llcs    []uniformLLC
+	packed  bool // no LLC has more than maxPacked cores
+	largest int  // cores of the largest LLC
+	// width is the number of bits of a count in freeSum.partial.
+	width int
+}
+
+type uniformLLC struct {
+	cores      span
+	node, pkg  int
+	word, bits int    // position of the first core in a plane
+	mask       uint64 // of the LLC's cores in that word; 0 when it spans words
+}
+
+// bitCopy moves n bits of the CPU set, from bit src on, to bit dst of a plane.
+// With the usual numbering there are few of them, each long.
+type bitCopy struct{ plane, src, dst, n int }
+
+func newUniform(ix *Index) *uniform {
+	u := &uniform{threads: len(ix.cores[0].threads), words: (len(ix.cores) + 63) / 64, packed: len(ix.pieces) <= 255}
+	switch u.threads {
+	case 1:
+		u.width = 1
+	case 2, 4, 8:
+		u.width = 63 / (u.threads - 1)
+	default:
+		return nil
+	}
+	if ix.kinds > 1 || len(ix.pieces) != ix.llcs {
+		return nil
+	}
+	for _, p := range ix.pieces {
+		first := p.cores.from
+		l := uniformLLC{cores: p.cores, node: p.node, pkg: ix.cores[first].pkg, word: first / 64, bits: first % 64}
+		for _, c := range ix.cores[p.cores.from:p.cores.to] {
+			if len(c.threads) != u.threads || c.pkg != l.pkg {
+				return nil
+			}
+			u.cpus = append(u.cpus, c.threads...)
+		}
+		if l.bits+l.cores.len() <= 64 {
+			l.mask = (1<<l.cores.len() - 1) << l.bits
+		}
+		u.largest = max(u.largest, l.cores.len())
+		u.llcs = append(u.llcs, l)
+	}
+	u.packed = u.packed && u.largest <= maxPacked
+	u.planCopies(len(ix.cores))
+	return u
+}
+
+// planCopies finds the longest runs of cores whose CPU numbers are consecutive.
+func (u *uniform) planCopies(cores int) {
+	for t := range u.threads {
+		for c := 0; c < cores; {
+			src, n := int(u.cpus[c*u.threads+t]), 1
+			for c+n < cores && int(u.cpus[(c+n)*u.threads+t]) == src+n {
+				n++
+			}
+			u.copies = append(u.copies, bitCopy{plane: t, src: src, dst: c, n: n})
+			c += n
+		}
+	}
+}
+
+// freeSum adds up what is free in an LLC, a NUMA node or a set of nodes.
+type freeSum struct {
+	// counts holds four 16-bit numbers, so that nodes are added with one addition:
+	// free CPUs, whole free cores, LLCs with a whole free core, LLCs with a free CPU.
+	counts uint64
+	// partial holds the number of cores of which f of the threads are free, for f
+	// from 1 to threads-1, each in uniform.width bits.
+	partial uint64
+}
+
+func (s freeSum) cpus() int      { return int(s.counts & 0xffff) }
+func (s freeSum) whole() int     { return int(s.counts >> 16 & 0xffff) }
+func (s freeSum) llcsWhole() int { return int(s.counts >> 32 & 0xffff) }
+func (s freeSum) llcsFree() int  { return int(s.counts >> 48) }
+
+func (s freeSum) plus(t freeSum) freeSum {
+	return freeSum{s.counts + t.counts, s.partial + t.partial}
+}
+
+// partialCores returns how many cores have exactly f free threads.
+func (u *uniform) partialCores(s freeSum, f int) int {
+	return int(s.partial >> ((f - 1) * u.width) & (1<<u.width - 1))
+}
+
+// packedCounts holds the number of LLCs by their whole free cores: those with w
+// of them in byte w-1.
+type packedCounts [maxPacked / 8]uint64
+
+func (p *packedCounts) add(w int) {
+	if w > 0 {
+		p[(w-1)/8] += 1 << ((w - 1) % 8 * 8)
+	}
+}
+
+// gather turns the free set into planes, the masks of whole and partial cores,
+// and the sums per LLC and node.
+func (u *uniform) gather(s *scratch, free cpuset.Set) {
+	words := free.Words()
+	clear(s.planes)
+	for _, c := range u.copies {
+		for done := 0; done < c.n; done += 64 {
+			n := min(64, c.n-done)
+			bits := bitsAt(words[:], c.src+done) & (1<<n - 1)
+			if n == 64 {
+				bits = bitsAt(words[:], c.src+done)
+			}
+			orBits(s.planes[c.plane*u.words:(c.plane+1)*u.words], c.dst+done, bits)
+		}
+	}
+	u.classify(s)
+	clear(s.nodes)
+	if u.packed {
+		clear(s.nodeCounts)
+	}
+	for i := range u.llcs {
+		l := &u.llcs[i]
+		sum := u.sumLLC(s, l)
+		s.llcs[i] = sum
+		s.nodes[l.node] = s.nodes[l.node].plus(sum)
+		if u.packed {
+			s.nodeCounts[l.node].add(sum.whole())
+		}
+	}
+}
+
+// bitsAt returns 64 bits from bit `at` on.
+func bitsAt(words []uint64, at int) uint64 {
+	w, shift := at/64, uint(at%64)
+	v := words[w] >> shift
+	if shift > 0 && w+1 < len(words) {
+		v |= words[w+1] << (64 - shift)
+	}
+	return v
+}
+
+// orBits sets bits from bit `at` on.
+func orBits(words []uint64, at int, v uint64) {
+	w, shift := at/64, uint(at%64)
+	words[w] |= v << shift
+	if shift > 0 && w+1 < len(words) {
+		words[w+1] |= v >> (64 - shift)
+	}
+}
+
+// classify computes, bit-parallel over the cores, how many threads of each core
+// are free: s.class[f-1] is the mask of cores with exactly f free threads.
+func (u *uniform) classify(s *scratch) {
+	for w := range u.words {
+		switch u.threads {
+		case 1:
+			s.class[w] = s.planes[w]
+		case 2:
+			a, b := s.planes[w], s.planes[u.words+w]
+			s.class[w], s.class[u.words+w] = a^b, a&b
+		default:
+			u.classifyWord(s, w)
+		}
+	}
+}
+
+// classifyWord adds the planes up with a bit-sliced counter of four bits.
+func (u *uniform) classifyWord(s *scratch, w int) {
+	var count [4]uint64
+	for t := range u.threads {
+		carry := s.planes[t*u.words+w]
+		for i := range count {
+			count[i], carry = count[i]^carry, count[i]&carry
+		}
+	}
+	for f := 1; f <= u.threads; f++ {
+		match := ^uint64(0)
+		for i := range count {
+			if f>>i&1 == 1 {
+				match &= count[i]
+			} else {
+				match &^= count[i]
+			}
+		}
+		s.class[(f-1)*u.words+w] = match
+	}
+}
+
+func (u *uniform) sumLLC(s *scratch, l *uniformLLC) freeSum {
+	whole := u.count(s, l, u.threads)
+	sum := freeSum{counts: uint64(whole) << 16}
+	cpus := whole * u.threads
+	for f := 1; f < u.threads; f++ {
+		n := u.count(s, l, f)
+		sum.partial |= uint64(n) << ((f - 1) * u.width)
+		cpus += n * f
+	}
+	sum.counts |= uint64(cpus)
+	if whole > 0 {
+		sum.counts |= 1 << 32
+	}
+	if cpus > 0 {
+		sum.counts |= 1 << 48
+	}
+	return sum
+}
+
+// count returns the number of cores of an LLC with exactly f free threads.
+func (u *uniform) count(s *scratch, l *uniformLLC, f int) int {
+	class := s.class[(f-1)*u.words : f*u.words]
+	if l.mask != 0 {
+		return bits.OnesCount64(class[l.word] & l.mask)
+	}
+	n := 0
+	for c := l.cores.from; c < l.cores.to; c += 64 {
+		v := bitsAt(class, c)
+		if left := l.cores.to - c; left < 64 {
+			v &= 1<<left - 1
+		}
+		n += bits.OnesCount64(v)
+	}
+	return n
+}

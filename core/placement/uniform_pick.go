@@ -1,0 +1,156 @@
+package placement
+
+import (
+	"math/bits"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// pick turns a planned candidate into CPUs: within an LLC the lowest cores, of a
+// core that is split the lowest free threads. It returns the CPUs and the number
+// of packages that they are in.
+func (u *uniform) pick(ix *Index, s *scratch, c candidate) (cpus cpuset.Set, packages int) {
+	clear(s.usedPkgs)
+	last := -1 // the LLC whose last core is broken
+	if c.breaks {
+		for l := range s.take {
+			if s.take[l] > 0 {
+				last = l
+			}
+		}
+	}
+	for l := range s.take {
+		if s.take[l] == 0 {
+			continue
+		}
+		s.usePackage(u.llcs[l].pkg, &packages)
+		broken := 0
+		if l == last {
+			broken = c.rest
+		}
+		u.pickWhole(s, l, s.take[l], broken, &cpus)
+	}
+	switch {
+	case c.scrap && c.rest > 0:
+		u.pickScrap(ix, s, c, &cpus, &packages)
+	case s.partialLLC >= 0:
+		s.usePackage(u.llcs[s.partialLLC].pkg, &packages)
+		u.pickFree(s, u.lowestPartial(s, s.partialLLC, c.rest), c.rest, &cpus)
+	}
+	return cpus, packages
+}
+
+func (s *scratch) usePackage(pkg int, count *int) {
+	if !s.usedPkgs[pkg] {
+		s.usedPkgs[pkg] = true
+		*count++
+	}
+}
+
+// pickWhole adds the lowest n whole free cores of an LLC; of the last one only
+// `broken` threads, if that is not 0.
+func (u *uniform) pickWhole(s *scratch, l, n, broken int, cpus *cpuset.Set) {
+	class := s.class[(u.threads-1)*u.words : u.threads*u.words]
+	span := u.llcs[l].cores
+	for at := span.from; n > 0; at += 64 {
+		v := bitsAt(class, at)
+		if rest := span.to - at; rest < 64 {
+			v &= 1<<rest - 1
+		}
+		for ; v != 0 && n > 0; v &= v - 1 {
+			n--
+			core := at + bits.TrailingZeros64(v)
+			threads := u.cpus[core*u.threads : (core+1)*u.threads]
+			if n == 0 && broken > 0 {
+				threads = threads[:broken]
+			}
+			for _, t := range threads {
+				cpus.Add(t)
+			}
+		}
+	}
+}
+
+// lowestPartial returns the lowest core of an LLC that is not whole and has at
+// least `least` free threads.
+func (u *uniform) lowestPartial(s *scratch, l, least int) int {
+	span := u.llcs[l].cores
+	for c := span.from; c < span.to; c++ {
+		for f := least; f < u.threads; f++ {
+			if s.class[(f-1)*u.words+c/64]>>(c%64)&1 == 1 {
+				return c
+			}
+		}
+	}
+	panic("placement: no partly free core where one was counted")
+}
+
+// pickFree adds the lowest n free threads of a core.
+func (u *uniform) pickFree(s *scratch, core, n int, cpus *cpuset.Set) {
+	for t := 0; n > 0; t++ {
+		if s.planes[t*u.words+core/64]>>(core%64)&1 == 1 {
+			cpus.Add(u.cpus[core*u.threads+t])
+			n--
+		}
+	}
+}
+
+// pickScrap adds the rest of a demand that has used up the whole cores: out of
+// the cores with the most free threads, in the LLCs that criterion 5 allows.
+func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, cpus *cpuset.Set, packages *int) {
+	u.scrapLLCs(ix, s, c)
+	rest := c.rest
+	for f := u.threads - 1; f > 0 && rest > 0; f-- {
+		for _, l := range s.group {
+			span := u.llcs[l].cores
+			for core := span.from; core < span.to && rest > 0; core++ {
+				if s.class[(f-1)*u.words+core/64]>>(core%64)&1 == 0 {
+					continue
+				}
+				n := min(f, rest)
+				u.pickFree(s, core, n, cpus)
+				s.usePackage(u.llcs[l].pkg, packages)
+				rest -= n
+			}
+		}
+	}
+}
+
+// scrapLLCs fills s.group with the LLCs that partly free cores are taken from,
+// ascending: those with whole cores, and the others that criterion 5 counted.
+func (u *uniform) scrapLLCs(ix *Index, s *scratch, c candidate) {
+	if u.threads > 2 {
+		u.splitScrap(ix, s, c.mask)
+		for set := c.scrapSet; set != 0; set &= set - 1 {
+			s.take[s.group[bits.TrailingZeros32(set)]] = -1
+		}
+	} else {
+		u.markHalfFree(ix, s, c)
+	}
+	s.group = s.group[:0]
+	for l := range s.take {
+		if s.take[l] != 0 {
+			s.group = append(s.group, l)
+		}
+		s.take[l] = max(s.take[l], 0)
+	}
+}
+
+// markHalfFree marks, with -1 in s.take, as many LLCs without a whole free core as
+// criterion 5 counted for two threads per core: those with the most half-free
+// cores, the lowest first among equals.
+func (u *uniform) markHalfFree(ix *Index, s *scratch, c candidate) {
+	for range c.llcs - c.sum.llcsWhole() {
+		best, most := -1, 0
+		for m := c.mask; m != 0; m &= m - 1 {
+			p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+			for l := p.from; l < p.to; l++ {
+				free := s.llcs[l].cpus()
+				if s.llcs[l].whole() == 0 && free > most && s.take[l] == 0 {
+					best, most = l, free
+				}
+			}
+		}
+		s.take[best] = -1
+	}
+}

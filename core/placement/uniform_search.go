@@ -1,0 +1,267 @@
+package placement
+
+import (
+	"math/bits"
+
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// demand is how a number of CPUs is made of the cores that some nodes have free.
+// It follows from an exchange argument: whole cores never split, so as many as
+// fit are taken; then one more core gives the rest, or, when no whole core is
+// left, the partly free cores with the most free threads do.
+type demand struct {
+	whole int  // cores taken whole
+	rest  int  // CPUs beyond them
+	split int  // cores that are split to give the rest: the minimum
+	scrap bool // no whole core is left: the rest comes from partly free cores only
+}
+
+func (u *uniform) demandOn(sum freeSum, cpus int) demand {
+	d := demand{whole: min(sum.whole(), cpus/u.threads)}
+	d.rest = cpus - d.whole*u.threads
+	switch {
+	case d.rest == 0:
+	case d.whole < sum.whole():
+		d.split = 1
+	default:
+		d.scrap = true
+		left := d.rest
+		for f := u.threads - 1; f > 0 && left > 0; f-- {
+			n := min(u.partialCores(sum, f), (left+f-1)/f)
+			d.split += n
+			left -= n * f
+		}
+	}
+	return d
+}
+
+// candidate is a set of nodes that criteria 1 to 3 allow.
+type candidate struct {
+	mask     mask
+	distance int
+	sum      freeSum
+	demand
+	llcs    int
+	breaks  bool // the rest breaks a whole core: no partly free one is at hand
+	left    int  // whole free cores that remain in the nodes of the mask
+	general bool // the general solver has to pick the cores
+	// scrapSet are the LLCs without a whole free core that are used on SMT4 and
+	// SMT8 machines, as smallestScrapSet returns them.
+	scrapSet uint32
+}
+
+// searchUniform finds the best nodes for a request among those allowed. The
+// second result is false when there are none.
+func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (candidate, bool) {
+	s.fillQuads()
+	for size := ix.smallestSize(s, req, allowed); size <= len(ix.nodes); size++ {
+		if !ix.collect(s, req, allowed, size) {
+			continue
+		}
+		ix.keepFewestLLCs(s)
+		return ix.leastFragmented(s), true
+	}
+	return candidate{}, false
+}
+
+// capacity is how many CPUs a request could have of a sum.
+func (u *uniform) capacity(sum freeSum, req *Request) int {
+	if req.FullCores == FullCoresRequired {
+		return sum.whole() * u.threads
+	}
+	return sum.cpus()
+}
+
+// smallestSize returns the number of nodes below which the capacity cannot suffice.
+func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
+	var largest [maxSubsetNodes]int // capacities, descending
+	n := 0
+	for i := range s.nodes {
+		if allowed>>i&1 == 0 {
+			continue
+		}
+		c := ix.uniform.capacity(s.nodes[i], req)
+		at := n
+		for ; at > 0 && largest[at-1] < c; at-- {
+			largest[at] = largest[at-1]
+		}
+		largest[at] = c
+		n++
+	}
+	sum := 0
+	for i := range n {
+		if sum += largest[i]; sum >= req.CPUs {
+			return i + 1
+		}
+	}
+	return len(ix.nodes) + 1
+}
+
+// collect fills s.candidates with the sets of that size with the least distance
+// and, among them, the fewest split cores. It reports whether there is one.
+func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool {
+	s.candidates = s.candidates[:0]
+	distance := -1
+	sets := ix.subsets.bySize[size]
+	for i := sets.from; i < sets.to; i++ {
+		m := ix.subsets.masks[i]
+		if distance >= 0 && ix.subsets.dist[i] != distance {
+			break
+		}
+		sum := s.sumOf(m)
+		if m&^allowed != 0 || ix.uniform.capacity(sum, req) < req.CPUs || !ix.admits(req, m) {
+			continue
+		}
+		distance = ix.subsets.dist[i]
+		d := ix.uniform.demandOn(sum, req.CPUs)
+		if len(s.candidates) > 0 && d.split > s.candidates[0].split {
+			continue
+		}
+		if len(s.candidates) > 0 && d.split < s.candidates[0].split {
+			s.candidates = s.candidates[:0]
+		}
+		s.candidates = append(s.candidates, candidate{mask: m, distance: distance, sum: sum, demand: d})
+	}
+	return len(s.candidates) > 0
+}
+
+// admits asks the caller about the nodes of a static-burst request.
+func (ix *Index) admits(req *Request, m mask) bool {
+	if req.Admit == nil {
+		return true
+	}
+	var ids [maxSubsetNodes]topology.NUMAID
+	n := 0
+	for ; m != 0; m &= m - 1 {
+		id := ix.nodes[bits.TrailingZeros32(uint32(m))].id
+		at := n
+		for ; at > 0 && ids[at-1] > id; at-- {
+			ids[at] = ids[at-1]
+		}
+		ids[at] = id
+		n++
+	}
+	return req.Admit(ids[:n])
+}
+
+// keepFewestLLCs computes criterion 5 and keeps the candidates with the minimum.
+func (ix *Index) keepFewestLLCs(s *scratch) {
+	kept := 0
+	for i := range s.candidates {
+		c := s.candidates[i]
+		ix.uniform.countLLCs(ix, s, &c)
+		if kept > 0 && c.llcs > s.candidates[0].llcs {
+			continue
+		}
+		if kept > 0 && c.llcs < s.candidates[0].llcs {
+			kept = 0
+		}
+		s.candidates[kept] = c
+		kept++
+	}
+	s.candidates = s.candidates[:kept]
+}
+
+// leastFragmented returns the candidate after which the largest rooms remain.
+func (ix *Index) leastFragmented(s *scratch) candidate {
+	best := s.candidates[0]
+	if len(s.candidates) == 1 {
+		return best
+	}
+	s.sortNodesByWhole()
+	const fewTies = 4 // beyond, the LLCs are compared only where one node is enough
+	compareLLCs := best.mask&(best.mask-1) == 0 || len(s.candidates) <= fewTies
+	planned := false
+	for _, c := range s.candidates[1:] {
+		order := s.compareRooms(c, best)
+		if order == 0 && compareLLCs {
+			if !planned {
+				ix.uniform.plan(ix, s, best)
+				copy(s.bestTake, s.take)
+				planned = true
+			}
+			ix.uniform.plan(ix, s, c)
+			order = ix.uniform.compareLLCRooms(s)
+		}
+		if order > 0 {
+			best, planned = c, false
+		}
+	}
+	return best
+}
+
+func (s *scratch) sortNodesByWhole() {
+	s.byWhole = s.byWhole[:0]
+	for i := range s.nodes {
+		s.byWhole = append(s.byWhole, i)
+		for at := i; at > 0 && s.nodes[s.byWhole[at-1]].whole() < s.nodes[i].whole(); at-- {
+			s.byWhole[at], s.byWhole[at-1] = s.byWhole[at-1], i
+		}
+	}
+}
+
+// compareRooms compares what stays free per node, as descending lists of whole
+// free cores: 1 when a leaves the lexicographically larger list. What remains in
+// the nodes of a mask is counted as one room, as plan arranges it.
+func (s *scratch) compareRooms(a, b candidate) int {
+	nextA, nextB := roomWalk{s: s, c: a}, roomWalk{s: s, c: b}
+	for {
+		x, moreA := nextA.next()
+		y, moreB := nextB.next()
+		switch {
+		case x > y:
+			return 1
+		case x < y:
+			return -1
+		case !moreA && !moreB:
+			return 0
+		}
+	}
+}
+
+// roomWalk yields the rooms that a candidate leaves, largest first, then zeros.
+type roomWalk struct {
+	s        *scratch
+	c        candidate
+	at       int
+	leftDone bool
+}
+
+func (w *roomWalk) next() (room int, more bool) {
+	for w.at < len(w.s.byWhole) && w.c.mask>>w.s.byWhole[w.at]&1 == 1 {
+		w.at++
+	}
+	outside := -1
+	if w.at < len(w.s.byWhole) {
+		outside = w.s.nodes[w.s.byWhole[w.at]].whole()
+	}
+	if !w.leftDone && w.c.left >= outside {
+		w.leftDone = true
+		return w.c.left, true
+	}
+	if outside < 0 {
+		return 0, false
+	}
+	w.at++
+	return outside, true
+}
+
+// compareLLCRooms compares the whole free cores that stay per LLC under s.take
+// and s.bestTake: 1 when s.take leaves the lexicographically larger list.
+func (u *uniform) compareLLCRooms(s *scratch) int {
+	clear(s.histogram)
+	for i := range s.llcs {
+		s.histogram[s.llcs[i].whole()-s.take[i]]++
+		s.histogram[s.llcs[i].whole()-s.bestTake[i]]--
+	}
+	for w := len(s.histogram) - 1; w > 0; w-- {
+		switch {
+		case s.histogram[w] > 0:
+			return 1
+		case s.histogram[w] < 0:
+			return -1
+		}
+	}
+	return 0
+}
