@@ -57,22 +57,67 @@ func (s *staticSearch) place(n int) (placement.Result, error) {
 	}
 }
 
-// largest returns the largest number of CPUs that could be had, which is known to
-// be at most `most`: that many may break a bound that was not listed when they
-// were counted.
-func (s *staticSearch) largest(most int) (int, error) {
-	for most > 0 && len(s.books.confinements) > 0 {
-		_, err := s.place(most)
-		var insufficient *placement.InsufficientError
-		if err == nil {
+// fits is place without the choice.
+func (s *staticSearch) fits(n int) (bool, error) {
+	_, err := s.place(n)
+	if errors.As(err, new(*placement.InsufficientError)) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// largest returns the largest number of CPUs that could be had; guess is where to
+// look first. Whole cores come in lumps, so the search for them starts from what
+// could be had of their CPUs one by one, and goes down.
+func (s *staticSearch) largest(guess int) (int, error) {
+	if s.request.FullCores != placement.FullCoresRequired {
+		return s.largestOneByOne(guess)
+	}
+	lumps := *s
+	lumps.free = wholeCores(s.books.index.Machine(), s.free)
+	single := lumps
+	single.request.FullCores = placement.FullCoresPreferred
+	most, err := single.largestOneByOne(guess)
+	for ; err == nil && most > 0; most-- {
+		fits, ferr := lumps.fits(most)
+		if err = ferr; fits {
 			break
 		}
-		if !errors.As(err, &insufficient) {
-			return 0, err
-		}
-		most = insufficient.Have
 	}
-	return most, nil
+	return most, err
+}
+
+// largestOneByOne is largest when any part of what can be had can be had, too.
+func (s *staticSearch) largestOneByOne(guess int) (int, error) {
+	fits, tooMany := 0, min(s.free.Len(), s.request.Limits[0].CPUs)+1
+	if len(s.books.confinements) == 0 {
+		return tooMany - 1, nil
+	}
+	for n := guess; fits+1 < tooMany; {
+		n = min(max(n, fits+1), tooMany-1)
+		ok, err := s.fits(n)
+		switch {
+		case err != nil:
+			return 0, err
+		case ok && n == guess:
+			fits, n = n, n+1 // most often the guess is right
+		case ok:
+			fits, n = n, (n+tooMany)/2
+		default:
+			tooMany, n = n, (fits+n)/2
+		}
+	}
+	return fits, nil
+}
+
+// wholeCores returns the CPUs of the cores of which all online threads are free.
+func wholeCores(m *topology.Machine, free cpuset.Set) (whole cpuset.Set) {
+	for _, core := range m.Cores() {
+		if core.CPUs.IsSubsetOf(free) {
+			whole = whole.Union(core.CPUs)
+		}
+	}
+	return whole
 }
 
 // divide gives each container its part of the pod's CPUs: first the containers

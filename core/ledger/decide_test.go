@@ -28,9 +28,39 @@ func (w *world) books() *Books { return New(w.index, w.config, w.claims...) }
 
 func (w *world) reference() *reference { return newReference(w.machine, w.config, w.claims) }
 
-// drawWorld draws a node with claims that were written by hand: some of them
-// collide, are wrong, or break the rules.
+// drawWorld draws a node: half of them ordinary, half of them a tangle.
 func drawWorld(t *rapid.T, most int) *world {
+	if rapid.Bool().Draw(t, "tangle") {
+		return drawTangle(t)
+	}
+	return drawHandwritten(t, most)
+}
+
+// drawTangle draws a node on which unions of confinements are what binds: small
+// NUMA nodes, and requests confined to several of them that just fit.
+func drawTangle(t *rapid.T) *world {
+	nodes := rapid.IntRange(3, 5).Draw(t, "numaNodes")
+	w := &world{machine: topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 10 / nodes}.MustBuild()}
+	w.index = placement.NewIndex(w.machine)
+	for i := range rapid.IntRange(2, 7).Draw(t, "pods") {
+		var ids []topology.NUMAID
+		first := rapid.IntRange(0, nodes-1).Draw(t, "node")
+		for n := range rapid.SampledFrom([]int{1, 2, 2, 2, 3}).Draw(t, "several") {
+			ids = append(ids, topology.NUMAID((first+n*rapid.IntRange(1, nodes-1).Draw(t, "stride"))%nodes))
+		}
+		c := Claim{ID: PodID(fmt.Sprintf("pod%d", i)), Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst,
+			Limit: 1, Request: rapid.SampledFrom([]MilliCPU{1, 500, 700, 1000, 1500}).Draw(t, "request"), NUMANodes: ids}}}
+		w.claims = append(w.claims, c)
+		if d := w.reference().debts(); d.worse(debts{}) && rapid.IntRange(0, 9).Draw(t, "overflow") > 0 {
+			w.claims = w.claims[:len(w.claims)-1]
+		}
+	}
+	return w
+}
+
+// drawHandwritten draws a node with claims some of which collide, are wrong, or
+// break the rules.
+func drawHandwritten(t *rapid.T, most int) *world {
 	w := &world{machine: topologytest.RandomUpTo(t, most)}
 	w.index = placement.NewIndex(w.machine)
 	w.config = Config{
