@@ -20,8 +20,7 @@ type scratch struct {
 	group      []int // those of one node
 	excluded   []int
 	bestOut    []int
-	byWhole    []int // nodes by whole free cores, most first
-	partialLLC int   // the LLC that gives the rest out of a partly free core, or -1
+	partialLLC int // the LLC that gives the rest out of a partly free core, or -1
 	usedPkgs   []bool
 }
 
@@ -41,7 +40,6 @@ func newScratch(ix *Index) *scratch {
 		s.group = make([]int, 0, len(u.llcs))
 		s.excluded = make([]int, 0, len(u.llcs))
 		s.bestOut = make([]int, 0, len(u.llcs))
-		s.byWhole = make([]int, 0, len(ix.nodes))
 		s.usedPkgs = make([]bool, len(ix.cores))
 	}
 	return s

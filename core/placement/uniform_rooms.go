@@ -1,0 +1,103 @@
+package placement
+
+import "math/bits"
+
+// fewTies is how many candidates of several nodes are compared by the rooms that
+// they leave in LLCs. Candidates of one node are always compared that far.
+const fewTies = 4
+
+// leastFragmented returns the candidate after which the largest rooms remain:
+// criterion 6. The first one wins among equals.
+func (ix *Index) leastFragmented(s *scratch) candidate {
+	best := s.candidates[0]
+	single := best.mask&(best.mask-1) == 0
+	compareLLCs := single || len(s.candidates) <= fewTies
+	planned := false // s.bestTake is the plan of best
+	for _, c := range s.candidates[1:] {
+		order := s.compareRooms(&c, &best)
+		if order == 0 && compareLLCs && !(single && ix.uniform.sameRooms(s, &c, &best)) {
+			if !planned {
+				ix.uniform.plan(ix, s, best)
+				copy(s.bestTake, s.take)
+				planned = true
+			}
+			ix.uniform.plan(ix, s, c)
+			if order = ix.uniform.compareLLCRooms(ix, s, c.mask|best.mask); order > 0 {
+				s.take, s.bestTake = s.bestTake, s.take
+				best = c
+				continue
+			}
+		}
+		if order > 0 {
+			best, planned = c, false
+		}
+	}
+	return best
+}
+
+// compareRooms compares what stays free per node, as descending lists of whole
+// free cores: 1 when a leaves the lexicographically larger list. What remains in
+// the nodes of a mask is counted as one room, as plan arranges it.
+//
+// All that the two lists have in common is left out of the comparison: it then is
+// between the nodes that only b takes, with a's remainder, and the nodes that only
+// a takes, with b's remainder.
+func (s *scratch) compareRooms(a, b *candidate) int {
+	var x, y [maxSubsetNodes + 1]int
+	n := s.rooms(b.mask&^a.mask, a.left, &x)
+	s.rooms(a.mask&^b.mask, b.left, &y)
+	for i := range n {
+		if x[i] != y[i] {
+			if x[i] > y[i] {
+				return 1
+			}
+			return -1
+		}
+	}
+	return 0
+}
+
+// rooms lists the whole free cores of the nodes and one more number, descending.
+func (s *scratch) rooms(nodes mask, more int, list *[maxSubsetNodes + 1]int) int {
+	list[0] = more
+	n := 1
+	for ; nodes != 0; nodes &= nodes - 1 {
+		w, at := s.nodes[bits.TrailingZeros32(uint32(nodes))].whole(), n
+		for ; at > 0 && list[at-1] < w; at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = w
+		n++
+	}
+	return n
+}
+
+// sameRooms reports whether two single nodes have LLCs with equally many whole
+// free cores, so that no plan leaves larger ones in the one than in the other.
+func (u *uniform) sameRooms(s *scratch, a, b *candidate) bool {
+	return u.packed && a.rest == 0 &&
+		s.nodeCounts[bits.TrailingZeros32(uint32(a.mask))] == s.nodeCounts[bits.TrailingZeros32(uint32(b.mask))]
+}
+
+// compareLLCRooms compares the whole free cores that stay per LLC under s.take
+// and s.bestTake: 1 when s.take leaves the lexicographically larger list. Only the
+// LLCs of the given nodes can differ.
+func (u *uniform) compareLLCRooms(ix *Index, s *scratch, nodes mask) int {
+	clear(s.histogram)
+	for ; nodes != 0; nodes &= nodes - 1 {
+		p := ix.nodes[bits.TrailingZeros32(uint32(nodes))].pieces
+		for i := p.from; i < p.to; i++ {
+			s.histogram[s.llcs[i].whole()-s.take[i]]++
+			s.histogram[s.llcs[i].whole()-s.bestTake[i]]--
+		}
+	}
+	for w := len(s.histogram) - 1; w > 0; w-- {
+		switch {
+		case s.histogram[w] > 0:
+			return 1
+		case s.histogram[w] < 0:
+			return -1
+		}
+	}
+	return 0
+}
