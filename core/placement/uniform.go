@@ -133,9 +133,6 @@ func (u *uniform) gather(s *scratch, free cpuset.Set) {
 		for done := 0; done < c.n; done += 64 {
 			n := min(64, c.n-done)
 			bits := bitsAt(words[:], c.src+done) & (1<<n - 1)
-			if n == 64 {
-				bits = bitsAt(words[:], c.src+done)
-			}
 			orBits(s.planes[c.plane*u.words:(c.plane+1)*u.words], c.dst+done, bits)
 		}
 	}
@@ -146,13 +143,28 @@ func (u *uniform) gather(s *scratch, free cpuset.Set) {
 	}
 	for i := range u.llcs {
 		l := &u.llcs[i]
-		sum := u.sumLLC(s, l)
+		var sum freeSum
+		if u.threads == 2 && l.mask != 0 {
+			half := bits.OnesCount64(s.class[l.word] & l.mask)
+			whole := bits.OnesCount64(s.class[u.words+l.word] & l.mask)
+			sum = sumOf(2*whole+half, whole)
+			sum.partial = uint64(half)
+		} else {
+			sum = u.sumLLC(s, l)
+		}
 		s.llcs[i] = sum
 		s.nodes[l.node] = s.nodes[l.node].plus(sum)
 		if u.packed {
 			s.nodeCounts[l.node].add(sum.whole())
 		}
 	}
+}
+
+// sumOf is the freeSum of an LLC, without its partly free cores.
+func sumOf(cpus, whole int) freeSum {
+	// The sign bits say whether there are any.
+	anyWhole, anyCPU := uint64(-whole)>>63, uint64(-cpus)>>63
+	return freeSum{counts: uint64(cpus) | uint64(whole)<<16 | anyWhole<<32 | anyCPU<<48}
 }
 
 // bitsAt returns 64 bits from bit `at` on.
@@ -214,20 +226,14 @@ func (u *uniform) classifyWord(s *scratch, w int) {
 
 func (u *uniform) sumLLC(s *scratch, l *uniformLLC) freeSum {
 	whole := u.count(s, l, u.threads)
-	sum := freeSum{counts: uint64(whole) << 16}
-	cpus := whole * u.threads
+	cpus, partial := whole*u.threads, uint64(0)
 	for f := 1; f < u.threads; f++ {
 		n := u.count(s, l, f)
-		sum.partial |= uint64(n) << ((f - 1) * u.width)
+		partial |= uint64(n) << ((f - 1) * u.width)
 		cpus += n * f
 	}
-	sum.counts |= uint64(cpus)
-	if whole > 0 {
-		sum.counts |= 1 << 32
-	}
-	if cpus > 0 {
-		sum.counts |= 1 << 48
-	}
+	sum := sumOf(cpus, whole)
+	sum.partial = partial
 	return sum
 }
 

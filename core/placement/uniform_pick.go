@@ -102,18 +102,30 @@ func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, cpus *cpuset.Set
 	rest := c.rest
 	for f := u.threads - 1; f > 0 && rest > 0; f-- {
 		for _, l := range s.group {
-			span := u.llcs[l].cores
-			for core := span.from; core < span.to && rest > 0; core++ {
-				if s.class[(f-1)*u.words+core/64]>>(core%64)&1 == 0 {
-					continue
-				}
-				n := min(f, rest)
-				u.pickFree(s, core, n, cpus)
+			if left := u.pickPartial(s, l, f, rest, cpus); left < rest {
 				s.usePackage(u.llcs[l].pkg, packages)
-				rest -= n
+				rest = left
 			}
 		}
 	}
+}
+
+// pickPartial adds threads of the cores of an LLC of which exactly f are free, up
+// to rest of them, and returns how many are missing then.
+func (u *uniform) pickPartial(s *scratch, l, f, rest int, cpus *cpuset.Set) int {
+	class, span := s.class[(f-1)*u.words:f*u.words], u.llcs[l].cores
+	for at := span.from; at < span.to && rest > 0; at += 64 {
+		v := bitsAt(class, at)
+		if n := span.to - at; n < 64 {
+			v &= 1<<n - 1
+		}
+		for ; v != 0 && rest > 0; v &= v - 1 {
+			n := min(f, rest)
+			u.pickFree(s, at+bits.TrailingZeros64(v), n, cpus)
+			rest -= n
+		}
+	}
+	return rest
 }
 
 // scrapLLCs fills s.group with the LLCs that partly free cores are taken from,

@@ -11,13 +11,16 @@ import "math/bits"
 func (u *uniform) plan(ix *Index, s *scratch, c candidate) {
 	clear(s.take)
 	s.partialLLC = -1
-	u.sortLLCs(ix, s, c.mask)
-	for _, l := range s.order {
-		s.take[l] = s.llcs[l].whole()
+	for m := c.mask; m != 0; m &= m - 1 {
+		p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+		for l := p.from; l < p.to; l++ {
+			s.take[l] = s.llcs[l].whole()
+		}
 	}
-	if c.scrap {
+	if c.scrap || c.rest == 0 && c.left == 0 {
 		return
 	}
+	u.sortLLCs(ix, s, c.mask)
 	best := leaving{host: -1}
 	if c.rest > 0 && !c.breaks {
 		for l := range s.llcs {
