@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestManual executes the examples of docs/pinfold.md: "json file=NAME" blocks
+// are files, "console" blocks are commands with what they print.
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/pinfold.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, commands := scriptOf(t, string(manual))
+	if commands < 5 {
+		t.Fatalf("the manual has %d examples, want some", commands)
+	}
+	file := filepath.Join(t.TempDir(), "manual.txtar")
+	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Files: []string{file}})
+}
+
+// scriptOf turns the manual's examples into a testscript, and counts commands.
+func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
+	archive := &txtar.Archive{}
+	commands := 0
+	for _, block := range blocks(t, manual) {
+		if name, ok := strings.CutPrefix(block.info, "json file="); ok {
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(block.text)})
+		}
+		if block.info != "console" {
+			continue
+		}
+		for example := range strings.SplitSeq(strings.TrimPrefix(block.text, "$ "), "\n$ ") {
+			command, output, _ := strings.Cut(example, "\n")
+			commands++
+			want := fmt.Sprintf("want-%d", commands)
+			shell := command + ` 2>&1; status=$?; [ $status = 0 ] || echo exit status $status`
+			archive.Comment = fmt.Appendf(archive.Comment, "# %s\nexec sh -c '%s'\ncmp stdout %s\n",
+				command, strings.ReplaceAll(shell, "'", "''"), want)
+			archive.Files = append(archive.Files, txtar.File{Name: want, Data: []byte(strings.TrimSuffix(output, "\n") + "\n")})
+		}
+	}
+	return archive, commands
+}
+
+type block struct{ info, text string }
+
+// blocks returns the fenced blocks of a Markdown text.
+func blocks(t *testing.T, markdown string) []block {
+	var out []block
+	parts := strings.Split("\n"+markdown, "\n```")
+	if len(parts)%2 == 0 {
+		t.Fatal("a fenced block is not closed")
+	}
+	for i := 1; i < len(parts); i += 2 {
+		info, text, _ := strings.Cut(parts[i], "\n")
+		out = append(out, block{info, text + "\n"})
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// TestMain lets scripts run this test binary as the command pinfold.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pinfold": main})
+}
+
+// TestScripts runs the command as a user does; see testdata/script. Besides the
+// words of testscript there are
+//
+//	machine intel104|amd256|NAME=N,... FILE    writes a machine file
+//	exits STATUS COMMAND...                    runs it and checks its exit status
+//	repeat N FILE TO                           writes FILE to TO, N times
+//
+// PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		Cmds:                scriptWords(),
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("PINFOLD_UPDATE") != "",
+	})
+}
+
+func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"machine": writeMachine,
+		"exits":   checkStatus,
+		"repeat": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.Atoi(args[0])
+			ts.Check(err)
+			text := strings.Repeat(ts.ReadFile(args[1]), n)
+			ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text), 0o600))
+		},
+	}
+}
+
+func writeMachine(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: machine SHAPE FILE")
+	}
+	var s topology.Shape
+	switch args[0] {
+	case "intel104":
+		s = topology.Intel104()
+	case "amd256":
+		s = topology.AMD256()
+	default:
+		s = shape(ts, args[0])
+	}
+	m, err := s.Build()
+	ts.Check(err)
+	text, err := json.Marshal(m)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), append(text, '\n'), 0o600))
+}
+
+func shape(ts *testscript.TestScript, text string) topology.Shape {
+	var s topology.Shape
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(item, "=")
+		n, err := strconv.Atoi(value)
+		ts.Check(err)
+		switch name {
+		case "packages":
+			s.Packages = n
+		case "numa":
+			s.NUMAPerPackage = n
+		case "llcs":
+			s.LLCsPerNUMA = n
+		case "cores":
+			s.CoresPerLLC = n
+		case "threads":
+			s.ThreadsPerCore = n
+		default:
+			ts.Fatalf("unknown count %q", name)
+		}
+	}
+	return s
+}
+
+func checkStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	got := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got, err = exit.ExitCode(), nil
+	}
+	ts.Check(err)
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}

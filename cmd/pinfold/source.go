@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// source says where a machine is read from.
+type source struct {
+	sysfs, machine string
+}
+
+// sourceFlags adds --sysfs and --machine to a command.
+func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
+	s := &source{}
+	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `DIR`: /sys or a copy of one")
+	cmd.Flags().StringVar(&s.machine, "machine", "", "read the machine from the JSON `FILE`, - for standard input")
+	return s
+}
+
+// check finds what is wrong with the flags. An empty value, of a shell variable
+// that is not set, say, must not quietly mean another machine.
+func (s *source) check(flags *pflag.FlagSet) error {
+	machine, sysfs := flags.Changed("machine"), flags.Changed("sysfs")
+	switch {
+	case machine && sysfs:
+		return &wrongUsage{"--machine and --sysfs both name a machine: give one of them"}
+	case machine && s.machine == "":
+		return &wrongUsage{"--machine is empty: name a file, or - for standard input"}
+	case sysfs && s.sysfs == "":
+		return &wrongUsage{"--sysfs is empty: name a folder such as /sys"}
+	case s.machine == "" && s.sysfs == "":
+		return &wrongUsage{"no machine given: use --sysfs /sys for this machine, or --machine FILE"}
+	}
+	return nil
+}
+
+// read returns the machine.
+func (s *source) read(stdin io.Reader) (*topology.Machine, error) {
+	switch s.machine {
+	case "":
+		return readSysfs(s.sysfs)
+	case "-":
+		m, err := topology.Decode(stdin)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return m, nil
+	default:
+		return readMachineFile(s.machine)
+	}
+}
+
+func readSysfs(dir string) (*topology.Machine, error) {
+	root := os.DirFS(dir)
+	if _, err := fs.Stat(root, "devices/system/cpu"); err != nil {
+		return nil, fmt.Errorf("%s: %w: give --sysfs the folder that holds devices/system/cpu", dir, err)
+	}
+	m, err := sysfs.Read(root)
+	if err != nil {
+		return nil, fmt.Errorf("read the machine from %s: %w", dir, err)
+	}
+	return m, nil
+}
+
+func readMachineFile(path string) (*topology.Machine, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: make a machine file with 'pinfold topology -o json'", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := topology.Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
