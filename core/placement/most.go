@@ -43,26 +43,48 @@ func (ix *Index) mostOf(n int, free cpuset.Set, req *Request, room int) int {
 	if req.FullCores != FullCoresRequired {
 		return min(room, ix.nodes[n].cpus.Intersection(free).Len())
 	}
-	// The sums of whole free cores that do not exceed room.
-	var reachable cpuset.Set
-	reachable.Add(0)
+	// reachable[n] says that some whole free cores have n threads together.
+	reachable := make([]bool, min(room, cpuset.MaxCPUs)+1)
+	reachable[0] = true
 	for _, c := range ix.cores {
 		if ix.pieces[c.piece].node != n || !cpuset.Of(c.threads...).IsSubsetOf(free) {
 			continue
 		}
-		next := reachable
-		for sum := range reachable.All() {
-			if with := int(sum) + len(c.threads); with <= room && with < cpuset.MaxCPUs {
-				next.Add(cpuset.CPU(with))
-			}
+		for sum := len(reachable) - 1; sum >= len(c.threads); sum-- {
+			reachable[sum] = reachable[sum] || reachable[sum-len(c.threads)]
 		}
-		reachable = next
 	}
-	best := cpuset.CPU(0)
-	for sum := range reachable.All() {
-		best = sum
+	for sum := len(reachable) - 1; ; sum-- {
+		if reachable[sum] {
+			return sum
+		}
 	}
-	return int(best)
+}
+
+// insufficient says how much there would have been.
+func (ix *Index) insufficient(free cpuset.Set, req Request) error {
+	e := &InsufficientError{Want: req.CPUs, Have: ix.most(free, &req), Policy: req.Policy, FullCores: req.FullCores}
+	if e.Have < e.Want {
+		return e
+	}
+	e.Lower, e.Higher = req.CPUs-1, req.CPUs+1
+	for e.Lower > 0 && !ix.fits(free, req, e.Lower) {
+		e.Lower--
+	}
+	for e.Higher < e.Have && !ix.fits(free, req, e.Higher) {
+		e.Higher++
+	}
+	return e
+}
+
+// fits reports whether n CPUs could be placed.
+func (ix *Index) fits(free cpuset.Set, req Request, n int) bool {
+	req.CPUs = n
+	if _, ok := ix.placeUniform(free, &req); ok {
+		return true
+	}
+	_, ok := ix.placeGeneral(free, &req)
+	return ok
 }
 
 // mostShared returns the most shared CPUs that an admitted set of nodes has: all

@@ -127,8 +127,3 @@ func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limi
 	}
 	return allowed, limited
 }
-
-// insufficient says how much there would have been.
-func (ix *Index) insufficient(free cpuset.Set, req Request) error {
-	return &InsufficientError{Want: req.CPUs, Have: ix.most(free, &req), Policy: req.Policy, FullCores: req.FullCores}
-}

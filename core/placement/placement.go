@@ -90,9 +90,15 @@ type InsufficientError struct {
 	Have      int
 	Policy    Policy
 	FullCores FullCores
+	// Lower and Higher are the nearest numbers that could be had when Have is not
+	// below Want: whole cores do not make every number. Lower is 0 without one.
+	Lower, Higher int
 }
 
 func (e *InsufficientError) Error() string {
+	if e.Have >= e.Want {
+		return fmt.Sprintf("%d CPUs wanted, but whole cores here make %d or %d CPUs", e.Want, e.Lower, e.Higher)
+	}
 	what := "CPUs"
 	if e.FullCores == FullCoresRequired {
 		what = "CPUs in whole cores"
