@@ -1,0 +1,21 @@
+// Package examples holds the manifests that the documentation on topology-aware
+// CPU scheduling of Alibaba Cloud's Container Service for Kubernetes (ACK)
+// gives its users, as they stand there. They are Pinfold's requirements: what
+// runs there unchanged must run here unchanged.
+//
+//	cal-pi.yaml          a pod of 4 CPUs that computes pi
+//	go-demo.yaml         a Deployment of 4 replicas, request 1 CPU, limit 4
+//	service.yaml         a Service for nginx
+//	configmap.yaml       its configuration
+//	nginx-baseline.yaml  nginx without placement: its annotations are null
+//	nginx.yaml           nginx with placement
+//
+// nginx selects nodes with the label policy=intel7.
+package examples
+
+import "embed"
+
+// Files are the manifests.
+//
+//go:embed *.yaml
+var Files embed.FS

@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+func TestParseArgs(t *testing.T) {
+	n := func(n int) *int { return &n }
+	defaults := Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1)}
+	for _, test := range []struct {
+		name, text string
+		want       Args
+		err        string // part of the message
+	}{
+		{name: "none", want: defaults},
+		{name: "empty", text: "{}", want: defaults},
+		{name: "json", text: `{"scoringStrategy":"MostAllocated","minSharedCPUs":0}`, want: Args{ScoringStrategy: MostAllocated, MinSharedCPUs: n(0)}},
+		{name: "yaml", text: "scoringStrategy: LeastAllocated\nminSharedCPUs: 4\n", want: Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(4)}},
+		{name: "typed", text: `{"apiVersion":"pinfold.dev/v1alpha1","kind":"PinfoldArgs"}`,
+			want: Args{APIVersion: "pinfold.dev/v1alpha1", Kind: "PinfoldArgs", ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1)}},
+		{name: "misspelt", text: `{"minSharedCpus":4}`, err: `unknown field "minSharedCpus"`},
+		{name: "double", text: "minSharedCPUs: 4\nminSharedCPUs: 5\n", err: `"minSharedCPUs" already set`},
+		{name: "wrong type", text: `{"minSharedCPUs":"four"}`, err: "cannot unmarshal string"},
+		{name: "truncated", text: `{"minSharedCPUs":`, err: "pluginConfig"},
+		{name: "strategy", text: `{"scoringStrategy":"Best"}`, err: `scoringStrategy "Best" is neither "LeastAllocated" nor "MostAllocated"`},
+		{name: "negative", text: `{"minSharedCPUs":-1}`, err: "minSharedCPUs is -1; it must be 0 or more"},
+		{name: "version", text: `{"apiVersion":"v2","kind":"X"}`, err: `apiVersion "v2" is not known, only "pinfold.dev/v1alpha1" is`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var obj runtime.Object
+			if test.text != "" {
+				obj = &runtime.Unknown{Raw: []byte(test.text)}
+			}
+			got, err := parseArgs(obj)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), "plugin Pinfold") {
+					t.Fatalf("got error %v, want one about plugin Pinfold and %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The default configuration spells out the plugin's own defaults.
+func TestDefaultConfigurationArgs(t *testing.T) {
+	var config struct {
+		Profiles []struct {
+			PluginConfig []struct {
+				Name string
+				Args map[string]any
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(DefaultConfiguration), &config); err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(config.Profiles[0].PluginConfig[0].Args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseArgs(&runtime.Unknown{Raw: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := parseArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.APIVersion, want.Kind = ArgsVersion, ArgsKind
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

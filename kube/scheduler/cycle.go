@@ -1,0 +1,40 @@
+package scheduler
+
+import (
+	"fmt"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// cycleKey is where the framework keeps our part of a scheduling cycle.
+const cycleKey fwk.StateKey = Name
+
+// cycle is what PreFilter finds out about the pod of one scheduling cycle, and what
+// the nodes then say of it. It holds nothing about pods on nodes, so the framework's
+// AddPod and RemovePod need no bookkeeping.
+type cycle struct {
+	question question
+	report   *report
+	// trial is true in the clones in which preemption tries what would be without
+	// its victims.
+	trial bool
+}
+
+// Clone implements the framework's StateData. The report is shared: a node that is
+// asked with nominated pods on it, which happens on a clone, counts like any other.
+func (c *cycle) Clone() fwk.StateData {
+	clone := *c
+	return &clone
+}
+
+func cycleOf(state fwk.CycleState) (*cycle, error) {
+	data, err := state.Read(cycleKey)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: its PreFilter has not run in this cycle: %w", Name, err)
+	}
+	c, ok := data.(*cycle)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s: its state is a %T", Name, data)
+	}
+	return c, nil
+}

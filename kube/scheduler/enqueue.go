@@ -1,0 +1,173 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// topologyEvents names the custom resource the way the framework wants it, for
+// which it then keeps a watch.
+const topologyEvents fwk.EventResource = "noderesourcetopologies.v1alpha2.topology.node.k8s.io"
+
+// EventsToRegister lists what can make a pod fit that this plugin has refused. Pods
+// are not tried again for anything else.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: afterPodLeft},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
+			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: afterAssignedPodChanged},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}, QueueingHintFn: afterNodeChanged},
+		{Event: fwk.ClusterEvent{Resource: topologyEvents, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: p.afterTopologyChanged},
+	}, nil
+}
+
+// hint turns a condition into the framework's answer.
+func hint(queue bool) (fwk.QueueingHint, error) {
+	if queue {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+func cast[T any](obj any) (T, error) {
+	t, ok := obj.(T)
+	if !ok {
+		return t, fmt.Errorf("expected a %T, got a %T", t, obj)
+	}
+	return t, nil
+}
+
+// afterPodLeft: a pod was deleted, ended, or was not bound after all.
+func afterPodLeft(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	gone, err := cast[*corev1.Pod](oldObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint(cpuRequest(gone) > 0 || asks(gone))
+}
+
+// onlyWhenFreeing ends the search for pods to try again early, once per event: most
+// updates of bound pods are about their status.
+func onlyWhenFreeing(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
+	frees, err := freesCPUs(oldObj, newObj)
+	return fwk.PreQueueingHintResult{AllPods: frees}, err
+}
+
+// afterAssignedPodChanged: the pod was scaled down, or its allocation was edited.
+func afterAssignedPodChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	frees, err := freesCPUs(oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint(frees)
+}
+
+func freesCPUs(oldObj, newObj any) (bool, error) {
+	before, err := cast[*corev1.Pod](oldObj)
+	if err != nil {
+		return true, err
+	}
+	after, err := cast[*corev1.Pod](newObj)
+	if err != nil {
+		return true, err
+	}
+	return cpuRequest(after) < cpuRequest(before) ||
+		after.Annotations[api.AllocationAnnotation] != before.Annotations[api.AllocationAnnotation], nil
+}
+
+// afterOwnChange: the user has edited the waiting pod's words, labels or resources.
+func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, err := cast[*corev1.Pod](oldObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	after, err := cast[*corev1.Pod](newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint(!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec))
+}
+
+// afterNodeChanged: a node was added, or has more CPU time to give.
+func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	after, err := cast[*corev1.Node](newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if oldObj == nil {
+		return fwk.Queue, nil
+	}
+	before, err := cast[*corev1.Node](oldObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint(reservedCPU(after) < reservedCPU(before) ||
+		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0)
+}
+
+// afterTopologyChanged: a node has reported its topology, reports another one, or
+// has withdrawn it. The framework's watch may be ahead of ours, so what it brings is
+// taken over before the pod is tried again.
+func (p *Plugin) afterTopologyChanged(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	if newObj == nil {
+		before, err := topologyOf(oldObj)
+		if err != nil {
+			return fwk.Queue, err
+		}
+		p.shared.topologies.remove(before.Name, before.ResourceVersion)
+		return hint(!asks(pod)) // such pods may run where no topology is known
+	}
+	after, err := topologyOf(newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	p.shared.topologies.set(after)
+	if oldObj == nil {
+		return fwk.Queue, nil
+	}
+	before, err := topologyOf(oldObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	return hint(!nodetopology.Equal(before, after))
+}
+
+// topologyOf reads an object of the framework's dynamic informer.
+func topologyOf(obj any) (*v1alpha2.NodeResourceTopology, error) {
+	u, err := cast[*unstructured.Unstructured](obj)
+	if err != nil {
+		return nil, err
+	}
+	var t v1alpha2.NodeResourceTopology
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &t); err != nil {
+		return nil, fmt.Errorf("read NodeResourceTopology %s: %w", u.GetName(), err)
+	}
+	return &t, nil
+}
+
+// cpuRequest is what kube-scheduler counts for the pod, in thousandths of a CPU.
+func cpuRequest(pod *corev1.Pod) int64 {
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true})
+	return requests.Cpu().MilliValue()
+}
+
+// asks tells whether the pod asks to be placed, in words that may be wrong.
+func asks(pod *corev1.Pod) bool {
+	intent, err := api.Parse(pod)
+	return err != nil || intent.Asks()
+}

@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// Filter tells whether the node can take the pod by its books. A node without a
+// usable topology takes no pod that asks for CPUs; other pods are left to
+// kube-scheduler's own checks there, so that a cluster in which not every node has
+// an agent works as it did.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	c, err := cycleOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if pod.Spec.NodeName != "" {
+		return nil // a resize in place, which kube-scheduler tries on the pod's own node
+	}
+	t := p.shared.topologies.get(node.Node().Name)
+	if missing := unfit(c.question, t); missing != nil {
+		if !c.question.asks {
+			return nil
+		}
+		return c.report.status(node.Node().Name, *missing)
+	}
+	if a, _ := p.answer(state, c, pod, node, t); a.err != nil {
+		return p.refuse(c, a.err, node)
+	}
+	return nil
+}
+
+// unfit returns why a pod that asks cannot run on a node with this topology whatever
+// else runs there, or nil. The books can be asked only where it returns nil.
+func unfit(q question, t *nodeTopology) *finding {
+	switch {
+	case t == nil:
+		return &finding{shortage: shortage{kind: noTopology}}
+	case t.err != nil:
+		return &finding{shortage: shortage{kind: badTopology}, detail: t.err.Error()}
+	case !q.asks:
+		return nil
+	case t.state.KubeletPolicy != "" && t.state.KubeletPolicy != nodetopology.KubeletPolicyNone:
+		return &finding{shortage: shortage{kind: badKubelet, text: t.state.KubeletPolicy}}
+	case len(t.machine.CPUs) < q.cpus:
+		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(len(t.machine.CPUs))}
+	}
+	return nil
+}
+
+// answer asks the books of a node that unfit finds nothing wrong with.
+func (p *Plugin) answer(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) (answer, *ledger.Books) {
+	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
+	if use.transient {
+		use.without = pod.UID // pod groups are tried with their pods on the nodes
+	}
+	s := p.nodes.of(node, t, use)
+	return s.decide(c.question), s.books
+}
+
+// refuse puts an error of Books.Decide into the terms of the report.
+func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
+	var exclusive *ledger.ExclusiveError
+	var confinement *ledger.ConfinementError
+	var shared *ledger.SharedError
+	switch {
+	case errors.As(err, &exclusive):
+		kind := noExclusive
+		if exclusive.FullCores == placement.FullCoresRequired {
+			kind = noWholeCores
+		}
+		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: kind, want: int64(exclusive.Want)}, have: int64(exclusive.Have)})
+	case errors.As(err, &confinement):
+		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: noConfinement, want: int64(confinement.Want)}, have: int64(confinement.Have)})
+	case errors.As(err, &shared) && !c.question.asks && lacksRequests(node, shared.Need):
+		return fwk.NewStatus(fwk.Unschedulable, insufficientCPU)
+	case errors.As(err, &shared):
+		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: noShared, want: int64(shared.Need)}, have: int64(shared.Have)})
+	default:
+		return fwk.AsStatus(fmt.Errorf("ask the books of %s: %w", node.Node().Name, err))
+	}
+}
+
+// insufficientCPU is what NodeResourcesFit says. Where requests alone are too many,
+// as on a cluster without pods that ask, users and tools read what they know.
+const insufficientCPU = "Insufficient cpu"
+
+func lacksRequests(node fwk.NodeInfo, need ledger.MilliCPU) bool {
+	return node.GetRequested().GetMilliCPU()+int64(need) > node.GetAllocatable().GetMilliCPU()
+}

@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Name is the plugin's name in the scheduler's configuration.
+const Name = "Pinfold"
+
+// Plugin decides about CPUs in every phase of scheduling.
+type Plugin struct {
+	shared *shared
+	args   Args
+	handle fwk.Handle
+	nodes  *nodeStates
+}
+
+var (
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.ScorePlugin         = (*Plugin)(nil)
+	_ fwk.ScoreExtensions     = (*Plugin)(nil)
+	_ fwk.ReservePlugin       = (*Plugin)(nil)
+	_ fwk.BindPlugin          = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+)
+
+// New makes the plugin for one profile of a scheduler. It is what
+// app.WithPlugin(Name, New) registers.
+func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return newPlugin(args, handle, newTopologyClient)
+}
+
+func newPlugin(args runtime.Object, handle fwk.Handle, client makeClient) (*Plugin, error) {
+	parsed, err := parseArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{args: parsed, handle: handle}
+	if p.shared, err = sharedOf(handle, client); err != nil {
+		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
+	}
+	p.nodes = newNodeStates(p.derive)
+	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: onDeleted(func(node *corev1.Node) {
+			p.nodes.forget(node.Name)
+			p.shared.auditor.forgetNode(node.Name)
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
+	}
+	return p, nil
+}
+
+// Name implements the framework's Plugin.
+func (p *Plugin) Name() string { return Name }

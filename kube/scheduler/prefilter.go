@@ -1,0 +1,90 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// syncTimeout bounds the wait for the first list of topologies. The scheduler itself
+// waits for a list of the same objects before it starts, so ours is hardly later.
+const syncTimeout = 10 * time.Second
+
+// PreFilter reads the pod's words. It never returns Skip: pods that ask for nothing
+// must not be promised CPUs that others have for themselves.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if err := p.waitForTopologies(ctx); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	q, err := newQuestion(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if message := p.largerThanAll(q, nodes); message != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
+	}
+	state.Write(cycleKey, &cycle{question: q, report: newReport()})
+	return nil, nil
+}
+
+func (p *Plugin) waitForTopologies(ctx context.Context) error {
+	if p.shared.synced() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), p.shared.synced) {
+		return fmt.Errorf("NodeResourceTopologies could not be listed within %v; the scheduler's log says why", syncTimeout)
+	}
+	return nil
+}
+
+// largerThanAll returns what to say to a pod that needs more CPUs than any machine
+// has, and "" where that is not so, or not known because a node has not reported.
+func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
+	if q.cpus == 0 {
+		return ""
+	}
+	largest, where := 0, ""
+	for _, node := range nodes {
+		t := p.shared.topologies.get(node.Node().Name)
+		if t == nil || t.err != nil {
+			return ""
+		}
+		if n := len(t.machine.CPUs); n >= q.cpus {
+			return ""
+		} else if n > largest || n == largest && node.Node().Name < where {
+			largest, where = n, node.Node().Name
+		}
+	}
+	if where == "" {
+		return ""
+	}
+	return fmt.Sprintf("limit %d is more than the largest machine has (%d CPUs on %s)", q.cpus, largest, where)
+}
+
+// PreFilterExtensions implements the framework's PreFilterPlugin.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod has nothing to do: Filter derives all from the NodeInfo that it is given.
+func (p *Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+// RemovePod is called for the pods that preemption tries to do without, on a clone
+// of the cycle's state. What nodes say from then on is not about the cluster as it
+// is, and must not get into the message about it.
+func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	c, err := cycleOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if !c.trial {
+		c.trial, c.report = true, newReport()
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// The words are put together by the framework's own FitError, as in a pod's event.
+func TestReport(t *testing.T) {
+	exclusive := func(have int64) finding {
+		return finding{shortage: shortage{kind: noExclusive, want: 8}, have: have}
+	}
+	missing := finding{shortage: shortage{kind: noTopology}}
+	bad := func(detail string) finding {
+		return finding{shortage: shortage{kind: badTopology}, detail: detail}
+	}
+	for _, test := range []struct {
+		name  string
+		nodes []finding // of n1, n2, ...
+		want  string
+	}{
+		{"as promised", []finding{exclusive(4), exclusive(6), missing},
+			"1 has not reported its CPU topology, 2 have fewer than 8 exclusive CPUs left (most: 6 on n2)."},
+		{"first of equals", []finding{exclusive(6), exclusive(6)}, "2 have fewer than 8 exclusive CPUs left (most: 6 on n1)."},
+		{"nothing left", []finding{exclusive(0)}, "1 has fewer than 8 exclusive CPUs left (most: 0 on n1)."},
+		{"several without topology", []finding{missing, missing}, "2 have not reported their CPU topology."},
+		{"detail of the first", []finding{bad("b"), bad("b2")}, "2 have reported CPU topologies that cannot be used (b)."},
+		{"machine too small", []finding{{shortage: shortage{kind: tooSmall, want: 300}, have: 104}, {shortage: shortage{kind: tooSmall, want: 300}, have: 256}},
+			"2 have fewer than 300 CPUs (most: 256 on n2)."},
+		{"kubelet", []finding{{shortage: shortage{kind: badKubelet, text: "static"}}},
+			`1 has a kubelet with CPU manager policy "static", which must be "none".`},
+		{"shared", []finding{{shortage: shortage{kind: noShared, want: 500}, have: 200}},
+			"1 has less than 0.5 shared CPUs left (most: 0.2 on n1)."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReport()
+			statuses := framework.NewDefaultNodeToStatus()
+			for i, f := range test.nodes {
+				node := fmt.Sprintf("n%d", i+1)
+				r.status(node, finding{shortage: shortage{kind: tooSmall}}) // a second look replaces the first
+				statuses.Set(node, r.status(node, f))
+			}
+			err := &framework.FitError{Pod: &corev1.Pod{}, NumAllNodes: len(test.nodes), Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
+			want := fmt.Sprintf("0/%d nodes are available: %s", len(test.nodes), test.want)
+			if got := err.Error(); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// Preemption may only be tried where it can help.
+func TestReportCodes(t *testing.T) {
+	for kind, want := range map[shortageKind]fwk.Code{
+		noTopology: fwk.UnschedulableAndUnresolvable, badTopology: fwk.UnschedulableAndUnresolvable,
+		badKubelet: fwk.UnschedulableAndUnresolvable, tooSmall: fwk.UnschedulableAndUnresolvable,
+		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
+	} {
+		if got := newReport().status("n", finding{shortage: shortage{kind: kind}}).Code(); got != want {
+			t.Errorf("kind %d: %v, want %v", kind, got, want)
+		}
+	}
+}

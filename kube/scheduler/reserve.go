@@ -1,0 +1,58 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// assumedRank lets pods that are not bound yet lose against all that are, and win
+// against those that are only nominated.
+const assumedRank = math.MaxInt64 - 1
+
+// Reserve decides once more, on the node that was chosen, and remembers the decision
+// for Bind and for the pods that come next. The state is the one that Filter used, so
+// the answer is there already.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	c, err := cycleOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if !c.question.asks {
+		return nil
+	}
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("reserve CPUs on %s: %w", nodeName, err))
+	}
+	t := p.shared.topologies.get(nodeName)
+	if missing := unfit(c.question, t); missing != nil {
+		return c.report.status(nodeName, *missing)
+	}
+	a, _ := p.answer(state, c, pod, node, t)
+	if a.err != nil {
+		return p.refuse(c, a.err, node)
+	}
+	allocation := api.NewAllocation(nodeName, t.machine, a.decision).Encode()
+	p.shared.reservations.put(pod, reservation{
+		node:            nodeName,
+		resourceVersion: pod.ResourceVersion,
+		claim:           a.decision.Claim(ledger.PodID(pod.UID), assumedRank),
+		allocation:      allocation,
+	})
+	klog.FromContext(ctx).V(4).Info("Reserved CPUs", "pod", klog.KObj(pod), "node", nodeName, "allocation", allocation)
+	return nil
+}
+
+// Unreserve gives back what Reserve took. The framework calls it for every failure
+// between Reserve and the end of Bind, before it takes the pod off the node.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.shared.reservations.drop(pod.UID)
+}

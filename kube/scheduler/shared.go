@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/informers/externalversions"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// shared is what the plugins of all profiles of one scheduler have in common: they
+// decide about the same nodes, so each must know what the others have reserved.
+//
+// The scheduler makes a plugin for every profile and has no place for what they
+// share, except its informers. So shared is one: the informer of the topologies,
+// which the scheduler's factory makes once, starts, and waits for.
+type shared struct {
+	topologies   *topologies
+	reservations *reservations
+	auditor      *auditor
+	// synced tells whether all topologies that were there at first are in.
+	synced cache.InformerSynced
+}
+
+// sharingInformer is shared as the informer's factory keeps it.
+type sharingInformer struct {
+	cache.SharedIndexInformer
+	shared
+}
+
+// makeClient returns a client for NodeResourceTopologies.
+type makeClient func(*rest.Config) (versioned.Interface, error)
+
+func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
+	config = rest.CopyConfig(config)
+	// Custom resources have no protobuf form, which the scheduler's own
+	// configuration asks for.
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return versioned.NewForConfig(config)
+}
+
+// sharedOf returns what the plugins of this scheduler share.
+func sharedOf(handle fwk.Handle, client makeClient) (*shared, error) {
+	// The factory is locked while it makes an informer, so this one comes first.
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	var failed error
+	informer := handle.SharedInformerFactory().InformerFor(&v1alpha2.NodeResourceTopology{},
+		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			s := &sharingInformer{shared: shared{topologies: newTopologies(), reservations: newReservations(), auditor: newAuditor(handle)}}
+			failed = s.start(handle.KubeConfig(), client, pods)
+			return s
+		})
+	if failed != nil {
+		return nil, failed
+	}
+	s, ok := informer.(*sharingInformer)
+	if !ok {
+		return nil, fmt.Errorf("another plugin of this scheduler watches NodeResourceTopologies its own way; disable it")
+	}
+	return &s.shared, nil
+}
+
+// start sets up the informer of topologies, and forgets what is remembered of pods
+// that are gone.
+func (s *sharingInformer) start(config *rest.Config, client makeClient, pods cache.SharedIndexInformer) error {
+	c, err := client(config)
+	if err != nil {
+		return fmt.Errorf("make a client for NodeResourceTopologies: %w", err)
+	}
+	s.SharedIndexInformer = externalversions.NewSharedInformerFactory(c, 0).
+		Topology().V1alpha2().NodeResourceTopologies().Informer()
+	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
+		return fmt.Errorf("watch NodeResourceTopologies: %w", err)
+	}
+	registration, err := s.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { setTopology(s.topologies, obj) },
+		UpdateFunc: func(_, obj any) { setTopology(s.topologies, obj) },
+		DeleteFunc: onDeleted(func(t *v1alpha2.NodeResourceTopology) { s.topologies.remove(t.Name, t.ResourceVersion) }),
+	})
+	if err != nil {
+		return fmt.Errorf("watch NodeResourceTopologies: %w", err)
+	}
+	s.synced = registration.HasSynced
+	_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
+			s.reservations.drop(pod.UID)
+			s.auditor.forgetPod(pod.UID)
+		}),
+	})
+	return err
+}
+
+// explainWatchError says what to do about the one failure that does not pass by
+// itself.
+func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
+	if apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "The cluster has no NodeResourceTopology resource, so nothing is scheduled; "+
+			"install its CustomResourceDefinition (topology.node.k8s.io/v1alpha2), which comes with Pinfold's manifests")
+		return
+	}
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+func setTopology(into *topologies, obj any) {
+	if t, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
+		into.set(t)
+	}
+}
+
+// onDeleted finds the object in what an informer hands over when it is gone.
+func onDeleted[T any](do func(T)) func(obj any) {
+	return func(obj any) {
+		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = last.Obj
+		}
+		if t, ok := obj.(T); ok {
+			do(t)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// nodeState is what there is to know of a node for decisions about pods: its books,
+// and the answers that have been given from them.
+type nodeState struct {
+	books  *ledger.Books
+	claims claimCache
+	// virtual is true when pods are booked that are not on the node yet.
+	virtual bool
+	// broken are the allocations that cannot be believed.
+	broken map[types.UID]error
+
+	mu      sync.Mutex
+	answers map[string]answer
+}
+
+// answer is one of Books.Decide.
+type answer struct {
+	decision ledger.Decision
+	err      error
+}
+
+// maxAnswers bounds the memory of a node that many different pods wait for.
+const maxAnswers = 256
+
+// decide answers whether and where the pods of this question can be taken.
+func (s *nodeState) decide(q question) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.answers[q.key]
+	if ok {
+		return a
+	}
+	if len(s.answers) >= maxAnswers {
+		clear(s.answers)
+	}
+	a.decision, a.err = s.books.Decide(q.ask)
+	s.answers[q.key] = a
+	return a
+}
+
+// claimCache keeps what bound pods claim, because reading an allocation costs more
+// than booking it. A pod's claim holds as long as the pod is the same object.
+type claimCache map[types.UID]readClaim
+
+type readClaim struct {
+	pod   *corev1.Pod
+	claim ledger.Claim
+	err   error
+}
+
+// derive makes the state of a node from its topology and the pods on it.
+func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeState {
+	s := &nodeState{claims: make(claimCache, len(node.GetPods())), answers: map[string]answer{}}
+	claims := make([]ledger.Claim, 0, len(node.GetPods()))
+	var nominated []*corev1.Pod
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		switch {
+		case pod.UID == use.without:
+		case pod.Spec.NodeName == "":
+			nominated = append(nominated, pod)
+		default:
+			claims = append(claims, p.claimOf(s, pod, t, use.claims))
+		}
+	}
+	s.books = ledger.New(t.index, p.bookConfig(node.Node(), t), claims...)
+	s.bookNominated(nominated)
+	if !s.virtual && !use.transient {
+		p.shared.auditor.look(node, s)
+	}
+	return s
+}
+
+// bookConfig is what a node keeps back.
+func (p *Plugin) bookConfig(node *corev1.Node, t *nodeTopology) ledger.Config {
+	return ledger.Config{
+		Reserved:     ledger.MilliCPU(reservedCPU(node)),
+		ReservedCPUs: t.state.ReservedCPUs,
+		MinShared:    *p.args.MinSharedCPUs,
+	}
+}
+
+// reservedCPU is what the node keeps for the system, in thousandths of a CPU.
+func reservedCPU(node *corev1.Node) int64 {
+	return max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue())
+}
+
+// claimOf is the claim of a pod that is on the node, or is assumed to be.
+func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known claimCache) ledger.Claim {
+	if res, ok := p.shared.reservations.of(pod); ok {
+		return res.claim
+	}
+	read, ok := known[pod.UID]
+	if !ok || read.pod != pod {
+		read = readClaim{pod: pod}
+		read.claim, read.err = api.Claim(pod, t.machine)
+	}
+	s.claims[pod.UID] = read
+	if read.err != nil {
+		if s.broken == nil {
+			s.broken = map[types.UID]error{}
+		}
+		s.broken[pod.UID] = read.err
+	}
+	return read.claim
+}
+
+// bookNominated books the pods that are to run on the node once their victims are
+// gone: those of higher priority first, so that the answer does not depend on the
+// order in which they were nominated.
+func (s *nodeState) bookNominated(pods []*corev1.Pod) {
+	s.virtual = len(pods) > 0
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range pods {
+		s.books.Add(s.virtualClaim(pod))
+	}
+}
+
+// virtualClaim is what a nominated pod would be given now. While its victims hold
+// their CPUs that may be nothing; then the amount counts, so that no other pod takes
+// what is left of it meanwhile.
+func (s *nodeState) virtualClaim(pod *corev1.Pod) ledger.Claim {
+	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: math.MaxInt64}
+	q, err := newQuestion(pod)
+	if err != nil {
+		return claim // it will not be bound before its words are changed
+	}
+	if decision, err := s.books.Decide(q.ask); err == nil {
+		return decision.Claim(claim.ID, claim.Rank)
+	}
+	claim.SharedRequest = q.amount()
+	return claim
+}
