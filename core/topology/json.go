@@ -99,7 +99,7 @@ func nodesFromJSON(in []jsonNUMA) []NUMANode {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(in[a].ID, in[b].ID) })
-	nodes := make([]NUMANode, 0, len(in))
+	var nodes []NUMANode
 	for _, i := range order {
 		n := NUMANode{ID: in[i].ID, CPUs: in[i].CPUs, LocalCPUs: in[i].CPUs, MemoryBytes: in[i].MemoryBytes}
 		if in[i].LocalCPUs != nil {
@@ -156,8 +156,9 @@ func KindsOf(cpus []CPU) []Kind {
 	return kinds
 }
 
-// MarshalJSON writes the format of [Decode].
-func (m *Machine) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes the format of [Decode]. It is a method of the value, so that
+// machines held by value are written in this format too.
+func (m Machine) MarshalJSON() ([]byte, error) {
 	out := jsonMachine{CPUs: make([]jsonCPU, 0, len(m.CPUs)), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes))}
 	for _, c := range m.CPUs {
 		out.CPUs = append(out.CPUs, jsonCPU(c))

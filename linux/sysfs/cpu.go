@@ -52,8 +52,8 @@ func (t tree) cpuPresent() (cpuset.Set, bool, error) {
 	return readIfThere(t, cpuRoot+"/present", cpuset.Parse)
 }
 
-// cpuIsolated reads /sys/devices/system/cpu/isolated (since Linux 3.19), which
-// may name CPUs that do not exist.
+// cpuIsolated reads /sys/devices/system/cpu/isolated, which may name CPUs that do
+// not exist.
 func (t tree) cpuIsolated() (cpuset.Set, error) {
 	isolated, _, err := readIfThere(t, cpuRoot+"/isolated", cpuset.Parse)
 	return isolated, err

@@ -23,19 +23,18 @@ func (s scan) cores() (grouping, error) {
 }
 
 // coreCPUs reads /sys/devices/system/cpu/cpuN/topology/core_cpus_list,
-// before Linux 5.3 thread_siblings_list.
+// in older kernels thread_siblings_list.
 func (s scan) coreCPUs(c cpuset.CPU) (claim, error) {
 	return s.topologyCPUs(c, "core_cpus", "thread_siblings")
 }
 
 // packageCPUs reads /sys/devices/system/cpu/cpuN/topology/package_cpus_list,
-// before Linux 5.3 core_siblings_list.
+// in older kernels core_siblings_list.
 func (s scan) packageCPUs(c cpuset.CPU) (claim, error) {
 	return s.topologyCPUs(c, "package_cpus", "core_siblings")
 }
 
-// dieCPUs reads /sys/devices/system/cpu/cpuN/topology/die_cpus_list (since Linux
-// 5.3).
+// dieCPUs reads /sys/devices/system/cpu/cpuN/topology/die_cpus_list.
 func (s scan) dieCPUs(c cpuset.CPU) (claim, error) { return s.topologyCPUs(c, "die_cpus") }
 
 func (s scan) topologyCPUs(c cpuset.CPU, names ...string) (claim, error) {
@@ -56,7 +55,8 @@ func (s scan) physicalPackageID(c cpuset.CPU) (int, error) {
 
 func physicalPackageIDFile(c cpuset.CPU) string { return cpuDir(c) + "/topology/physical_package_id" }
 
-// dieID reads /sys/devices/system/cpu/cpuN/topology/die_id (since Linux 5.2).
+// dieID reads /sys/devices/system/cpu/cpuN/topology/die_id, which older
+// kernels do not have.
 func (s scan) dieID(c cpuset.CPU) (int, error) {
 	id, ok, err := readIfThere(s.tree, dieIDFile(c), parseID)
 	if !ok {
@@ -114,7 +114,7 @@ func (s scan) packages() (packages, error) {
 }
 
 // dies finds the dies. Without ids each package is one: where the kernel does
-// not know dies, die_cpus_list holds the CPU alone (Kunpeng 920, Linux 5.16).
+// not know dies, die_cpus_list holds the CPU alone (seen on a Kunpeng 920).
 func (s scan) dies(p packages) (grouping, error) {
 	ids, known, err := s.ids(s.dieID, dieIDFile)
 	if err != nil || !known {

@@ -22,8 +22,8 @@
 //   - devices/cpu_core/cpus and its siblings, cpu_capacity, acpi_cppc, cpufreq:
 //     the kinds of core; see kinds.go.
 //
-// Kernels before 5.2 call some files by other names, and those before 2.6.25
-// have masks only; these are read where the newer ones are missing.
+// Older kernels call some files by other names, and the oldest have masks instead
+// of lists; these are read where the newer ones are missing.
 //
 // CPUs that are not online count nowhere: the kernel leaves stale numbers of
 // them in some lists. Ids of cores, LLCs and dies are dense, in the order of the

@@ -14,9 +14,9 @@ import (
 // source counts only when it says something about every online CPU.
 //
 //  1. The performance counters of Intel's hybrid machines: one device per kind.
-//  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm; Intel
-//     hybrid machines without SMT since Linux 6.12. It is the same for all CPUs on
-//     Intel machines with SMT, so equality proves nothing there.
+//  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm; in
+//     recent kernels also x86, where it is the same for all CPUs of a hybrid machine
+//     with SMT, so that equality proves nothing.
 //  3. The performance or frequency that a core sustains: acpi_cppc/nominal_perf,
 //     cpufreq/base_frequency. When there is one and it is the same for all cores,
 //     they are alike.
@@ -24,9 +24,9 @@ import (
 //
 // Values are compared by core, the largest of its threads. Cores of one kind may
 // differ a little, since some are favoured: Turbo Boost Max 3.0 lets one or two
-// run 3 to 7% faster than their likes, AMD's preferred cores differ in many small
-// steps, and firmware rounds. Kinds differ by more, at one step: 16% between the
-// maximum frequencies of a Core Ultra 9 285K is the least known here. So in
+// run a few per cent faster than their likes (67 to 64 in the units of an
+// i7-1370P), AMD's preferred cores differ in many small steps, and firmware
+// rounds. Kinds differ by more, at one step (64 to 39 there). So in
 // descending order a new kind begins where the value falls below 7/8 of the one
 // before it.
 
@@ -74,8 +74,7 @@ type kindCPUs struct {
 	file string // "" when no single file says so
 }
 
-// hybridPMUs reads /sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus (since
-// Linux 5.13 and 6.12). known is false unless every online CPU is in one.
+// hybridPMUs reads /sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus. known is false unless every online CPU is in one.
 func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool, err error) {
 	var all cpuset.Set
 	for _, pmu := range hybridPMUs {

@@ -155,8 +155,8 @@ func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
 
 // initiatorCPUs returns the CPUs of the nodes in
 // /sys/devices/system/node/nodeN/access1/initiators, those with the best access
-// among the nodes with CPUs (since Linux 5.10), else in access0, where nodes
-// without CPUs count too. It is empty when firmware does not tell.
+// among the nodes with CPUs, else in access0, where nodes without CPUs count too
+// (Documentation/admin-guide/mm/numaperf.rst of Linux). It is empty when firmware does not tell.
 func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpuset.Set, error) {
 	var cpus cpuset.Set
 	for _, class := range []string{"access1", "access0"} {
