@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology/topologytest"
+)
+
+// contents is all that books consist of.
+type contents struct {
+	Claims            []Claim
+	Conflicts         []Conflict
+	Exclusive, Wished cpuset.Set
+	Demand            MilliCPU
+	Confinements      []confinement
+	Overflow          []Overflow
+}
+
+func contentsOf(b *Books) contents {
+	return contents{b.Claims(), b.Conflicts(), b.exclusive, b.wished, b.demand, b.confinements, b.Overflow()}
+}
+
+func diff(want, got *Books) string {
+	return cmp.Diff(contentsOf(want), contentsOf(got), cmp.AllowUnexported(confinement{}), cmpopts.EquateEmpty(),
+		cmpopts.EquateComparable(cpuset.Set{}))
+}
+
+// TestAnyInterleavingGivesTheSameBooks: adding, removing and replacing claims in
+// any order, on books that are cloned in between, leaves the books that a restart
+// makes of what is left, in any order.
+func TestAnyInterleavingGivesTheSameBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 8)
+		b, left := New(w.index, w.config), map[PodID]Claim{}
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			id := PodID(fmt.Sprintf("pod%d", rapid.IntRange(0, 5).Draw(t, "pod")))
+			before := b.Clone()
+			kept := fmt.Sprintf("%+v", contentsOf(before))
+			switch _, there := left[id]; {
+			case there && rapid.Bool().Draw(t, "remove"):
+				delete(left, id)
+				if !b.Remove(id) {
+					t.Fatalf("pod %s was not in the books", id)
+				}
+			case !there && rapid.IntRange(0, 9).Draw(t, "removeMissing") == 9:
+				if b.Remove(id) {
+					t.Fatalf("pod %s was in the books", id)
+				}
+			default:
+				left[id] = drawClaim(t, w, id)
+				b.Add(left[id])
+			}
+			if now := fmt.Sprintf("%+v", contentsOf(before)); now != kept {
+				t.Fatalf("changing the books changed a clone of them from\n%s\nto\n%s", kept, now)
+			}
+		}
+		var claims []Claim
+		for _, c := range left {
+			claims = append(claims, c)
+		}
+		slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })
+		if d := diff(New(w.index, w.config, claims...), b); d != "" {
+			t.Fatalf("after a restart the books differ (-restart +before):\n%s", d)
+		}
+		claims = rapid.Permutation(claims).Draw(t, "order")
+		if d := diff(New(w.index, w.config, claims...), b); d != "" {
+			t.Fatalf("after a restart in another order the books differ (-restart +before):\n%s", d)
+		}
+	})
+}
+
+// TestBooksAgainstReference: who has which CPU, who loses, and what overflows.
+func TestBooksAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 12)
+		b, ref := w.books(), w.reference()
+		checkOwners(t, w, b, ref)
+		for _, c := range b.Conflicts() {
+			if !ref.lost[c.ID] || len(c.Problems) == 0 || c.String() == "" {
+				t.Fatalf("unexpected conflict: %v", c)
+			}
+		}
+		if len(b.Conflicts()) != len(ref.lost) {
+			t.Fatalf("conflicts %v, want those of pods %v", b.Conflicts(), ref.lost)
+		}
+		checkOverflow(t, b, ref.debts())
+	})
+}
+
+func checkOwners(t *rapid.T, w *world, b *Books, ref *reference) {
+	if b.Exclusive().Intersects(b.Shared()) || b.Exclusive().Union(b.Shared()) != w.machine.Online() {
+		t.Fatalf("exclusive %s + shared %s is not online %s", b.Exclusive(), b.Shared(), w.machine.Online())
+	}
+	if b.Free() != b.Shared().Difference(w.config.ReservedCPUs) || b.Exclusive().Intersects(w.config.ReservedCPUs) {
+		t.Fatalf("free %s, exclusive %s with reserved %s", b.Free(), b.Exclusive(), w.config.ReservedCPUs)
+	}
+	for c := range cpuset.Range(0, cpuset.MaxCPUs-1).All() {
+		pod, container, ok := b.Owner(c)
+		want, owned := ref.owner[c]
+		if ok != owned || pod != want || ok != b.Exclusive().Contains(c) {
+			t.Fatalf("CPU %d belongs to %q (%v), want %q (%v)", c, pod, ok, want, owned)
+		}
+		if ok && !containerOf(b.Claims(), pod, container).CPUs.Contains(c) {
+			t.Fatalf("CPU %d belongs to container %q of %q, which does not claim it", c, container, pod)
+		}
+	}
+	claimed := map[cpuset.CPU]PodID{}
+	for _, claim := range b.Claims() {
+		if ref.lost[claim.ID] {
+			continue
+		}
+		for _, one := range claim.Containers {
+			for c := range one.CPUs.All() {
+				if other, taken := claimed[c]; taken && other != claim.ID {
+					t.Fatalf("CPU %d belongs to both %q and %q", c, other, claim.ID)
+				}
+				claimed[c] = claim.ID
+			}
+		}
+	}
+}
+
+func containerOf(claims []Claim, pod PodID, name string) ContainerClaim {
+	for _, c := range claims {
+		for _, one := range c.Containers {
+			if c.ID == pod && one.Name == name {
+				return one
+			}
+		}
+	}
+	return ContainerClaim{}
+}
+
+// checkOverflow compares what the books report with the debts of the reference.
+func checkOverflow(t *rapid.T, b *Books, want debts) {
+	var got debts
+	limits := 0
+	for _, o := range b.Overflow() {
+		over := o.Need - o.Have
+		if over <= 0 || o.String() == "" {
+			t.Fatalf("%v is no overflow", o)
+		}
+		switch o.Rule {
+		case RuleRequests:
+			got.requests = over
+		case RuleConfined:
+			got.unserved += over
+		case RuleLimit:
+			limits += int(over / 1000)
+		case RuleLeastShare:
+			got.minShared = int(over / 1000)
+		}
+	}
+	wantLimits := 0
+	for _, n := range want.limits {
+		wantLimits += n
+	}
+	if got.requests != want.requests || got.unserved != want.unserved || limits != wantLimits || got.minShared != want.minShared {
+		t.Fatalf("overflow %v, want debts %+v", b.Overflow(), want)
+	}
+}
+
+// TestRulesHoldAfterAnySequence: books that only the scheduler writes never
+// overflow and have no conflicts.
+func TestRulesHoldAfterAnySequence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{machine: topologytest.RandomUpTo(t, 12)}
+		w.index = placement.NewIndex(w.machine)
+		n := w.machine.Online().Len()
+		w.config = Config{
+			Reserved:     min(drawMilli(t, "reserved"), wholeCPUs(n)),
+			MinShared:    rapid.IntRange(0, min(n, 3)).Draw(t, "minShared"),
+			ReservedCPUs: topologytest.Subset(t, w.machine.Online(), "reservedCPUs"),
+		}
+		b := w.books()
+		var bound []PodID
+		for step := range rapid.IntRange(1, 15).Draw(t, "steps") {
+			if len(bound) > 0 && rapid.IntRange(0, 3).Draw(t, "remove") == 3 {
+				at := rapid.IntRange(0, len(bound)-1).Draw(t, "pod")
+				b.Remove(bound[at])
+				bound = slices.Delete(bound, at, at+1)
+				continue
+			}
+			decision, err := b.Decide(drawAsk(t))
+			if err != nil {
+				continue
+			}
+			bound = append(bound, PodID(fmt.Sprintf("pod%d", step)))
+			b.Add(decision.Claim(bound[len(bound)-1], int64(rapid.IntRange(0, 2).Draw(t, "rank"))))
+			ref := newReference(w.machine, w.config, b.Claims())
+			if d := ref.debts(); d.worse(debts{}) {
+				t.Fatalf("after %+v the rules are broken: %+v", decision, d)
+			}
+			checkOwners(t, w, b, ref)
+			if b.Conflicts() != nil || b.Overflow() != nil {
+				t.Fatalf("conflicts %v, overflow %v", b.Conflicts(), b.Overflow())
+			}
+		}
+	})
+}
