@@ -1,0 +1,129 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	kjson "sigs.k8s.io/json"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// allocationVersion is the version of the form of [Allocation].
+const allocationVersion = 1
+
+// Allocation is the value of cpu-allocation: the decision about one pod, written by
+// the scheduler as JSON without white space:
+//
+//	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}]}
+//
+// Fields that are not known are passed over, so that later versions can add some. An
+// incompatible form has another version number.
+type Allocation struct {
+	Version int `json:"version"`
+	// Node is the node that the CPUs are of.
+	Node string `json:"node"`
+	// Policy is Static or StaticBurst.
+	Policy placement.Policy `json:"policy"`
+	// Containers are those that have been placed, in any order.
+	Containers []ContainerAllocation `json:"containers"`
+}
+
+// ContainerAllocation is what one container has been given.
+type ContainerAllocation struct {
+	Name string `json:"name"`
+	// CPUs are a Static container's own. A StaticBurst container has none.
+	CPUs cpuset.Set `json:"cpus,omitzero"`
+	// NUMANodes confine a StaticBurst container, ascending. Those of a Static
+	// container say where its CPUs are, for people and tools that look at the pod;
+	// nothing is decided by them. Node -1 stands for the CPUs that belong to none.
+	NUMANodes []topology.NUMAID `json:"numaNodes"`
+}
+
+// NewAllocation writes down a decision about a pod that asks, on a node.
+func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) Allocation {
+	a := Allocation{Version: allocationVersion, Node: node, Policy: placement.Static}
+	for _, c := range decision.Containers {
+		part := ContainerAllocation{Name: c.Name, CPUs: c.CPUs, NUMANodes: slices.Clone(c.NUMANodes)}
+		if a.Policy = c.Policy; c.Policy == placement.Static {
+			part.NUMANodes = nodesOf(m, c.CPUs)
+		}
+		a.Containers = append(a.Containers, part)
+	}
+	return a
+}
+
+// nodesOf returns the NUMA nodes of CPUs, ascending.
+func nodesOf(m *topology.Machine, cpus cpuset.Set) []topology.NUMAID {
+	var ids []topology.NUMAID
+	for id := range cpus.All() {
+		c, _ := m.CPU(id)
+		ids = append(ids, c.NUMA)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Encode returns the text of the annotation. Equal allocations give equal texts.
+func (a Allocation) Encode() string {
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // there is nothing in it that JSON cannot say
+	}
+	return string(text)
+}
+
+// DecodeAllocation reads the text of the annotation and checks what can be checked
+// without the pod and the machine.
+func DecodeAllocation(text string) (Allocation, error) {
+	var a Allocation
+	if err := decodeJSON(text, &a, kjson.DisallowDuplicateFields); err != nil {
+		return Allocation{}, err
+	}
+	if a.Version != allocationVersion {
+		return Allocation{}, fmt.Errorf("version %d: this program reads version %d", a.Version, allocationVersion)
+	}
+	if a.Policy != placement.Static && a.Policy != placement.StaticBurst {
+		return Allocation{}, fmt.Errorf("policy %q: it must be %q or %q", a.Policy, placement.Static, placement.StaticBurst)
+	}
+	if a.Node == "" {
+		return Allocation{}, fmt.Errorf("it names no node")
+	}
+	if len(a.Containers) == 0 {
+		return Allocation{}, fmt.Errorf("it has no containers")
+	}
+	for i, c := range a.Containers {
+		if err := c.check(a.Policy); err != nil {
+			return Allocation{}, fmt.Errorf("container %q: %w", c.Name, err)
+		}
+		if slices.ContainsFunc(a.Containers[:i], func(o ContainerAllocation) bool { return o.Name == c.Name }) {
+			return Allocation{}, fmt.Errorf("container %q: listed twice", c.Name)
+		}
+	}
+	return a, nil
+}
+
+func (c ContainerAllocation) check(policy placement.Policy) error {
+	switch {
+	case c.Name == "":
+		return fmt.Errorf("a name is missing")
+	case policy == placement.Static && c.CPUs.IsEmpty():
+		return fmt.Errorf("it has no CPUs, which policy %q gives", policy)
+	case policy == placement.StaticBurst && !c.CPUs.IsEmpty():
+		return fmt.Errorf("it has CPUs %q of its own, which policy %q does not give", c.CPUs, policy)
+	case len(c.NUMANodes) == 0:
+		return fmt.Errorf("it has no NUMA nodes")
+	}
+	last := topology.NoNUMA - 1
+	for _, id := range c.NUMANodes {
+		if id <= last {
+			return fmt.Errorf("NUMA nodes %v: they must be %d or more, ascending, each once", c.NUMANodes, topology.NoNUMA)
+		}
+		last = id
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// Validate reports CPUs and NUMA nodes that a machine does not have.
+func (a Allocation) Validate(m *topology.Machine) error {
+	online := m.Online()
+	for _, c := range a.Containers {
+		missing := c.CPUs.Difference(online)
+		if offline := missing.Intersection(m.Offline); !offline.IsEmpty() {
+			return fmt.Errorf("container %q: CPUs %v are offline on node %s", c.Name, offline, a.Node)
+		}
+		if !missing.IsEmpty() {
+			return fmt.Errorf("container %q: node %s has no CPUs %v", c.Name, a.Node, missing)
+		}
+		if a.Policy != placement.StaticBurst {
+			continue
+		}
+		for _, id := range c.NUMANodes {
+			if cpusOf(m, id).IsEmpty() {
+				return fmt.Errorf("container %q: node %s has no NUMA node %d with CPUs", c.Name, a.Node, id)
+			}
+		}
+	}
+	return nil
+}
+
+// cpusOf returns the online CPUs of a NUMA node, or of none for NoNUMA.
+func cpusOf(m *topology.Machine, id topology.NUMAID) cpuset.Set {
+	if id != topology.NoNUMA {
+		node, _ := m.NUMANode(id)
+		return node.CPUs
+	}
+	var s cpuset.Set
+	for _, c := range m.CPUs {
+		if c.NUMA == topology.NoNUMA {
+			s.Add(c.ID)
+		}
+	}
+	return s
+}
+
+// of returns what an allocation gives a container.
+func (a Allocation) of(name string) (ContainerAllocation, bool) {
+	i := slices.IndexFunc(a.Containers, func(c ContainerAllocation) bool { return c.Name == name })
+	if i < 0 {
+		return ContainerAllocation{}, false
+	}
+	return a.Containers[i], true
+}
+
+// claims checks an allocation against the pod that it stands on, and returns what its
+// containers have been given, in the order of the pod.
+func (a Allocation) claims(pod *corev1.Pod) ([]ledger.ContainerClaim, error) {
+	if a.Node != pod.Spec.NodeName {
+		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)
+	}
+	ask := ledger.Ask{Containers: placed(pod)}
+	for _, c := range a.Containers {
+		if slices.ContainsFunc(ask.Containers, func(w ledger.ContainerAsk) bool { return w.Name == c.Name }) {
+			continue
+		}
+		if slices.ContainsFunc(members(pod), func(m member) bool { return m.Name == c.Name }) {
+			return nil, fmt.Errorf("container %q: its limits.cpu is not a whole number of CPUs", c.Name)
+		}
+		return nil, fmt.Errorf("container %q: the pod has no such container", c.Name)
+	}
+	claims := make([]ledger.ContainerClaim, 0, len(ask.Containers))
+	for _, w := range ask.Containers {
+		c, ok := a.of(w.Name)
+		if !ok {
+			return nil, fmt.Errorf("container %q: it is missing, and its limits.cpu is %d", w.Name, w.CPUs)
+		}
+		claim := ledger.ContainerClaim{Name: w.Name, Role: w.Role, Policy: a.Policy, Limit: w.CPUs, Request: w.Request, CPUs: c.CPUs}
+		if a.Policy == placement.StaticBurst {
+			claim.NUMANodes = c.NUMANodes
+		} else if n := c.CPUs.Len(); n != w.CPUs {
+			return nil, fmt.Errorf("container %q: CPUs %q are %d, and its limits.cpu is %d", w.Name, c.CPUs, n, w.CPUs)
+		}
+		claims = append(claims, claim)
+	}
+	return claims, checkTogether(&ask, claims)
+}
+
+// checkTogether checks static claims against each other: no CPU for two containers at
+// one time, and no more CPUs over time than the pod is entitled to.
+func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
+	var all cpuset.Set
+	for i, c := range claims {
+		for _, before := range claims[:i] {
+			if both := before.CPUs.Intersection(c.CPUs); !both.IsEmpty() && runTogether(before.Role, c.Role) {
+				return fmt.Errorf("containers %q and %q both have CPUs %v", before.Name, c.Name, both)
+			}
+		}
+		all = all.Union(c.CPUs)
+	}
+	if n := ask.CPUs(); all.Len() > n {
+		return fmt.Errorf("its containers have %d CPUs between them (%v), and the pod is entitled to %d", all.Len(), all, n)
+	}
+	return nil
+}
+
+// runTogether tells whether two containers, the first of which stands before the
+// second in the order of members, are ever there at one time.
+func runTogether(first, second ledger.Role) bool {
+	if first == ledger.RoleInit {
+		return false // it has ended before any later container starts
+	}
+	return second != ledger.RoleInit || first == ledger.RoleSidecar
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// AllocationError says why a bound pod that asks does not have the CPUs of its
+// allocation. Such a pod lives in the shared CPUs.
+type AllocationError struct {
+	Err error
+}
+
+func (e *AllocationError) Error() string {
+	return fmt.Sprintf("annotation %s: %v: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *AllocationError) Unwrap() error { return e.Err }
+
+// ErrNoAllocation is wrapped by the error about a bound pod that asks and was bound
+// without an allocation.
+var ErrNoAllocation = errors.New("missing, since the pod was bound by another scheduler")
+
+// AllocationOf returns the allocation that holds for a pod. It returns nil without
+// an error when the pod has no node yet, has ended, or does not ask, and nil with an
+// [*AllocationError], [*ValueError] or [*ContradictionError] when what stands there
+// cannot be believed.
+func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
+	a, _, err := allocationOf(pod)
+	return a, err
+}
+
+func allocationOf(pod *corev1.Pod) (*Allocation, []ledger.ContainerClaim, error) {
+	if pod.Spec.NodeName == "" || hasEnded(pod) {
+		return nil, nil, nil
+	}
+	if asks, err := stillAsks(pod); !asks || err != nil {
+		return nil, nil, err
+	}
+	text, ok := pod.Annotations[AllocationAnnotation]
+	if !ok {
+		return nil, nil, &AllocationError{ErrNoAllocation}
+	}
+	a, err := DecodeAllocation(text)
+	if err != nil {
+		return nil, nil, &AllocationError{err}
+	}
+	claims, err := a.claims(pod)
+	if err != nil {
+		return nil, nil, &AllocationError{err}
+	}
+	return &a, claims, nil
+}
+
+// stillAsks is the part of the words that counts after binding.
+func stillAsks(pod *corev1.Pod) (bool, error) {
+	value, _, err := look(pod, schedulerSpellings())
+	if err != nil || value != "true" {
+		return false, err
+	}
+	policy, _, err := look(pod, policySpellings())
+	return err != nil || policy != PolicyNone, nil
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Claim returns what a pod takes out of the books of its node: its allocation and
+// what it requests of the shared CPUs, and nothing once it has ended. The machine is
+// nil while it is not known; the allocation is then not checked against it. With an
+// error, which is as from [AllocationOf], the claim is all that the pod requests, of
+// the shared CPUs.
+func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
+	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: Rank(pod)}
+	if hasEnded(pod) {
+		return claim, nil
+	}
+	a, containers, err := allocationOf(pod)
+	if a != nil && m != nil {
+		if err = a.Validate(m); err != nil {
+			err = &AllocationError{err}
+		}
+	}
+	if a == nil || err != nil {
+		claim.SharedRequest = EffectiveRequest(pod)
+		return claim, err
+	}
+	claim.Containers = containers
+	claim.SharedRequest = sharedRequest(pod, placed(pod))
+	return claim, nil
+}
+
+// Rank orders pods by the time of binding, in nanoseconds of Unix time (whole
+// seconds, as the API server keeps it), and pods that are not bound by that of their
+// creation.
+func Rank(pod *corev1.Pod) int64 {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.UnixNano()
+		}
+	}
+	return pod.CreationTimestamp.UnixNano()
+}

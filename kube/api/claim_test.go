@@ -1,0 +1,83 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline,
+// and memory only on node 2.
+func claimMachine(t testing.TB) *topology.Machine {
+	t.Helper()
+	m := topology.Shape{Packages: 2, CoresPerLLC: 4}.MustBuild()
+	m.CPUs = append(m.CPUs, topology.CPU{ID: 8, Core: 8, LLC: 1, NUMA: topology.NoNUMA, Package: 1, Die: 1})
+	m.Offline = cpuset.Of(9)
+	m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: 2})
+	for i := range m.NUMANodes {
+		m.NUMANodes[i].Distances = []int{20, 20, 20}
+		m.NUMANodes[i].Distances[i] = 10
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestClaim(t *testing.T) {
+	m := claimMachine(t)
+	runTranscript(t, "testdata/claim.txt", func(pod *corev1.Pod) string {
+		known, err := Claim(pod, m)
+		unknown, unknownErr := Claim(pod, nil)
+		out := describeClaim(t, known, err)
+		if without := describeClaim(t, unknown, unknownErr); without != out {
+			out += "while the machine is not known:\n" + without
+		}
+		a, err := AllocationOf(pod)
+		if (a != nil) != (len(unknown.Containers) > 0) || (err != nil) != (unknownErr != nil) {
+			t.Errorf("AllocationOf = %v, %v; want it as in %v, %v", a, err, unknown, unknownErr)
+		}
+		return out
+	})
+}
+
+func describeClaim(t *testing.T, c ledger.Claim, err error) string {
+	var b strings.Builder
+	if c.ID != "uid-1" {
+		t.Errorf("ID %q, want the pod's UID", c.ID)
+	}
+	for _, own := range c.Containers {
+		fmt.Fprintf(&b, "%s %s %s: %d, request %v:", own.Policy, roleName(own.Role), own.Name, own.Limit, own.Request)
+		if own.Policy == placement.Static {
+			fmt.Fprintf(&b, " CPUs %v", own.CPUs)
+		}
+		if own.NUMANodes != nil {
+			fmt.Fprintf(&b, " NUMA nodes %v", own.NUMANodes)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "shared request: %v, rank %d\n", c.SharedRequest, c.Rank)
+	if err != nil {
+		var allocation *AllocationError
+		if !errors.As(err, &allocation) {
+			typedMessage(t, err)
+		}
+		fmt.Fprintf(&b, "error: %v\n", err)
+	}
+	return b.String()
+}
+
+func TestBoundWithoutAllocation(t *testing.T) {
+	pod := readPod(t, "", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 4]\nnode: n1")
+	if _, err := Claim(pod, nil); !errors.Is(err, ErrNoAllocation) {
+		t.Fatalf("got %v, want ErrNoAllocation", err)
+	}
+}

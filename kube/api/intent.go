@@ -1,0 +1,81 @@
+package api
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// Intent is what the words on a pod, and its resources, ask for.
+type Intent struct {
+	// Ask is the question to a node's books. It has no Containers when the pod does
+	// not ask to be placed.
+	Ask ledger.Ask
+	// QoS is "" when the pod names no class.
+	QoS QoS
+	// Burst is the zero value when the pod has no burst policy.
+	Burst BurstPolicy
+	// Period is the CFS period, 0 when the pod names none.
+	Period time.Duration
+	// Warnings are about words that have no effect.
+	Warnings []string
+}
+
+// Asks reports whether the pod asks to be placed on CPUs.
+func (i *Intent) Asks() bool { return len(i.Ask.Containers) > 0 }
+
+// Parse reads the words on a pod. Its errors are [*ValueError],
+// [*ContradictionError] and [*LimitError], with messages for the pod's author; a pod
+// with an error cannot be served as it is written.
+func Parse(pod *corev1.Pod) (Intent, error) {
+	w, err := parseWish(pod)
+	if err != nil {
+		return Intent{}, err
+	}
+	intent := Intent{Warnings: w.warnings}
+	var qosWord, burstWord, periodWord Word
+	if intent.QoS, qosWord, err = parseQoS(pod); err != nil {
+		return Intent{}, err
+	}
+	if intent.Burst, burstWord, err = parseBurst(pod); err != nil {
+		return Intent{}, err
+	}
+	if intent.Period, periodWord, err = parsePeriod(pod); err != nil {
+		return Intent{}, err
+	}
+	if w.asks && intent.QoS == BestEffort {
+		return Intent{}, &ContradictionError{A: w.asking, B: qosWord,
+			Advice: "batch pods live in the shared CPUs; remove one of the two"}
+	}
+	if intent.Burst.Mode == BurstNone {
+		burstWord = Word{}
+	}
+	for _, word := range []Word{burstWord, periodWord} {
+		if word != (Word{}) && !hasLimit(pod) {
+			intent.Warnings = append(intent.Warnings, word.name()+" has no effect, since no container has limits.cpu")
+		}
+	}
+	if w.asks {
+		intent.Ask = ledger.Ask{Policy: w.policy, FullCores: w.fullCores, Containers: placed(pod)}
+		if err := checkLimits(pod, &intent.Ask, w.asking); err != nil {
+			return Intent{}, err
+		}
+	}
+	intent.Ask.SharedRequest = sharedRequest(pod, intent.Ask.Containers)
+	return intent, nil
+}
+
+// hasLimit tells whether the kernel limits the CPU time of any part of the pod.
+func hasLimit(pod *corev1.Pod) bool {
+	if pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Cpu().IsZero() {
+		return true
+	}
+	for _, m := range members(pod) {
+		if !m.Resources.Limits.Cpu().IsZero() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+func TestParse(t *testing.T) {
+	for _, file := range []string{"parse", "parse-errors", "words"} {
+		t.Run(file, func(t *testing.T) {
+			runTranscript(t, "testdata/"+file+".txt", func(pod *corev1.Pod) string {
+				intent, err := Parse(pod)
+				if err != nil {
+					return "error: " + typedMessage(t, err)
+				}
+				return describe(&intent)
+			})
+		})
+	}
+}
+
+// typedMessage checks that an error is one of those that Parse promises.
+func typedMessage(t *testing.T, err error) string {
+	var value *ValueError
+	var contradiction *ContradictionError
+	var limit *LimitError
+	if !errors.As(err, &value) && !errors.As(err, &contradiction) && !errors.As(err, &limit) {
+		t.Errorf("error of type %T: %v", err, err)
+	}
+	return err.Error()
+}
+
+func roleName(r ledger.Role) string {
+	return map[ledger.Role]string{ledger.RoleMain: "main", ledger.RoleSidecar: "sidecar", ledger.RoleInit: "init"}[r]
+}
+
+func describe(i *Intent) string {
+	var b strings.Builder
+	if i.Asks() {
+		fmt.Fprintf(&b, "%s, full cores %s: %d CPUs\n", i.Ask.Policy, i.Ask.FullCores, i.Ask.CPUs())
+		for _, c := range i.Ask.Containers {
+			fmt.Fprintf(&b, "  %s %s: %d, request %v\n", roleName(c.Role), c.Name, c.CPUs, c.Request)
+		}
+	} else {
+		b.WriteString("not placed\n")
+	}
+	fmt.Fprintf(&b, "shared request: %v\n", i.Ask.SharedRequest)
+	if i.QoS != "" {
+		fmt.Fprintf(&b, "qos: %s\n", i.QoS)
+	}
+	if i.Burst != (BurstPolicy{}) {
+		fmt.Fprintf(&b, "burst: %+v\n", i.Burst)
+	}
+	if i.Period != 0 {
+		fmt.Fprintf(&b, "period: %v\n", i.Period)
+	}
+	for _, w := range i.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	return b.String()
+}

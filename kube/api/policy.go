@@ -1,0 +1,69 @@
+package api
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/placement"
+)
+
+// PolicyNone is the value of cpu-policy that leaves a pod in the shared CPUs. It is
+// a word of users only; package placement never sees it.
+const PolicyNone placement.Policy = "none"
+
+func schedulerSpellings() []spelling[string] {
+	return annotation(oneOf("true", "false"), CPUSetSchedulerAnnotation, "cpuset-scheduler")
+}
+
+func policySpellings() []spelling[placement.Policy] {
+	return annotation(oneOf(placement.Static, placement.StaticBurst, PolicyNone), CPUPolicyAnnotation, "cpu-policy")
+}
+
+func fullCoresSpellings() []spelling[placement.FullCores] {
+	return annotation(oneOf(placement.FullCoresPreferred, placement.FullCoresRequired), FullCoresAnnotation)
+}
+
+// wish is what the words about placement say.
+type wish struct {
+	asks      bool
+	asking    Word // the word that asks
+	policy    placement.Policy
+	fullCores placement.FullCores
+	warnings  []string
+}
+
+// parseWish reads the words about placement. Those that only matter to a pod that
+// asks cannot be wrong on one that does not.
+func parseWish(pod *corev1.Pod) (wish, error) {
+	w := wish{policy: placement.Static, fullCores: placement.FullCoresPreferred}
+	value, asking, err := look(pod, schedulerSpellings())
+	if err != nil {
+		return w, err
+	}
+	policy, policyWord, policyErr := look(pod, policySpellings())
+	full, fullWord, fullErr := look(pod, fullCoresSpellings())
+	if value != "true" {
+		for _, idle := range []Word{policyWord, fullWord} {
+			if idle != (Word{}) && idle.Value != string(PolicyNone) {
+				w.warnings = append(w.warnings, idle.String()+" has no effect without "+Word{Key: CPUSetSchedulerAnnotation, Value: "true"}.String())
+			}
+		}
+		return w, nil
+	}
+	if policyErr != nil {
+		return w, policyErr
+	}
+	if fullErr != nil {
+		return w, fullErr
+	}
+	if policyWord != (Word{}) {
+		w.policy = policy
+	}
+	if fullWord != (Word{}) {
+		w.fullCores = full
+	}
+	if w.policy == placement.StaticBurst && w.fullCores == placement.FullCoresRequired {
+		w.warnings = append(w.warnings, fullWord.String()+" has no effect with "+policyWord.String())
+	}
+	w.asks, w.asking = w.policy != PolicyNone, asking
+	return w, nil
+}

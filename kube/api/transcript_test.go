@@ -1,0 +1,128 @@
+package api
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// runTranscript runs every case of a file in testdata: a line "=== title", a pod in
+// short form, a line "---", and what answer says about the pod.
+func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(text), "=== ")
+	var out bytes.Buffer
+	out.WriteString(head)
+	for _, c := range strings.Split(rest, "\n=== ") {
+		title, body, _ := strings.Cut(c, "\n")
+		short, want, ok := strings.Cut(body, "---\n")
+		if !ok {
+			t.Fatalf("%s: case %q has no line ---", path, title)
+		}
+		got := strings.TrimRight(answer(readPod(t, title, short)), "\n")
+		fmt.Fprintf(&out, "=== %s\n%s---\n%s\n\n", title, short, got)
+		if diff := cmp.Diff(strings.TrimRight(want, "\n"), got); diff != "" && !*update {
+			t.Errorf("%s: %s (-want +got); go test -update rewrites the file:\n%s", path, title, diff)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, append(bytes.TrimRight(out.Bytes(), "\n"), '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shortPod is a pod with what matters here. Containers are "name", "name limit" or
+// "name request/limit"; "-" stands for one that is not given.
+type shortPod struct {
+	Annotations, Labels map[string]string
+	Init                []string // sidecars end with "sidecar"
+	Containers          []string
+	Pod                 string // pod-level request/limit
+	Overhead            string
+	Node, Phase         string
+	Bound, Created      int64             // seconds of Unix time
+	Allocated           map[string]string // container -> request in its status
+}
+
+func readPod(t *testing.T, title, text string) *corev1.Pod {
+	t.Helper()
+	var s shortPod
+	if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
+		t.Fatalf("%s: %v", title, err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-1", Annotations: s.Annotations, Labels: s.Labels,
+			CreationTimestamp: metav1.Unix(s.Created, 0)},
+		Spec:   corev1.PodSpec{NodeName: s.Node},
+		Status: corev1.PodStatus{Phase: corev1.PodPhase(s.Phase)},
+	}
+	for _, c := range s.Init {
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, readContainer(c))
+	}
+	for _, c := range s.Containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, readContainer(c))
+	}
+	if s.Pod != "" {
+		r := readResources(s.Pod)
+		pod.Spec.Resources = &r
+	}
+	if s.Overhead != "" {
+		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.Overhead)}
+	}
+	if s.Bound != 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled,
+			Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(s.Bound, 0)}}
+	}
+	for name, request := range s.Allocated {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name,
+			AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}})
+	}
+	return pod
+}
+
+func readContainer(text string) corev1.Container {
+	f := strings.Fields(text)
+	c := corev1.Container{Name: f[0]}
+	if len(f) > 1 && f[1] != "sidecar" {
+		c.Resources = readResources(f[1])
+	}
+	if slices.Contains(f, "sidecar") {
+		always := corev1.ContainerRestartPolicyAlways
+		c.RestartPolicy = &always
+	}
+	return c
+}
+
+// readResources reads "request/limit", or one figure for both, as the API server
+// fills in the request.
+func readResources(text string) corev1.ResourceRequirements {
+	request, limit, ok := strings.Cut(text, "/")
+	if !ok {
+		limit = request
+	}
+	var r corev1.ResourceRequirements
+	if request != "-" {
+		r.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+	}
+	if limit != "-" {
+		r.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+	}
+	return r
+}
