@@ -1,0 +1,65 @@
+package rings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// rooms says for each folder at the module's root which others its packages may
+// import, besides their own.
+func rooms() map[string][]string {
+	return map[string][]string{
+		"core":   {},
+		"deploy": {}, // manifests, embedded
+		"linux":  {"core"},
+		"kube":   {"core"},
+		"report": {"core"},
+		"agent":  {"core", "linux", "kube"},
+		"lab":    {"core", "linux", "kube", "agent", "report", "deploy"},
+		"cmd":    {"core", "linux", "kube", "agent", "report", "deploy", "lab"},
+		"test":   {"core", "linux", "kube", "agent", "report", "deploy", "lab", "cmd"},
+	}
+}
+
+// CheckImports returns a line for every import that points outward.
+func CheckImports(m *Module) []string {
+	var problems []string
+	for _, f := range m.Files {
+		room, _, _ := strings.Cut(f.Dir(), "/")
+		allowed, ok := rooms()[room]
+		if !ok {
+			problems = append(problems, fmt.Sprintf("%s: %q is not a room: give it a place in test/rings", f.Path, room))
+			continue
+		}
+		for _, imported := range f.Imports {
+			dir, ok := strings.CutPrefix(imported, m.Path+"/")
+			if !ok {
+				continue
+			}
+			to, _, _ := strings.Cut(dir, "/")
+			switch {
+			case to != room && !slices.Contains(allowed, to):
+				problems = append(problems, fmt.Sprintf("%s: imports %s: %s may import %s", f.Path, dir, room, sees(allowed)))
+			case isTestPackage(dir) && !f.IsTest():
+				problems = append(problems, fmt.Sprintf("%s: imports %s, which is for tests", f.Path, dir))
+			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()):
+				problems = append(problems, fmt.Sprintf("%s: imports %s, which belongs to another command", f.Path, dir))
+			}
+		}
+	}
+	return problems
+}
+
+func sees(allowed []string) string {
+	if len(allowed) == 0 {
+		return "no other room"
+	}
+	return "only " + strings.Join(allowed, ", ")
+}
+
+// command returns the command that a package below cmd belongs to.
+func command(dir string) string {
+	parts := strings.Split(dir, "/")
+	return parts[min(1, len(parts)-1)]
+}
