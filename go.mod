@@ -37,6 +37,7 @@ require (
 )
 
 require (
+	github.com/go-logr/logr v1.4.3
 	github.com/google/go-cmp v0.7.0
 	github.com/k8stopologyawareschedwg/noderesourcetopology-api v0.1.3
 	github.com/rogpeppe/go-internal v1.16.0
@@ -82,7 +83,6 @@ require (
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-errors/errors v1.5.1 // indirect
-	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
@@ -202,4 +202,12 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
+)
+
+// k8s.io/kubernetes names these at v0.0.0, which exists only inside its own
+// repository; nothing here imports them, but listing the module graph needs them.
+replace (
+	k8s.io/cli-runtime v0.0.0 => k8s.io/cli-runtime v0.37.1
+	k8s.io/code-generator v0.0.0 => k8s.io/code-generator v0.37.1
+	k8s.io/sample-apiserver v0.0.0 => k8s.io/sample-apiserver v0.37.1
 )

@@ -6,9 +6,6 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxThreads is the largest number of threads per core of the fast solver (SMT8).
-const maxThreads = 8
-
 // maxPacked is the largest number of whole cores per LLC for which the counts of
 // LLCs by whole cores are packed into one [packedCounts].
 const maxPacked = 16
@@ -92,8 +89,8 @@ func (u *uniform) planCopies(cores int) {
 
 // freeSum adds up what is free in an LLC, a NUMA node or a set of nodes.
 type freeSum struct {
-	// counts holds four 16-bit numbers, so that nodes are added with one addition:
-	// free CPUs, whole free cores, LLCs with a whole free core, LLCs with a free CPU.
+	// counts holds three 16-bit numbers, so that nodes are added with one addition:
+	// free CPUs, whole free cores, and LLCs with a whole free core.
 	counts uint64
 	// partial holds the number of cores of which f of the threads are free, for f
 	// from 1 to threads-1, each in uniform.width bits.
@@ -102,8 +99,7 @@ type freeSum struct {
 
 func (s freeSum) cpus() int      { return int(s.counts & 0xffff) }
 func (s freeSum) whole() int     { return int(s.counts >> 16 & 0xffff) }
-func (s freeSum) llcsWhole() int { return int(s.counts >> 32 & 0xffff) }
-func (s freeSum) llcsFree() int  { return int(s.counts >> 48) }
+func (s freeSum) llcsWhole() int { return int(s.counts >> 32) }
 
 func (s freeSum) plus(t freeSum) freeSum {
 	return freeSum{s.counts + t.counts, s.partial + t.partial}
@@ -162,9 +158,8 @@ func (u *uniform) gather(s *scratch, free cpuset.Set) {
 
 // sumOf is the freeSum of an LLC, without its partly free cores.
 func sumOf(cpus, whole int) freeSum {
-	// The sign bits say whether there are any.
-	anyWhole, anyCPU := uint64(-whole)>>63, uint64(-cpus)>>63
-	return freeSum{counts: uint64(cpus) | uint64(whole)<<16 | anyWhole<<32 | anyCPU<<48}
+	anyWhole := uint64(-whole) >> 63 // the sign bit
+	return freeSum{counts: uint64(cpus) | uint64(whole)<<16 | anyWhole<<32}
 }
 
 // bitsAt returns 64 bits from bit `at` on.

@@ -15,7 +15,7 @@ func (ix *Index) leastFragmented(s *scratch) candidate {
 	planned := false // s.bestTake is the plan of best
 	for _, c := range s.candidates[1:] {
 		order := s.compareRooms(&c, &best)
-		if order == 0 && compareLLCs && !(single && ix.uniform.sameRooms(s, &c, &best)) {
+		if order == 0 && compareLLCs && (!single || !ix.uniform.sameRooms(s, &c, &best)) {
 			if !planned {
 				ix.uniform.plan(ix, s, best)
 				copy(s.bestTake, s.take)

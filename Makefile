@@ -1,0 +1,68 @@
+# Everything is built without cgo and with the same flags, so that one build cache
+# serves commands, tests and linters: Kubernetes is compiled once.
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
+
+# Kubernetes components report these; without them they say "development version".
+KUBE_VERSION := $(shell sed -n 's|^\tk8s.io/kubernetes v||p' go.mod)
+KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) \
+	-X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION))) \
+	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+LDFLAGS := -s -w $(KUBE_FLAGS)
+
+COMMANDS := pinfold pinfold-local pinfold-scheduler
+FUZZTIME ?= 20s
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.PHONY: build
+build: $(COMMANDS:%=bin/%) ## build all commands into bin/
+
+# Go knows best what is out of date.
+bin/%: FORCE
+	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+.PHONY: FORCE
+FORCE:
+
+.PHONY: demo
+demo: ## place the example pods on a local cluster and draw where they went
+	@echo "building bin/pinfold-local (the first time it compiles Kubernetes: minutes, then seconds)"
+	@go build -ldflags '$(LDFLAGS)' -o bin/pinfold-local ./cmd/pinfold-local
+	@bin/pinfold-local demo
+
+.PHONY: test
+test: bin/gotestsum ## run every test that this machine and user can run
+	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m ./...
+
+.PHONY: lint
+lint: bin/golangci-lint ## run the linters
+	@bin/golangci-lint run ./...
+	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
+
+.PHONY: bench
+bench: bin/benchstat ## run the benchmarks ten times and summarise them
+	@bench/run
+
+.PHONY: fuzz
+fuzz: ## fuzz every parser for FUZZTIME (20s) each
+	@grep -l '^func Fuzz' $$(git ls-files '*_test.go') | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$file); do \
+			echo "$$target in $$(dirname $$file)"; \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; done
+
+bin/golangci-lint: tools/go.mod
+	@go build -C tools -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/benchstat: tools/go.mod
+	@go build -C tools -o ../$@ golang.org/x/perf/cmd/benchstat
+
+bin/gotestsum: tools/go.mod
+	@go build -C tools -o ../$@ gotest.tools/gotestsum
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf bin
