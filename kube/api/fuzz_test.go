@@ -1,0 +1,82 @@
+package api
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+func FuzzDecodeAllocation(f *testing.F) {
+	for _, seed := range []string{
+		`{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}]}`,
+		`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"app","numaNodes":[-1,1]}]}`,
+		`{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-`,
+		`null`, `[]`, ``,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := DecodeAllocation(text)
+		if err != nil {
+			return
+		}
+		again, err := DecodeAllocation(a.Encode())
+		if err != nil || again.Encode() != a.Encode() {
+			t.Fatalf("%q was read as %s, which is read as %s, %v", text, a.Encode(), again.Encode(), err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("true", "static", "required", `{"policy":"auto","burstPercent":200}`, `{"policy":"cpuBurstOnly"}`, "20ms", "LS")
+	f.Add("yes", "none", "", `{`, `{}`, "1500001ns", "BE")
+	f.Fuzz(func(t *testing.T, asks, policy, full, burst, foreignBurst, period, qos string) {
+		pod := readPod(t, "fuzz", "containers: [a 2, b 500m]")
+		pod.ObjectMeta = metav1.ObjectMeta{
+			Annotations: map[string]string{"cpuset-scheduler": asks, "cpu-policy": policy, FullCoresAnnotation: full,
+				CPUBurstAnnotation: burst, "koordinator.sh/cpuBurst": foreignBurst, CPUPeriodAnnotation: period},
+			Labels: map[string]string{QoSLabel: qos},
+		}
+		intent, err := Parse(pod)
+		if err != nil {
+			typedMessage(t, err)
+			return
+		}
+		if (asks == "true" && policy != string(PolicyNone)) != intent.Asks() {
+			t.Fatalf("asks %q, policy %q: %+v", asks, policy, intent)
+		}
+		if p := intent.Period; p != 0 && (p < minPeriod || p > maxPeriod) {
+			t.Fatalf("period %v", p)
+		}
+	})
+}
+
+// FuzzAllocationOnPod: nothing on a pod makes Claim panic or forget what it requests.
+func FuzzAllocationOnPod(f *testing.F) {
+	f.Add(`{"version":1,"node":"n1","policy":"static","containers":[{"name":"a","cpus":"0-1","numaNodes":[0]}]}`)
+	f.Add(`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"a","numaNodes":[0]}]}`)
+	m := claimMachine(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		pod := readPod(t, "fuzz", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 1/2, b 500m]\nnode: n1")
+		pod.Annotations[AllocationAnnotation] = text
+		claim, err := Claim(pod, m)
+		var refused *AllocationError
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatalf("error of type %T: %v", err, err)
+		}
+		if counted := requestOf(pod); err != nil && claim.SharedRequest != counted || err == nil && claim.SharedRequest != counted-1000 {
+			t.Fatalf("shared request %v with %v", claim.SharedRequest, err)
+		}
+	})
+}
+
+func requestOf(pod *corev1.Pod) (sum ledger.MilliCPU) {
+	for _, c := range pod.Spec.Containers {
+		sum += ledger.MilliCPU(c.Resources.Requests.Cpu().MilliValue())
+	}
+	return sum
+}

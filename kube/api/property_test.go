@@ -1,0 +1,168 @@
+package api
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology/topologytest"
+)
+
+// phases lists the containers of each phase of a pod's life, the slow obvious way:
+// each ordinary init container with the sidecars before it, each sidecar's start,
+// and at last all sidecars with the main containers.
+func phases(pod *corev1.Pod) [][]corev1.Container {
+	var all [][]corev1.Container
+	var sidecars []corev1.Container
+	for _, c := range pod.Spec.InitContainers {
+		all = append(all, append(slices.Clone(sidecars), c))
+		if c.RestartPolicy != nil {
+			sidecars = append(sidecars, c)
+		}
+	}
+	return append(all, append(slices.Clone(sidecars), pod.Spec.Containers...))
+}
+
+func isWhole(c corev1.Container) bool {
+	limit := c.Resources.Limits.Cpu().MilliValue()
+	return limit > 0 && limit%1000 == 0
+}
+
+// What is counted for the shared CPUs is what the shared containers request in the
+// phase where it is most, and no less than what the pod as a whole still has coming.
+func TestSharedRequestAgreesWithPhases(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod := drawPod(t, 6)
+		asks := placed(pod)
+		var shared, ownPeak, total int64
+		for _, phase := range phases(pod) {
+			var others, own, cpus int64
+			for _, c := range phase {
+				if request := c.Resources.Requests.Cpu().MilliValue(); isWhole(c) {
+					own += request
+					cpus += c.Resources.Limits.Cpu().Value()
+				} else {
+					others += request
+				}
+			}
+			shared, ownPeak, total = max(shared, others), max(ownPeak, own), max(total, cpus)
+		}
+		shared += pod.Spec.Overhead.Cpu().MilliValue()
+		if pod.Spec.Resources != nil {
+			all := phases(pod)
+			left := pod.Spec.Resources.Requests.Cpu().MilliValue() + pod.Spec.Overhead.Cpu().MilliValue()
+			for _, c := range all[len(all)-1] {
+				if isWhole(c) {
+					left -= c.Resources.Requests.Cpu().MilliValue()
+				}
+			}
+			shared = max(shared, left)
+		}
+		got := int64(sharedRequest(pod, asks))
+		if got != shared {
+			t.Fatalf("shared request %d, want %d", got, shared)
+		}
+		if counted := int64(EffectiveRequest(pod)); got+ownPeak < counted {
+			t.Fatalf("shared request %d and own requests %d are less than the %d that kube-scheduler counts", got, ownPeak, counted)
+		}
+		if n := (&ledger.Ask{Containers: asks}).CPUs(); int64(n) != total {
+			t.Fatalf("%d CPUs, want %d", n, total)
+		}
+	})
+}
+
+// decide places a drawn pod on a drawn, empty machine as the scheduler does. It
+// returns false when the pod does not fit or cannot be served.
+func decide(t *rapid.T) (*corev1.Pod, *placement.Index, ledger.Decision, bool) {
+	m := topologytest.Random(t)
+	index := placement.NewIndex(m)
+	pod := drawPod(t, 3)
+	intent, err := Parse(pod)
+	var limit *LimitError
+	if err != nil && !errors.As(err, &limit) {
+		t.Fatal(err)
+	}
+	if err != nil {
+		return nil, nil, ledger.Decision{}, false
+	}
+	decision, err := ledger.New(index, ledger.Config{}).Decide(intent.Ask)
+	return pod, index, decision, err == nil
+}
+
+// A decision that went through the annotation is booked as it was taken.
+func TestDecisionsSurviveTheAnnotation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod, index, decision, ok := decide(t)
+		if !ok {
+			t.Skip()
+		}
+		m := index.Machine()
+		text := NewAllocation("n1", m, decision).Encode()
+		pod.Annotations[AllocationAnnotation] = text
+		pod.Spec.NodeName = "n1"
+		claim, err := Claim(pod, m)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		want := decision.Claim("uid-1", Rank(pod))
+		if diff := cmp.Diff(want, claim, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b cpuset.Set) bool { return a == b })); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", text, diff)
+		}
+		a, err := DecodeAllocation(text)
+		if err != nil || a.Encode() != text {
+			t.Fatalf("%s is encoded again as %s, %v", text, a.Encode(), err)
+		}
+		books := ledger.New(index, ledger.Config{}, claim)
+		if len(books.Conflicts()) > 0 {
+			t.Fatalf("%s: the books refuse it: %v", text, books.Conflicts())
+		}
+	})
+}
+
+// Whatever is done to the annotation, either it is refused and everything is counted
+// as shared, or what it gives is possible and no more than the pod is entitled to.
+func TestEditedAllocations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod, index, decision, ok := decide(t)
+		if !ok {
+			t.Skip()
+		}
+		m := index.Machine()
+		text := []byte(NewAllocation("n1", m, decision).Encode())
+		for range rapid.IntRange(1, 3).Draw(t, "edits") {
+			at := rapid.IntRange(0, len(text)).Draw(t, "at")
+			to := rapid.IntRange(at, min(len(text), at+2)).Draw(t, "to")
+			with := rapid.SampledFrom([]string{"", "0", "1", "3", "9", "-", ",", "\"", "x", "]", "}", ",1"}).Draw(t, "with")
+			text = slices.Concat(text[:at], []byte(with), text[to:])
+		}
+		pod.Annotations[AllocationAnnotation] = string(text)
+		pod.Spec.NodeName = "n1"
+		claim, err := Claim(pod, m)
+		var refused *AllocationError
+		switch {
+		case errors.As(err, &refused):
+			if claim.Containers != nil || claim.SharedRequest != EffectiveRequest(pod) {
+				t.Fatalf("%s: refused, and yet claimed %+v", text, claim)
+			}
+			return
+		case err != nil:
+			t.Fatalf("%s: error of type %T: %v", text, err, err)
+		}
+		for _, c := range claim.Containers {
+			if c.Policy == placement.Static && (c.CPUs.Len() != c.Limit || !c.CPUs.IsSubsetOf(m.Online())) {
+				t.Fatalf("%s: container %s has CPUs %v for a limit of %d", text, c.Name, c.CPUs, c.Limit)
+			}
+		}
+		if books := ledger.New(index, ledger.Config{}, claim); len(books.Conflicts()) > 0 {
+			t.Fatalf("%s: believed, but the books refuse it: %v", text, books.Conflicts())
+		}
+	})
+}
