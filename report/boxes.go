@@ -155,4 +155,3 @@ func shelves(cells []cell, k *key, labelWidth, inner int) []line {
 	}
 	return append(out, shelf...)
 }
-
