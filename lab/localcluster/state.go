@@ -1,13 +1,10 @@
 package localcluster
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
-	"time"
 
 	"pinfold.dev/pinfold/lab/supervisor"
 )
@@ -45,7 +42,7 @@ func ReadState(dir string) (State, error) {
 		return State{}, err
 	}
 	if pid == 0 {
-		return State{}, fmt.Errorf("%w in %s", ErrNotRunning, dir)
+		return State{}, notRunning(dir)
 	}
 	state, err := LastState(dir)
 	if errors.Is(err, os.ErrNotExist) || (err == nil && state.Supervisor != pid) {
@@ -65,50 +62,6 @@ func LastState(dir string) (State, error) {
 		return State{}, fmt.Errorf("read the state: %s: %w", layout{dir}.path(stateName), err)
 	}
 	return state, nil
-}
-
-// Shutdown asks the supervisor of a data directory to end its cluster and
-// waits until it has.
-func Shutdown(ctx context.Context, dir string) error {
-	pid, err := holder(dir)
-	if err != nil {
-		return err
-	}
-	if pid == 0 {
-		return fmt.Errorf("%w in %s", ErrNotRunning, dir)
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop process %d: %w", pid, err)
-	}
-	for {
-		now, err := holder(dir)
-		if err != nil {
-			return err
-		}
-		if now != pid {
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("process %d does not end: %w", pid, context.Cause(ctx))
-		}
-	}
-}
-
-// Remove deletes what a cluster that no longer runs left in a data directory,
-// and reports whether there was anything.
-func Remove(dir string) (bool, error) {
-	l := layout{dir}
-	if _, err := os.Stat(l.path(lockName)); errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	lock, err := lockDirectory(dir)
-	if err != nil {
-		return false, err
-	}
-	defer lock.release()
-	return true, l.remove()
 }
 
 // SupervisorLog returns the path of the log of a supervisor without a terminal.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
 )
@@ -43,7 +44,7 @@ func newUp() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
-		"KubeSchedulerConfiguration `file`, without clientConnection.kubeconfig")
+		"KubeSchedulerConfiguration `file` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.keepData, "keep-data", false, "leave the data directory behind at the end")
 	flags.StringArrayVar(&options.shapes, "nodes", nil,
 		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
@@ -98,6 +99,7 @@ func (o upOptions) clusterConfig(stderr io.Writer) (localcluster.Config, error) 
 	config.Populate = func(ctx context.Context, admin *rest.Config) error {
 		return populate(ctx, admin, nodes)
 	}
+	config.SchedulerConfig = []byte(scheduler.DefaultConfiguration)
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {
 			return config, fmt.Errorf("read the scheduler's configuration: %w", err)

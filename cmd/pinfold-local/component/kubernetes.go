@@ -8,6 +8,8 @@ import (
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllerapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	pinfold "pinfold.dev/pinfold/kube/scheduler"
 )
 
 func apiServer(flags []string) int { return run(apiserverapp.NewAPIServerCommand(), flags) }
@@ -17,12 +19,7 @@ func controllerManager(flags []string) int {
 }
 
 func scheduler(flags []string) int {
-	return run(schedulerapp.NewSchedulerCommand(plugins()...), flags)
-}
-
-// plugins are the scheduler plugins that are linked in beside Kubernetes' own.
-func plugins() []schedulerapp.Option {
-	return nil
+	return run(schedulerapp.NewSchedulerCommand(schedulerapp.WithPlugin(pinfold.Name, pinfold.New)), flags)
 }
 
 func run(command *cobra.Command, flags []string) int {

@@ -1,0 +1,139 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test binary doubles as a multi-call executable whose components all
+// fail, or hang when the data directory says so.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "component" {
+		if dir, err := os.Getwd(); err == nil && strings.HasSuffix(dir, "hang") {
+			time.Sleep(time.Hour)
+		}
+		fmt.Fprintf(os.Stderr, "%s: the disk is made of cheese\n", os.Args[2])
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func testConfig(t *testing.T, dir string) Config {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Executable: executable, Dir: dir}
+}
+
+func TestFailedStartSaysWhy(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "fail")
+	_, err := Start(t.Context(), testConfig(t, dir))
+	if err == nil {
+		t.Fatal("started without components")
+	}
+	for _, want := range []string{"etcd failed", "the disk is made of cheese", filepath.Join(dir, "logs", "etcd.log")} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
+		t.Errorf("the log is gone: %v", err)
+	}
+	if state, err := LastState(dir); err != nil || !strings.Contains(state.Problem, "etcd failed") {
+		t.Errorf("last state %+v, %v", state, err)
+	}
+	if _, err := ReadState(dir); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("ReadState = %v, want %v", err, ErrNotRunning)
+	}
+	if removed, err := Remove(dir); !removed || err != nil {
+		t.Errorf("Remove = %v, %v", removed, err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+func TestCanceledStartLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	dir := filepath.Join(t.TempDir(), "hang")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	config := testConfig(t, dir)
+	config.ExportKubeconfig = kubeconfig
+	interrupted := errors.New("interrupted")
+	var pid int
+	go func() {
+		for pid == 0 {
+			time.Sleep(5 * time.Millisecond)
+			if state, err := ReadState(dir); err == nil {
+				etcd, _ := state.Component(Etcd)
+				pid = etcd.PID
+			}
+		}
+		cancel(interrupted)
+	}()
+	if _, err := Start(ctx, config); !errors.Is(err, interrupted) {
+		t.Errorf("Start = %v, want %v", err, interrupted)
+	}
+	for _, path := range []string{dir, kubeconfig} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !os.IsNotExist(err) {
+		t.Errorf("etcd still runs as process %d", pid)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	busy := t.TempDir()
+	lock, err := lockDirectory(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.release()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "letter"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"a directory in use":      {func(c *Config) { c.Dir = busy }, ErrRunning.Error()},
+		"a directory of others":   {func(c *Config) { c.Dir = home }, `"letter"`},
+		"a missing executable":    {func(c *Config) { c.Executable = "/does/not/exist" }, "/does/not/exist"},
+		"no directory":            {func(c *Config) { c.Dir = "" }, "needs an executable and a data directory"},
+		"an odd scheduler config": {func(c *Config) { c.SchedulerConfig = []byte("kind: Pod") }, "kind is Pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := testConfig(t, filepath.Join(t.TempDir(), "cluster"))
+			test.change(&config)
+			_, err := Start(t.Context(), config)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Start = %v, want an error with %q", err, test.want)
+			}
+			if _, err := os.Stat(filepath.Join(config.Dir, "logs")); config.Dir != "" && !os.IsNotExist(err) {
+				t.Errorf("something was left in %s: %v", config.Dir, err)
+			}
+		})
+	}
+}
+
+func TestShutdownOfNothing(t *testing.T) {
+	for name, dir := range map[string]string{"empty": t.TempDir(), "absent": filepath.Join(t.TempDir(), "no")} {
+		if err := Shutdown(t.Context(), dir); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("%s: Shutdown = %v, want %v", name, err, ErrNotRunning)
+		}
+		if removed, err := Remove(dir); removed || err != nil {
+			t.Errorf("%s: Remove = %v, %v", name, removed, err)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// shared binds a port as --permit-port-sharing does.
+var shared = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
+	var err error
+	controlErr := conn.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	})
+	return errors.Join(err, controlErr)
+}}
+
+func TestReservedPortIsOurs(t *testing.T) {
+	port, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.release()
+	address := fmt.Sprintf("127.0.0.1:%d", port.number)
+
+	if listener, err := net.Listen("tcp", address); err == nil {
+		listener.Close()
+		t.Error("somebody else could listen on the port")
+	}
+	if conn, err := net.Dial("tcp", address); err == nil {
+		conn.Close()
+		t.Error("the port answers although nobody listens")
+	}
+	for range 2 { // a component and its successor
+		checkServes(t, address)
+	}
+}
+
+func checkServes(t *testing.T, address string) {
+	t.Helper()
+	listener, err := shared.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		t.Fatalf("the component cannot listen: %v", err)
+	}
+	defer listener.Close()
+	accepted := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			conn.Close()
+		}
+		accepted <- err
+	}()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatalf("the component cannot be reached: %v", err)
+	}
+	conn.Close()
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReservedPortsDiffer(t *testing.T) {
+	seen := map[int]bool{}
+	for range 500 {
+		port, err := reservePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer port.release()
+		if seen[port.number] {
+			t.Fatalf("port %d was reserved twice", port.number)
+		}
+		seen[port.number] = true
+	}
+}
+
+func TestReleasedPortIsFree(t *testing.T) {
+	port, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.release()
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port.number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+}
