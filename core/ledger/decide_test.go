@@ -15,7 +15,6 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-
 // world is a drawn node with a drawn past.
 type world struct {
 	machine *topology.Machine
@@ -51,7 +50,7 @@ func drawTangle(t *rapid.T) *world {
 		c := Claim{ID: PodID(fmt.Sprintf("pod%d", i)), Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst,
 			Limit: 1, Request: rapid.SampledFrom([]MilliCPU{1, 500, 700, 1000, 1500}).Draw(t, "request"), NUMANodes: ids}}}
 		w.claims = append(w.claims, c)
-		if d := w.reference().debts(); d.worse(debts{}) && rapid.IntRange(0, 9).Draw(t, "overflow") > 0 {
+		if d := w.reference().debts(); d.worse(debts{}) && rapid.IntRange(0, 2).Draw(t, "overflow") > 0 {
 			w.claims = w.claims[:len(w.claims)-1]
 		}
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
 )
 
 // unconfinedLeft is what rule 1 leaves for further requests; negative when the
@@ -57,39 +56,6 @@ func (b *Books) demandWithin(union cpuset.Set) (sum MilliCPU) {
 		}
 	}
 	return sum
-}
-
-// limits are the bounds on a static pod that can be listed: all of rules 1, 3 and
-// 4, and rule 2 for the single confinements. The bounds of other unions are found
-// when they are needed.
-func (b *Books) limits(more, short MilliCPU) []placement.Limit {
-	limits := make([]placement.Limit, 1, 1+len(b.confinements))
-	limits[0] = placement.Limit{CPUs: b.machineLimit(more)}
-	free := b.Free()
-	for i := range b.confinements {
-		c := &b.confinements[i]
-		if n := b.confinementLimit(c, short); n < free.Intersection(c.cpus).Len() {
-			limits = append(limits, placement.Limit{NUMANodes: b.ids(c.nodes), CPUs: n})
-		}
-	}
-	return limits
-}
-
-// brokenBy returns the bound that taking CPUs would break, if there is one that
-// `limits` does not list: rule 2 for some union of NUMA nodes.
-func (b *Books) brokenBy(taken cpuset.Set, short MilliCPU) (limit placement.Limit, broken bool) {
-	if !b.confinesAny(taken) {
-		return placement.Limit{}, false
-	}
-	after := b.serve(taken)
-	if after.shortfall() <= short {
-		return placement.Limit{}, false
-	}
-	var union []int
-	for _, nodes := range after.cuts() {
-		union = append(union, nodes...)
-	}
-	return placement.Limit{NUMANodes: b.ids(union), CPUs: b.unionLimit(b.cpusOf(union), short)}, true
 }
 
 // confinesAny reports whether some container is confined to NUMA nodes of which
