@@ -31,8 +31,9 @@ type Books struct {
 // New returns the books of the machine of an index, with the given claims.
 func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	b := &Books{site: newSite(index, config), entries: make([]*entry, 0, len(claims))}
-	for _, c := range claims {
-		b.Add(c)
+	all := make([]entry, len(claims))
+	for i, c := range claims {
+		b.add(&all[i], c)
 	}
 	return b
 }
@@ -47,14 +48,16 @@ func (b *Books) Clone() *Books {
 }
 
 // Add books a claim. It takes the place of an earlier claim of the same pod.
-func (b *Books) Add(claim Claim) {
-	e := newEntry(b.site, claim)
+func (b *Books) Add(claim Claim) { b.add(new(entry), claim) }
+
+func (b *Books) add(e *entry, claim Claim) {
+	e.fill(b.site, claim)
 	at, replaces := b.find(claim.ID)
 	switch {
 	case replaces:
 		b.entries[at] = e
 		b.settleAll()
-	case e.static.Intersects(b.wished):
+	case len(e.claim.Containers) > 0 && e.static.Intersects(b.wished):
 		b.entries = slices.Insert(b.entries, at, e)
 		b.settleAll()
 	default: // it has no part in anybody's conflict, so its place in the order is all one
@@ -101,8 +104,11 @@ func (b *Books) settleAll() {
 // settle lets e have what it claims, or lose it all. Of the entries that claim
 // the same CPUs the senior ones must have been settled, and no others.
 func (b *Books) settle(e *entry) {
-	b.wished = b.wished.Union(e.static)
 	b.demand += e.claim.SharedRequest.bounded()
+	if len(e.claim.Containers) == 0 {
+		return
+	}
+	b.wished = b.wished.Union(e.static)
 	if len(e.problems) > 0 || e.static.Intersects(b.exclusive) {
 		b.demand += e.ownRequest
 		b.lose(e)

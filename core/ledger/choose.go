@@ -70,12 +70,13 @@ func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuse
 // chooseConfinement chooses the NUMA nodes of a static-burst pod.
 func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
-	served := b.serve(cpuset.Set{})
+	served, trial := b.serve(cpuset.Set{}), &flow{}
 	placed, err := b.index.Place(b.Shared(), placement.Request{
 		CPUs:   want,
 		Policy: placement.StaticBurst,
 		Admit: func(ids []topology.NUMAID) bool {
-			return need == 0 || served.clone().add(b.positions(ids), need) == 0
+			trial.become(served)
+			return trial.add(b.positions(ids), need) == 0
 		},
 	})
 	var insufficient *placement.InsufficientError

@@ -32,8 +32,12 @@ type confinement struct {
 	limit  int        // the largest limit of a container
 }
 
-func newEntry(s *site, claim Claim) *entry {
-	e := &entry{claim: claim}
+// fill makes an empty entry the one of a claim.
+func (e *entry) fill(s *site, claim Claim) {
+	e.claim = claim
+	if len(claim.Containers) == 0 {
+		return
+	}
 	var own phases
 	for i := range claim.Containers {
 		c := &claim.Containers[i]
@@ -52,7 +56,6 @@ func newEntry(s *site, claim Claim) *entry {
 	if len(e.problems) == 0 {
 		e.confined = s.confinements(claim.Containers)
 	}
-	return e
 }
 
 // staticProblems returns what is wrong with the CPUs of containers[at].

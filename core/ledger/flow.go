@@ -11,13 +11,13 @@ import "slices"
 // to other nodes of theirs but never serve them less. Adding a request costs
 // O(requests^2 * nodes^2) steps at worst, whatever the amounts.
 //
-// Invariants: left >= 0; sent[r][n] > 0 only where request r reaches node n; and
-// no augmenting path leads from an unmet request to a node with something left.
+// Invariants: left >= 0; request r sends to node n only where it reaches it; and no
+// augmenting path leads from an unmet request to a node with something left.
 type flow struct {
-	left  []MilliCPU   // by node: what it can still serve
-	reach [][]int      // by request: the nodes that it may be served by
-	sent  [][]MilliCPU // by request and node
-	unmet []MilliCPU   // by request
+	left  []MilliCPU // by node: what it can still serve
+	reach [][]int    // by request: the nodes that it may be served by
+	sent  []MilliCPU // by request and node; see at
+	unmet []MilliCPU // by request
 
 	// The search tree of the last search: which request led to a node, and which
 	// node to a request; none where it did not get.
@@ -28,25 +28,30 @@ type flow struct {
 
 const none = -1
 
-// newFlow starts a flow to nodes of these capacities.
-func newFlow(capacity []MilliCPU) *flow {
-	return &flow{left: capacity, nodeFrom: make([]int, len(capacity))}
+// newFlow starts a flow to nodes of these capacities, with room for some requests.
+func newFlow(capacity []MilliCPU, requests int) *flow {
+	return &flow{
+		left:        capacity,
+		reach:       make([][]int, 0, requests),
+		sent:        make([]MilliCPU, 0, requests*len(capacity)),
+		unmet:       make([]MilliCPU, 0, requests),
+		nodeFrom:    make([]int, len(capacity)),
+		requestFrom: make([]int, 0, requests),
+		queue:       make([]int, 0, requests),
+	}
 }
 
-// clone copies the flow, so that the copy can be added to.
-func (f *flow) clone() *flow {
-	c := &flow{
-		left:        slices.Clone(f.left),
-		reach:       slices.Clone(f.reach),
-		sent:        make([][]MilliCPU, len(f.sent)),
-		unmet:       slices.Clone(f.unmet),
-		nodeFrom:    make([]int, len(f.nodeFrom)),
-		requestFrom: slices.Clone(f.requestFrom),
-	}
-	for i := range f.sent {
-		c.sent[i] = slices.Clone(f.sent[i])
-	}
-	return c
+// at is what a request sends to a node.
+func (f *flow) at(r, n int) *MilliCPU { return &f.sent[r*len(f.left)+n] }
+
+// become makes f a copy of another flow, in the memory that it has.
+func (f *flow) become(other *flow) {
+	f.left = append(f.left[:0], other.left...)
+	f.reach = append(f.reach[:0], other.reach...)
+	f.sent = append(f.sent[:0], other.sent...)
+	f.unmet = append(f.unmet[:0], other.unmet...)
+	f.nodeFrom = append(f.nodeFrom[:0], other.nodeFrom...)
+	f.requestFrom = append(f.requestFrom[:0], other.requestFrom...)
 }
 
 // add routes one more request to some of the nodes and returns what of it cannot
@@ -54,7 +59,9 @@ func (f *flow) clone() *flow {
 func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	r := len(f.reach)
 	f.reach = append(f.reach, nodes)
-	f.sent = append(f.sent, make([]MilliCPU, len(f.left)))
+	for range f.left {
+		f.sent = append(f.sent, 0)
+	}
 	f.unmet = append(f.unmet, amount)
 	f.requestFrom = append(f.requestFrom, none)
 	for f.unmet[r] > 0 {
@@ -87,8 +94,8 @@ func (f *flow) search(from int) (end int) {
 			if f.left[n] > 0 {
 				return n
 			}
-			for moved := range f.sent {
-				if f.sent[moved][n] > 0 && f.requestFrom[moved] == none && moved != from {
+			for moved := range f.reach {
+				if *f.at(moved, n) > 0 && f.requestFrom[moved] == none && moved != from {
 					f.requestFrom[moved] = n
 					f.queue = append(f.queue, moved)
 				}
@@ -104,18 +111,18 @@ func (f *flow) augment(r, end int) {
 	for n := end; f.nodeFrom[n] != r; {
 		moved := f.nodeFrom[n]
 		n = f.requestFrom[moved]
-		amount = min(amount, f.sent[moved][n])
+		amount = min(amount, *f.at(moved, n))
 	}
 	f.unmet[r] -= amount
 	f.left[end] -= amount
 	n := end
 	for f.nodeFrom[n] != r {
 		moved := f.nodeFrom[n]
-		f.sent[moved][n] += amount
+		*f.at(moved, n) += amount
 		n = f.requestFrom[moved]
-		f.sent[moved][n] -= amount
+		*f.at(moved, n) -= amount
 	}
-	f.sent[r][n] += amount
+	*f.at(r, n) += amount
 }
 
 // shortfall is what cannot be served of all requests together.

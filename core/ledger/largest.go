@@ -11,13 +11,9 @@ import (
 // refused the number it wants. It goes down from what the bounds permit, which is
 // the answer unless bounds overlap, or cores of different sizes do not add up.
 func (s *staticSearch) largest() (int, error) {
-	lumps, size := s.lumps()
-	var pool cpuset.Set
-	for _, l := range lumps {
-		pool = pool.Union(l)
-	}
-	for n := s.atMost(pool, size); n > 0; n = min(n-size, s.atMost(pool, size)) {
-		if s.grabs(n, lumps) {
+	p := s.pool()
+	for n := s.atMost(p.cpus, p.size); n > 0; n = min(n-p.size, s.atMost(p.cpus, p.size)) {
+		if s.grabs(n, &p) {
 			return n, nil
 		}
 		_, err := s.place(n)
@@ -31,23 +27,50 @@ func (s *staticSearch) largest() (int, error) {
 	return 0, nil
 }
 
-// lumps are the sets of CPUs that can only be taken together: free CPUs one by
-// one, or the cores that are free as a whole. The size of each is a multiple of
-// size.
-func (s *staticSearch) lumps() (lumps []cpuset.Set, size int) {
+// pool is what there is to be taken.
+type pool struct {
+	cpus cpuset.Set
+	// cores are what can only be taken as a whole; nil when CPUs can be taken one
+	// by one.
+	cores []cpuset.Set
+	size  int // every core has a multiple of so many CPUs
+}
+
+func (s *staticSearch) pool() pool {
 	if s.fullCores != placement.FullCoresRequired {
-		for c := range s.free.All() {
-			lumps = append(lumps, cpuset.Of(c))
-		}
-		return lumps, 1
+		return pool{cpus: s.free, size: 1}
 	}
+	p := pool{cores: []cpuset.Set{}}
 	for _, core := range s.books.index.Machine().Cores() {
 		if core.CPUs.IsSubsetOf(s.free) {
-			lumps = append(lumps, core.CPUs)
-			size = greatestCommonDivisor(core.CPUs.Len(), size)
+			p.cpus = p.cpus.Union(core.CPUs)
+			p.cores = append(p.cores, core.CPUs)
+			p.size = greatestCommonDivisor(core.CPUs.Len(), p.size)
 		}
 	}
-	return lumps, max(size, 1)
+	p.size = max(p.size, 1)
+	return p
+}
+
+// of returns some of the CPUs of a NUMA node, at most so many.
+func (p *pool) of(node cpuset.Set, most int) (some cpuset.Set) {
+	if p.cores == nil {
+		for c := range p.cpus.Intersection(node).All() {
+			if most == 0 {
+				break
+			}
+			some.Add(c)
+			most--
+		}
+		return some
+	}
+	for _, core := range p.cores {
+		if n := core.Len(); n <= most && core.IsSubsetOf(node) {
+			some = some.Union(core)
+			most -= n
+		}
+	}
+	return some
 }
 
 func greatestCommonDivisor(a, b int) int {
@@ -105,17 +128,18 @@ func join(blocks []block, union cpuset.Set, atMost int) []block {
 	return append(apart, block{union, min(sum, atMost)})
 }
 
-// grabs reports whether n CPUs that keep the rules are found by taking one lump
-// after the other, which is much quicker than looking for the best ones.
-func (s *staticSearch) grabs(n int, lumps []cpuset.Set) bool {
+// grabs reports whether n CPUs that keep the rules are found by taking what there
+// is from one NUMA node after the other, which is much quicker than looking for
+// the best ones.
+func (s *staticSearch) grabs(n int, p *pool) bool {
 	for {
-		taken, count := cpuset.Set{}, 0
-		for _, l := range lumps {
-			if size := l.Len(); count+size <= n && s.permits(taken.Union(l)) {
-				taken, count = taken.Union(l), count+size
-			}
+		taken, missing := cpuset.Set{}, n
+		for i := range s.books.nodes {
+			node := s.books.nodes[i].cpus
+			some := p.of(node, min(missing, s.room(node, taken)))
+			taken, missing = taken.Union(some), missing-some.Len()
 		}
-		if count < n {
+		if missing > 0 || !taken.IsSubsetOf(s.free) {
 			return false
 		}
 		if !s.breaks(taken) {
@@ -124,15 +148,13 @@ func (s *staticSearch) grabs(n int, lumps []cpuset.Set) bool {
 	}
 }
 
-// permits reports whether the bounds let these CPUs be taken together.
-func (s *staticSearch) permits(taken cpuset.Set) bool {
-	if !taken.IsSubsetOf(s.free) {
-		return false
-	}
+// room is how many CPUs the bounds let be taken of a NUMA node beside others.
+func (s *staticSearch) room(node, taken cpuset.Set) int {
+	room := node.Len()
 	for i := range s.bounds {
-		if taken.Intersection(s.bounds[i].union).Len() > s.bounds[i].cpus {
-			return false
+		if b := &s.bounds[i]; b.union.Intersects(node) {
+			room = min(room, b.cpus-taken.Intersection(b.union).Len())
 		}
 	}
-	return true
+	return room
 }

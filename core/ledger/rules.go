@@ -18,7 +18,7 @@ func (b *Books) serve(taken cpuset.Set) *flow {
 	for n := range b.nodes {
 		capacity[n] = wholeCPUs(b.nodes[n].cpus.Intersection(shared).Len())
 	}
-	f := newFlow(capacity)
+	f := newFlow(capacity, len(b.confinements)+1)
 	for i := range b.confinements {
 		f.add(b.confinements[i].nodes, b.confinements[i].demand)
 	}

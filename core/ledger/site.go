@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -18,6 +17,8 @@ type site struct {
 	// nodes are the NUMA nodes in ascending order of id, with those CPUs that
 	// belong to none as one more of the id NoNUMA.
 	nodes []numaNode
+	// nodeIDs are the ids of nodes.
+	nodeIDs []topology.NUMAID
 }
 
 type numaNode struct {
@@ -40,16 +41,20 @@ func newSite(index *placement.Index, config Config) *site {
 	for i := range m.NUMANodes {
 		s.nodes = append(s.nodes, numaNode{m.NUMANodes[i].ID, m.NUMANodes[i].CPUs})
 	}
+	s.nodeIDs = make([]topology.NUMAID, len(s.nodes))
+	for i := range s.nodes {
+		s.nodeIDs[i] = s.nodes[i].id
+	}
 	return s
 }
 
 func (s *site) nodeAt(id topology.NUMAID) (int, bool) {
-	return slices.BinarySearchFunc(s.nodes, id, func(n numaNode, id topology.NUMAID) int { return cmp.Compare(n.id, id) })
+	return slices.BinarySearch(s.nodeIDs, id)
 }
 
 // nodesOf returns the nodes, as positions in s.nodes, that have some of the CPUs.
 func (s *site) nodesOf(cpus cpuset.Set) []int {
-	var at []int
+	at := make([]int, 0, len(s.nodes))
 	for i := range s.nodes {
 		if s.nodes[i].cpus.Intersects(cpus) {
 			at = append(at, i)
