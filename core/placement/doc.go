@@ -53,8 +53,12 @@
 // # The dynamic programme
 //
 // All other machines (mixed kinds or sizes of core, LLCs across NUMA nodes) and
-// limits that tie several nodes together are solved by a dynamic programme: inside
-// each piece of an LLC over its cores, then over the pieces of the chosen nodes in
-// the order of their LLCs, with the number of CPUs that are missing and what each
-// limit has used as its state. It is slower by two orders of magnitude.
+// limits on single nodes are solved by a dynamic programme: over the cores of each
+// piece of an LLC, the pieces of each node and the nodes of each set. It is slower
+// by two orders of magnitude.
+//
+// Limits that tie some of the chosen nodes together, but not all of them, make the
+// last step a search, which the solution without them bounds. It is given up after
+// 100,000 steps: then [Result.Exact] is false, or, if nothing was found until then,
+// the request is refused.
 package placement

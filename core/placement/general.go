@@ -40,11 +40,13 @@ func (a cost) possible() bool { return a.split < impossible.split }
 type general struct {
 	ix     *Index
 	free   cpuset.Set
+	n      int  // CPUs wanted
 	whole  bool // split cores are forbidden
 	limits []boundLimit
 	// pieces[p][t] is the least cost of taking t CPUs from piece p, the LLC itself
 	// not counted.
 	pieces [][]cost
+	tables []*nodeTable // by node, made when needed
 }
 
 // boundLimit is a Limit that can bind, over indexes of nodes.
@@ -55,7 +57,7 @@ type boundLimit struct {
 
 // newGeneral prepares the free CPUs of the allowed kinds.
 func newGeneral(ix *Index, free cpuset.Set, req *Request) *general {
-	g := &general{ix: ix, free: free, whole: req.Policy == Static && req.FullCores == FullCoresRequired}
+	g := &general{ix: ix, free: free, n: req.CPUs, tables: make([]*nodeTable, len(ix.nodes)), whole: req.Policy == Static && req.FullCores == FullCoresRequired}
 	if req.Policy == Static {
 		g.limits = ix.boundLimits(free, req)
 	}
@@ -64,6 +66,13 @@ func newGeneral(ix *Index, free cpuset.Set, req *Request) *general {
 		g.pieces[p] = g.pieceCosts(p)
 	}
 	return g
+}
+
+// withoutLimits returns the same question with the limits lifted.
+func (g *general) withoutLimits() *general {
+	lifted := *g
+	lifted.limits = nil
+	return &lifted
 }
 
 // boundLimits returns the limits of the request that can bind.

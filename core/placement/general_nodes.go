@@ -7,8 +7,27 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
+// solve returns the least cost of the CPUs wanted on given nodes, what picks them,
+// and whether that is known to be the least. The cost may be impossible.
+func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, exact bool) {
+	if len(g.ix.pieces) == g.ix.llcs {
+		d, ok := g.divide(nodes)
+		if !ok {
+			return impossible, nil, d.exact
+		}
+		return d.cost, func() cpuset.Set { return g.pickDivision(d) }, d.exact
+	}
+	p := g.newProgramme(nodes)
+	least = p.best(p.start(g.n))
+	return least, func() cpuset.Set { return p.pick(g.n) }, len(p.memo) <= maxStates
+}
+
+// maxStates bounds the programme's memory; beyond, states count as impossible.
+const maxStates = 1 << 19
+
 // programme is the dynamic programme over the pieces of given nodes, in the order
-// of their LLCs, so that an LLC is counted once wherever its pieces lie.
+// of their LLCs, so that an LLC is counted once wherever its pieces lie. Only LLCs
+// that span nodes need it.
 type programme struct {
 	g      *general
 	pieces []int
@@ -52,6 +71,9 @@ func (p *programme) best(s state) cost {
 		return k
 	}
 	least := impossible
+	if len(p.memo) > maxStates {
+		return least
+	}
 	for n := range p.choices(s) {
 		if k := p.take(s, n); k.compare(least) < 0 {
 			least = k
@@ -136,14 +158,15 @@ func (p *programme) pick(n int) cpuset.Set {
 // fewestLLCsExactly returns criterion 5 for n CPUs on the nodes of a mask.
 func (ix *Index) fewestLLCsExactly(free cpuset.Set, m mask, n int) int {
 	g := newGeneral(ix, free, &Request{CPUs: n, Policy: Static})
-	p := g.newProgramme(maskNodes(m))
-	return p.best(p.start(n)).llcs
+	least, _, _ := g.solve(maskNodes(m))
+	return least.llcs
 }
 
 // pickExactly returns the best n CPUs on the nodes of a mask.
 func (ix *Index) pickExactly(free cpuset.Set, m mask, n int) cpuset.Set {
 	g := newGeneral(ix, free, &Request{CPUs: n, Policy: Static})
-	return g.newProgramme(maskNodes(m)).pick(n)
+	_, pick, _ := g.solve(maskNodes(m))
+	return pick()
 }
 
 // maskNodes returns the indexes of the nodes of a mask.

@@ -79,7 +79,7 @@ func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	g := newGeneral(ix, free, req)
 	var buffer [cpuset.MaxCPUs]topology.NUMAID
 	for size := ix.fewestNodes(free, req.CPUs); size <= len(ix.nodes); size++ {
-		search := generalSearch{g: g, n: req.CPUs}
+		search := generalSearch{g: g, exact: true}
 		sets, exact := ix.nodeSets(free, size, req.CPUs)
 		for set := range sets {
 			if search.found && (set.distance != search.best.distance || search.done()) {
@@ -103,20 +103,21 @@ func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
 // generalSearch keeps the best set of nodes so far.
 type generalSearch struct {
 	g     *general
-	n     int
 	found bool
+	exact bool
 	tried int
 	best  nodeSet
 	cost  cost
+	pick  func() cpuset.Set
 	bound *cost // no set of nodes costs less in criteria 4 and 5
 }
 
 func (s *generalSearch) try(set nodeSet) {
-	p := s.g.newProgramme(set.nodes)
-	k := p.best(p.start(s.n))
+	k, pick, exact := s.g.solve(set.nodes)
 	s.tried++
+	s.exact = s.exact && exact
 	if k.possible() && (!s.found || k.compare(s.cost) < 0) {
-		s.found, s.best, s.cost = true, set, k
+		s.found, s.best, s.cost, s.pick = true, set, k, pick
 	}
 }
 
@@ -126,19 +127,18 @@ func (s *generalSearch) done() bool {
 		return false
 	}
 	if s.bound == nil {
-		p := s.g.newProgramme(cpuset.Range(0, cpuset.CPU(len(s.g.ix.nodes)-1)))
-		k := p.best(p.start(s.n))
+		k, _, _ := s.g.withoutLimits().solve(cpuset.Range(0, cpuset.CPU(len(s.g.ix.nodes)-1)))
 		s.bound = &k
 	}
 	return s.cost.split == s.bound.split && s.cost.llcs == s.bound.llcs
 }
 
 func (s *generalSearch) result(req *Request, exact bool) Result {
-	r := Result{Exact: exact}
+	r := Result{Exact: exact && s.exact}
 	if req.Policy == StaticBurst {
 		r.CPUs = s.g.ix.cpusOf(s.best.nodes).Intersection(s.g.free)
 	} else {
-		r.CPUs = s.g.newProgramme(s.best.nodes).pick(s.n)
+		r.CPUs = s.pick()
 	}
 	r.Quality = s.g.ix.Quality(r.CPUs)
 	return r

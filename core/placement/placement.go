@@ -73,9 +73,9 @@ type Result struct {
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality Quality
-	// Exact is false when the machine is too large for criterion 3 to be proved
-	// optimal (see the package comment); all other criteria are then optimal for
-	// the NUMA nodes chosen.
+	// Exact is false when criteria 1 to 5 are not proved optimal: the machine has
+	// very many NUMA nodes, or the limits tie many of them together (see the
+	// package comment).
 	Exact bool
 }
 

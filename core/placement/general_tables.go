@@ -1,0 +1,209 @@
+package placement
+
+import (
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// nodeTable is what the CPUs of one node cost, for nodes whose LLCs lie in them.
+type nodeTable struct {
+	// after[i][t] is the least cost of taking t CPUs from the node's piece i and
+	// those that follow; after[0] is that of the whole node.
+	after [][]cost
+}
+
+// table returns a node's table; it is made once for all sets of nodes.
+func (g *general) table(n int) *nodeTable {
+	if g.tables[n] == nil {
+		g.tables[n] = g.newTable(g.ix.nodes[n].pieces)
+	}
+	return g.tables[n]
+}
+
+func (g *general) newTable(pieces span) *nodeTable {
+	t := &nodeTable{after: make([][]cost, pieces.len()+1)}
+	t.after[pieces.len()] = []cost{{}}
+	for i := pieces.len() - 1; i >= 0; i-- {
+		t.after[i] = combine(g.takePiece(pieces.from+i), t.after[i+1], g.n)
+	}
+	return t
+}
+
+// takePiece returns the costs of taking CPUs from a piece with its LLC counted.
+func (g *general) takePiece(p int) []cost {
+	costs := slices.Clone(g.pieces[p])
+	for t := range costs {
+		if t > 0 {
+			costs[t].llcs++
+		}
+	}
+	return costs
+}
+
+// combine returns the least cost of taking t CPUs from two places together, for t
+// up to most.
+func combine(a, b []cost, most int) []cost {
+	sum := make([]cost, min(len(a)+len(b)-1, most+1))
+	for t := range sum {
+		sum[t] = impossible
+		for x := max(0, t-len(b)+1); x <= min(t, len(a)-1); x++ {
+			if k := a[x].plus(b[t-x]); k.compare(sum[t]) < 0 {
+				sum[t] = k
+			}
+		}
+	}
+	return sum
+}
+
+// division says how many CPUs each of some nodes gives.
+type division struct {
+	nodes []int
+	take  []int
+	cost  cost
+	exact bool // false when the search was given up before its end
+}
+
+// maxVisits bounds the search for a division under limits that tie nodes together.
+const maxVisits = 100_000
+
+// divider looks for the cheapest division of n CPUs over nodes. Without limits
+// that tie some, but not all, of the nodes together, the bound is the answer and
+// the search goes straight to it.
+type divider struct {
+	g      *general
+	nodes  []int
+	tables [][]cost
+	bound  [][]cost // bound[i][t]: least cost of t CPUs from node i on, without ties
+	ties   []tie
+	visits int
+	take   []int
+	best   division
+}
+
+// tie is a limit on some of the nodes.
+type tie struct {
+	member []bool // by position in divider.nodes
+	left   int
+}
+
+// divide returns the cheapest division, and false when there is none.
+func (g *general) divide(nodes cpuset.Set) (division, bool) {
+	d := divider{g: g}
+	for n := range nodes.All() {
+		d.nodes = append(d.nodes, int(n))
+		d.tables = append(d.tables, g.table(int(n)).after[0])
+	}
+	if !d.applyLimits() {
+		return division{exact: true}, false
+	}
+	d.bound = make([][]cost, len(d.nodes)+1)
+	d.bound[len(d.nodes)] = []cost{{}}
+	for i := len(d.nodes) - 1; i >= 0; i-- {
+		d.bound[i] = combine(d.tables[i], d.bound[i+1], g.n)
+	}
+	d.take = make([]int, len(d.nodes))
+	d.best.cost = impossible
+	d.search(0, g.n, cost{})
+	d.best.nodes, d.best.exact = d.nodes, d.visits <= maxVisits
+	return d.best, d.best.cost.possible()
+}
+
+// applyLimits shortens the table of a node that a limit is on alone, keeps limits
+// on several nodes as ties, and reports false when a limit on all of them forbids
+// the number wanted.
+func (d *divider) applyLimits() bool {
+	for _, l := range d.g.limits {
+		t := tie{member: make([]bool, len(d.nodes)), left: l.cpus}
+		members, last := 0, 0
+		for i, n := range d.nodes {
+			if l.nodes.Contains(cpuset.CPU(n)) {
+				t.member[i] = true
+				members, last = members+1, i
+			}
+		}
+		switch {
+		case members == len(d.nodes):
+			if l.cpus < d.g.n {
+				return false
+			}
+		case members == 1:
+			d.tables[last] = d.tables[last][:min(len(d.tables[last]), l.cpus+1)]
+		case members > 1:
+			d.ties = append(d.ties, t)
+		}
+	}
+	return true
+}
+
+// search extends a division of which the first i nodes are settled and cost so
+// much. It takes the more the earlier the node, so that the first of several
+// equally good divisions has the lowest numbers.
+func (d *divider) search(i, left int, soFar cost) {
+	if d.visits++; d.visits > maxVisits || left >= len(d.bound[i]) ||
+		soFar.plus(d.bound[i][left]).compare(d.best.cost) >= 0 || !d.room(i, left) {
+		return
+	}
+	if i == len(d.nodes) {
+		d.best.cost, d.best.take = soFar, slices.Clone(d.take)
+		return
+	}
+	for t := min(left, len(d.tables[i])-1); t >= 0; t-- {
+		if d.use(i, t) {
+			d.take[i] = t
+			d.search(i+1, left-t, soFar.plus(d.tables[i][t]))
+		}
+		d.use(i, -t)
+	}
+}
+
+// use counts t CPUs of node i against the ties and reports whether they allow it.
+func (d *divider) use(i, t int) bool {
+	ok := true
+	for k := range d.ties {
+		if d.ties[k].member[i] {
+			d.ties[k].left -= t
+			ok = ok && d.ties[k].left >= 0
+		}
+	}
+	return ok
+}
+
+// room reports whether no single tie keeps the nodes from i on from giving so much.
+func (d *divider) room(i, left int) bool {
+	for _, t := range d.ties {
+		inside, outside := 0, 0
+		for j := i; j < len(d.nodes); j++ {
+			if t.member[j] {
+				inside += len(d.tables[j]) - 1
+			} else {
+				outside += len(d.tables[j]) - 1
+			}
+		}
+		if outside+min(inside, t.left) < left {
+			return false
+		}
+	}
+	return true
+}
+
+// pickDivision returns the CPUs of a division; of equally good choices those that
+// take the most from the earliest pieces.
+func (g *general) pickDivision(d division) cpuset.Set {
+	var cpus cpuset.Set
+	for i, n := range d.nodes {
+		after, left := g.table(n).after, d.take[i]
+		first := g.ix.nodes[n].pieces.from
+		for p := range len(after) - 1 {
+			costs := g.takePiece(first + p)
+			for t := min(left, len(costs)-1); t >= 0; t-- {
+				if left-t < len(after[p+1]) && costs[t].plus(after[p+1][left-t]) == after[p][left] {
+					g.pickPiece(first+p, t, &cpus)
+					left -= t
+					break
+				}
+			}
+		}
+	}
+	return cpus
+}
