@@ -5,9 +5,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/cmd/pinfold-local/cli"
 	"pinfold.dev/pinfold/cmd/pinfold-local/component"
@@ -20,6 +23,12 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
+	// A reader that goes away early, such as head, is an error like any other
+	// and no reason to leave things behind.
+	signal.Ignore(syscall.SIGPIPE)
+	// client-go logs connections that end with the cluster; errors say the same.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	err := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pinfold-local: %v\n", err)

@@ -42,6 +42,9 @@ func ReadState(dir string) (State, error) {
 		return State{}, err
 	}
 	if pid == 0 {
+		if last, err := LastState(dir); err == nil && last.Problem != "" {
+			return State{}, fmt.Errorf("%w; the last one ended by itself: %s", notRunning(dir), last.Problem)
+		}
 		return State{}, notRunning(dir)
 	}
 	state, err := LastState(dir)

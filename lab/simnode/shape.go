@@ -2,6 +2,8 @@ package simnode
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +40,8 @@ func ParseShape(text string) (topology.Shape, string, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(item, ":")
 		if !ok {
-			return shape, "", fmt.Errorf("shape %q: %q is not of the form key:value; want a name or %s", text, item, ShapeSyntax)
+			return shape, "", fmt.Errorf("shape %q: %q is neither a name (%s) nor of the form key:value, as in %s",
+				text, item, strings.Join(slices.Sorted(maps.Keys(NamedShapes())), ", "), ShapeSyntax)
 		}
 		if seen[key] {
 			return shape, "", fmt.Errorf("shape %q: %s is given twice", text, key)

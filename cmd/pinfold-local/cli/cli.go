@@ -60,7 +60,7 @@ only, and keeps everything in one directory, which it removes in the end.`,
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, command.CommandPath())}
 	})
-	root.AddCommand(newUp(), newDown(), newStatus())
+	root.AddCommand(newUp(), newDown(), newStatus(), newDemo())
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,8 +25,7 @@ func detach(ctx context.Context, options upOptions, stdout, stderr io.Writer) er
 	if state, err := localcluster.ReadState(options.dir); err == nil { // its log is in use
 		return fmt.Errorf("%w in %s (process %d)", localcluster.ErrRunning, options.dir, state.Supervisor)
 	}
-	logPath := localcluster.SupervisorLog(options.dir)
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(localcluster.SupervisorLog(options.dir), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the supervisor's log: %w", err)
 	}
@@ -37,9 +37,12 @@ func detach(ctx context.Context, options upOptions, stdout, stderr io.Writer) er
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	if err := options.awaitReady(ctx, command.Process, ended, stderr); err != nil {
+	s := &detached{options: options, log: log, process: command.Process, ended: make(chan struct{})}
+	go func() {
+		s.err = command.Wait()
+		close(s.ended)
+	}()
+	if err := s.awaitReady(ctx, stderr); err != nil {
 		return err
 	}
 	return announce(options.dir, stdout)
@@ -67,13 +70,22 @@ func (o upOptions) supervisorCommand(log *os.File) (*exec.Cmd, error) {
 	return command, nil
 }
 
+// detached is a supervisor in another process, a child of this one.
+type detached struct {
+	options upOptions
+	log     *os.File // which it may have removed by now
+	process *os.Process
+	ended   chan struct{} // closed when the process has ended
+	err     error         // how; valid after that
+}
+
 // awaitReady follows the supervisor's state. A supervisor that is not wanted
 // any more is stopped.
-func (o upOptions) awaitReady(ctx context.Context, process *os.Process, ended <-chan error, stderr io.Writer) error {
+func (s *detached) awaitReady(ctx context.Context, stderr io.Writer) error {
 	progress, step := newProgress(stderr), ""
 	for {
-		state, err := localcluster.ReadState(o.dir)
-		if err == nil && state.Supervisor == process.Pid {
+		state, err := localcluster.ReadState(s.options.dir)
+		if err == nil && state.Supervisor == s.process.Pid {
 			if state.Ready {
 				return nil
 			}
@@ -83,27 +95,30 @@ func (o upOptions) awaitReady(ctx context.Context, process *os.Process, ended <-
 			}
 		}
 		select {
-		case err := <-ended:
-			return o.supervisorFailed(err)
+		case <-s.ended:
+			return s.failure()
 		case <-ctx.Done():
-			_ = process.Signal(syscall.SIGTERM) // it may have ended already
-			select {
-			case <-ended:
-			case <-time.After(stopTimeout):
-				return fmt.Errorf("%w; process %d does not end", context.Cause(ctx), process.Pid)
-			}
-			return context.Cause(ctx)
+			return s.stop(context.Cause(ctx))
 		case <-time.After(25 * time.Millisecond):
 		}
 	}
 }
 
-// supervisorFailed returns what the supervisor wrote before it ended.
-func (o upOptions) supervisorFailed(err error) error {
-	path := localcluster.SupervisorLog(o.dir)
-	text, readErr := os.ReadFile(path)
-	if readErr != nil {
-		return fmt.Errorf("the supervisor ended: %w (%w)", err, readErr)
+func (s *detached) stop(cause error) error {
+	_ = s.process.Signal(syscall.SIGTERM) // it may have ended already
+	select {
+	case <-s.ended:
+		return cause
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("%w; process %d does not end", cause, s.process.Pid)
 	}
-	return fmt.Errorf("the supervisor ended: %w\n%s", err, text)
+}
+
+// failure returns what the supervisor wrote before it ended.
+func (s *detached) failure() error {
+	text, err := io.ReadAll(io.NewSectionReader(s.log, 0, 1<<20))
+	if err != nil {
+		return fmt.Errorf("the supervisor ended: %w (%w)", s.err, err)
+	}
+	return fmt.Errorf("the supervisor ended: %w\n%s", s.err, strings.TrimSpace(string(text)))
 }

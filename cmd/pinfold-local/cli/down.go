@@ -37,14 +37,17 @@ func down(ctx context.Context, dir string, stderr io.Writer) error {
 	case !errors.Is(err, localcluster.ErrNotRunning):
 		return err
 	}
+	_, explanation := localcluster.ReadState(dir)
 	removed, err := localcluster.Remove(dir)
 	if err != nil {
 		return err
 	}
-	if removed {
-		fmt.Fprintf(stderr, "no cluster was running in %s; removed what an earlier one left\n", dir)
-		return nil
+	if explanation == nil { // it was about to end
+		explanation = localcluster.ErrNotRunning
 	}
-	fmt.Fprintf(stderr, "no cluster was running in %s\n", dir)
+	fmt.Fprintln(stderr, explanation)
+	if removed {
+		fmt.Fprintf(stderr, "removed what it left in %s\n", dir)
+	}
 	return nil
 }

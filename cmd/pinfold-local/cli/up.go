@@ -57,7 +57,11 @@ func newUp() *cobra.Command {
 
 // up runs a cluster until the context ends.
 func up(ctx context.Context, options upOptions, stdout, stderr io.Writer) error {
-	config, err := options.clusterConfig(stderr)
+	groups, err := nodeGroups(options.shapes, options.machines)
+	if err != nil {
+		return err
+	}
+	config, err := options.clusterConfig(stderr, simnode.Nodes(groups))
 	if err != nil {
 		return err
 	}
@@ -77,7 +81,8 @@ func up(ctx context.Context, options upOptions, stdout, stderr io.Writer) error 
 	}
 }
 
-func (o upOptions) clusterConfig(stderr io.Writer) (localcluster.Config, error) {
+// clusterConfig describes a cluster of Pinfold's scheduler and the nodes.
+func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localcluster.Config, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return localcluster.Config{}, fmt.Errorf("find the components: %w", err)
@@ -87,19 +92,14 @@ func (o upOptions) clusterConfig(stderr io.Writer) (localcluster.Config, error) 
 		Dir:              o.dir,
 		ExportKubeconfig: o.kubeconfig,
 		KeepData:         o.keepData,
-		Progress:         newProgress(stderr).step,
-		Logger:           slog.New(slog.NewTextHandler(stderr, nil)),
+		SchedulerConfig:  []byte(scheduler.DefaultConfiguration),
+		Install:          simnode.InstallCRD,
+		Populate: func(ctx context.Context, admin *rest.Config) error {
+			return populate(ctx, admin, nodes)
+		},
+		Progress: newProgress(stderr).step,
+		Logger:   slog.New(slog.NewTextHandler(stderr, nil)),
 	}
-	groups, err := nodeGroups(o.shapes, o.machines)
-	if err != nil {
-		return config, err
-	}
-	nodes := simnode.Nodes(groups)
-	config.Install = simnode.InstallCRD
-	config.Populate = func(ctx context.Context, admin *rest.Config) error {
-		return populate(ctx, admin, nodes)
-	}
-	config.SchedulerConfig = []byte(scheduler.DefaultConfiguration)
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {
 			return config, fmt.Errorf("read the scheduler's configuration: %w", err)

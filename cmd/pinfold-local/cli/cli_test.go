@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/simnode"
+)
+
+func runHere(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	err = Run(t.Context(), args, strings.NewReader(""), &out, &messages)
+	return out.String(), messages.String(), err
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("odd.json", []byte(`{"cpus":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args   string
+		want   string
+		status int
+	}{
+		{"fly", `does not know what to do with "fly"`, 2},
+		{"up now", `does not know what to do with "now"`, 2},
+		{"up --wings", "unknown flag: --wings; see pinfold-local up --help", 2},
+		{"up --nodes zx-81", `"zx-81" is neither a name (amd-256, intel-104)`, 2},
+		{"up --nodes intel-104=many", "the count is not a number", 2},
+		{"up --machine odd.json=-1", "the count is not a number", 2},
+		{"up --machine absent.json", "absent.json: no such file", 1},
+		{"up --machine odd.json", "odd.json", 1},
+		{"up --scheduler-config absent.yaml", "absent.yaml: no such file", 1},
+		{"status", "no local cluster is running in .pinfold", 1},
+		{"status -o xml", `"xml" is neither text nor json`, 2},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			_, _, err := runHere(t, strings.Fields(test.args)...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+			if status := ExitStatus(err); status != test.status {
+				t.Errorf("exit status %d, want %d", status, test.status)
+			}
+			if _, err := os.Stat(defaultDir); !os.IsNotExist(err) {
+				t.Errorf("a data directory was left behind: %v", err)
+			}
+		})
+	}
+}
+
+func TestDownOfNothingIsFine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	_, stderr, err := runHere(t, "down", "--data-dir", dir)
+	if err != nil || !strings.Contains(stderr, "no local cluster is running in "+dir) {
+		t.Errorf("down: %v, %q", err, stderr)
+	}
+}
+
+func TestHelpListsTheCommands(t *testing.T) {
+	stdout, _, err := runHere(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"up", "down", "status", "demo"} {
+		if !strings.Contains(stdout, "\n  "+command+" ") {
+			t.Errorf("help does not list %s:\n%s", command, stdout)
+		}
+	}
+}
+
+func TestNodeGroups(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "My Machine_2.json")
+	text, err := topology.Shape{CoresPerLLC: 3}.MustBuild().MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	groups, err := nodeGroups([]string{"amd-256=2", "cores:2,threads:2", "amd-256"}, []string{file + "=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, node := range simnode.Nodes(groups) {
+		got = append(got, node.Name)
+	}
+	want := "amd-256-0 amd-256-1 p1n1l1c2t2-0 amd-256-2 my-machine-2-0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("nodes %v, want %s", got, want)
+	}
+	if cpus := len(groups[3].Machine.CPUs); cpus != 3 {
+		t.Errorf("the machine of the file has %d CPUs, want 3", cpus)
+	}
+}
+
+func TestNodeNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"x.json":                           "x",
+		"/a/b/Epyc 7H12 (NPS4).json":       "epyc-7h12-nps4",
+		"...json":                          "machine",
+		strings.Repeat("long-", 20) + ".x": strings.TrimSuffix(strings.Repeat("long-", 10), "-"),
+	} {
+		if got := nodeName(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
+	options := upOptions{
+		dir: "d", kubeconfig: "k", schedulerConfig: "s", keepData: true,
+		shapes: []string{"host", "amd-256=2"}, machines: []string{"m.json=3"}, detach: true,
+	}
+	command, err := options.supervisorCommand(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := newUp()
+	if err := up.ParseFlags(command.Args[2:]); err != nil || command.Args[1] != "up" {
+		t.Fatalf("%v: %v", command.Args, err)
+	}
+	for flag, want := range map[string]string{
+		"data-dir": "d", "kubeconfig": "k", "scheduler-config": "s", "keep-data": "true",
+		"nodes": "[host,amd-256=2]", "machine": "[m.json=3]", "detach": "false",
+	} {
+		if got := up.Flag(flag).Value.String(); got != want {
+			t.Errorf("--%s is %q, want %q", flag, got, want)
+		}
+	}
+}

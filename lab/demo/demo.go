@@ -1,0 +1,125 @@
+// Package demo runs the example manifests on a cluster and shows where their
+// pods went. It has three rounds: nginx without placement, everything with the
+// manifests' own policy (static), and everything with policy static-burst. Each
+// round creates its objects, waits until all of their pods are bound, draws what
+// came out, and deletes the objects again.
+//
+// How good a placement is, is told by comparison: with the best that the same
+// machine could give the same container if nothing else ran on it.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/simnode"
+)
+
+// SelectedLabels are the labels of the node that nginx wants.
+var SelectedLabels = map[string]string{"policy": "intel7"}
+
+// Output is where a demo shows what it does.
+type Output struct {
+	Writer io.Writer
+	Width  int  // of a line, in characters
+	Colour bool // repeat in colours what the characters say
+	// Progress takes a few words about each step. nil: none.
+	Progress func(step string)
+}
+
+// round is one set of manifests.
+type round struct {
+	title  string
+	files  []string
+	policy placement.Policy // replaces that of the manifests, which is static; "" leaves it
+	maps   bool             // there is something to see on a map
+}
+
+func rounds() []round {
+	all := []string{"cal-pi.yaml", "go-demo.yaml", "service.yaml", "configmap.yaml", "nginx.yaml"}
+	return []round{
+		{
+			title: "nginx without placement",
+			files: []string{"service.yaml", "configmap.yaml", "nginx-baseline.yaml"},
+		},
+		{
+			title: "policy static, CPUs that no other pod gets",
+			files: all,
+			maps:  true,
+		},
+		{
+			title:  "policy static-burst, close together on shared CPUs",
+			files:  all,
+			policy: placement.StaticBurst,
+			maps:   true,
+		},
+	}
+}
+
+// Run shows all rounds on a cluster that consists of these nodes.
+func Run(ctx context.Context, config *rest.Config, nodes []simnode.Node, out Output) error {
+	if out.Progress == nil {
+		out.Progress = func(string) {}
+	}
+	cluster, err := newCluster(config)
+	if err != nil {
+		return err
+	}
+	view := newView(nodes)
+	for i, r := range rounds() {
+		heading := fmt.Sprintf("Round %d of %d: %s", i+1, len(rounds()), r.title)
+		out.Progress(fmt.Sprintf("round %d", i+1))
+		if err := r.run(ctx, cluster, view, heading, out); err != nil {
+			return fmt.Errorf("round %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (r round) run(ctx context.Context, cluster *cluster, view *view, heading string, out Output) error {
+	objects, err := loadManifests(r.files, r.policy)
+	if err != nil {
+		return err
+	}
+	if err := cluster.create(ctx, objects); err != nil {
+		return err
+	}
+	pods, err := cluster.awaitBound(ctx, podCount(objects))
+	if err != nil {
+		return err
+	}
+	placed, err := view.placements(pods)
+	if err != nil {
+		return err
+	}
+	if err := view.show(out, heading, placed, r.maps); err != nil {
+		return err
+	}
+	return cluster.delete(ctx, objects)
+}
+
+// view knows the machines behind the nodes.
+type view struct {
+	names   []string
+	indexes map[string]*placement.Index // by node
+}
+
+func newView(nodes []simnode.Node) *view {
+	v := &view{indexes: map[string]*placement.Index{}}
+	shared := map[*topology.Machine]*placement.Index{}
+	for _, node := range nodes {
+		index, ok := shared[node.Machine]
+		if !ok {
+			index = placement.NewIndex(node.Machine)
+			shared[node.Machine] = index
+		}
+		v.names = append(v.names, node.Name)
+		v.indexes[node.Name] = index
+	}
+	return v
+}

@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/simnode"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestManifestsAreSentAsTheyStand(t *testing.T) {
+	objects, err := loadManifests([]string{"nginx-baseline.yaml"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations, found, err := unstructured.NestedFieldNoCopy(objects[0].Object, "spec", "template", "metadata", "annotations")
+	if annotations != nil || !found || err != nil {
+		t.Errorf("annotations %v, found %v, %v; want a null", annotations, found, err)
+	}
+}
+
+func TestEveryRoundLoads(t *testing.T) {
+	want := map[int]int{0: 2, 1: 7, 2: 7}
+	for i, r := range rounds() {
+		objects, err := loadManifests(r.files, r.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := podCount(objects); got != want[i] {
+			t.Errorf("round %d makes %d pods, want %d", i+1, got, want[i])
+		}
+		for _, object := range objects {
+			path := annotationsPath(object.GetKind())
+			if path == nil {
+				continue
+			}
+			policy, _, err := unstructured.NestedString(object.Object, append(path, policyKey)...)
+			if policy != string(r.policy) || (err != nil && i > 0) {
+				t.Errorf("round %d: %s has policy %q, want %q (%v)", i+1, object.GetName(), policy, r.policy, err)
+			}
+		}
+	}
+}
+
+// pod is bound, with the given allocation of its only container.
+func pod(name, node string, limit int64, policy, allocation string) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
+			Name: "c",
+			Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(limit, resource.DecimalSI)},
+			},
+		}}},
+	}
+	if policy != "" {
+		p.Annotations = map[string]string{
+			"cpuset-scheduler": "true",
+			"cpu-policy":       policy,
+			api.AllocationAnnotation: fmt.Sprintf(`{"version":1,"node":%q,"policy":%q,"containers":[{"name":"c",%s}]}`,
+				node, policy, allocation),
+		}
+	}
+	return p
+}
+
+func TestShow(t *testing.T) {
+	machine := topology.Shape{Packages: 2, LLCsPerNUMA: 2, CoresPerLLC: 2, ThreadsPerCore: 2}.MustBuild()
+	v := newView([]simnode.Node{{Name: "n1", Machine: machine}, {Name: "n2", Machine: machine}})
+	placements, err := v.placements([]corev1.Pod{
+		pod("good", "n1", 4, "static", `"cpus":"0-1,8-9","numaNodes":[0]`),
+		pod("far", "n1", 4, "static", `"cpus":"2,4,6,12","numaNodes":[0,1]`),
+		pod("near", "n2", 4, "static-burst", `"numaNodes":[1]`),
+		pod("wide", "n2", 4, "static-burst", `"numaNodes":[0,1]`),
+		pod("plain", "n1", 4, "", ""),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := v.show(Output{Writer: &text, Width: 80}, "A round", placements, true); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("testdata", "show.txt"), text.String())
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s; run with -update if that is meant\n%s", path, diff)
+	}
+}
+
+func TestPlacementsRefuse(t *testing.T) {
+	machine := topology.Shape{CoresPerLLC: 8}.MustBuild()
+	v := newView([]simnode.Node{{Name: "n1", Machine: machine}})
+	for want, p := range map[string]corev1.Pod{
+		"no node of this cluster": pod("lost", "n7", 2, "static", `"cpus":"0-1","numaNodes":[0]`),
+		"odd":                     pod("odd", "n1", 2, "static", `"cpus":"zero"`),
+	} {
+		if _, err := v.placements([]corev1.Pod{p}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", p.Name, err, want)
+		}
+	}
+}
+
+func TestOptimal(t *testing.T) {
+	worse := placed{policy: placement.Static, own: placement.Quality{NUMANodes: 1, SplitCores: 1}, best: placement.Quality{NUMANodes: 1}}
+	if worse.optimal() {
+		t.Error("a split core is as good as none")
+	}
+}

@@ -1,0 +1,114 @@
+package demo
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// placed is where one container went.
+type placed struct {
+	name   string // of the pod, and of the container when it is one of several
+	node   string
+	policy placement.Policy // "" when it was not asked for
+	wants  int              // CPUs
+	cpus   cpuset.Set       // its own, or those that it shares
+	// own is the quality of the placement, best that of the best one on the same
+	// machine with nothing else on it.
+	own, best placement.Quality
+}
+
+// placements reads what the scheduler has decided, in the order of the pods.
+func (v *view) placements(pods []corev1.Pod) ([]placed, error) {
+	exclusive := map[string]cpuset.Set{} // by node
+	var all []placed
+	for i := range pods {
+		pod := &pods[i]
+		if v.indexes[pod.Spec.NodeName] == nil {
+			return nil, fmt.Errorf("pod %s is on %q, which is no node of this cluster", pod.Name, pod.Spec.NodeName)
+		}
+		allocation, err := api.AllocationOf(pod)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		if allocation == nil {
+			all = append(all, placed{name: pod.Name, node: pod.Spec.NodeName})
+			continue
+		}
+		for _, container := range allocation.Containers {
+			p := v.placed(pod, allocation.Policy, container)
+			if p.policy == placement.Static {
+				exclusive[p.node] = exclusive[p.node].Union(p.cpus)
+			}
+			all = append(all, p)
+		}
+	}
+	for i := range all {
+		if err := v.judge(&all[i], exclusive[all[i].node]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (v *view) placed(pod *corev1.Pod, policy placement.Policy, container api.ContainerAllocation) placed {
+	p := placed{name: pod.Name, node: pod.Spec.NodeName, policy: policy, cpus: container.CPUs}
+	for _, c := range pod.Spec.Containers {
+		if c.Name == container.Name {
+			p.wants = int(c.Resources.Limits.Cpu().Value())
+		}
+	}
+	if len(pod.Spec.Containers) > 1 {
+		p.name += "/" + container.Name
+	}
+	if policy == placement.StaticBurst {
+		p.cpus = cpusOf(v.indexes[p.node].Machine(), container.NUMANodes)
+	}
+	return p
+}
+
+func cpusOf(machine *topology.Machine, nodes []topology.NUMAID) cpuset.Set {
+	var cpus cpuset.Set
+	for _, cpu := range machine.CPUs {
+		for _, id := range nodes {
+			if cpu.NUMA == id {
+				cpus.Add(cpu.ID)
+			}
+		}
+	}
+	return cpus
+}
+
+// judge completes a placement, given the exclusive CPUs of its node.
+func (v *view) judge(p *placed, exclusive cpuset.Set) error {
+	index := v.indexes[p.node]
+	online := index.Machine().Online()
+	switch p.policy {
+	case placement.Static:
+	case placement.StaticBurst:
+		p.cpus = p.cpus.Difference(exclusive)
+	default:
+		p.cpus = online.Difference(exclusive)
+		return nil
+	}
+	best, err := index.Place(online, placement.Request{CPUs: p.wants, Policy: p.policy})
+	if err != nil {
+		return fmt.Errorf("pod %s on an empty node %s: %w", p.name, p.node, err)
+	}
+	p.own, p.best = index.Quality(p.cpus), best.Quality
+	return nil
+}
+
+// optimal reports whether the empty machine would give nothing better, by the
+// criteria that matter to this container and not to later ones.
+func (p placed) optimal() bool {
+	if p.policy == placement.StaticBurst {
+		return p.own.NUMANodes == p.best.NUMANodes && p.own.Distance == p.best.Distance
+	}
+	return p.own == p.best
+}

@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/report"
+)
+
+// show writes down one round.
+func (v *view) show(out Output, heading string, all []placed, maps bool) error {
+	rule := strings.Repeat("=", len([]rune(heading)))
+	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n", heading, rule); err != nil {
+		return err
+	}
+	if maps {
+		for _, node := range v.names {
+			if err := v.drawNode(out, node, all); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(out.Writer, "%s\n\n", summary(all))
+	return err
+}
+
+func (v *view) drawNode(out Output, node string, all []placed) error {
+	options := report.MapOptions{Width: out.Width, Colour: out.Colour}
+	for _, p := range all {
+		if p.node != node || p.policy == "" {
+			continue
+		}
+		options.Owners = append(options.Owners, report.Owner{
+			Name: p.name, CPUs: p.cpus, Confined: p.policy == placement.StaticBurst, Note: p.note(),
+		})
+	}
+	if _, err := fmt.Fprintf(out.Writer, "Node %s: %s\n", node, counted(len(options.Owners), "placed container")); err != nil {
+		return err
+	}
+	if err := report.MachineMap(out.Writer, v.indexes[node].Machine(), options); err != nil {
+		return fmt.Errorf("draw node %s: %w", node, err)
+	}
+	_, err := fmt.Fprintln(out.Writer)
+	return err
+}
+
+// note says how good a placement is, in the words of the criteria.
+func (p placed) note() string {
+	own := p.describe(p.own)
+	if p.policy == placement.StaticBurst {
+		own = fmt.Sprintf("limit %d, %s", p.wants, own)
+	}
+	if p.optimal() {
+		return own + ": best possible"
+	}
+	return fmt.Sprintf("%s (on an empty node %s)", own, p.describe(p.best))
+}
+
+func (p placed) describe(quality placement.Quality) string {
+	nodes := counted(quality.NUMANodes, "NUMA node")
+	if p.policy == placement.StaticBurst {
+		return nodes
+	}
+	return strings.Join([]string{nodes, counted(quality.LLCs, "LLC"), wholeCores(quality.SplitCores)}, ", ")
+}
+
+func wholeCores(split int) string {
+	if split == 0 {
+		return "whole cores"
+	}
+	return counted(split, "split core")
+}
+
+// summary says the whole round in a sentence or two.
+func summary(all []placed) string {
+	asked, optimal := 0, 0
+	var shared []string
+	for _, p := range all {
+		if p.policy == "" {
+			shared = append(shared, fmt.Sprintf("%s runs on all shared CPUs of %s (%s).", p.name, p.node, p.cpus))
+			continue
+		}
+		asked++
+		if p.optimal() {
+			optimal++
+		}
+	}
+	slices.Sort(shared)
+	if asked > 0 {
+		shared = append(shared, fmt.Sprintf("%d of %s placed as well as on an empty node.", optimal, counted(asked, "container")))
+	}
+	return strings.Join(shared, "\n")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
