@@ -139,23 +139,6 @@ func nodesOf(cpus []CPU) []NUMANode {
 	return nodes
 }
 
-// KindsOf returns the kinds of core that occur, fastest first as far as the
-// names tell: performance, then other names in alphabetical order, then
-// efficiency and low-power.
-func KindsOf(cpus []CPU) []Kind {
-	var kinds []Kind
-	for _, c := range cpus {
-		if !slices.Contains(kinds, c.Kind) {
-			kinds = append(kinds, c.Kind)
-		}
-	}
-	rank := map[Kind]int{KindPerformance: -1, KindEfficiency: 1, KindLowPower: 2}
-	slices.SortFunc(kinds, func(a, b Kind) int {
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b))
-	})
-	return kinds
-}
-
 // MarshalJSON writes the format of [Decode]. It is a method of the value, so that
 // machines held by value are written in this format too.
 func (m Machine) MarshalJSON() ([]byte, error) {

@@ -123,11 +123,11 @@ func TestMarshalByValue(t *testing.T) {
 
 func TestKindsOf(t *testing.T) {
 	var cpus []topology.CPU
-	for _, k := range []topology.Kind{topology.KindLowPower, "prime", topology.KindEfficiency, "big", topology.KindPerformance, "big"} {
+	for _, k := range []topology.Kind{topology.KindLowPower, "zeta", topology.KindEfficiency, "alpha", topology.KindPerformance, "alpha", "prime", "LITTLE", "P"} {
 		cpus = append(cpus, topology.CPU{Kind: k})
 	}
 	got := topology.KindsOf(cpus)
-	want := []topology.Kind{topology.KindPerformance, "big", "prime", topology.KindEfficiency, topology.KindLowPower}
+	want := []topology.Kind{"prime", "P", topology.KindPerformance, "alpha", "zeta", "LITTLE", topology.KindEfficiency, topology.KindLowPower}
 	if len(got) != len(want) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
