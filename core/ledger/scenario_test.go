@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/placement"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios in testdata print into them")
+
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
+// one a line, then "----" and what they print. Lines that begin with # are for the
+// reader. The commands:
+//
+//	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7
+//	    the node's machine, counts per parent
+//	config reserved=500m cpus=0-1 min-shared=1
+//	    what is kept back: an amount, a set of CPUs, a number of shared CPUs
+//	bind POD rank=1 static-burst full-cores shared=500m CONTAINER...
+//	    decide about a pod and book the decision; static when no policy is named
+//	ask ...
+//	    the same without booking
+//	claim POD rank=1 shared=500m CONTAINER...
+//	    book a claim as it stands, as for a pod that came in beside the scheduler
+//	remove POD, restart, books
+//	    restart rebuilds the books from the claims, the last one first
+//
+// A container is NAME=CPUS or NAME=CPUS:REQUEST, for claims followed by @ and its
+// CPUs, or by @node and its NUMA nodes. init/NAME is an ordinary init container,
+// sidecar/NAME a restartable one.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := runScenario(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := cmp.Diff(string(text), got); d != "" && !*update {
+				t.Errorf("%s prints something else (-want +got); -update accepts it:\n%s", file, d)
+			}
+		})
+	}
+}
+
+// runScenario returns the scenario with what its commands print.
+func runScenario(text string) (string, error) {
+	var out strings.Builder
+	var node scenario
+	printed, skipping := "", false
+	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		switch {
+		case skipping && line != "":
+			continue
+		case line == "----":
+			out.WriteString("----\n" + printed)
+			printed, skipping = "", true
+			continue
+		case line != "" && !strings.HasPrefix(line, "#"):
+			result, err := node.run(strings.Fields(line))
+			if err != nil {
+				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
+			}
+			printed += result
+		}
+		skipping = false
+		out.WriteString(line + "\n")
+	}
+	if printed != "" {
+		return "", fmt.Errorf("nothing is expected of the last commands; end them with ----")
+	}
+	return out.String(), nil
+}
+
+// scenario is a node under test.
+type scenario struct {
+	index  *placement.Index
+	config Config
+	books  *Books
+}
+
+func (s *scenario) run(words []string) (string, error) {
+	command, args := words[0], words[1:]
+	switch command {
+	case "machine":
+		return "", s.setMachine(args)
+	case "config":
+		return "", s.setConfig(args)
+	case "books":
+		return s.print(), nil
+	case "restart":
+		return s.restart()
+	}
+	if len(args) == 0 {
+		return "", fmt.Errorf("no pod is named")
+	}
+	pod, err := parsePod(args)
+	if err != nil {
+		return "", err
+	}
+	switch command {
+	case "bind", "ask":
+		return s.decide(pod, command == "bind"), nil
+	case "claim":
+		s.books.Add(pod.claim())
+		return "", nil
+	case "remove":
+		if !s.books.Remove(pod.id) {
+			return fmt.Sprintf("%s: no such pod\n", pod.id), nil
+		}
+		return "", nil
+	}
+	return "", fmt.Errorf("unknown command")
+}
+
+func (s *scenario) decide(pod podWords, book bool) string {
+	d, err := s.books.Decide(pod.ask())
+	if err != nil {
+		return fmt.Sprintf("%s: refused: %v\n", pod.id, err)
+	}
+	var out strings.Builder
+	for _, c := range d.Containers {
+		fmt.Fprintf(&out, "%s/%s: ", pod.id, c.Name)
+		if c.Policy == placement.Static {
+			fmt.Fprintf(&out, "CPUs %s\n", c.CPUs)
+		} else {
+			fmt.Fprintf(&out, "confined to NUMA %s\n", nodeList(c.NUMANodes))
+		}
+	}
+	if d.Containers == nil {
+		fmt.Fprintf(&out, "%s: shared CPUs\n", pod.id)
+	}
+	if book {
+		s.books.Add(d.Claim(pod.id, pod.rank))
+	}
+	return out.String()
+}
+
+// restart makes the books anew from what the old ones were told.
+func (s *scenario) restart() (string, error) {
+	claims := s.books.Claims()
+	slices.Reverse(claims)
+	anew := New(s.index, s.config, claims...)
+	if d := diff(s.books, anew); d != "" {
+		return "", fmt.Errorf("the books differ (-before +after):\n%s", d)
+	}
+	s.books = anew
+	return "the books are as before\n", nil
+}
+
+// print writes all that the books say.
+func (s *scenario) print() string {
+	var out strings.Builder
+	b := s.books
+	fmt.Fprintf(&out, "exclusive  %s\n", orNone(b.Exclusive().String()))
+	for _, e := range b.entries {
+		for _, p := range e.portions() {
+			if !b.loses(e) && !p.cpus.IsEmpty() {
+				fmt.Fprintf(&out, "           %s to %s/%s\n", p.cpus, e.claim.ID, p.container)
+			}
+		}
+	}
+	fmt.Fprintf(&out, "shared     %s: %s CPUs, %s requested or reserved\n", orNone(b.Shared().String()),
+		wholeCPUs(b.Shared().Len()), b.SharedRequests())
+	fmt.Fprintf(&out, "free       %s\n", orNone(b.Free().String()))
+	for _, c := range b.confinements {
+		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested, largest limit %d\n",
+			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand, c.limit)
+	}
+	for _, c := range b.Conflicts() {
+		fmt.Fprintf(&out, "conflict   %v\n", c)
+	}
+	for _, o := range b.Overflow() {
+		fmt.Fprintf(&out, "overflow   %v\n", o)
+	}
+	return out.String()
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
+}
