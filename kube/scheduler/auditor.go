@@ -1,75 +1,188 @@
 package scheduler
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // Reasons of events on pods that do not have the CPUs that their annotation names.
 const (
-	// EventConflict is on the pod that loses a CPU to an earlier one, or names CPUs
-	// that cannot be its own.
+	// EventConflict is on the pod that loses a CPU to an earlier one.
 	EventConflict = "CPUConflict"
 	// EventInvalid is on a pod whose annotation cannot be believed, or is missing.
 	EventInvalid = "CPUAllocationInvalid"
 )
 
-// auditor tells users what is wrong with the books of nodes: what came in beside the
-// scheduler, by an edit by hand or by another scheduler. It says each thing once.
+// auditDelay lets the changes of a node come together before it is audited.
+const auditDelay = 500 * time.Millisecond
+
+// nodeIndex finds the pods of a node in the scheduler's informer.
+const nodeIndex = "pinfold.dev/node"
+
+// auditor tells users what has come into the books of nodes beside the scheduler: by
+// an edit by hand, a forced deletion, another scheduler. It looks at a node after
+// every change of its pods' allocations or its topology, away from the scheduling
+// cycle, and says each thing once.
 type auditor struct {
-	handle fwk.Handle
+	handle     fwk.Handle
+	topologies *topologies
+	minShared  int
+	pods       cache.Indexer
+	nodes      corelisters.NodeLister
+	queue      workqueue.TypedDelayingInterface[string] // names of nodes
+	delay      time.Duration
+	busy       atomic.Int32
 
-	mu sync.Mutex
-	// told is the last thing said to each pod.
-	told map[types.UID]string
-	// overflows is the last thing logged of each node.
-	overflows map[string]string
+	// active is true once this replica schedules: all replicas follow the cluster,
+	// and one should speak.
+	active atomic.Bool
+
+	mu        sync.Mutex
+	told      map[types.UID]string // the last thing said to each pod
+	overflows map[string]string    // the last thing logged of each node
 }
 
-func newAuditor(handle fwk.Handle) *auditor {
-	return &auditor{
-		handle:    handle,
-		told:      map[types.UID]string{},
-		overflows: map[string]string{},
+func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, minShared int) (*auditor, error) {
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	err := pods.AddIndexers(cache.Indexers{nodeIndex: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("index pods by node: %w", err)
 	}
+	a := &auditor{
+		handle: handle, topologies: topologies, minShared: minShared, delay: auditDelay,
+		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
+		queue: workqueue.NewTypedDelayingQueue[string](),
+		told:  map[types.UID]string{}, overflows: map[string]string{},
+	}
+	_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { a.podChanged(nil, obj) },
+		UpdateFunc: func(old, obj any) { a.podChanged(old, obj) },
+		DeleteFunc: onDeleted(a.podGone),
+	})
+	go a.run()
+	go func() { <-ctx.Done(); a.queue.ShutDown() }()
+	return a, err
 }
 
-// look goes through a node's new state.
-func (a *auditor) look(node fwk.NodeInfo, s *nodeState) {
-	conflicts, overflow := s.books.Conflicts(), s.books.Overflow()
-	if len(conflicts) == 0 && len(s.broken) == 0 && len(overflow) == 0 {
-		a.logOverflow(node.Node().Name, "")
+// activate is called in every scheduling cycle.
+func (a *auditor) activate() {
+	if a.active.Load() || a.active.Swap(true) {
 		return
 	}
-	pods := make(map[ledger.PodID]*corev1.Pod, len(node.GetPods()))
-	for _, info := range node.GetPods() {
-		pods[ledger.PodID(info.GetPod().UID)] = info.GetPod()
+	for _, node := range a.topologies.names() {
+		a.nodeChanged(node)
 	}
-	name := func(id ledger.PodID) string {
-		if pod := pods[id]; pod != nil {
-			return klog.KObj(pod).String()
-		}
-		return string(id)
-	}
-	for _, c := range conflicts {
-		a.tell(pods[c.ID], EventConflict, c.Describe(name))
-	}
-	for uid, err := range s.broken {
-		a.tell(pods[ledger.PodID(uid)], EventInvalid, err.Error())
-	}
-	text := ""
-	for _, o := range overflow {
-		text += o.Describe(name) + "; "
-	}
-	a.logOverflow(node.Node().Name, text)
 }
 
+func (a *auditor) podChanged(old, obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return
+	}
+	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" &&
+		before.Annotations[api.AllocationAnnotation] == pod.Annotations[api.AllocationAnnotation] {
+		return
+	}
+	a.nodeChanged(pod.Spec.NodeName)
+}
+
+func (a *auditor) podGone(pod *corev1.Pod) {
+	a.mu.Lock()
+	delete(a.told, pod.UID)
+	a.mu.Unlock()
+	if pod.Spec.NodeName != "" {
+		a.nodeChanged(pod.Spec.NodeName)
+	}
+}
+
+func (a *auditor) nodeChanged(node string) {
+	if a.active.Load() {
+		a.queue.AddAfter(node, a.delay)
+	}
+}
+
+func (a *auditor) forgetNode(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.overflows, name)
+}
+
+func (a *auditor) run() {
+	for {
+		node, shutdown := a.queue.Get()
+		if shutdown {
+			return
+		}
+		a.busy.Add(1)
+		a.audit(node)
+		a.queue.Done(node)
+		a.busy.Add(-1)
+	}
+}
+
+// audit says what is wrong with the pods of one node.
+func (a *auditor) audit(name string) {
+	t := a.topologies.get(name)
+	node, err := a.nodes.Get(name)
+	if err != nil || t == nil || t.err != nil {
+		return // nothing to judge by, until one of the two is there again
+	}
+	onNode, err := a.pods.ByIndex(nodeIndex, name)
+	if err != nil {
+		klog.ErrorS(err, "Cannot list the pods of a node", "node", name)
+		return
+	}
+	byID := map[ledger.PodID]*corev1.Pod{}
+	var claims []ledger.Claim
+	invalid := map[ledger.PodID]bool{}
+	for _, obj := range onNode {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		claim, err := api.Claim(pod, t.machine)
+		if err != nil {
+			a.tell(pod, EventInvalid, err.Error())
+			invalid[claim.ID] = true
+		}
+		claims = append(claims, claim)
+		byID[claim.ID] = pod
+	}
+	podName := func(id ledger.PodID) string { return klog.KObj(byID[id]).String() }
+	books := ledger.New(t.index, bookConfig(node, t, a.minShared), claims...)
+	for _, c := range books.Conflicts() {
+		a.tell(byID[c.ID], EventConflict, c.Describe(podName))
+		invalid[c.ID] = true
+	}
+	a.settled(byID, invalid)
+	var broken []string
+	for _, o := range books.Overflow() {
+		broken = append(broken, o.Describe(podName))
+	}
+	a.logOverflow(name, strings.Join(broken, "; "))
+}
+
+// tell sends an event, unless it is what the pod was told last.
 func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,30 +193,27 @@ func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
 	a.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", text)
 }
 
+// settled forgets what was told to pods with which nothing is wrong any more.
+func (a *auditor) settled(pods map[ledger.PodID]*corev1.Pod, wrong map[ledger.PodID]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range pods {
+		if !wrong[id] {
+			delete(a.told, types.UID(id))
+		}
+	}
+}
+
 func (a *auditor) logOverflow(node, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.overflows[node] == text {
-		return
-	}
-	if text == "" {
+	switch {
+	case a.overflows[node] == text:
+	case text == "":
 		delete(a.overflows, node)
 		klog.InfoS("The CPUs of a node suffice again", "node", node)
-		return
+	default:
+		a.overflows[node] = text
+		klog.InfoS("More is promised of a node's CPUs than there is; the scheduler adds nothing to that", "node", node, "overflow", text)
 	}
-	a.overflows[node] = text
-	klog.InfoS("The CPUs of a node are promised more than once; the scheduler adds nothing to that", "node", node, "overflow", text)
-}
-
-// forgetPod and forgetNode drop what was said about what is gone.
-func (a *auditor) forgetPod(uid types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.told, uid)
-}
-
-func (a *auditor) forgetNode(name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.overflows, name)
 }

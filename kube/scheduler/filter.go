@@ -77,6 +77,9 @@ func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
 		if exclusive.FullCores == placement.FullCoresRequired {
 			kind = noWholeCores
 		}
+		if exclusive.Have > exclusive.Want {
+			kind = oddCores
+		}
 		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: kind, want: int64(exclusive.Want)}, have: int64(exclusive.Have)})
 	case errors.As(err, &confinement):
 		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: noConfinement, want: int64(confinement.Want)}, have: int64(confinement.Have)})

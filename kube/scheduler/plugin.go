@@ -35,17 +35,17 @@ var (
 
 // New makes the plugin for one profile of a scheduler. It is what
 // app.WithPlugin(Name, New) registers.
-func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	return newPlugin(args, handle, newTopologyClient)
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return newPlugin(ctx, args, handle, newTopologyClient)
 }
 
-func newPlugin(args runtime.Object, handle fwk.Handle, client makeClient) (*Plugin, error) {
+func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, client makeClient) (*Plugin, error) {
 	parsed, err := parseArgs(args)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{args: parsed, handle: handle}
-	if p.shared, err = sharedOf(handle, client); err != nil {
+	if p.shared, err = sharedOf(ctx, parsed, handle, client); err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
 	p.nodes = newNodeStates(p.derive)

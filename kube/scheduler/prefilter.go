@@ -20,6 +20,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err := p.waitForTopologies(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
+	p.shared.auditor.activate()
 	q, err := newQuestion(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())

@@ -33,6 +33,7 @@ const (
 	tooSmall                          // fewer CPUs than the pod needs
 	noExclusive                       // fewer CPUs left that can be exclusive
 	noWholeCores                      // fewer of them in whole cores
+	oddCores                          // whole cores that do not add up to so many
 	noConfinement                     // no NUMA nodes with enough shared CPUs
 	noShared                          // the shared CPUs are promised to others
 )
@@ -54,6 +55,8 @@ func (s shortage) words() (one, several string) {
 		return have("fewer than %d exclusive CPUs left", s.want)
 	case noWholeCores:
 		return have("fewer than %d exclusive CPUs left in whole cores", s.want)
+	case oddCores:
+		return have("no whole cores free that make just %d CPUs", s.want)
 	case noConfinement:
 		return have("fewer than %d shared CPUs left for it on few NUMA nodes", s.want)
 	default:

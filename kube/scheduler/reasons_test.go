@@ -58,7 +58,7 @@ func TestReportCodes(t *testing.T) {
 	for kind, want := range map[shortageKind]fwk.Code{
 		noTopology: fwk.UnschedulableAndUnresolvable, badTopology: fwk.UnschedulableAndUnresolvable,
 		badKubelet: fwk.UnschedulableAndUnresolvable, tooSmall: fwk.UnschedulableAndUnresolvable,
-		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
+		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, oddCores: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
 	} {
 		if got := newReport().status("n", finding{shortage: shortage{kind: kind}}).Code(); got != want {
 			t.Errorf("kind %d: %v, want %v", kind, got, want)

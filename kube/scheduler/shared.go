@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,54 +51,62 @@ func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
 }
 
 // sharedOf returns what the plugins of this scheduler share.
-func sharedOf(handle fwk.Handle, client makeClient) (*shared, error) {
-	// The factory is locked while it makes an informer, so this one comes first.
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
-	var failed error
+func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClient) (*shared, error) {
+	topologies, err := client(handle.KubeConfig())
+	if err != nil {
+		return nil, fmt.Errorf("make a client for NodeResourceTopologies: %w", err)
+	}
+	first := false
 	informer := handle.SharedInformerFactory().InformerFor(&v1alpha2.NodeResourceTopology{},
 		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			s := &sharingInformer{shared: shared{topologies: newTopologies(), reservations: newReservations(), auditor: newAuditor(handle)}}
-			failed = s.start(handle.KubeConfig(), client, pods)
-			return s
+			first = true
+			return &sharingInformer{SharedIndexInformer: externalversions.NewSharedInformerFactory(topologies, 0).
+				Topology().V1alpha2().NodeResourceTopologies().Informer()}
 		})
-	if failed != nil {
-		return nil, failed
-	}
 	s, ok := informer.(*sharingInformer)
 	if !ok {
-		return nil, fmt.Errorf("another plugin of this scheduler watches NodeResourceTopologies its own way; disable it")
+		return nil, errors.New("another plugin of this scheduler watches NodeResourceTopologies its own way; disable it")
+	}
+	if first { // the factory must not be used while it makes an informer
+		if err := s.start(ctx, args, handle); err != nil {
+			return nil, fmt.Errorf("watch NodeResourceTopologies: %w", err)
+		}
 	}
 	return &s.shared, nil
 }
 
-// start sets up the informer of topologies, and forgets what is remembered of pods
-// that are gone.
-func (s *sharingInformer) start(config *rest.Config, client makeClient, pods cache.SharedIndexInformer) error {
-	c, err := client(config)
-	if err != nil {
-		return fmt.Errorf("make a client for NodeResourceTopologies: %w", err)
+// start makes what is shared and has the informers feed it.
+func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
+	s.topologies, s.reservations = newTopologies(), newReservations()
+	if s.auditor, err = newAuditor(ctx, handle, s.topologies, *args.MinSharedCPUs); err != nil {
+		return err
 	}
-	s.SharedIndexInformer = externalversions.NewSharedInformerFactory(c, 0).
-		Topology().V1alpha2().NodeResourceTopologies().Informer()
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: onDeleted(func(pod *corev1.Pod) { s.reservations.drop(pod.UID) }),
+	}); err != nil {
+		return err
+	}
 	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
-		return fmt.Errorf("watch NodeResourceTopologies: %w", err)
+		return err
 	}
 	registration, err := s.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { setTopology(s.topologies, obj) },
-		UpdateFunc: func(_, obj any) { setTopology(s.topologies, obj) },
+		AddFunc:    s.setTopology,
+		UpdateFunc: func(_, obj any) { s.setTopology(obj) },
 		DeleteFunc: onDeleted(func(t *v1alpha2.NodeResourceTopology) { s.topologies.remove(t.Name, t.ResourceVersion) }),
 	})
 	if err != nil {
-		return fmt.Errorf("watch NodeResourceTopologies: %w", err)
+		return err
 	}
 	s.synced = registration.HasSynced
-	_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
-			s.reservations.drop(pod.UID)
-			s.auditor.forgetPod(pod.UID)
-		}),
-	})
-	return err
+	return nil
+}
+
+func (s *sharingInformer) setTopology(obj any) {
+	if t, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
+		s.topologies.set(t)
+		s.auditor.nodeChanged(t.Name)
+	}
 }
 
 // explainWatchError says what to do about the one failure that does not pass by
@@ -109,12 +118,6 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)
-}
-
-func setTopology(into *topologies, obj any) {
-	if t, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
-		into.set(t)
-	}
 }
 
 // onDeleted finds the object in what an informer hands over when it is gone.

@@ -22,9 +22,6 @@ type nodeState struct {
 	claims claimCache
 	// virtual is true when pods are booked that are not on the node yet.
 	virtual bool
-	// broken are the allocations that cannot be believed.
-	broken map[types.UID]error
-
 	mu      sync.Mutex
 	answers map[string]answer
 }
@@ -61,7 +58,6 @@ type claimCache map[types.UID]readClaim
 type readClaim struct {
 	pod   *corev1.Pod
 	claim ledger.Claim
-	err   error
 }
 
 // derive makes the state of a node from its topology and the pods on it.
@@ -79,20 +75,17 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 			claims = append(claims, p.claimOf(s, pod, t, use.claims))
 		}
 	}
-	s.books = ledger.New(t.index, p.bookConfig(node.Node(), t), claims...)
+	s.books = ledger.New(t.index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
 	s.bookNominated(nominated)
-	if !s.virtual && !use.transient {
-		p.shared.auditor.look(node, s)
-	}
 	return s
 }
 
 // bookConfig is what a node keeps back.
-func (p *Plugin) bookConfig(node *corev1.Node, t *nodeTopology) ledger.Config {
+func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config {
 	return ledger.Config{
 		Reserved:     ledger.MilliCPU(reservedCPU(node)),
 		ReservedCPUs: t.state.ReservedCPUs,
-		MinShared:    *p.args.MinSharedCPUs,
+		MinShared:    minShared,
 	}
 }
 
@@ -108,16 +101,12 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known c
 	}
 	read, ok := known[pod.UID]
 	if !ok || read.pod != pod {
-		read = readClaim{pod: pod}
-		read.claim, read.err = api.Claim(pod, t.machine)
+		// An error is the auditor's matter: the claim is then all that the pod
+		// requests, of the shared CPUs.
+		claim, _ := api.Claim(pod, t.machine)
+		read = readClaim{pod, claim}
 	}
 	s.claims[pod.UID] = read
-	if read.err != nil {
-		if s.broken == nil {
-			s.broken = map[types.UID]error{}
-		}
-		s.broken[pod.UID] = read.err
-	}
 	return read.claim
 }
 

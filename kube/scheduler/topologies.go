@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -48,6 +50,13 @@ func (t *topologies) get(node string) *nodeTopology {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.nodes[node]
+}
+
+// names returns the nodes that have reported.
+func (t *topologies) names() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.nodes))
 }
 
 // set takes a version of an object, unless a newer one is there.

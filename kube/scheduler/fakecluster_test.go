@@ -1,0 +1,251 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// fakeCluster is a whole kube-scheduler with the plugin and its default
+// configuration, in front of client-go's fake API servers.
+type fakeCluster struct {
+	t          *testing.T
+	client     *fake.Clientset
+	topologies *topologyfake.Clientset
+	dynamic    *dynamicfake.FakeDynamicClient
+	scheduler  *kubescheduler.Scheduler
+	plugin     *Plugin
+
+	mu      sync.Mutex
+	version int
+	said    []string // events of the plugin
+}
+
+var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"}
+
+func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
+	t.Helper()
+	c := &fakeCluster{
+		t: t, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
+		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{topologyResource: "NodeResourceTopologyList"}),
+	}
+	c.client.PrependReactor("create", "pods", c.bind)
+	c.topologies.PrependWatchReactor("*", refuseWatchList)
+	c.dynamic.PrependWatchReactor("*", refuseWatchList)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	informers := kubescheduler.NewInformerFactory(c.client, 0, nil)
+	dynamicInformers := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
+	newHere := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		p, err := newPlugin(ctx, args, handle, func(*rest.Config) (versioned.Interface, error) { return c.topologies, nil })
+		if err == nil {
+			p.shared.auditor.delay, c.plugin = 0, p
+		}
+		return p, err
+	}
+	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, dynamicInformers,
+		func(string) events.EventRecorderLogger { return recorder{c} },
+		kubescheduler.WithProfiles(obj.(*config.KubeSchedulerConfiguration).Profiles...),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: newHere}),
+		kubescheduler.WithPodInitialBackoffSeconds(0), kubescheduler.WithPodMaxBackoffSeconds(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	informers.Start(ctx.Done())
+	dynamicInformers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	dynamicInformers.WaitForCacheSync(ctx.Done())
+	if err := c.scheduler.WaitForHandlersSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	done := runIn(ctx, c.scheduler.Run)
+	t.Cleanup(func() { cancel(); <-done })
+	return c
+}
+
+// refuseWatchList makes reflectors list before they watch. Fake API servers that do
+// not know the newer way never answer it.
+func refuseWatchList(action clienttesting.Action) (bool, watch.Interface, error) {
+	if w, ok := action.(clienttesting.WatchActionImpl); ok && w.ListOptions.SendInitialEvents != nil {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+	}
+	return false, nil, nil
+}
+
+// runIn runs f and returns a channel that is closed when it has returned.
+func runIn(ctx context.Context, f func(context.Context)) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { defer close(done); f(ctx) }()
+	return done
+}
+
+// nextVersion is a resource version, which fake API servers do not give.
+func (c *fakeCluster) nextVersion() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	return strconv.Itoa(c.version)
+}
+
+// bind does what the API server does with a Binding.
+func (c *fakeCluster) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	create := action.(clienttesting.CreateAction)
+	if create.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	binding := create.GetObject().(*corev1.Binding)
+	pods := c.client.Tracker()
+	obj, err := pods.Get(corev1.SchemeGroupVersion.WithResource("pods"), binding.Namespace, binding.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod := obj.(*corev1.Pod).DeepCopy()
+	if pod.Spec.NodeName != "" {
+		return true, nil, fmt.Errorf("pod %s is bound to %s already", pod.Name, pod.Spec.NodeName)
+	}
+	setBound(pod, binding.Target.Name, c.nextVersion())
+	for key, value := range binding.Annotations {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+	}
+	return true, binding, pods.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace)
+}
+
+func setBound(pod *corev1.Pod, node, version string) {
+	pod.Spec.NodeName, pod.ResourceVersion = node, version
+	at := metav1.Unix(int64(len(version))*1000, 0)
+	if n, err := strconv.ParseInt(version, 10, 64); err == nil {
+		at = metav1.Unix(1e9+n, 0)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at}}
+}
+
+// settle waits until the scheduler has nothing to do with what is there.
+func (c *fakeCluster) settle() {
+	c.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for quiet := 0; quiet < 4; {
+		if time.Now().After(deadline) {
+			_, queue := c.scheduler.SchedulingQueue.PendingPods()
+			c.t.Fatalf("the scheduler does not come to rest: %s", queue)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if c.quiet() {
+			quiet++
+		} else {
+			quiet = 0
+		}
+	}
+}
+
+func (c *fakeCluster) quiet() bool {
+	_, queue := c.scheduler.SchedulingQueue.PendingPods()
+	if !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
+		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 ||
+		c.plugin.shared.auditor.queue.Len() > 0 || c.plugin.shared.auditor.busy.Load() > 0 {
+		return false
+	}
+	bound := 0
+	for _, pod := range c.pods() {
+		switch {
+		case pod.Spec.NodeName != "":
+			bound++
+		case pod.Status.NominatedNodeName != "" || condition(pod) == "":
+			return false
+		}
+	}
+	known, err := c.scheduler.Cache.PodCount()
+	return err == nil && known == bound
+}
+
+func (c *fakeCluster) pods() []corev1.Pod {
+	c.t.Helper()
+	list, err := c.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// condition is why the pod waits.
+func condition(pod corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// publish makes or replaces a node's topology object.
+func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
+	c.t.Helper()
+	obj = obj.DeepCopy()
+	obj.ResourceVersion = c.nextVersion()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetGroupVersionKind(v1alpha2.SchemeGroupVersion.WithKind("NodeResourceTopology"))
+	// The framework's watch comes first, as it may on a real cluster.
+	for _, put := range []struct {
+		tracker clienttesting.ObjectTracker
+		obj     runtime.Object
+	}{{c.dynamic.Tracker(), u}, {c.topologies.Tracker(), obj}} {
+		err := put.tracker.Create(topologyResource, put.obj, "")
+		if err != nil {
+			err = put.tracker.Update(topologyResource, put.obj, "")
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// recorder keeps the events that the plugin itself sends.
+type recorder struct{ cluster *fakeCluster }
+
+func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	if reason != EventConflict && reason != EventInvalid {
+		return
+	}
+	r.cluster.mu.Lock()
+	defer r.cluster.mu.Unlock()
+	r.cluster.said = append(r.cluster.said,
+		fmt.Sprintf("event on %s: %s: %s", regarding.(*corev1.Pod).Name, reason, fmt.Sprintf(note, args...)))
+}
+
+func (r recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }

@@ -1,0 +1,298 @@
+package scheduler
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios give into their files")
+
+// A scenario is a dialogue with a whole scheduler: lines that start with "> " are
+// commands, and below each stands what changed for pods until the scheduler came to
+// rest. See scenario.run for the commands.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenarios/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := replay(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func replay(t *testing.T, text string) string {
+	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
+	var out strings.Builder
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		line := lines.Text()
+		command, ok := strings.CutPrefix(line, "> ")
+		if !ok {
+			if line == "" || strings.HasPrefix(line, "#") {
+				fmt.Fprintln(&out, line)
+			}
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		s.run(strings.Fields(command))
+		s.settle()
+		for _, change := range s.changes() {
+			fmt.Fprintln(&out, change)
+		}
+	}
+	return out.String()
+}
+
+type scenario struct {
+	*fakeCluster
+	seen map[string]string
+	told int
+}
+
+// run carries out one command:
+//
+//	node NAME SHAPE... [reserved=2] [label=x]  a node with that machine, which reports it
+//	silent NAME SHAPE...              a node that does not report
+//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [foreign] [broken]
+//	pod NAME FIELD...                 see podOf
+//	edit NAME KEY=VALUE...            annotations of a pod; KEY- removes one
+//	delete NAME                       a pod
+//	end NAME                          the pod succeeds and stays
+func (s *scenario) run(words []string) {
+	s.t.Helper()
+	name, rest := words[1], words[2:]
+	switch words[0] {
+	case "node":
+		s.addNode(name, rest)
+		s.report(name, rest)
+	case "silent":
+		s.addNode(name, rest)
+	case "report":
+		s.report(name, rest)
+	case "pod":
+		pod := s.podOf(name, rest)
+		s.must(s.client.Tracker().Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
+	case "edit":
+		s.edit(name, rest)
+	case "delete":
+		s.must(s.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
+		delete(s.seen, name)
+	default:
+		s.t.Fatalf("unknown command %q", words[0])
+	}
+}
+
+func (s *scenario) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fields splits KEY=VALUE words.
+func fields(words []string) map[string]string {
+	m := map[string]string{}
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		m[key] = value
+	}
+	return m
+}
+
+func machineOf(t *testing.T, f map[string]string) *topology.Machine {
+	t.Helper()
+	n := func(key string) int {
+		if f[key] == "" {
+			return 1
+		}
+		n, err := strconv.Atoi(f[key])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	m, err := topology.Shape{Packages: n("packages"), NUMAPerPackage: n("nodes"), LLCsPerNUMA: n("llcs"),
+		CoresPerLLC: n("cores"), ThreadsPerCore: n("threads")}.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (s *scenario) addNode(name string, words []string) {
+	f := fields(words)
+	total := resource.MustParse(strconv.Itoa(len(machineOf(s.t, f).CPUs)))
+	left := total.DeepCopy()
+	if f["reserved"] != "" {
+		left.Sub(resource.MustParse(f["reserved"]))
+	}
+	memory, pods := resource.MustParse("64Gi"), resource.MustParse("110")
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: s.nextVersion(), Labels: map[string]string{"name": name}},
+		Status: corev1.NodeStatus{
+			Capacity:    corev1.ResourceList{"cpu": total, "memory": memory, "pods": pods},
+			Allocatable: corev1.ResourceList{"cpu": left, "memory": memory, "pods": pods},
+		},
+	}
+	if _, tainted := f["tainted"]; tainted {
+		node.Spec.Taints = []corev1.Taint{{Key: "no", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	s.must(s.client.Tracker().Add(node))
+}
+
+func (s *scenario) report(name string, words []string) {
+	f := fields(words)
+	reserved, err := cpuset.Parse(f["reserved-cpus"])
+	s.must(err)
+	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
+		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: nodetopology.AgentHealthy})
+	s.must(err)
+	if _, foreign := f["foreign"]; foreign {
+		obj.Labels = nil
+		obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "nfd-topology-updater", Time: &metav1.Time{Time: metav1.Unix(1, 0).Time}}}
+	}
+	if _, broken := f["broken"]; broken {
+		obj.Zones = obj.Zones[1:]
+	}
+	s.publish(obj)
+}
+
+// podOf makes a pod of one container: cpus=N is a request and limit of N CPUs and the
+// wish to be placed; request= and limit= set one; priority=, on=NODE, uid=;
+// bound=NODE binds it at once; all other fields are annotations, with the prefix
+// where there is no "/" in them.
+func (s *scenario) podOf(name string, words []string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: s.nextVersion(),
+			CreationTimestamp: metav1.Unix(1e9, 0), Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName, Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+	}
+	resources := &pod.Spec.Containers[0].Resources
+	resources.Requests, resources.Limits = corev1.ResourceList{}, corev1.ResourceList{}
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "cpus":
+			resources.Requests["cpu"], resources.Limits["cpu"] = resource.MustParse(value), resource.MustParse(value)
+			pod.Annotations[api.CPUSetSchedulerAnnotation] = "true"
+		case "request":
+			resources.Requests["cpu"] = resource.MustParse(value)
+		case "limit":
+			resources.Limits["cpu"] = resource.MustParse(value)
+		case "priority":
+			n, err := strconv.ParseInt(value, 10, 32)
+			s.must(err)
+			p := int32(n)
+			pod.Spec.Priority = &p
+		case "on":
+			pod.Spec.NodeSelector = map[string]string{"name": value}
+		case "bound":
+			setBound(pod, value, pod.ResourceVersion)
+		default:
+			pod.Annotations[annotationKey(key)] = value
+		}
+	}
+	return pod
+}
+
+func annotationKey(key string) string {
+	if strings.Contains(key, "/") || key == "cpuset-scheduler" {
+		return key
+	}
+	return "pinfold.dev/" + key
+}
+
+func (s *scenario) edit(name string, words []string) {
+	pods := s.client.CoreV1().Pods("default")
+	pod, err := pods.Get(context.Background(), name, metav1.GetOptions{})
+	s.must(err)
+	pod.ResourceVersion = s.nextVersion()
+	for key, value := range fields(words) {
+		if key, ok := strings.CutSuffix(key, "-"); ok {
+			delete(pod.Annotations, annotationKey(key))
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationKey(key), value)
+	}
+	_, err = pods.Update(context.Background(), pod, metav1.UpdateOptions{})
+	s.must(err)
+}
+
+// changes are the lines about pods that differ from those of the last time.
+func (s *scenario) changes() []string {
+	var lines []string
+	present := map[string]bool{}
+	for _, pod := range s.pods() {
+		present[pod.Name] = true
+		if line := describe(pod); line != s.seen[pod.Name] {
+			s.seen[pod.Name] = line
+			lines = append(lines, line)
+		}
+	}
+	for name := range s.seen {
+		if !present[name] {
+			delete(s.seen, name)
+			lines = append(lines, name+" is gone")
+		}
+	}
+	slices.Sort(lines)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines = append(lines, s.said[s.told:]...)
+	s.told = len(s.said)
+	return lines
+}
+
+func describe(pod corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		message, _, _ := strings.Cut(condition(pod), " preemption:") // which the framework adds
+		return fmt.Sprintf("%s waits: %s", pod.Name, message)
+	}
+	a, err := api.AllocationOf(&pod)
+	if err != nil {
+		return fmt.Sprintf("%s on %s: %v", pod.Name, pod.Spec.NodeName, err)
+	}
+	if a == nil {
+		return fmt.Sprintf("%s on %s", pod.Name, pod.Spec.NodeName)
+	}
+	line := fmt.Sprintf("%s on %s:", pod.Name, pod.Spec.NodeName)
+	for _, c := range a.Containers {
+		line += fmt.Sprintf(" %s %s of NUMA %v", a.Policy, c.CPUs, c.NUMANodes)
+	}
+	return line
+}
