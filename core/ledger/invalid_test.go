@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+func eightCPUs() *placement.Index {
+	return placement.NewIndex(topology.Shape{Packages: 2, CoresPerLLC: 4}.MustBuild())
+}
+
+func TestDecideInvalid(t *testing.T) {
+	one := []ContainerAsk{{Name: "main", CPUs: 1}}
+	for _, tt := range []struct {
+		ask  Ask
+		want string
+	}{
+		{Ask{Containers: []ContainerAsk{{Name: "main"}}}, `container "main" wants 0 CPUs`},
+		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: -1}}}, `container "main" wants -1 CPUs`},
+		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: math.MaxInt}}}, `it must be 1 or more and what a machine can have`},
+		{Ask{Policy: "dynamic", Containers: one}, `policy "dynamic" is neither "static" nor "static-burst"`},
+		{Ask{FullCores: "maybe", Containers: one}, `full cores "maybe" is neither "preferred" nor "required"`},
+	} {
+		_, err := New(eightCPUs(), Config{}).Decide(tt.ask)
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want an ErrInvalid with %q", tt.ask, err, tt.want)
+		}
+	}
+}
+
+// TestAbsurdAmounts: amounts that no machine has are refused or reported; sums of
+// them do not run over.
+func TestAbsurdAmounts(t *testing.T) {
+	huge := MilliCPU(math.MaxInt64)
+	b := New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1})
+	for _, ask := range []Ask{
+		{SharedRequest: huge},
+		{Policy: placement.StaticBurst, Containers: []ContainerAsk{{Name: "main", CPUs: 1, Request: huge}}, SharedRequest: huge},
+		{Containers: []ContainerAsk{{Name: "a", CPUs: math.MaxInt32}, {Name: "b", CPUs: math.MaxInt32}}},
+	} {
+		if d, err := b.Decide(ask); err == nil {
+			t.Errorf("%+v: got %+v", ask, d)
+		}
+	}
+	var exclusive *ExclusiveError
+	if _, err := b.Decide(Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 9}}}); !errors.As(err, &exclusive) || exclusive.Have != 8 {
+		t.Errorf("got %v, want all 8 CPUs to be had", err)
+	}
+	b.Add(Claim{ID: "a", SharedRequest: huge, Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst,
+		Limit: math.MaxInt32, Request: huge, NUMANodes: []topology.NUMAID{0, 0}}}})
+	b.Add(Claim{ID: "b", SharedRequest: huge})
+	b.Add(Claim{ID: "c", SharedRequest: -huge})
+	rules := map[Rule]bool{}
+	for _, o := range b.Overflow() {
+		rules[o.Rule] = true
+	}
+	if b.SharedRequests() != 3*maxDemand || !rules[RuleRequests] || !rules[RuleConfined] || !rules[RuleLimit] {
+		t.Errorf("%s requested, overflow %v", b.SharedRequests(), b.Overflow())
+	}
+	if _, err := b.Decide(Ask{}); err != nil {
+		t.Errorf("a pod without requests: %v", err)
+	}
+	for _, id := range []PodID{"a", "b", "c"} {
+		b.Remove(id)
+	}
+	if d := diff(New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1}), b); d != "" {
+		t.Errorf("empty books differ (-new +emptied):\n%s", d)
+	}
+}
+
+// TestConflictsNamePods: users know pods by other names than the books do.
+func TestConflictsNamePods(t *testing.T) {
+	static := []ContainerClaim{{Name: "main", Policy: placement.Static, Limit: 1, CPUs: cpuset.Of(3)}}
+	b := New(eightCPUs(), Config{}, Claim{ID: "u1", Containers: static}, Claim{ID: "u2", Containers: static})
+	name := func(id PodID) string { return "default/web-" + strings.TrimPrefix(string(id), "u") }
+	want := `pod default/web-2 stays in the shared CPUs: container "main" claims CPU 3, held by container "main" of pod default/web-1`
+	if got := b.Conflicts(); len(got) != 1 || got[0].Describe(name) != want {
+		t.Errorf("got %v, want %q", got, want)
+	}
+}
