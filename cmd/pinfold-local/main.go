@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/cmd/pinfold-local/cli"
@@ -26,6 +27,8 @@ func main() {
 	// A reader that goes away early, such as head, is an error like any other
 	// and no reason to leave things behind.
 	signal.Ignore(syscall.SIGPIPE)
+	// Flags that Kubernetes' packages define for whole processes are not ours.
+	pflag.CommandLine = pflag.NewFlagSet("pinfold-local", pflag.ContinueOnError)
 	// client-go logs connections that end with the cluster; errors say the same.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
