@@ -50,14 +50,14 @@ func parseMachine(t *testing.T, text string) *topology.Machine {
 func edits() map[string]func(*testing.T, *topology.Machine, []string) {
 	return map[string]func(*testing.T, *topology.Machine, []string){
 		"set": setFields,
-		"offline": func(t *testing.T, m *topology.Machine, args []string) {
+		"offline": func(_ *testing.T, m *topology.Machine, args []string) {
 			m.Offline = m.Offline.Union(cpuset.MustParse(args[0]))
 			removeCPUs(m, cpuset.MustParse(args[0]))
 		},
-		"absent": func(t *testing.T, m *topology.Machine, args []string) {
+		"absent": func(_ *testing.T, m *topology.Machine, args []string) {
 			removeCPUs(m, cpuset.MustParse(args[0]))
 		},
-		"isolated": func(t *testing.T, m *topology.Machine, args []string) {
+		"isolated": func(_ *testing.T, m *topology.Machine, args []string) {
 			m.Isolated = cpuset.MustParse(args[0])
 		},
 		"memory-only": func(t *testing.T, m *topology.Machine, args []string) {

@@ -52,7 +52,7 @@ func answerBatch(ctx context.Context, name string, stdin io.Reader, stdout io.Wr
 			}
 		}
 		line, err := lines.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return flushed(out)
 		}
 		if err != nil && !errors.Is(err, errTooLong) {

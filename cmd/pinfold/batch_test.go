@@ -219,7 +219,7 @@ func TestLines(t *testing.T) {
 		var got [][]byte
 		for {
 			line, err := lines.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil || errors.As(err, &failed) {
 		return err
 	}
-	return fmt.Errorf("%w\nSee '%s --help'.", err, command.CommandPath())
+	return fmt.Errorf("%w\nsee '%s --help'", err, command.CommandPath())
 }
 
 // failure is an error of a command that was asked rightly.

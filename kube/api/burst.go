@@ -71,8 +71,8 @@ func readBurst(text string) (BurstPolicy, error) {
 	}
 	p := BurstPolicy{Mode: mode}
 	return p, joined(
-		within(&p.BurstPercent, "burstPercent", in.BurstPercent, 1, maxPercent),
-		within(&p.QuotaPercent, "quotaPercent", in.QuotaPercent, 100, maxPercent),
+		percent(&p.BurstPercent, "burstPercent", in.BurstPercent, 1),
+		percent(&p.QuotaPercent, "quotaPercent", in.QuotaPercent, 100),
 		seconds(&p.QuotaBurstSeconds, "quotaBurstSeconds", in.QuotaBurstSeconds))
 }
 
@@ -99,19 +99,19 @@ func readForeignBurst(text string) (BurstPolicy, error) {
 	}
 	p := BurstPolicy{Mode: mode}
 	return p, joined(
-		within(&p.BurstPercent, "cpuBurstPercent", in.BurstPercent, 0, maxPercent),
-		within(&p.QuotaPercent, "cfsQuotaBurstPercent", in.QuotaPercent, 100, maxPercent),
+		percent(&p.BurstPercent, "cpuBurstPercent", in.BurstPercent, 0),
+		percent(&p.QuotaPercent, "cfsQuotaBurstPercent", in.QuotaPercent, 100),
 		seconds(&p.QuotaBurstSeconds, "cfsQuotaBurstPeriodSeconds", in.QuotaPeriodSeconds))
 }
 
 const maxPercent = 10000
 
-func within(to *int, name string, value *int, least, most int) error {
+func percent(to *int, name string, value *int, least int) error {
 	if value == nil {
 		return nil
 	}
-	if *value < least || *value > most {
-		return fmt.Errorf("%s %d: it must be %d to %d", name, *value, least, most)
+	if *value < least || *value > maxPercent {
+		return fmt.Errorf("%s %d: it must be %d to %d", name, *value, least, maxPercent)
 	}
 	*to = *value
 	return nil

@@ -65,7 +65,7 @@ func normalize(scores fwk.NodeScoreList) {
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
 
-	step := float64(fwk.MaxNodeScore - useScore)
+	step := float64(fwk.MaxScore - useScore)
 	if len(classes) > 1 {
 		step /= float64(len(classes) - 1)
 	}
@@ -73,7 +73,7 @@ func normalize(scores fwk.NodeScoreList) {
 	for i := range scores {
 		r := rank(scores[i].Score)
 		place, _ := slices.BinarySearch(classes, r.class())
-		score := float64(fwk.MaxNodeScore) - step*float64(place) - forUse*float64(r.use())/fullUse
-		scores[i].Score = min(max(int64(math.Round(score)), fwk.MinNodeScore), fwk.MaxNodeScore)
+		score := float64(fwk.MaxScore) - step*float64(place) - forUse*float64(r.use())/fullUse
+		scores[i].Score = min(max(int64(math.Round(score)), fwk.MinScore), fwk.MaxScore)
 	}
 }

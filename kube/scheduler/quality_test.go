@@ -72,7 +72,7 @@ func TestNormalize(t *testing.T) {
 		}
 		normalize(scores)
 		for i, a := range nodes {
-			if s := scores[i].Score; s < fwk.MinNodeScore || s > fwk.MaxNodeScore {
+			if s := scores[i].Score; s < fwk.MinScore || s > fwk.MaxScore {
 				t.Fatalf("score %d", s)
 			}
 			for j, b := range nodes {
