@@ -5,10 +5,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// most returns how many CPUs a request of this kind could have got. With limits
-// it fills the nodes one after the other, which is the maximum for limits that
-// come from demands confined to nodes (they form a polymatroid) and a number that
-// can be had in any case.
+// most returns a number of CPUs that a request of this kind could have got: the
+// largest one without limits, and with limits what filling the nodes one after the
+// other gives, which may fall short of it where limits overlap.
 func (ix *Index) most(free cpuset.Set, req *Request) int {
 	if req.Policy == StaticBurst {
 		return ix.mostShared(free, req)

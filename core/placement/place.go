@@ -77,13 +77,37 @@ func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	if u == nil || req.FullCores == FullCoresRequired && req.CPUs%u.threads != 0 {
 		return Result{}, false
 	}
-	allowed, limited := ix.allowedNodes(free, req)
 	s := ix.pool.Get().(*scratch)
 	defer ix.pool.Put(s)
 	s.free = free
 	u.gather(s, free)
+	// What is best without limits and keeps them is best with them.
+	r, ok := ix.answerUniform(s, req, 1<<len(ix.nodes)-1)
+	allowed, limited := ix.allowedNodes(free, req)
+	if !limited || ok && ix.keepsLimits(r.CPUs, req) {
+		return r, ok
+	}
+	// Limits do not look inside nodes, so the best of the nodes that can give all
+	// CPUs alone is best where one node is enough.
+	r, ok = ix.answerUniform(s, req, allowed)
+	return r, ok && r.Quality.NUMANodes == 1
+}
+
+// keepsLimits reports whether CPUs are within the limits of a request.
+func (ix *Index) keepsLimits(cpus cpuset.Set, req *Request) bool {
+	for _, l := range req.Limits {
+		if _, of := ix.limitNodes(l); cpus.Intersection(of).Len() > l.CPUs {
+			return false
+		}
+	}
+	return true
+}
+
+// answerUniform answers a request from the gathered free CPUs of the allowed nodes.
+func (ix *Index) answerUniform(s *scratch, req *Request, allowed mask) (Result, bool) {
+	u, free := ix.uniform, s.free
 	c, ok := ix.searchUniform(s, req, allowed)
-	if !ok || limited && bits.OnesCount32(uint32(c.mask)) > 1 {
+	if !ok {
 		return Result{}, false
 	}
 	r := Result{Exact: true}
@@ -105,8 +129,7 @@ func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 }
 
 // allowedNodes returns the nodes that can give all the CPUs alone as far as the
-// limits go, and whether a limit binds at all: then the fast solver's answer
-// counts only when one node is enough, since limits do not look inside nodes.
+// limits go, and whether a limit binds at all.
 func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limited bool) {
 	allowed = 1<<len(ix.nodes) - 1
 	if req.Policy != Static {

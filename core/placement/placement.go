@@ -85,8 +85,8 @@ var ErrInvalid = errors.New("invalid placement request")
 // InsufficientError says that the machine has not enough CPUs for a request now.
 type InsufficientError struct {
 	Want int
-	// Have is the largest number of CPUs that a request of the same policy, with
-	// the same FullCores and Limits, could get.
+	// Have is the largest number of CPUs that a request of the same policy and
+	// FullCores could get; under overlapping Limits it may be less than that.
 	Have      int
 	Policy    Policy
 	FullCores FullCores
