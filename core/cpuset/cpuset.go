@@ -33,6 +33,9 @@ type Set struct {
 // Words returns the bit mask: bit i%64 of word i/64 stands for CPU i.
 func (s Set) Words() [words]uint64 { return s.bits }
 
+// FromWords returns the set with the given bit mask; see [Set.Words].
+func FromWords(bits [words]uint64) Set { return Set{bits} }
+
 // Of returns the set of the given CPUs. It panics when one of them is not [CPU.Valid].
 func Of(cpus ...CPU) Set {
 	var s Set

@@ -8,6 +8,7 @@ type scratch struct {
 	// Of the uniform solver.
 	planes     []uint64 // free CPUs: bit c of plane t is thread t of core c
 	class      []uint64 // plane f-1: the cores of which exactly f threads are free
+	taken      []uint64 // planes of what is taken
 	llcs       []freeSum
 	nodes      []freeSum
 	nodeCounts []packedCounts
@@ -29,6 +30,7 @@ func newScratch(ix *Index) *scratch {
 	if u := ix.uniform; u != nil {
 		s.planes = make([]uint64, u.threads*u.words)
 		s.class = make([]uint64, u.threads*u.words)
+		s.taken = make([]uint64, u.threads*u.words)
 		s.llcs = make([]freeSum, len(u.llcs))
 		s.nodes = make([]freeSum, len(ix.nodes))
 		s.nodeCounts = make([]packedCounts, len(ix.nodes))

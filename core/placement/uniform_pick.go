@@ -11,6 +11,7 @@ import (
 // of packages that they are in.
 func (u *uniform) pick(ix *Index, s *scratch, c candidate) (cpus cpuset.Set, packages int) {
 	clear(s.usedPkgs)
+	clear(s.taken)
 	last := -1 // the LLC whose last core is broken
 	if c.breaks {
 		for l := range s.take {
@@ -28,16 +29,46 @@ func (u *uniform) pick(ix *Index, s *scratch, c candidate) (cpus cpuset.Set, pac
 		if l == last {
 			broken = c.rest
 		}
-		u.pickWhole(s, l, s.take[l], broken, &cpus)
+		u.pickWhole(s, l, s.take[l], broken)
 	}
 	switch {
 	case c.scrap && c.rest > 0:
-		u.pickScrap(ix, s, c, &cpus, &packages)
+		u.pickScrap(ix, s, c, &packages)
 	case s.partialLLC >= 0:
 		s.usePackage(u.llcs[s.partialLLC].pkg, &packages)
-		u.pickFree(s, u.lowestPartial(s, s.partialLLC, c.rest), c.rest, &cpus)
+		u.pickFree(s, u.lowestPartial(s, s.partialLLC, c.rest), c.rest)
 	}
-	return cpus, packages
+	return u.scatter(s), packages
+}
+
+// fewCopies is up to how many runs of CPU numbers scatter moves bits in blocks.
+const fewCopies = 64
+
+// scatter is the inverse of gather: it turns the planes of what is taken into CPUs.
+func (u *uniform) scatter(s *scratch) cpuset.Set {
+	if len(u.copies) > fewCopies {
+		return u.scatterBits(s)
+	}
+	var words [cpuset.MaxCPUs / 64]uint64
+	for _, c := range u.copies {
+		plane := s.taken[c.plane*u.words : (c.plane+1)*u.words]
+		for done := 0; done < c.n; done += 64 {
+			n := min(64, c.n-done)
+			orBits(words[:], c.src+done, bitsAt(plane, c.dst+done)&(1<<n-1))
+		}
+	}
+	return cpuset.FromWords(words)
+}
+
+func (u *uniform) scatterBits(s *scratch) cpuset.Set {
+	var cpus cpuset.Set
+	for i, v := range s.taken {
+		for ; v != 0; v &= v - 1 {
+			core := i%u.words*64 + bits.TrailingZeros64(v)
+			cpus.Add(u.cpus[core*u.threads+i/u.words])
+		}
+	}
+	return cpus
 }
 
 func (s *scratch) usePackage(pkg int, count *int) {
@@ -47,26 +78,26 @@ func (s *scratch) usePackage(pkg int, count *int) {
 	}
 }
 
-// pickWhole adds the lowest n whole free cores of an LLC; of the last one only
+// pickWhole takes the lowest n whole free cores of an LLC; of the last one only
 // `broken` threads, if that is not 0.
-func (u *uniform) pickWhole(s *scratch, l, n, broken int, cpus *cpuset.Set) {
+func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 	class := s.class[(u.threads-1)*u.words : u.threads*u.words]
 	span := u.llcs[l].cores
 	for at := span.from; n > 0; at += 64 {
 		v := bitsAt(class, at)
-		if rest := span.to - at; rest < 64 {
-			v &= 1<<rest - 1
+		if left := span.to - at; left < 64 {
+			v &= 1<<left - 1
 		}
-		for ; v != 0 && n > 0; v &= v - 1 {
-			n--
-			core := at + bits.TrailingZeros64(v)
-			threads := u.cpus[core*u.threads : (core+1)*u.threads]
-			if n == 0 && broken > 0 {
-				threads = threads[:broken]
+		rest := v
+		for ; rest != 0 && n > 0; n-- {
+			if n == 1 && broken > 0 {
+				u.pickFree(s, at+bits.TrailingZeros64(rest), broken)
+				v &^= rest & -rest
 			}
-			for _, t := range threads {
-				cpus.Add(t)
-			}
+			rest &= rest - 1
+		}
+		for t := range u.threads {
+			orBits(s.taken[t*u.words:(t+1)*u.words], at, v&^rest)
 		}
 	}
 }
@@ -85,24 +116,25 @@ func (u *uniform) lowestPartial(s *scratch, l, least int) int {
 	panic("placement: no partly free core where one was counted")
 }
 
-// pickFree adds the lowest n free threads of a core.
-func (u *uniform) pickFree(s *scratch, core, n int, cpus *cpuset.Set) {
+// pickFree takes the lowest n free threads of a core.
+func (u *uniform) pickFree(s *scratch, core, n int) {
+	word, bit := core/64, uint64(1)<<(core%64)
 	for t := 0; n > 0; t++ {
-		if s.planes[t*u.words+core/64]>>(core%64)&1 == 1 {
-			cpus.Add(u.cpus[core*u.threads+t])
+		if s.planes[t*u.words+word]&bit != 0 {
+			s.taken[t*u.words+word] |= bit
 			n--
 		}
 	}
 }
 
-// pickScrap adds the rest of a demand that has used up the whole cores: out of
+// pickScrap takes the rest of a demand that has used up the whole cores: out of
 // the cores with the most free threads, in the LLCs that criterion 5 allows.
-func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, cpus *cpuset.Set, packages *int) {
+func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, packages *int) {
 	u.scrapLLCs(ix, s, c)
 	rest := c.rest
 	for f := u.threads - 1; f > 0 && rest > 0; f-- {
 		for _, l := range s.group {
-			if left := u.pickPartial(s, l, f, rest, cpus); left < rest {
+			if left := u.pickPartial(s, l, f, rest); left < rest {
 				s.usePackage(u.llcs[l].pkg, packages)
 				rest = left
 			}
@@ -110,9 +142,9 @@ func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, cpus *cpuset.Set
 	}
 }
 
-// pickPartial adds threads of the cores of an LLC of which exactly f are free, up
+// pickPartial takes threads of the cores of an LLC of which exactly f are free, up
 // to rest of them, and returns how many are missing then.
-func (u *uniform) pickPartial(s *scratch, l, f, rest int, cpus *cpuset.Set) int {
+func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	class, span := s.class[(f-1)*u.words:f*u.words], u.llcs[l].cores
 	for at := span.from; at < span.to && rest > 0; at += 64 {
 		v := bitsAt(class, at)
@@ -121,7 +153,7 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int, cpus *cpuset.Set) int 
 		}
 		for ; v != 0 && rest > 0; v &= v - 1 {
 			n := min(f, rest)
-			u.pickFree(s, at+bits.TrailingZeros64(v), n, cpus)
+			u.pickFree(s, at+bits.TrailingZeros64(v), n)
 			rest -= n
 		}
 	}
