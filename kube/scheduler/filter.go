@@ -32,7 +32,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		}
 		return c.report.status(node.Node().Name, *missing)
 	}
-	if a, _ := p.answer(state, c, pod, node, t); a.err != nil {
+	if a := p.answer(state, c, pod, node, t); a.err != nil {
 		return p.refuse(c, a.err, node)
 	}
 	return nil
@@ -57,13 +57,12 @@ func unfit(q question, t *nodeTopology) *finding {
 }
 
 // answer asks the books of a node that unfit finds nothing wrong with.
-func (p *Plugin) answer(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) (answer, *ledger.Books) {
+func (p *Plugin) answer(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) *answer {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {
 		use.without = pod.UID // pod groups are tried with their pods on the nodes
 	}
-	s := p.nodes.of(node, t, use)
-	return s.decide(c.question), s.books
+	return p.nodes.of(node, t, use).decide(c.question)
 }
 
 // refuse puts an error of Books.Decide into the terms of the report.

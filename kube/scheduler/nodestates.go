@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -10,16 +11,25 @@ import (
 // nodeStates keeps the last state of every node.
 type nodeStates struct {
 	derive func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
-	byName sync.Map // string to *keptState
+	byName sync.Map // string to *keptNode
 }
 
-// keptState is one node's, with a lock of its own, because Filter asks about many
-// nodes at once.
+// keptNode is one node's. Filter asks about many nodes at once, and mostly about
+// nodes that have not changed, so reading takes no lock.
+type keptNode struct {
+	last atomic.Pointer[keptState]
+	mu   sync.Mutex // held while a state is made
+}
+
+// keptState is a state with what it was made from.
 type keptState struct {
-	mu         sync.Mutex
 	generation int64
 	topology   *nodeTopology
 	state      *nodeState
+}
+
+func (k *keptState) isFor(node fwk.NodeInfo, topology *nodeTopology) bool {
+	return k != nil && k.topology == topology && k.generation == node.GetGeneration()
 }
 
 // stateUse is what a state is wanted for.
@@ -41,29 +51,32 @@ func newNodeStates(derive func(fwk.NodeInfo, *nodeTopology, stateUse) *nodeState
 // of returns the state of a node whose topology is known.
 func (n *nodeStates) of(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
 	kept := n.kept(node.Node().Name)
+	lasting := !use.transient && use.without == ""
+	last := kept.last.Load()
+	if lasting && last.isFor(node, topology) {
+		return last.state
+	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
-	generation := node.GetGeneration()
-	if use.without == "" && !use.transient && kept.state != nil &&
-		kept.generation == generation && kept.topology == topology {
-		return kept.state
+	if last = kept.last.Load(); lasting && last.isFor(node, topology) {
+		return last.state
 	}
-	if kept.state != nil && kept.topology == topology {
-		use.claims = kept.state.claims
+	if last != nil && last.topology == topology {
+		use.claims = last.state.claims
 	}
 	state := n.derive(node, topology, use)
-	if use.without == "" && !use.transient && !state.virtual {
-		kept.generation, kept.topology, kept.state = generation, topology, state
+	if lasting && !state.virtual {
+		kept.last.Store(&keptState{node.GetGeneration(), topology, state})
 	}
 	return state
 }
 
-func (n *nodeStates) kept(name string) *keptState {
+func (n *nodeStates) kept(name string) *keptNode {
 	if kept, ok := n.byName.Load(name); ok {
-		return kept.(*keptState)
+		return kept.(*keptNode)
 	}
-	kept, _ := n.byName.LoadOrStore(name, &keptState{})
-	return kept.(*keptState)
+	kept, _ := n.byName.LoadOrStore(name, &keptNode{})
+	return kept.(*keptNode)
 }
 
 // forget drops what is kept of a node that is gone.

@@ -33,9 +33,9 @@ const (
 	tooSmall                          // fewer CPUs than the pod needs
 	noExclusive                       // fewer CPUs left that can be exclusive
 	noWholeCores                      // fewer of them in whole cores
-	oddCores                          // whole cores that do not add up to so many
 	noConfinement                     // no NUMA nodes with enough shared CPUs
 	noShared                          // the shared CPUs are promised to others
+	oddCores                          // free whole cores do not add up to so many
 )
 
 // words are the reason without its number of nodes: for one node and for several,
@@ -56,7 +56,7 @@ func (s shortage) words() (one, several string) {
 	case noWholeCores:
 		return have("fewer than %d exclusive CPUs left in whole cores", s.want)
 	case oddCores:
-		return have("no whole cores free that make just %d CPUs", s.want)
+		return have("no free whole cores that make exactly %d CPUs", s.want)
 	case noConfinement:
 		return have("fewer than %d shared CPUs left for it on few NUMA nodes", s.want)
 	default:
@@ -70,7 +70,7 @@ func have[T any](format string, want T) (one, several string) {
 }
 
 // hasFigure tells whether findings of this kind carry one.
-func (k shortageKind) hasFigure() bool { return k >= tooSmall }
+func (k shortageKind) hasFigure() bool { return k >= tooSmall && k <= noShared }
 
 // resolvable tells whether the eviction of pods can help.
 func (k shortageKind) resolvable() bool { return k >= noExclusive }

@@ -38,8 +38,16 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.pods[pod.UID] = res
 }
 
-// drop is called when the pod will not be bound, when it is gone, and when it has
-// been seen bound.
+// arrived is called with a pod that has been seen bound: its annotation takes over.
+func (r *reservations) arrived(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if res, ok := r.pods[pod.UID]; ok && res.resourceVersion != pod.ResourceVersion {
+		delete(r.pods, pod.UID)
+	}
+}
+
+// drop is called when the pod will not be bound, and when it is gone.
 func (r *reservations) drop(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,7 +36,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if missing := unfit(c.question, t); missing != nil {
 		return c.report.status(nodeName, *missing)
 	}
-	a, _ := p.answer(state, c, pod, node, t)
+	a := p.answer(state, c, pod, node, t)
 	if a.err != nil {
 		return p.refuse(c, a.err, node)
 	}

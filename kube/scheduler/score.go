@@ -5,8 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"pinfold.dev/pinfold/core/ledger"
 )
 
 // Score is the [rank] of the best placement that the node has for the pod: the
@@ -21,23 +19,15 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if !c.question.asks || unfit(c.question, t) != nil {
 		return 0, nil
 	}
-	a, books := p.answer(state, c, pod, node, t)
+	a := p.answer(state, c, pod, node, t)
 	if a.err != nil {
 		return 0, fwk.AsStatus(a.err) // Filter has just let it pass
 	}
-	return int64(rankOf(a.decision.Quality, p.use(books, c.question))), nil
-}
-
-// use is how much of the node's CPUs is taken with the pod on it, in thousandths,
-// turned round where full nodes are preferred.
-func (p *Plugin) use(books *ledger.Books, q question) int {
-	exclusive, shared := books.Exclusive().Len(), books.Shared().Len()
-	taken := ledger.MilliCPU(exclusive)*1000 + books.SharedRequests() + q.amount()
-	use := min(int(taken)/max(exclusive+shared, 1), fullUse)
+	use := a.use
 	if p.args.ScoringStrategy == MostAllocated {
 		use = fullUse - use
 	}
-	return use
+	return int64(rankOf(a.decision.Quality, use)), nil
 }
 
 // ScoreExtensions implements the framework's ScorePlugin.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,33 +23,47 @@ type nodeState struct {
 	claims claimCache
 	// virtual is true when pods are booked that are not on the node yet.
 	virtual bool
+	last    atomic.Pointer[answer] // of the pods that are being scheduled
 	mu      sync.Mutex
-	answers map[string]answer
+	answers map[string]*answer
 }
 
 // answer is one of Books.Decide.
 type answer struct {
+	key      string
 	decision ledger.Decision
 	err      error
+	// use is how much of the node is taken with the pod on it, in thousandths.
+	use int
 }
 
 // maxAnswers bounds the memory of a node that many different pods wait for.
 const maxAnswers = 256
 
 // decide answers whether and where the pods of this question can be taken.
-func (s *nodeState) decide(q question) answer {
+func (s *nodeState) decide(q question) *answer {
+	if last := s.last.Load(); last != nil && last.key == q.key {
+		return last
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, ok := s.answers[q.key]
-	if ok {
-		return a
+	a := s.answers[q.key]
+	if a == nil {
+		if len(s.answers) >= maxAnswers {
+			clear(s.answers)
+		}
+		a = &answer{key: q.key, use: s.useWith(q)}
+		a.decision, a.err = s.books.Decide(q.ask)
+		s.answers[q.key] = a
 	}
-	if len(s.answers) >= maxAnswers {
-		clear(s.answers)
-	}
-	a.decision, a.err = s.books.Decide(q.ask)
-	s.answers[q.key] = a
+	s.last.Store(a)
 	return a
+}
+
+func (s *nodeState) useWith(q question) int {
+	exclusive, shared := s.books.Exclusive().Len(), s.books.Shared().Len()
+	taken := ledger.MilliCPU(exclusive)*1000 + s.books.SharedRequests() + q.amount()
+	return min(int(taken)/max(exclusive+shared, 1), fullUse)
 }
 
 // claimCache keeps what bound pods claim, because reading an allocation costs more
@@ -62,7 +77,7 @@ type readClaim struct {
 
 // derive makes the state of a node from its topology and the pods on it.
 func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeState {
-	s := &nodeState{claims: make(claimCache, len(node.GetPods())), answers: map[string]answer{}}
+	s := &nodeState{claims: make(claimCache, len(node.GetPods())), answers: map[string]*answer{}}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
 	for _, info := range node.GetPods() {
@@ -105,6 +120,7 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known c
 		// requests, of the shared CPUs.
 		claim, _ := api.Claim(pod, t.machine)
 		read = readClaim{pod, claim}
+		p.shared.reservations.arrived(pod)
 	}
 	s.claims[pod.UID] = read
 	return read.claim

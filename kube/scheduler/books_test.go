@@ -1,0 +1,168 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// life is one node's pods as the scheduler's cache has them, through all that can
+// happen to them.
+type life struct {
+	t              *testing.T
+	plugin         *Plugin
+	node           *framework.NodeInfo
+	assumed, bound []*corev1.Pod
+	pods, version  int
+}
+
+// newPod comes, and is assumed if it fits.
+func (l *life) newPod(t *rapid.T) {
+	l.pods++
+	pod := askingPod(fmt.Sprint("p", l.pods), rapid.IntRange(0, 5).Draw(t, "cpus"))
+	if len(pod.Annotations) > 0 && rapid.IntRange(0, 3).Draw(t, "burst") == 0 {
+		pod.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: "static-burst"}
+	}
+	state := framework.NewCycleState()
+	if _, status := l.plugin.PreFilter(context.Background(), state, pod, []fwk.NodeInfo{l.node}); status.IsRejected() {
+		return // larger than the machine
+	}
+	status := l.plugin.Filter(context.Background(), state, pod, l.node)
+	if status.IsRejected() {
+		return
+	}
+	if !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	l.assumed = append(l.assumed, assume(l.t, l.plugin, state, pod, l.node))
+}
+
+// bindingArrives: the watch brings an assumed pod with its annotation.
+func (l *life) bindingArrives(t *rapid.T) {
+	if pod := pick(t, &l.assumed); pod != nil {
+		l.bound = append(l.bound, comeBack(l.t, l.plugin, pod, l.node))
+	}
+}
+
+// bindingFails: the framework unreserves, and then forgets the pod.
+func (l *life) bindingFails(t *rapid.T) {
+	if pod := pick(t, &l.assumed); pod != nil {
+		l.plugin.Unreserve(context.Background(), nil, pod, l.node.Node().Name)
+		l.remove(t, pod)
+	}
+}
+
+func (l *life) podEnds(t *rapid.T) {
+	if pod := pick(t, &l.bound); pod != nil {
+		l.remove(t, pod)
+	}
+}
+
+func (l *life) remove(t *rapid.T, pod *corev1.Pod) {
+	if err := l.node.RemovePod(klog.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restart: a new scheduler lists what is there. What was assumed has either been
+// bound or not.
+func (l *life) restart(t *rapid.T) {
+	for len(l.assumed) > 0 {
+		if rapid.Bool().Draw(t, "binding was carried out") {
+			l.bindingArrives(t)
+			continue
+		}
+		l.remove(t, pick(t, &l.assumed))
+	}
+	machine := l.plugin.shared.topologies.get("n").machine
+	l.plugin = barePlugin(l.t)
+	l.report(machine)
+}
+
+// report: the node says the same again, as a new version of its object.
+func (l *life) report(m *topology.Machine) {
+	l.version++
+	reportMachine(l.t, l.plugin, "n", m, l.version)
+}
+
+func pick(t *rapid.T, from *[]*corev1.Pod) *corev1.Pod {
+	if len(*from) == 0 {
+		return nil
+	}
+	i := rapid.IntRange(0, len(*from)-1).Draw(t, "which")
+	pod := (*from)[i]
+	*from = slices.Delete(*from, i, i+1)
+	return pod
+}
+
+// check compares the books that the plugin keeps with books made from nothing but
+// the pods, and these with what the pods have been promised.
+func (l *life) check(t *rapid.T) {
+	p := l.plugin
+	now := p.shared.topologies.get("n")
+	kept := p.nodes.of(l.node, now, stateUse{}).books
+	fresh := p.derive(l.node, now, stateUse{}).books
+	if diff := cmp.Diff(fresh.Claims(), kept.Claims(), cmpopts.EquateComparable(cpuset.Set{})); diff != "" {
+		t.Fatalf("the books kept differ from the pods on the node (-pods +kept):\n%s", diff)
+	}
+	if len(fresh.Conflicts()) > 0 || len(fresh.Overflow()) > 0 {
+		t.Fatalf("conflicts %v, overflow %v, though all pods came through the scheduler", fresh.Conflicts(), fresh.Overflow())
+	}
+	var promised cpuset.Set
+	for _, pod := range l.bound {
+		a, err := api.AllocationOf(pod)
+		if err != nil {
+			t.Fatalf("pod %s: %v", pod.Name, err)
+		}
+		if a == nil {
+			continue
+		}
+		for _, c := range a.Containers {
+			if c.CPUs.Intersects(promised) {
+				t.Fatalf("pod %s has CPUs %s, of which another pod has some", pod.Name, c.CPUs)
+			}
+			promised = promised.Union(c.CPUs)
+			for cpu := range c.CPUs.All() {
+				if owner, _, _ := kept.Owner(cpu); owner != ledger.PodID(pod.UID) {
+					t.Fatalf("CPU %d of pod %s belongs to %q in the books", cpu, pod.Name, owner)
+				}
+			}
+		}
+	}
+	if len(p.shared.reservations.pods) > len(l.assumed)+len(l.bound) {
+		t.Fatalf("%d reservations for %d assumed pods", len(p.shared.reservations.pods), len(l.assumed))
+	}
+}
+
+func TestBooksFollowThePods(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		shape := topology.Shape{Packages: 2, CoresPerLLC: rapid.IntRange(1, 4).Draw(rt, "cores"), ThreadsPerCore: 2}
+		machine := shape.MustBuild()
+		l := &life{t: t, plugin: barePlugin(t), node: nodeInfoOf("n", len(machine.CPUs))}
+		l.report(machine)
+		rt.Repeat(map[string]func(*rapid.T){
+			"new pod":         l.newPod,
+			"new pod again":   l.newPod,
+			"binding arrives": l.bindingArrives,
+			"binding fails":   l.bindingFails,
+			"pod ends":        l.podEnds,
+			"restart":         l.restart,
+			"report":          func(*rapid.T) { l.report(machine) },
+			"":                l.check,
+		})
+	})
+}

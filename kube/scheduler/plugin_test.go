@@ -1,0 +1,132 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// barePlugin is a plugin without a scheduler around it, for tests of single points.
+func barePlugin(t testing.TB) *Plugin {
+	t.Helper()
+	args, err := parseArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plugin{args: args, shared: &shared{
+		topologies: newTopologies(), reservations: newReservations(),
+		auditor: &auditor{topologies: newTopologies()}, synced: func() bool { return true },
+	}}
+	p.nodes = newNodeStates(p.derive)
+	return p
+}
+
+// reportMachine has a node report a machine to the plugin.
+func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
+	t.Helper()
+	obj, err := nodetopology.FromMachine(node, m, nodetopology.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj.ResourceVersion = fmt.Sprint(version)
+	p.shared.topologies.set(obj)
+}
+
+func nodeInfoOf(name string, cpus int) *framework.NodeInfo {
+	amount := corev1.ResourceList{"cpu": *resource.NewQuantity(int64(cpus), resource.DecimalSI)}
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: amount, Allocatable: amount}})
+	return info
+}
+
+// askingPod asks for n CPUs; 0 asks for none.
+func askingPod(name string, n int) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "1"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}},
+	}
+	if n > 0 {
+		pod.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true"}
+		amount := corev1.ResourceList{"cpu": *resource.NewQuantity(int64(n), resource.DecimalSI)}
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
+	}
+	return pod
+}
+
+// startCycle runs PreFilter for a pod.
+func startCycle(t testing.TB, p *Plugin, pod *corev1.Pod, nodes ...fwk.NodeInfo) fwk.CycleState {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status := p.PreFilter(context.Background(), state, pod, nodes); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	return state
+}
+
+// assume does what the scheduler does with a pod that it has chosen a node for, and
+// Reserve with the plugin's part, and returns the assumed pod.
+func assume(t testing.TB, p *Plugin, state fwk.CycleState, pod *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
+	t.Helper()
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = node.Node().Name
+	p.handle = snapshotOf{nodes: map[string]fwk.NodeInfo{node.Node().Name: node.Snapshot()}}
+	if status := p.Reserve(context.Background(), state, assumed, node.Node().Name); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	node.AddPod(assumed)
+	return assumed
+}
+
+// comeBack has an assumed pod come back bound from the API server.
+func comeBack(t testing.TB, p *Plugin, assumed *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
+	t.Helper()
+	pod := assumed.DeepCopy()
+	pod.ResourceVersion += "0"
+	if res, ok := p.shared.reservations.of(assumed); ok {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation, res.allocation)
+	}
+	if err := node.RemovePod(klog.Background(), assumed); err != nil {
+		t.Fatal(err)
+	}
+	node.AddPod(pod)
+	return pod
+}
+
+// snapshotOf is as much of a framework handle as Reserve needs.
+type snapshotOf struct {
+	fwk.Handle
+	nodes map[string]fwk.NodeInfo
+}
+
+func (s snapshotOf) SnapshotSharedLister() fwk.SharedLister { return listerOf{nodes: s.nodes} }
+
+type listerOf struct {
+	fwk.SharedLister
+	nodes map[string]fwk.NodeInfo
+}
+
+func (l listerOf) NodeInfos() fwk.NodeInfoLister { return nodesOf{nodes: l.nodes} }
+
+type nodesOf struct {
+	fwk.NodeInfoLister
+	nodes map[string]fwk.NodeInfo
+}
+
+func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
+	if info := n.nodes[name]; info != nil {
+		return info, nil
+	}
+	return nil, fmt.Errorf("no node %s", name)
+}
