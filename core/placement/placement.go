@@ -3,6 +3,7 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -97,14 +98,25 @@ type InsufficientError struct {
 
 func (e *InsufficientError) Error() string {
 	if e.Have >= e.Want {
-		return fmt.Sprintf("%d CPUs wanted, but whole cores here make %d or %d CPUs", e.Want, e.Lower, e.Higher)
+		return fmt.Sprintf("%s wanted, but whole cores here make %d or %s", cpus(e.Want), e.Lower, cpus(e.Higher))
 	}
-	what := "CPUs"
-	if e.FullCores == FullCoresRequired {
-		what = "CPUs in whole cores"
+	have := cpus(e.Have)
+	verb := "are"
+	if e.Have == 1 {
+		verb = "is"
 	}
-	if e.Policy == StaticBurst {
-		what = "shared CPUs"
+	switch {
+	case e.Policy == StaticBurst:
+		have = strings.Replace(have, "CPU", "shared CPU", 1)
+	case e.FullCores == FullCoresRequired:
+		have += " in whole cores"
 	}
-	return fmt.Sprintf("%d CPUs wanted, but at most %d %s are free for it", e.Want, e.Have, what)
+	return fmt.Sprintf("%s wanted, but at most %s %s free for it", cpus(e.Want), have, verb)
+}
+
+func cpus(n int) string {
+	if n == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%d CPUs", n)
 }

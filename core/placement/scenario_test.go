@@ -1,0 +1,217 @@
+package placement
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios in testdata print into them")
+
+// TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands,
+// each followed by a line "-> ..." with what it prints, are
+//
+//	machine packages=1 numa=2 llcs=1 cores=4 threads=2 slow=6-7
+//	    the machine, counts per parent; slow CPUs are of the kind efficiency
+//	distance 0 2 21
+//	    between two NUMA nodes, both ways
+//	free 0-3,8
+//	take N [full-cores] [static-burst] [limit NUMA,NUMA=CPUS]...
+//	    place N CPUs; a static placement's CPUs are no longer free afterwards
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runScenario(t, string(text))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if d := cmp.Diff(string(text), got); d != "" {
+				t.Errorf("%s prints something else (-want +got); -update accepts it:\n%s", file, d)
+			}
+		})
+	}
+}
+
+type scenario struct {
+	machine *topology.Machine
+	index   *Index
+	free    cpuset.Set
+}
+
+func runScenario(t *testing.T, text string) string {
+	var out strings.Builder
+	var s scenario
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "->") {
+			continue
+		}
+		out.WriteString(line)
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		answer, err := s.run(words[0], words[1:])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if answer != "" {
+			fmt.Fprintf(&out, "-> %s\n", answer)
+		}
+	}
+	return out.String()
+}
+
+func (s *scenario) run(command string, words []string) (string, error) {
+	switch command {
+	case "machine":
+		return "", s.setMachine(words)
+	case "distance":
+		return "", s.setDistance(words)
+	case "free":
+		var err error
+		s.free, err = cpuset.Parse(words[0])
+		return "", err
+	case "take":
+		req, err := parseTake(words)
+		if err != nil {
+			return "", err
+		}
+		return s.take(req), nil
+	default:
+		return "", fmt.Errorf("unknown command")
+	}
+}
+
+func (s *scenario) setMachine(words []string) error {
+	var shape topology.Shape
+	var slow cpuset.Set
+	counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
+		"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore}
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		var err error
+		if key == "slow" {
+			slow, err = cpuset.Parse(value)
+		} else {
+			*counts[key], err = strconv.Atoi(value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m, err := shape.Build()
+	if err != nil {
+		return err
+	}
+	for i := range m.CPUs {
+		if !slow.IsEmpty() {
+			m.CPUs[i].Kind = topology.KindPerformance
+		}
+		if slow.Contains(m.CPUs[i].ID) {
+			m.CPUs[i].Kind = topology.KindEfficiency
+		}
+	}
+	m.Kinds = topology.KindsOf(m.CPUs)
+	s.machine, s.index, s.free = m, NewIndex(m), m.Online()
+	return nil
+}
+
+func (s *scenario) setDistance(words []string) error {
+	var n [3]int
+	for i := range n {
+		var err error
+		if n[i], err = strconv.Atoi(words[i]); err != nil {
+			return err
+		}
+	}
+	s.machine.NUMANodes[n[0]].Distances[n[1]] = n[2]
+	s.machine.NUMANodes[n[1]].Distances[n[0]] = n[2]
+	s.index = NewIndex(s.machine)
+	return nil
+}
+
+func parseTake(words []string) (Request, error) {
+	req := Request{Policy: Static}
+	var err error
+	if req.CPUs, err = strconv.Atoi(words[0]); err != nil {
+		return req, err
+	}
+	for i := 1; i < len(words); i++ {
+		switch words[i] {
+		case "full-cores":
+			req.FullCores = FullCoresRequired
+		case "static-burst":
+			req.Policy = StaticBurst
+		case "limit":
+			i++
+			nodes, cpus, _ := strings.Cut(words[i], "=")
+			ids, err := cpuset.Parse(nodes) // a list of numbers is a list of numbers
+			if err != nil {
+				return req, err
+			}
+			l := Limit{}
+			for id := range ids.All() {
+				l.NUMANodes = append(l.NUMANodes, topology.NUMAID(id))
+			}
+			if l.CPUs, err = strconv.Atoi(cpus); err != nil {
+				return req, err
+			}
+			req.Limits = append(req.Limits, l)
+		default:
+			return req, fmt.Errorf("unknown word %q", words[i])
+		}
+	}
+	return req, nil
+}
+
+func (s *scenario) take(req Request) string {
+	r, err := s.index.Place(s.free, req)
+	if err != nil {
+		return err.Error()
+	}
+	if req.Policy == Static {
+		s.free = s.free.Difference(r.CPUs)
+	}
+	var nodes []string
+	for _, n := range s.machine.NUMANodes {
+		if n.CPUs.Intersects(r.CPUs) {
+			nodes = append(nodes, fmt.Sprint(n.ID))
+		}
+	}
+	slices.Sort(nodes)
+	answer := fmt.Sprintf("%s; NUMA %s", r.CPUs, strings.Join(nodes, ","))
+	for _, part := range []struct {
+		name string
+		n    int
+		show bool
+	}{
+		{"kinds", r.Quality.Kinds, len(s.machine.Kinds) > 1},
+		{"distance", r.Quality.Distance, len(nodes) > 1},
+		{"split cores", r.Quality.SplitCores, true},
+		{"LLCs", r.Quality.LLCs, true},
+	} {
+		if part.show {
+			answer += fmt.Sprintf("; %s %d", part.name, part.n)
+		}
+	}
+	return answer
+}
