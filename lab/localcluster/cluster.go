@@ -24,8 +24,9 @@ type Cluster struct {
 	supervisor *supervisor.Supervisor
 	failed     chan error
 
-	mu      sync.Mutex // also keeps the writes of the state apart
-	current string     // what Start is doing
+	mu      sync.Mutex                   // also keeps the writes of the state apart
+	running map[string]*supervisor.Child // by component; the last one where it was started again
+	current string                       // what Start is doing
 	ready   bool
 	problem error
 }
@@ -41,10 +42,11 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		config: config,
-		layout: layout{config.Dir},
-		ports:  map[string]*reservedPort{},
-		failed: make(chan error, 1),
+		config:  config,
+		layout:  layout{config.Dir},
+		ports:   map[string]*reservedPort{},
+		failed:  make(chan error, 1),
+		running: map[string]*supervisor.Child{},
 	}
 	c.supervisor = supervisor.New(supervisor.Options{Logger: config.Logger, Changed: c.stateChanged})
 	if err := c.start(ctx); err != nil {
@@ -132,7 +134,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 }
 
 func (c *Cluster) run(name string, flags []string, ready func(context.Context) error) *supervisor.Child {
-	return c.supervisor.Start(supervisor.Spec{
+	return c.startChild(supervisor.Spec{
 		Name:  name,
 		Path:  c.config.Executable,
 		Args:  append([]string{"component", name}, flags...),
@@ -143,12 +145,16 @@ func (c *Cluster) run(name string, flags []string, ready func(context.Context) e
 	})
 }
 
-func (c *Cluster) answers(client *http.Client, component, path string) func(context.Context) error {
-	return answersOK(client, c.url(component)+"/"+path)
+func (c *Cluster) startChild(spec supervisor.Spec) *supervisor.Child {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	child := c.supervisor.Start(spec)
+	c.running[spec.Name] = child
+	return child
 }
 
-func (c *Cluster) url(component string) string {
-	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
+func (c *Cluster) answers(client *http.Client, component, path string) func(context.Context) error {
+	return answersOK(client, c.URL(component)+"/"+path)
 }
 
 // watch passes on that the supervisor gave up on a component.
@@ -168,6 +174,12 @@ func (c *Cluster) Kubeconfig() string { return c.layout.path(kubeconfigName) }
 // RESTConfig returns a client configuration for the administrator.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
+// URL returns where a component of Kubernetes serves: the API, or its metrics,
+// health and profiles.
+func (c *Cluster) URL(component string) string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
+}
+
 // Failed delivers the reason when a component cannot be kept running. The rest
 // of the cluster runs on until Stop.
 func (c *Cluster) Failed() <-chan error { return c.failed }
@@ -186,7 +198,7 @@ func (c *Cluster) Stop() error {
 	defer c.lock.release()
 	var withdrawal error
 	if c.config.ExportKubeconfig != "" && c.ports[APIServer] != nil {
-		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.url(APIServer))
+		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
 	}
 	c.mu.Lock()
 	c.ready = false
@@ -223,7 +235,7 @@ func (c *Cluster) saveState() error {
 		Components: c.supervisor.Snapshot(),
 	}
 	if c.ports[APIServer] != nil {
-		state.Server = c.url(APIServer)
+		state.Server = c.URL(APIServer)
 	}
 	if c.problem != nil {
 		state.Problem = c.problem.Error()

@@ -119,7 +119,7 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 		if err != nil {
 			return err
 		}
-		config := newKubeconfig(c.url(APIServer), ca.certificate, pair)
+		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
 		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
 			return err
 		}
@@ -128,11 +128,11 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	if err != nil {
 		return err
 	}
-	config := newKubeconfig(c.url(APIServer), ca.certificate, admin)
+	config := newKubeconfig(c.URL(APIServer), ca.certificate, admin)
 	if err := writeKubeconfig(c.Kubeconfig(), config); err != nil {
 		return err
 	}
-	if c.admin, err = clientConfig(c.url(APIServer), ca.certificate, admin); err != nil {
+	if c.admin, err = clientConfig(c.URL(APIServer), ca.certificate, admin); err != nil {
 		return err
 	}
 	if c.config.ExportKubeconfig == "" {

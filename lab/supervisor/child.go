@@ -47,6 +47,9 @@ func newChild(s *Supervisor, spec Spec) *Child {
 	}
 }
 
+// Spec returns how the child is run.
+func (c *Child) Spec() Spec { return c.spec }
+
 // Status returns what is known about the child now.
 func (c *Child) Status() Status {
 	c.mu.Lock()
@@ -205,6 +208,16 @@ func (c *Child) giveUp(failures int, err error) {
 func (c *Child) stopping() bool {
 	select {
 	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// gone reports whether the child has ended and will not come back.
+func (c *Child) gone() bool {
+	select {
+	case <-c.done:
 		return true
 	default:
 		return false

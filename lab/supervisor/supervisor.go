@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -104,11 +105,16 @@ func New(options Options) *Supervisor {
 	}
 }
 
-// Start runs a child and keeps it running until its Stop.
+// Start runs a child and keeps it running until its Stop. A child of that name
+// that has ended for good makes way for it.
 func (s *Supervisor) Start(spec Spec) *Child {
 	child := newChild(s, spec)
 	s.mu.Lock()
-	s.children = append(s.children, child)
+	if i := slices.IndexFunc(s.children, func(c *Child) bool { return c.spec.Name == spec.Name && c.gone() }); i >= 0 {
+		s.children[i] = child
+	} else {
+		s.children = append(s.children, child)
+	}
 	s.mu.Unlock()
 	go child.run()
 	return child

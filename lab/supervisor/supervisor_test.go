@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -149,6 +150,30 @@ func TestStop(t *testing.T) {
 				t.Errorf("status after Stop: %+v", status)
 			}
 		})
+	}
+}
+
+func TestAChildTakesThePlaceOfTheLastOneOfItsName(t *testing.T) {
+	ctx, dir := testContext(t), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	first, other := s.Start(serveSpec("server", "serve", dir)), s.Start(serveSpec("other", "serve", dir))
+	for _, child := range []*supervisor.Child{first, other} {
+		if err := child.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Stop()
+	second := s.Start(first.Spec())
+	if err := second.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, status := range s.Snapshot() {
+		got = append(got, fmt.Sprintf("%s %s", status.Name, status.State))
+	}
+	if want := []string{"server ready", "other ready"}; !slices.Equal(got, want) {
+		t.Errorf("the supervisor tells of %q, want %q", got, want)
 	}
 }
 

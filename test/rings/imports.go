@@ -19,6 +19,7 @@ func rooms() map[string][]string {
 		"lab":    {"core", "linux", "kube", "agent", "report", "deploy"},
 		"cmd":    {"core", "linux", "kube", "agent", "report", "deploy", "lab"},
 		"test":   {"core", "linux", "kube", "agent", "report", "deploy", "lab", "cmd"},
+		"bench":  {"core", "linux", "kube", "agent", "report", "deploy", "lab"},
 	}
 }
 

@@ -1,0 +1,93 @@
+package localcluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/lab/supervisor"
+)
+
+// idleCluster is a cluster that has started nothing yet, in a directory where the
+// components of the test binary hang (see TestMain).
+func idleCluster(t *testing.T) *Cluster {
+	dir := filepath.Join(t.TempDir(), "hang")
+	config, err := testConfig(t, dir).withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{config: config, layout: layout{dir}, ports: map[string]*reservedPort{}, running: map[string]*supervisor.Child{}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.layout.create(); err != nil {
+		t.Fatal(err)
+	}
+	c.supervisor = supervisor.New(supervisor.Options{Changed: c.stateChanged})
+	t.Cleanup(c.supervisor.Close)
+	return c
+}
+
+func TestComponentsStopAndStart(t *testing.T) {
+	c := idleCluster(t)
+	if err := c.run(KWOK, kwokFlags(c.layout), nil).WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := c.PID(KWOK)
+	if err := c.StopComponent(KWOK); err != nil {
+		t.Fatal(err)
+	}
+	if pid := c.PID(KWOK); pid != 0 {
+		t.Errorf("stopped, and its process id is %d", pid)
+	}
+	if err := c.StartComponent(t.Context(), KWOK); err != nil {
+		t.Fatal(err)
+	}
+	if pid := c.PID(KWOK); pid == 0 || pid == first {
+		t.Errorf("process ids %d before and %d after", first, pid)
+	}
+	// state.json is of one of each component.
+	state, err := LastState(c.layout.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state.Components) != 1 || state.Components[0].PID != c.PID(KWOK) {
+		t.Errorf("components %+v, want the one with process id %d", state.Components, c.PID(KWOK))
+	}
+}
+
+func TestUnknownComponents(t *testing.T) {
+	c := idleCluster(t)
+	c.run(KWOK, kwokFlags(c.layout), nil)
+	for what, err := range map[string]error{
+		"stop":  c.StopComponent("kubelet"),
+		"start": c.StartComponent(t.Context(), "kubelet"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), what+` kubelet: `) || !strings.Contains(err.Error(), `["kwok"]`) {
+			t.Errorf("%s: %v, want an error that says what there is", what, err)
+		}
+	}
+}
+
+func TestConfigureScheduler(t *testing.T) {
+	c := idleCluster(t)
+	if err := c.ConfigureScheduler([]byte(plainSchedulerConfig + "parallelism: 3\n")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.layout.path("config", schedulerConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"parallelism: 3", c.layout.kubeconfig(Scheduler)} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("configuration without %q:\n%s", want, text)
+		}
+	}
+	if err := c.ConfigureScheduler([]byte("kind: Pod")); err == nil {
+		t.Error("a Pod is taken for a configuration")
+	}
+	if again, _ := os.ReadFile(c.layout.path("config", schedulerConfigName)); string(again) != string(text) {
+		t.Errorf("a refused configuration was written:\n%s", again)
+	}
+}
