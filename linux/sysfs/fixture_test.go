@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"pinfold.dev/pinfold/core/topology"
 )
