@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"pinfold.dev/pinfold/kube/scheduler"
+)
+
+// decode reads a configuration as kube-scheduler does: strictly, with defaults.
+func decode(t *testing.T, text []byte) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	obj, gvk, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	c := obj.(*config.KubeSchedulerConfiguration)
+	c.APIVersion = gvk.GroupVersion().String()
+	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Without --config the command hands kube-scheduler the default configuration, with
+// the kubeconfig of the command line.
+func TestDefaultConfiguration(t *testing.T) {
+	cmd := newCommand()
+	if err := cmd.ParseFlags([]string{"--kubeconfig", "/some/where"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.PreRunE(cmd, nil); err != nil {
+		t.Fatal(err)
+	}
+	path, err := cmd.Flags().GetString("config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := decode(t, text)
+	if got := c.ClientConnection.Kubeconfig; got != "/some/where" {
+		t.Errorf("kubeconfig %q", got)
+	}
+	if !c.LeaderElection.LeaderElect || c.LeaderElection.ResourceName != "kube-scheduler" {
+		t.Errorf("leader election %+v: one replica is active, by kube-scheduler's lease", c.LeaderElection)
+	}
+}
+
+func TestGivenConfigurationIsKept(t *testing.T) {
+	cmd := newCommand()
+	if err := cmd.ParseFlags([]string{"--config", "/mine"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.PreRunE(cmd, nil); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := cmd.Flags().GetString("config"); err != nil || path != "/mine" {
+		t.Errorf("config %q, %v", path, err)
+	}
+}
+
+// In a cluster the configuration names no kubeconfig, and the plugin replaces the
+// default binder of the default scheduler.
+func TestConfigurationInCluster(t *testing.T) {
+	text, err := configuration("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := decode(t, text)
+	if len(c.Profiles) != 1 || c.Profiles[0].SchedulerName != "default-scheduler" || c.ClientConnection.Kubeconfig != "" {
+		t.Fatalf("profiles %+v, kubeconfig %q", c.Profiles, c.ClientConnection.Kubeconfig)
+	}
+	plugins := c.Profiles[0].Plugins
+	has := func(list []config.Plugin, name string) bool {
+		return slices.ContainsFunc(list, func(p config.Plugin) bool { return p.Name == name })
+	}
+	if !has(plugins.MultiPoint.Enabled, scheduler.Name) || !has(plugins.Bind.Disabled, "DefaultBinder") {
+		t.Errorf("plugins %+v", plugins)
+	}
+}

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// asking is a pod that asks for CPUs on one node, with more fields of its metadata
+// and spec.
+func asking(name, node string, cpus int, more string) string {
+	return fmt.Sprintf(`
+metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: %s}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: %d}, limits: {cpu: %d}}}
+  %s
+`, name, node, cpus, cpus, more)
+}
+
+// A pod without a wish runs on CPUs that one of higher priority asks for.
+func TestPreemption(t *testing.T) {
+	c := begin(t)
+	for name, value := range map[string]int32{"low": 1, "high": 1000} {
+		_, err := c.client.SchedulingV1().PriorityClasses().Create(t.Context(),
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+		c.must(err)
+	}
+	c.create(`
+metadata: {name: plain}
+spec:
+  priorityClassName: low
+  terminationGracePeriodSeconds: 1
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 5}}}
+`)
+	c.bound("plain")
+	c.create(asking("alike", small0, 6, "priorityClassName: low"))
+	c.waits("alike", "1 has fewer than 6 exclusive CPUs left (most: 3 on "+small0+")")
+	c.create(asking("urgent", small0, 6, "priorityClassName: high"))
+	urgent := c.bound("urgent")
+	if n := c.allocation(urgent).Containers[0].CPUs.Len(); n != 6 {
+		t.Errorf("urgent has %d CPUs, want 6", n)
+	}
+	if _, err := c.client.CoreV1().Pods("default").Get(t.Context(), "plain", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("plain is still there: %v", err)
+	}
+	c.checkBooks()
+}
+
+// CPUs taken by limit are not promised to pods that ask for nothing, although their
+// requests would fit.
+func TestExclusiveCPUsAreNotPromisedAgain(t *testing.T) {
+	c := begin(t)
+	c.create(`
+metadata: {name: asks, annotations: {cpuset-scheduler: "true"}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 6}}}
+`)
+	c.bound("asks")
+	c.create(`
+metadata: {name: plain}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 3}}}
+`)
+	c.waits("plain", "1 has less than 3 shared CPUs left (most: 2 on "+small0+")")
+}
+
+// A pod that has ended frees its CPUs, although nobody deletes it.
+func TestEndedPodFreesCPUs(t *testing.T) {
+	c := begin(t)
+	c.create(asking("job", small0, 6, "restartPolicy: Never"))
+	c.bound("job")
+	c.create(asking("next", small0, 6, ""))
+	c.waits("next", "1 has fewer than 6 exclusive CPUs left (most: 1 on "+small0+")")
+	_, err := c.client.CoreV1().Pods("default").Patch(t.Context(), "job", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+	c.must(err)
+	c.bound("next")
+	if job := c.pod("job"); job.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("job is %s", job.Status.Phase)
+	}
+	c.checkBooks()
+}
+
+// An allocation that was edited by hand: the first pod keeps the CPU, the other one
+// is told, and nobody else gets in the way of either.
+func TestEditedAllocation(t *testing.T) {
+	c := begin(t)
+	c.create(asking("first", small0, 1, ""))
+	c.bound("first")
+	time.Sleep(1100 * time.Millisecond) // the time of binding is kept in whole seconds
+	c.create(asking("second", small0, 1, ""))
+	second := c.bound("second")
+	stolen := c.allocation(c.pod("first"))
+	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
+	c.event("second", "CPUConflict", "pod default/second stays in the shared CPUs")
+	c.annotate("second", api.AllocationAnnotation, second.Annotations[api.AllocationAnnotation][:40])
+	c.event("second", "CPUAllocationInvalid", "it is not JSON, or was cut short")
+	c.annotate("second", api.AllocationAnnotation,
+		`{"version":1,"node":"`+small0+`","policy":"static","containers":[{"name":"app","cpus":"200","numaNodes":[0]}]}`)
+	c.event("second", "CPUAllocationInvalid", "has no CPUs 200")
+	c.create(asking("third", small0, 4, ""))
+	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
+		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
+	}
+}
+
+// An allocation on a pod that has no node was not written by the scheduler.
+func TestForgedAllocation(t *testing.T) {
+	c := begin(t)
+	forged := `pinfold.dev/cpu-allocation: '{"version":1,"node":"` + small0 + `","policy":"static","containers":[{"name":"app","cpus":"0-7","numaNodes":[0]}]}'`
+	c.create(`
+metadata: {name: asks, annotations: {cpuset-scheduler: "true", ` + forged + `}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 2}, limits: {cpu: 2}}}
+`)
+	if cpus := c.allocation(c.bound("asks")).Containers[0].CPUs; cpus.Len() != 2 {
+		t.Errorf("asks has CPUs %s, want 2", cpus)
+	}
+	c.create(`
+metadata: {name: plain, annotations: {` + forged + `}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers: [{name: app, image: app}]
+`)
+	c.bound("plain")
+	c.create(asking("next", small0, 5, ""))
+	c.bound("next")
+	c.checkBooks()
+}

@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// patience is far above what anything takes on an idle machine.
+const patience = 60 * time.Second
+
+// test is one test's view of the cluster. Tests run one after the other and leave no
+// pods, so that each has all CPUs.
+type test struct {
+	*testing.T
+	*running
+}
+
+func begin(t *testing.T) *test {
+	c := &test{t, shared}
+	t.Cleanup(c.deletePods)
+	return c
+}
+
+func (c *test) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// eventually waits until problem returns "".
+func (c *test) eventually(problem func() string) {
+	c.Helper()
+	last := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+		if last = problem(); last == "" {
+			return
+		}
+	}
+	c.Fatalf("after %v: %s", patience, last)
+}
+
+func (c *test) pods() []corev1.Pod {
+	c.Helper()
+	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	c.must(err)
+	return list.Items
+}
+
+func (c *test) pod(name string) *corev1.Pod {
+	c.Helper()
+	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	return pod
+}
+
+// deletePods runs when the test's own context has ended.
+func (c *test) deletePods() {
+	ctx, now := context.Background(), int64(0)
+	all := metav1.ListOptions{}
+	if err := c.client.AppsV1().Deployments("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
+		c.Error(err)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err := c.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, all); err != nil {
+			c.Error(err)
+		}
+		if list, err := c.client.CoreV1().Pods("default").List(ctx, all); err == nil && len(list.Items) == 0 {
+			return
+		}
+	}
+	c.Error("pods are left over")
+}
+
+// create makes a pod from a manifest.
+func (c *test) create(manifest string) *corev1.Pod {
+	c.Helper()
+	var pod corev1.Pod
+	c.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
+	made, err := c.client.CoreV1().Pods("default").Create(c.Context(), &pod, metav1.CreateOptions{})
+	c.must(err)
+	return made
+}
+
+// annotate sets an annotation of a pod, as kubectl annotate --overwrite does.
+func (c *test) annotate(pod, key, value string) {
+	c.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	c.must(err)
+}
+
+// bound waits until the pod has a node, and returns it.
+func (c *test) bound(name string) *corev1.Pod {
+	c.Helper()
+	var pod *corev1.Pod
+	c.eventually(func() string {
+		if pod = c.pod(name); pod.Spec.NodeName == "" {
+			return fmt.Sprintf("pod %s waits: %s", name, waitsFor(pod))
+		}
+		return ""
+	})
+	return pod
+}
+
+// allocation is what a bound pod has been given.
+func (c *test) allocation(pod *corev1.Pod) *api.Allocation {
+	c.Helper()
+	a, err := api.AllocationOf(pod)
+	c.must(err)
+	if a == nil {
+		c.Fatalf("pod %s on %s has no allocation: %v", pod.Name, pod.Spec.NodeName, pod.Annotations)
+	}
+	return a
+}
+
+func waitsFor(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// waits waits until the pod's condition and its FailedScheduling event have this text
+// in them.
+func (c *test) waits(name, text string) {
+	c.Helper()
+	c.eventually(func() string {
+		pod := c.pod(name)
+		if pod.Spec.NodeName != "" {
+			return fmt.Sprintf("pod %s is bound to %s", name, pod.Spec.NodeName)
+		}
+		if got := waitsFor(pod); !strings.Contains(got, text) {
+			return fmt.Sprintf("pod %s waits for\n%s\nand not for\n%s", name, got, text)
+		}
+		return ""
+	})
+	c.event(name, "FailedScheduling", text)
+}
+
+// event waits for an event about a pod.
+func (c *test) event(name, reason, text string) {
+	c.Helper()
+	c.eventually(func() string {
+		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + name + ",reason=" + reason})
+		c.must(err)
+		var got []string
+		for _, event := range list.Items {
+			if strings.Contains(event.Message, text) {
+				return ""
+			}
+			got = append(got, event.Message)
+		}
+		return fmt.Sprintf("the %s events about pod %s are\n%s\nand none is\n%s", reason, name, strings.Join(got, "\n"), text)
+	})
+}
+
+// topology reads what a node has reported.
+func (c *test) topology(node string) *v1alpha2.NodeResourceTopology {
+	c.Helper()
+	obj, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), node, metav1.GetOptions{})
+	c.must(err)
+	return obj
+}
+
+func (c *test) machine(node string) (*topology.Machine, nodetopology.State) {
+	c.Helper()
+	machine, state, err := nodetopology.ToMachine(c.topology(node))
+	c.must(err)
+	return machine, state
+}
+
+// checkBooks makes every node's books from its pods alone. With pods that all came
+// through the scheduler nothing may collide, and every allocation must be whole.
+func (c *test) checkBooks() {
+	c.Helper()
+	byNode := map[string][]ledger.Claim{}
+	for _, pod := range c.pods() {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		machine, _ := c.machine(pod.Spec.NodeName)
+		claim, err := api.Claim(&pod, machine)
+		if err != nil {
+			c.Errorf("pod %s: %v", pod.Name, err)
+		}
+		byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], claim)
+	}
+	for node, claims := range byNode {
+		machine, state := c.machine(node)
+		books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs}, claims...)
+		for _, conflict := range books.Conflicts() {
+			c.Errorf("node %s: %s", node, conflict)
+		}
+		for _, overflow := range books.Overflow() {
+			c.Errorf("node %s: %s", node, overflow)
+		}
+	}
+}
+
+// killScheduler ends the scheduler's process as the kernel would, and returns without
+// waiting for the next one.
+func (c *test) killScheduler() {
+	c.Helper()
+	var before int
+	c.eventually(func() string {
+		state, err := localcluster.ReadState(c.dir)
+		if err != nil {
+			return err.Error()
+		}
+		scheduler, ok := state.Component("kube-scheduler")
+		if before = scheduler.PID; !ok || before == 0 {
+			return "no scheduler runs"
+		}
+		return ""
+	})
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		c.Fatal(err)
+	}
+}

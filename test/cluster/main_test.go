@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// The nodes of the cluster: the two machines of the published measurements and two
+// small ones of 4 cores of 2 threads.
+const (
+	intel  = "intel-104-0"
+	amd    = "amd-256-0"
+	small0 = "p1n1l1c4t2-0"
+	small1 = "p1n1l1c4t2-1"
+)
+
+var shapes = []string{"intel-104", "amd-256", "packages:1,cores:4,threads:2=2"}
+
+// The build may have to compile Kubernetes, which takes minutes on a small machine.
+const (
+	buildTimeout = 25 * time.Minute
+	startTimeout = 3 * time.Minute
+)
+
+// shared is the one cluster of this test program.
+var shared *running
+
+func TestMain(m *testing.M) {
+	// The cluster is told to end when the thread ends that started it, so this
+	// must be the program's own: then nothing survives it, however it ends.
+	runtime.LockOSThread()
+	status, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+func runTests(m *testing.M) (status int, err error) {
+	dir, err := os.MkdirTemp("", "pinfold-cluster-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary := filepath.Join(dir, "pinfold-local")
+	if err := build(binary); err != nil {
+		return 0, err
+	}
+	stop, err := start(binary, filepath.Join(dir, "data"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	return m.Run(), nil
+}
+
+func build(binary string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "pinfold.dev/pinfold/cmd/pinfold-local")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build pinfold-local: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// start runs a cluster as a child process and waits until it is ready.
+func start(binary, data string) (stop func() error, err error) {
+	args := []string{"up", "--data-dir", data}
+	for _, shape := range shapes {
+		args = append(args, "--nodes", shape)
+	}
+	command := exec.Command(binary, args...)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start a local cluster: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	stop = func() error {
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			return fmt.Errorf("stop the local cluster: %w", err)
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(30 * time.Second):
+			return errors.Join(errors.New("the local cluster does not stop"), command.Process.Kill())
+		}
+	}
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
+		state, err := localcluster.ReadState(data)
+		if err == nil && state.Ready {
+			shared, err = connect(data, state.Kubeconfig)
+			return stop, err
+		}
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("the local cluster ended: %w\n%s", err, out.String())
+		default:
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.Join(fmt.Errorf("the local cluster is not ready after %v: %w", startTimeout, err), stop())
+		}
+	}
+}
+
+// running is a cluster that is up.
+type running struct {
+	dir        string
+	client     kubernetes.Interface
+	objects    dynamic.Interface
+	topologies topologyclient.Interface
+}
+
+func connect(dir, kubeconfig string) (*running, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 1000, 1000
+	r := &running{dir: dir}
+	if r.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if r.objects, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if r.topologies, err = topologyclient.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return r, nil
+}

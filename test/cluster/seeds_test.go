@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/deploy/examples"
+)
+
+// The manifests of ACK's documentation, as they stand there, with the scheduler
+// killed between their creation and the last binding. Deployments make their pods
+// over again when these are deleted, so the pods come at their own pace.
+func TestExampleManifests(t *testing.T) {
+	for _, policy := range []placement.Policy{placement.Static, placement.StaticBurst} {
+		t.Run(string(policy), func(t *testing.T) {
+			c := begin(t)
+			c.labelNode(intel, "policy", "intel7")
+			for i, file := range []string{"service.yaml", "configmap.yaml", "nginx.yaml", "go-demo.yaml", "cal-pi.yaml"} {
+				c.apply(file, policy)
+				if i == 2 {
+					c.killScheduler()
+				}
+			}
+			pods := c.allBound(1 + 4 + 2)
+			for _, pod := range pods {
+				c.checkExample(&pod, policy)
+			}
+			c.checkBooks()
+		})
+	}
+}
+
+// Annotations that are null and no wish to be placed: the plain scheduler's business.
+func TestExampleWithoutPlacement(t *testing.T) {
+	c := begin(t)
+	c.labelNode(intel, "policy", "intel7")
+	for _, file := range []string{"service.yaml", "configmap.yaml", "nginx-baseline.yaml"} {
+		c.apply(file, "")
+	}
+	for _, pod := range c.allBound(2) {
+		if text, ok := pod.Annotations["pinfold.dev/cpu-allocation"]; ok {
+			t.Errorf("pod %s has the allocation %s", pod.Name, text)
+		}
+	}
+}
+
+// checkExample: every container of the examples has a limit of 4 CPUs.
+func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
+	c.Helper()
+	if selected := pod.Spec.NodeSelector["policy"]; selected != "" && pod.Spec.NodeName != intel {
+		c.Errorf("pod %s selects policy=%s and is on %s", pod.Name, selected, pod.Spec.NodeName)
+	}
+	a := c.allocation(pod)
+	if a.Policy != policy || a.Node != pod.Spec.NodeName || len(a.Containers) != 1 {
+		c.Fatalf("pod %s on %s: allocation %+v, want one container with policy %s", pod.Name, pod.Spec.NodeName, a, policy)
+	}
+	got := a.Containers[0]
+	if len(got.NUMANodes) != 1 {
+		c.Errorf("pod %s is on NUMA nodes %v, and one has room for it", pod.Name, got.NUMANodes)
+	}
+	machine, _ := c.machine(a.Node)
+	want := placement.Quality{Kinds: 1, NUMANodes: 1, LLCs: 1, Packages: 1}
+	switch policy {
+	case placement.Static:
+		if n := got.CPUs.Len(); n != 4 {
+			c.Errorf("pod %s has %d CPUs (%s), its limit is 4", pod.Name, n, got.CPUs)
+		}
+		// The machines are empty enough for two whole cores behind one cache.
+		if q := placement.NewIndex(machine).Quality(got.CPUs); q != want {
+			c.Errorf("pod %s on %s has CPUs %s of quality %+v, want %+v", pod.Name, a.Node, got.CPUs, q, want)
+		}
+	case placement.StaticBurst:
+		if !got.CPUs.IsEmpty() {
+			c.Errorf("pod %s has CPUs %s of its own, which static-burst does not give", pod.Name, got.CPUs)
+		}
+	}
+}
+
+// apply creates what a manifest says, nulls included, with a policy for its pods.
+func (c *test) apply(file string, policy placement.Policy) {
+	c.Helper()
+	text, err := fs.ReadFile(examples.Files, file)
+	c.must(err)
+	obj := &unstructured.Unstructured{}
+	c.must(yaml.Unmarshal(text, &obj.Object))
+	at := map[string][]string{"Pod": {"metadata", "annotations"}, "Deployment": {"spec", "template", "metadata", "annotations"}}[obj.GetKind()]
+	if policy == placement.StaticBurst && at != nil {
+		c.must(unstructured.SetNestedField(obj.Object, string(policy), append(at, "cpu-policy")...))
+	}
+	resource := map[string]schema.GroupVersionResource{
+		"Pod":        {Version: "v1", Resource: "pods"},
+		"Service":    {Version: "v1", Resource: "services"},
+		"ConfigMap":  {Version: "v1", Resource: "configmaps"},
+		"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
+	}[obj.GetKind()]
+	objects := c.objects.Resource(resource).Namespace("default")
+	_, err = objects.Create(c.Context(), obj, metav1.CreateOptions{})
+	c.must(err)
+	if obj.GetKind() == "Service" || obj.GetKind() == "ConfigMap" { // others go with the pods
+		c.Cleanup(func() {
+			if err := objects.Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{}); err != nil {
+				c.Error(err)
+			}
+		})
+	}
+}
+
+func (c *test) labelNode(node, key, value string) {
+	c.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
+	_, err := c.client.CoreV1().Nodes().Patch(c.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	c.must(err)
+}
+
+// allBound waits for so many pods, all with a node.
+func (c *test) allBound(count int) []corev1.Pod {
+	c.Helper()
+	var pods []corev1.Pod
+	c.eventually(func() string {
+		pods = c.pods()
+		for _, pod := range pods {
+			if pod.Spec.NodeName == "" {
+				return fmt.Sprintf("pod %s waits: %s", pod.Name, waitsFor(&pod))
+			}
+		}
+		if len(pods) != count {
+			return fmt.Sprintf("there are %d pods, not %d", len(pods), count)
+		}
+		return ""
+	})
+	return pods
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// change changes what a node has reported, and puts it back after the test.
+func (c *test) changeTopology(node string, change func(*v1alpha2.NodeResourceTopology)) {
+	c.Helper()
+	before := c.topology(node)
+	changed := before.DeepCopy()
+	change(changed)
+	nodes := c.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	_, err := nodes.Update(c.Context(), changed, metav1.UpdateOptions{})
+	c.must(err)
+	c.Cleanup(func() { c.restoreTopology(before) })
+}
+
+func TestTopologyMissing(t *testing.T) {
+	c := begin(t)
+	before := c.topology(small0)
+	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(t.Context(), small0, metav1.DeleteOptions{}))
+	c.create(asking("asks", small0, 2, ""))
+	c.waits("asks", "1 has not reported its CPU topology")
+	c.create(`
+metadata: {name: plain}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  containers: [{name: app, image: app, resources: {requests: {cpu: 1}}}]
+`)
+	c.bound("plain")
+	c.restoreTopology(before)
+	c.bound("asks")
+}
+
+func TestTopologyMalformed(t *testing.T) {
+	c := begin(t)
+	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Zones = obj.Zones[1:] })
+	c.create(asking("asks", small0, 2, ""))
+	c.waits("asks", "1 has reported a CPU topology that cannot be used (NodeResourceTopology "+small0+": ")
+}
+
+func TestTopologyForeign(t *testing.T) {
+	c := begin(t)
+	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
+	c.create(asking("asks", small0, 2, ""))
+	c.waits("asks", "NodeResourceTopology "+small0+" was written by somebody else")
+}
+
+// restoreTopology makes the object of a node what it was.
+func (c *test) restoreTopology(want *v1alpha2.NodeResourceTopology) {
+	ctx, nodes := context.Background(), c.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	obj := want.DeepCopy()
+	have, err := nodes.Get(ctx, obj.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		obj.ResourceVersion, obj.UID = "", ""
+		if _, err := nodes.Create(ctx, obj, metav1.CreateOptions{}); err != nil {
+			c.Error(err)
+		}
+		return
+	}
+	if err == nil {
+		obj.ResourceVersion = have.ResourceVersion
+		_, err = nodes.Update(ctx, obj, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.Error(err)
+	}
+}
