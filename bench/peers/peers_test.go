@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// TestOutput runs the command on few free sets and compares all but the times, in
+// every format. A kubelet's answer that is better than Pinfold's fails it.
+// PINFOLD_UPDATE=1 rewrites testdata.
+func TestOutput(t *testing.T) {
+	var rows []Row
+	for _, mc := range machines() {
+		more, err := compare(t.Context(), mc, 2, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, more...)
+	}
+	for _, format := range []string{"text", "markdown", "json"} {
+		var out bytes.Buffer
+		if err := print(&out, options{output: format}, rows); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("testdata", "output."+format)
+		if os.Getenv("PINFOLD_UPDATE") != "" {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out.String()); diff != "" {
+			t.Errorf("%s differs (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", file, diff)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, args := range [][]string{{"-sets", "0"}, {"-sets", "many"}, {"-o", "yaml"}, {"now"}, {"-fast"}} {
+		var stdout, stderr bytes.Buffer
+		err := run(t.Context(), args, &stdout, &stderr)
+		if !errors.Is(err, errUsage) || stdout.Len() > 0 {
+			t.Errorf("%q: error %v and output %q, want wrong usage and none", args, err, stdout.String())
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	ours := placement.Quality{NUMANodes: 2, Distance: 24, SplitCores: 1, LLCs: 3}
+	for _, test := range []struct {
+		theirs placement.Quality
+		want   verdict
+	}{
+		{ours, asGood},
+		{placement.Quality{NUMANodes: 3, Distance: 0, SplitCores: 0, LLCs: 1}, moreNodes},
+		{placement.Quality{NUMANodes: 2, Distance: 64, SplitCores: 0, LLCs: 1}, moreDistance},
+		{placement.Quality{NUMANodes: 2, Distance: 24, SplitCores: 2, LLCs: 1}, moreSplit},
+		{placement.Quality{NUMANodes: 2, Distance: 24, SplitCores: 1, LLCs: 4}, moreLLCs},
+		{placement.Quality{NUMANodes: 1, Distance: 99, SplitCores: 9, LLCs: 9}, better},
+		{placement.Quality{NUMANodes: 2, Distance: 20, SplitCores: 9, LLCs: 9}, better},
+		{placement.Quality{NUMANodes: 2, Distance: 24, SplitCores: 0, LLCs: 9}, better},
+		{placement.Quality{NUMANodes: 2, Distance: 24, SplitCores: 1, LLCs: 2}, better},
+	} {
+		if got := judge(ours, test.theirs); got != test.want {
+			t.Errorf("judge(%+v) = %q, want %q", test.theirs, got, test.want)
+		}
+	}
+}
+
+// first takes the lowest CPUs that are free, or what it is told to.
+type first struct{ instead cpuset.Set }
+
+func (f first) choose(free cpuset.Set, n int) (answer, error) {
+	if !f.instead.IsEmpty() {
+		return answer{cpus: f.instead}, nil
+	}
+	var a answer
+	for cpu := range free.All() {
+		if a.cpus.Len() < n {
+			a.cpus.Add(cpu)
+		}
+	}
+	return a, nil
+}
+
+// TestBetterAnswerIsAnError puts a bad chooser in Pinfold's place.
+func TestBetterAnswerIsAnError(t *testing.T) {
+	m := topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild() // core c is CPUs c and c+4
+	ix := placement.NewIndex(m)
+	for _, test := range []struct {
+		name string
+		us   chooser
+		want string
+	}{
+		{"splits cores", first{}, "Peer is better than Pinfold: 2 CPUs of 0-7: 0,4 "},
+		{"too few", first{cpuset.Of(1)}, "Pinfold: asked for 2 CPUs of 0-7, got 1"},
+		{"not free", first{cpuset.Of(1, 8)}, "Pinfold: asked for 2 CPUs of 0-7, got 1,8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := comparison{m, ix, []contender{{"Pinfold", test.us}, {"Peer", pinfold{ix, 1}}}}
+			_, err := c.ask(t.Context(), []cpuset.Set{m.Online()}, 2)
+			if err == nil || !bytes.HasPrefix([]byte(err.Error()), []byte(test.want)) {
+				t.Errorf("error %v, want one that begins with %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/simnode"
+)
+
+// workloadSeed makes the pods. Changing it, or anything in this file, makes figures
+// that cannot be compared with earlier ones.
+const workloadSeed = 20261120
+
+// machineKinds are the shapes of the nodes: of every ten nodes so many.
+func machineKinds() []struct {
+	name  string
+	shape topology.Shape
+	of10  int
+} {
+	return []struct {
+		name  string
+		shape topology.Shape
+		of10  int
+	}{
+		{"intel-104", topology.Intel104(), 3},
+		{"amd-256", topology.AMD256(), 3},
+		{"intel-64", topology.Shape{Packages: 2, CoresPerLLC: 16, ThreadsPerCore: 2}, 2},
+		{"amd-64", topology.Shape{LLCsPerNUMA: 4, CoresPerLLC: 8, ThreadsPerCore: 2}, 1},
+		{"arm-128", topology.Shape{Packages: 2, NUMAPerPackage: 2, CoresPerLLC: 32}, 1},
+	}
+}
+
+// makeNodes returns nodes of all kinds, mixed. The first core of each is reserved.
+func makeNodes(count int) []simnode.Node {
+	var ten []simnode.Node
+	for _, kind := range machineKinds() {
+		machine := kind.shape.MustBuild()
+		for range kind.of10 {
+			ten = append(ten, simnode.Node{Name: kind.name, Machine: machine, ReservedCPUs: firstCore(machine)})
+		}
+	}
+	nodes := make([]simnode.Node, count)
+	for i := range nodes {
+		nodes[i] = ten[i%len(ten)]
+		nodes[i].Name = fmt.Sprintf("n%04d-%s", i, nodes[i].Name)
+	}
+	return nodes
+}
+
+func firstCore(m *topology.Machine) cpuset.Set { return m.Cores()[0].CPUs }
+
+// limitWeights is how many of 20 pods have which limit, in CPUs.
+func limitWeights() []struct{ cpus, of20 int } {
+	return []struct{ cpus, of20 int }{{1, 2}, {2, 5}, {4, 6}, {8, 4}, {16, 2}, {32, 1}}
+}
+
+// makePods returns pods of all sizes and both policies, in random order. Their names
+// sort in the order of the slice.
+func makePods(count int, annotated bool) []*corev1.Pod {
+	rng := rand.New(rand.NewPCG(workloadSeed, 0))
+	var limits []int
+	for _, weight := range limitWeights() {
+		for range weight.of20 {
+			limits = append(limits, weight.cpus)
+		}
+	}
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		limit := limits[rng.IntN(len(limits))]
+		// Half of the pods request less than they may use, as most do.
+		milliRequest := int64(limit) * []int64{1000, 500}[rng.IntN(2)]
+		policy := []placement.Policy{placement.Static, placement.StaticBurst}[rng.IntN(2)]
+		pods[i] = makePod(fmt.Sprintf("pod-%05d", i), limit, milliRequest)
+		if annotated {
+			pods[i].Annotations = map[string]string{
+				api.CPUSetSchedulerAnnotation: "true",
+				api.CPUPolicyAnnotation:       string(policy),
+			}
+		}
+	}
+	return pods
+}
+
+func makePod(name string, limit int, milliRequest int64) *corev1.Pod {
+	memory := *resource.NewQuantity(int64(limit)<<26, resource.BinarySI) // 64 MiB a CPU
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name:  "main",
+				Image: "registry.example/bench",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{
+						corev1.ResourceCPU:    *resource.NewMilliQuantity(milliRequest, resource.DecimalSI),
+						corev1.ResourceMemory: memory,
+					},
+					Limits: corev1.ResourceList{
+						corev1.ResourceCPU:    *resource.NewQuantity(int64(limit), resource.DecimalSI),
+						corev1.ResourceMemory: memory,
+					},
+				},
+			}},
+		},
+	}
+}
