@@ -1,0 +1,96 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// Each event that can make a refused pod fit queues it again, and nothing else does.
+func TestQueueingHints(t *testing.T) {
+	p := barePlugin(t)
+	waiting, plain := askingPod("waiting", 2), askingPod("plain", 0)
+	allocated := askingPod("allocated", 2)
+	metav1.SetMetaDataAnnotation(&allocated.ObjectMeta, api.AllocationAnnotation, "{}")
+	running := allocated.DeepCopy()
+	running.Status.Phase = corev1.PodRunning
+	edited := waiting.DeepCopy()
+	edited.Annotations[api.CPUPolicyAnnotation] = "static"
+	retried := waiting.DeepCopy()
+	retried.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+
+	node := nodeInfoOf("n", 8).Node()
+	heartbeat := node.DeepCopy()
+	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+	grown := node.DeepCopy()
+	grown.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("9")}
+	grown.Status.Capacity = grown.Status.Allocatable
+
+	reported := topologyObject(t, 1, nodetopology.State{})
+	touched := topologyObject(t, 2, nodetopology.State{})
+	changed := topologyObject(t, 3, nodetopology.State{KubeletPolicy: "none"})
+
+	for _, test := range []struct {
+		name     string
+		hint     fwk.QueueingHintFn
+		pod      *corev1.Pod
+		old, new any
+		want     fwk.QueueingHint
+	}{
+		{"a pod with CPUs left", afterPodLeft, waiting, allocated, nil, fwk.Queue},
+		{"a pod without requests left", afterPodLeft, waiting, plain, nil, fwk.QueueSkip},
+		{"an allocation was removed", afterAssignedPodChanged, waiting, allocated, waiting, fwk.Queue},
+		{"a pod was scaled down", afterAssignedPodChanged, waiting, askingPod("a", 2), askingPod("a", 1), fwk.Queue},
+		{"a pod was scaled up", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.QueueSkip},
+		{"a pod reported its status", afterAssignedPodChanged, waiting, allocated, running, fwk.QueueSkip},
+		{"its own words were edited", afterOwnChange, waiting, waiting, edited, fwk.Queue},
+		{"its own status was written", afterOwnChange, waiting, waiting, retried, fwk.QueueSkip},
+		{"a node came", afterNodeChanged, waiting, nil, node, fwk.Queue},
+		{"a node grew", afterNodeChanged, waiting, node, grown, fwk.Queue},
+		{"a node shrank", afterNodeChanged, waiting, grown, node, fwk.QueueSkip},
+		{"a node's heart beat", afterNodeChanged, waiting, node, heartbeat, fwk.QueueSkip},
+		{"a topology came", p.afterTopologyChanged, waiting, nil, reported, fwk.Queue},
+		{"a topology was touched", p.afterTopologyChanged, waiting, reported, touched, fwk.QueueSkip},
+		{"a topology changed", p.afterTopologyChanged, waiting, touched, changed, fwk.Queue},
+		{"a topology went", p.afterTopologyChanged, waiting, changed, nil, fwk.QueueSkip},
+		{"a topology went, for a pod that needs none", p.afterTopologyChanged, plain, changed, nil, fwk.Queue},
+	} {
+		got, err := test.hint(klog.Background(), test.pod, test.old, test.new)
+		if err != nil || got != test.want {
+			t.Errorf("%s: %v, %v, want %v", test.name, got, err, test.want)
+		}
+		if test.name == "a topology changed" && p.shared.topologies.get("n").resourceVersion != "3" {
+			t.Error("the pod is queued for a topology that Filter does not know yet")
+		}
+	}
+	for name, hint := range map[string]fwk.QueueingHintFn{"pod left": afterPodLeft, "pod changed": afterAssignedPodChanged,
+		"own change": afterOwnChange, "node": afterNodeChanged, "topology": p.afterTopologyChanged} {
+		if got, err := hint(klog.Background(), waiting, "what", "is this"); err == nil || got != fwk.Queue {
+			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error, and the pod queued", name, got, err)
+		}
+	}
+}
+
+func topologyObject(t *testing.T, version int, state nodetopology.State) *unstructured.Unstructured {
+	t.Helper()
+	obj, err := nodetopology.FromMachine("n", topology.Intel104().MustBuild(), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj.ResourceVersion = string(rune('0' + version))
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: fields}
+}

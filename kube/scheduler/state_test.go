@@ -1,0 +1,172 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// A nominated pod keeps what it was promised, whether or not its victims have ended.
+// The framework adds it to a copy of the NodeInfo.
+func TestNominatedPods(t *testing.T) {
+	eight := topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild()
+	for _, test := range []struct {
+		name      string
+		running   int   // CPUs of the victim
+		nominated []int // CPUs of the nominated pods
+		asks      int
+		fits      bool
+	}{
+		{"nobody is nominated", 5, nil, 2, true},
+		{"the victim has ended", 0, []int{6}, 1, true},
+		{"the victim has ended, too many", 0, []int{6}, 2, false},
+		{"the victim still runs", 5, []int{6}, 1, false},
+		{"the victim still runs, and nobody could take what it leaves", 5, []int{3}, 1, false},
+		{"several are nominated", 0, []int{3, 2}, 2, true},
+		{"several are nominated, too many", 0, []int{3, 3}, 2, false},
+		{"a pod without a wish", 5, []int{6}, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p, node := barePlugin(t), nodeInfoOf("n", 8)
+			reportMachine(t, p, "n", eight, 1)
+			if test.running > 0 {
+				victim := askingPod("victim", test.running)
+				comeBack(t, p, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
+			}
+			kept := p.nodes.of(node, p.shared.topologies.get("n"), stateUse{})
+			with := node.Snapshot()
+			for i, n := range test.nominated {
+				with.AddPodInfo(podInfo(t, askingPod(fmt.Sprint("nominated", i), n)))
+			}
+			pod := askingPod("pod", test.asks)
+			status := p.Filter(context.Background(), startCycle(t, p, pod, node), pod, with)
+			if status.IsSuccess() != test.fits {
+				t.Errorf("fits: %v, want %v (%s)", status.IsSuccess(), test.fits, status.Message())
+			}
+			if p.nodes.of(node, p.shared.topologies.get("n"), stateUse{}) != kept {
+				t.Error("the copy of the node has taken the place of the node")
+			}
+		})
+	}
+}
+
+func podInfo(t *testing.T, pod *corev1.Pod) fwk.PodInfo {
+	t.Helper()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// What preemption tries out must not be remembered, nor get into the message.
+func TestTrialsLeaveNoTrace(t *testing.T) {
+	p, node := barePlugin(t), nodeInfoOf("n", 8)
+	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
+	victim := askingPod("victim", 5)
+	running := comeBack(t, p, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
+
+	pod := askingPod("pod", 7)
+	state := startCycle(t, p, pod, node)
+	refused := p.Filter(context.Background(), state, pod, node)
+	const want = "has fewer than 7 exclusive CPUs left (most: 2 on n)"
+	if refused.Message() != want {
+		t.Fatalf("got %q, want %q", refused.Message(), want)
+	}
+	trial, without := state.Clone(), node.Snapshot().(*framework.NodeInfo)
+	if err := without.RemovePod(klog.Background(), running); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.RemovePod(context.Background(), trial, pod, podInfo(t, running), without); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := p.Filter(context.Background(), trial, pod, without); !status.IsSuccess() {
+		t.Errorf("without the victim: %s", status.Message())
+	}
+	large := askingPod("large", 8)
+	state = startCycle(t, p, large, node)
+	refused = p.Filter(context.Background(), state, large, node)
+	trial = state.Clone()
+	p.RemovePod(context.Background(), trial, large, podInfo(t, running), without)
+	p.Filter(context.Background(), trial, large, without)
+	if got, want := refused.Message(), "has fewer than 8 exclusive CPUs left (most: 2 on n)"; got != want {
+		t.Errorf("after the trial: %q, want %q", got, want)
+	}
+}
+
+// A scheduler assumes a copy of the pod; until the bound pod comes back, the copy's
+// annotation is whatever the user wrote on it.
+func TestForgedAllocationOnAssumedPod(t *testing.T) {
+	p, node := barePlugin(t), nodeInfoOf("n", 8)
+	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
+	pod := askingPod("forger", 1)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation,
+		`{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"7","numaNodes":[0]}]}`)
+	assume(t, p, startCycle(t, p, pod, node), pod, node)
+	books := p.nodes.of(node, p.shared.topologies.get("n"), stateUse{}).books
+	if got := books.Exclusive().String(); got != "0" {
+		t.Errorf("CPUs %s are exclusive, want 0", got)
+	}
+}
+
+// Filter and Score run on many nodes at once, while nodes report new topologies.
+// (Worth most under the race detector.)
+func TestConcurrentUse(t *testing.T) {
+	const nodes, pods = 8, 50
+	p := barePlugin(t)
+	machine := topology.Intel104().MustBuild()
+	infos := make([]*framework.NodeInfo, nodes)
+	for i := range infos {
+		infos[i] = nodeInfoOf(fmt.Sprint("n", i), 104)
+		reportMachine(t, p, infos[i].Node().Name, machine, 1)
+	}
+	done := make(chan struct{})
+	var reporters sync.WaitGroup
+	reporters.Go(func() {
+		for version := 2; ; version++ {
+			select {
+			case <-done:
+				return
+			default:
+				reportMachine(t, p, infos[version%nodes].Node().Name, machine, version)
+			}
+		}
+	})
+	for i := range pods {
+		pod := askingPod(fmt.Sprint("p", i), 1+i%3)
+		state := startCycle(t, p, pod, infos[0])
+		var filters sync.WaitGroup
+		for _, info := range infos {
+			for range 4 { // nominated pods have a node filtered twice, and batches again
+				filters.Go(func() {
+					if status := p.Filter(context.Background(), state, pod, info); !status.IsSuccess() {
+						t.Error(status.Message())
+					}
+					if _, status := p.Score(context.Background(), state, pod, info); !status.IsSuccess() {
+						t.Error(status.Message())
+					}
+				})
+			}
+		}
+		filters.Wait()
+		assume(t, p, state, pod, infos[i%nodes])
+	}
+	close(done)
+	reporters.Wait()
+	for _, info := range infos {
+		books := p.nodes.of(info, p.shared.topologies.get(info.Node().Name), stateUse{}).books
+		if len(books.Conflicts()) > 0 || len(books.Overflow()) > 0 {
+			t.Errorf("%s: conflicts %v, overflow %v", info.Node().Name, books.Conflicts(), books.Overflow())
+		}
+	}
+}
