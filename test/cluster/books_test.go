@@ -14,9 +14,9 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// asking is a pod that asks for CPUs on one node, with more fields of its metadata
-// and spec.
-func asking(name, node string, cpus int, more string) string {
+// asking is a pod that asks for CPUs of the node small0, with more fields of its
+// spec.
+func asking(name string, cpus int, more string) string {
 	return fmt.Sprintf(`
 metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
 spec:
@@ -24,7 +24,25 @@ spec:
   containers:
   - {name: app, image: app, resources: {requests: {cpu: %d}, limits: {cpu: %d}}}
   %s
-`, name, node, cpus, cpus, more)
+`, name, small0, cpus, cpus, more)
+}
+
+// A pod goes where it can be placed best: 40 CPUs are in one NUMA node of the Intel
+// machine (52 each) as long as one is free, and in two of the AMD machine (32 each).
+func TestBestNodeWins(t *testing.T) {
+	c := begin(t)
+	for i, want := range []string{intel, intel, amd} {
+		name := fmt.Sprint("large", i)
+		c.create(`
+metadata: {name: ` + name + `, annotations: {cpuset-scheduler: "true"}}
+spec:
+  containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 40}}}]
+`)
+		if got := c.bound(name).Spec.NodeName; got != want {
+			t.Errorf("pod %s is on %s, want %s", name, got, want)
+		}
+	}
+	c.checkBooks()
 }
 
 // A pod without a wish runs on CPUs that one of higher priority asks for.
@@ -45,9 +63,9 @@ spec:
   - {name: app, image: app, resources: {requests: {cpu: 5}}}
 `)
 	c.bound("plain")
-	c.create(asking("alike", small0, 6, "priorityClassName: low"))
+	c.create(asking("alike", 6, "priorityClassName: low"))
 	c.waits("alike", "1 has fewer than 6 exclusive CPUs left (most: 3 on "+small0+")")
-	c.create(asking("urgent", small0, 6, "priorityClassName: high"))
+	c.create(asking("urgent", 6, "priorityClassName: high"))
 	urgent := c.bound("urgent")
 	if n := c.allocation(urgent).Containers[0].CPUs.Len(); n != 6 {
 		t.Errorf("urgent has %d CPUs, want 6", n)
@@ -83,9 +101,9 @@ spec:
 // A pod that has ended frees its CPUs, although nobody deletes it.
 func TestEndedPodFreesCPUs(t *testing.T) {
 	c := begin(t)
-	c.create(asking("job", small0, 6, "restartPolicy: Never"))
+	c.create(asking("job", 6, "restartPolicy: Never"))
 	c.bound("job")
-	c.create(asking("next", small0, 6, ""))
+	c.create(asking("next", 6, ""))
 	c.waits("next", "1 has fewer than 6 exclusive CPUs left (most: 1 on "+small0+")")
 	_, err := c.client.CoreV1().Pods("default").Patch(t.Context(), "job", types.MergePatchType,
 		[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
@@ -101,10 +119,10 @@ func TestEndedPodFreesCPUs(t *testing.T) {
 // is told, and nobody else gets in the way of either.
 func TestEditedAllocation(t *testing.T) {
 	c := begin(t)
-	c.create(asking("first", small0, 1, ""))
+	c.create(asking("first", 1, ""))
 	c.bound("first")
 	time.Sleep(1100 * time.Millisecond) // the time of binding is kept in whole seconds
-	c.create(asking("second", small0, 1, ""))
+	c.create(asking("second", 1, ""))
 	second := c.bound("second")
 	stolen := c.allocation(c.pod("first"))
 	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
@@ -114,7 +132,7 @@ func TestEditedAllocation(t *testing.T) {
 	c.annotate("second", api.AllocationAnnotation,
 		`{"version":1,"node":"`+small0+`","policy":"static","containers":[{"name":"app","cpus":"200","numaNodes":[0]}]}`)
 	c.event("second", "CPUAllocationInvalid", "has no CPUs 200")
-	c.create(asking("third", small0, 4, ""))
+	c.create(asking("third", 4, ""))
 	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
 		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
 	}
@@ -141,7 +159,7 @@ spec:
   containers: [{name: app, image: app}]
 `)
 	c.bound("plain")
-	c.create(asking("next", small0, 5, ""))
+	c.create(asking("next", 5, ""))
 	c.bound("next")
 	c.checkBooks()
 }

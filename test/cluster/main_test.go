@@ -27,7 +27,6 @@ const (
 	intel  = "intel-104-0"
 	amd    = "amd-256-0"
 	small0 = "p1n1l1c4t2-0"
-	small1 = "p1n1l1c4t2-1"
 )
 
 var shapes = []string{"intel-104", "amd-256", "packages:1,cores:4,threads:2=2"}
@@ -102,7 +101,10 @@ func start(binary, data string) (stop func() error, err error) {
 			return fmt.Errorf("stop the local cluster: %w", err)
 		}
 		select {
-		case <-ended:
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("the local cluster did not end well: %w\n%s", err, out.String())
+			}
 			return nil
 		case <-time.After(30 * time.Second):
 			return errors.Join(errors.New("the local cluster does not stop"), command.Process.Kill())

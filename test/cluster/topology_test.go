@@ -25,7 +25,7 @@ func TestTopologyMissing(t *testing.T) {
 	c := begin(t)
 	before := c.topology(small0)
 	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(t.Context(), small0, metav1.DeleteOptions{}))
-	c.create(asking("asks", small0, 2, ""))
+	c.create(asking("asks", 2, ""))
 	c.waits("asks", "1 has not reported its CPU topology")
 	c.create(`
 metadata: {name: plain}
@@ -41,14 +41,14 @@ spec:
 func TestTopologyMalformed(t *testing.T) {
 	c := begin(t)
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Zones = obj.Zones[1:] })
-	c.create(asking("asks", small0, 2, ""))
+	c.create(asking("asks", 2, ""))
 	c.waits("asks", "1 has reported a CPU topology that cannot be used (NodeResourceTopology "+small0+": ")
 }
 
 func TestTopologyForeign(t *testing.T) {
 	c := begin(t)
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
-	c.create(asking("asks", small0, 2, ""))
+	c.create(asking("asks", 2, ""))
 	c.waits("asks", "NodeResourceTopology "+small0+" was written by somebody else")
 }
 
