@@ -18,7 +18,11 @@ import (
 // with the node name (k8s.io/kubernetes pkg/registry/core/pod/storage, 1.37), so
 // there is no moment at which a pod has a node and not its CPUs, and an allocation
 // that stood on the pod before is overwritten.
-func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	c, err := cycleOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
@@ -26,16 +30,24 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 	res, ok := p.shared.reservations.of(pod)
 	if ok {
 		binding.Annotations = map[string]string{api.AllocationAnnotation: res.allocation}
-	} else if intent, err := api.Parse(pod); err != nil || intent.Asks() {
+	} else if c.question.asks {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: nothing is reserved for this pod there any more; it is scheduled again", node))
 	}
-	err := p.sendBinding(ctx, binding)
+	err = p.sendBinding(ctx, binding)
 	if err != nil && p.isBound(ctx, binding) {
 		klog.FromContext(ctx).Info("The binding succeeded in spite of its error", "pod", klog.KObj(pod), "node", node, "err", err)
-		return nil
+		err = nil
+	}
+	if err == nil {
+		for _, warning := range c.question.warnings {
+			p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, EventIgnored, "Binding", "%s", warning)
+		}
 	}
 	return fwk.AsStatus(err)
 }
+
+// EventIgnored is the reason of the event on a pod that bears words without effect.
+const EventIgnored = "CPUWordIgnored"
 
 func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error {
 	if apis := p.handle.APICacher(); apis != nil {

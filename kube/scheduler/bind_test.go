@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/api"
@@ -20,6 +21,11 @@ import (
 type clientOf struct {
 	fwk.Handle
 	client kubernetes.Interface
+	said   *sayings
+}
+
+func (c clientOf) EventRecorder() events.EventRecorderLogger {
+	return recorder{c.said}
 }
 
 func (c clientOf) ClientSet() kubernetes.Interface { return c.client }
@@ -68,13 +74,14 @@ func TestBind(t *testing.T) {
 				return true, binding, test.answer
 			})
 			p := barePlugin(t)
-			p.handle = clientOf{client: client}
+			p.handle = clientOf{client: client, said: &sayings{}}
+			state := startCycle(t, p, pod)
 			assumed := pod.DeepCopy()
 			assumed.Spec.NodeName = "n"
 			if test.reserved {
 				p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
 			}
-			status := p.Bind(context.Background(), nil, assumed, "n")
+			status := p.Bind(context.Background(), state, assumed, "n")
 			if status.IsSuccess() == test.fails {
 				t.Errorf("status %v: %s", status.Code(), status.Message())
 			}

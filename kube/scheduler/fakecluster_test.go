@@ -45,9 +45,15 @@ type fakeCluster struct {
 	scheduler  *kubescheduler.Scheduler
 	plugin     *Plugin
 
+	said    *sayings
 	mu      sync.Mutex
 	version int
-	said    []string // events of the plugin
+}
+
+// sayings are the events that the plugin itself sends.
+type sayings struct {
+	mu    sync.Mutex
+	lines []string
 }
 
 var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"}
@@ -55,7 +61,7 @@ var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io"
 func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 	t.Helper()
 	c := &fakeCluster{
-		t: t, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
+		t: t, said: &sayings{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{topologyResource: "NodeResourceTopologyList"}),
 	}
@@ -77,7 +83,7 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 		return p, err
 	}
 	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, dynamicInformers,
-		func(string) events.EventRecorderLogger { return recorder{c} },
+		func(string) events.EventRecorderLogger { return recorder{c.said} },
 		kubescheduler.WithProfiles(obj.(*config.KubeSchedulerConfiguration).Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: newHere}),
 		kubescheduler.WithPodInitialBackoffSeconds(0), kubescheduler.WithPodMaxBackoffSeconds(0))
@@ -235,16 +241,16 @@ func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	}
 }
 
-// recorder keeps the events that the plugin itself sends.
-type recorder struct{ cluster *fakeCluster }
+// recorder keeps sayings.
+type recorder struct{ said *sayings }
 
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if reason != EventConflict && reason != EventInvalid {
+	if !strings.HasPrefix(reason, "CPU") {
 		return
 	}
-	r.cluster.mu.Lock()
-	defer r.cluster.mu.Unlock()
-	r.cluster.said = append(r.cluster.said,
+	r.said.mu.Lock()
+	defer r.said.mu.Unlock()
+	r.said.lines = append(r.said.lines,
 		fmt.Sprintf("event on %s: %s: %s", regarding.(*corev1.Pod).Name, reason, fmt.Sprintf(note, args...)))
 }
 

@@ -18,6 +18,8 @@ type question struct {
 	// cpus is the number of CPUs it asks for, 0 when it does not ask.
 	cpus int
 	key  string
+	// warnings are about words of the pod that have no effect.
+	warnings []string
 }
 
 // newQuestion reads a pod's words. The error is for the user.
@@ -26,7 +28,7 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask}
+	q := question{asks: intent.Asks(), ask: intent.Ask, warnings: intent.Warnings}
 	q.cpus = q.ask.CPUs()
 	q.key = fmt.Sprintf("%v", q.ask)
 	return q, nil

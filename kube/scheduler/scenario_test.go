@@ -271,10 +271,10 @@ func (s *scenario) changes() []string {
 		}
 	}
 	slices.Sort(lines)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lines = append(lines, s.said[s.told:]...)
-	s.told = len(s.said)
+	s.said.mu.Lock()
+	defer s.said.mu.Unlock()
+	lines = append(lines, s.said.lines[s.told:]...)
+	s.told = len(s.said.lines)
 	return lines
 }
 
