@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -19,6 +21,9 @@ type Plugin struct {
 	args   Args
 	handle fwk.Handle
 	nodes  *nodeStates
+	// misconfigured tells what in the scheduler's configuration keeps pods from
+	// getting their CPUs, or "". It can be asked when scheduling has begun.
+	misconfigured func() string
 }
 
 var (
@@ -44,7 +49,7 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{args: parsed, handle: handle}
+	p := &Plugin{args: parsed, handle: handle, misconfigured: sync.OnceValue(func() string { return otherBinder(handle) })}
 	if p.shared, err = sharedOf(ctx, parsed, handle, client); err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
@@ -63,3 +68,22 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 
 // Name implements the framework's Plugin.
 func (p *Plugin) Name() string { return Name }
+
+// otherBinder looks for a plugin that binds pods before this one would, and thereby
+// without their CPUs.
+func otherBinder(handle fwk.Handle) string {
+	framework, ok := handle.(interface{ ListPlugins() *config.Plugins })
+	if !ok {
+		return ""
+	}
+	binders := framework.ListPlugins().Bind.Enabled
+	if len(binders) > 0 && binders[0].Name == Name {
+		return ""
+	}
+	first := "none"
+	if len(binders) > 0 {
+		first = binders[0].Name
+	}
+	return fmt.Sprintf("the scheduler is misconfigured: plugin %s must be the first at extension point bind, and %s is; disable %s there",
+		Name, first, first)
+}

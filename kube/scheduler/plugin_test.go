@@ -25,7 +25,7 @@ func barePlugin(t testing.TB) *Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Plugin{args: args, shared: &shared{
+	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
 		topologies: newTopologies(), reservations: newReservations(),
 		auditor: &auditor{topologies: newTopologies()}, synced: func() bool { return true },
 	}}

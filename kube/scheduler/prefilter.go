@@ -25,8 +25,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if message := p.largerThanAll(q, nodes); message != "" {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
+	if q.asks {
+		for _, message := range []string{p.misconfigured(), p.largerThanAll(q, nodes)} {
+			if message != "" {
+				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
+			}
+		}
 	}
 	state.Write(cycleKey, &cycle{question: q, report: newReport()})
 	return nil, nil
@@ -47,9 +51,6 @@ func (p *Plugin) waitForTopologies(ctx context.Context) error {
 // largerThanAll returns what to say to a pod that needs more CPUs than any machine
 // has, and "" where that is not so, or not known because a node has not reported.
 func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
-	if q.cpus == 0 {
-		return ""
-	}
 	largest, where := 0, ""
 	for _, node := range nodes {
 		t := p.shared.topologies.get(node.Node().Name)

@@ -78,6 +78,26 @@ func replay(t *testing.T, text string) string {
 	return out.String()
 }
 
+// Pods that ask are not bound by a binder that knows nothing of their CPUs.
+func TestOtherBinderFirst(t *testing.T) {
+	const disabled = "    bind:\n      disabled:\n      - name: DefaultBinder\n"
+	if !strings.Contains(DefaultConfiguration, disabled) {
+		t.Fatal("the default configuration does not disable DefaultBinder in the way that this test undoes")
+	}
+	s := &scenario{fakeCluster: newFakeCluster(t, strings.Replace(DefaultConfiguration, disabled, "", 1)), seen: map[string]string{}}
+	for _, command := range []string{"node n1 cores=4", "pod asks cpus=2", "pod plain request=1"} {
+		s.run(strings.Fields(command))
+		s.settle()
+	}
+	want := []string{
+		"asks waits: 0/1 nodes are available: the scheduler is misconfigured: plugin Pinfold must be the first at extension point bind, and DefaultBinder is; disable DefaultBinder there.",
+		"plain on n1",
+	}
+	if diff := cmp.Diff(want, s.changes()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 type scenario struct {
 	*fakeCluster
 	seen map[string]string
