@@ -83,11 +83,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		rows = append(rows, more...)
 	}
-	return print(stdout, o, rows)
+	return printRows(stdout, o, rows)
 }
 
-// print prints the result as the options say.
-func print(w io.Writer, o options, rows []Row) error {
+// printRows prints the result as the options say.
+func printRows(w io.Writer, o options, rows []Row) error {
 	if !o.times {
 		for i := range rows {
 			rows[i].Median = 0

@@ -28,7 +28,7 @@ func TestOutput(t *testing.T) {
 	}
 	for _, format := range []string{"text", "markdown", "json"} {
 		var out bytes.Buffer
-		if err := print(&out, options{output: format}, rows); err != nil {
+		if err := printRows(&out, options{output: format}, rows); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join("testdata", "output."+format)

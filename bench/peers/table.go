@@ -40,7 +40,7 @@ func tables(rows []Row) []table {
 // verdictColumns says which verdicts are shown, and under which headings.
 func verdictColumns() ([]verdict, []string) {
 	return []verdict{asGood, moreNodes, moreDistance, moreSplit, moreLLCs},
-		[]string{"as good", "worse: nodes", "distance", "split", "LLCs"}
+		[]string{"as good", "more nodes", "farther", "more split", "more LLCs"}
 }
 
 func heading(r Row) []string {
