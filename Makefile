@@ -10,6 +10,14 @@ KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) \
 	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 LDFLAGS := -s -w $(KUBE_FLAGS)
 
+# Recipes with a pipe fail when any part of it does.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
+# A first build compiles some 2,000 packages: say how far it is, and pass on what
+# is not a package's name.
+PROGRESS := awk '/[ :]/ {print; next} ++n % 200 == 0 {printf "  %d packages compiled\n", n; fflush()}'
+
 COMMANDS := pinfold pinfold-local pinfold-scheduler
 FUZZTIME ?= 20s
 
@@ -22,15 +30,15 @@ build: $(COMMANDS:%=bin/%) ## build all commands into bin/
 
 # Go knows best what is out of date.
 bin/%: FORCE
-	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+	@go build -v -ldflags '$(LDFLAGS)' -o $@ ./cmd/$* 2>&1 | $(PROGRESS)
 
 .PHONY: FORCE
 FORCE:
 
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
-	@echo "building bin/pinfold-local (the first time it compiles Kubernetes: minutes, then seconds)"
-	@go build -ldflags '$(LDFLAGS)' -o bin/pinfold-local ./cmd/pinfold-local
+	@echo "building bin/pinfold-local: the first time this compiles Kubernetes, which takes minutes"
+	@$(MAKE) --no-print-directory bin/pinfold-local
 	@bin/pinfold-local demo
 
 .PHONY: test
