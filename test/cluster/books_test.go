@@ -48,11 +48,20 @@ spec:
 // A pod without a wish runs on CPUs that one of higher priority asks for.
 func TestPreemption(t *testing.T) {
 	c := begin(t)
-	for name, value := range map[string]int32{"low": 1, "high": 1000} {
+	for i, name := range []string{"low", "high"} {
 		_, err := c.client.SchedulingV1().PriorityClasses().Create(t.Context(),
-			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(1 + i*1000)}, metav1.CreateOptions{})
 		c.must(err)
 	}
+	c.eventually(func() string { // admission learns of classes through a watch
+		_, err := c.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
+			Spec: corev1.PodSpec{PriorityClassName: "high", Containers: []corev1.Container{{Name: "app", Image: "app"}}}},
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	c.create(`
 metadata: {name: plain}
 spec:
