@@ -26,6 +26,8 @@ type Books struct {
 	demand MilliCPU
 	// confinements are the distinct ones, in the order of their CPUs.
 	confinements []confinement
+	// digested is what decisions need of all this. Every change replaces it.
+	digested *digest
 }
 
 // New returns the books of the machine of an index, with the given claims.
@@ -35,6 +37,7 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	for i, c := range claims {
 		b.add(&all[i], c)
 	}
+	b.digested = &digest{}
 	return b
 }
 
@@ -48,7 +51,10 @@ func (b *Books) Clone() *Books {
 }
 
 // Add books a claim. It takes the place of an earlier claim of the same pod.
-func (b *Books) Add(claim Claim) { b.add(new(entry), claim) }
+func (b *Books) Add(claim Claim) {
+	b.add(new(entry), claim)
+	b.digested = &digest{}
+}
 
 func (b *Books) add(e *entry, claim Claim) {
 	e.fill(b.site, claim)
@@ -74,6 +80,7 @@ func (b *Books) Remove(id PodID) bool {
 	}
 	e := b.entries[at]
 	b.entries = slices.Delete(b.entries, at, at+1)
+	b.digested = &digest{}
 	if len(b.conflicts) > 0 || len(e.confined) > 0 {
 		b.settleAll()
 		return true

@@ -16,7 +16,7 @@ import (
 // ordinary init container out of what the sidecars before it leave.
 func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	claims := make([]ContainerClaim, len(ask.Containers))
-	var lasting []int
+	lasting := make([]int, 0, len(claims))
 	for i, c := range ask.Containers {
 		claims[i] = ContainerClaim{Name: c.Name, Role: c.Role, Policy: placement.Static, Limit: c.CPUs, Request: c.Request}
 		if c.Role != RoleInit {
@@ -70,11 +70,14 @@ func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuse
 // chooseConfinement chooses the NUMA nodes of a static-burst pod.
 func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
-	served, trial := b.serve(cpuset.Set{}), &flow{}
+	served, trial := b.digest().served, &flow{}
 	placed, err := b.index.Place(b.Shared(), placement.Request{
 		CPUs:   want,
 		Policy: placement.StaticBurst,
 		Admit: func(ids []topology.NUMAID) bool {
+			if served.offers(b.site, ids) >= need {
+				return true
+			}
 			trial.become(served)
 			return trial.add(b.positions(ids), need) == 0
 		},

@@ -87,13 +87,20 @@ type block struct {
 }
 
 // atMost returns a number of CPUs out of the pool that cannot be exceeded, when
-// they come in multiples of size. Each bound joins the blocks of NUMA nodes within
-// it to one; a bound that has only a part of some block is left out. Without such
-// ones, and with lumps of that size only, the number can be reached.
+// they come in multiples of size.
 func (s *staticSearch) atMost(pool cpuset.Set, size int) int {
+	n := min(s.machine, s.reach(pool, size))
+	return n - n%size
+}
+
+// reach is atMost by the bounds alone, whatever limits the whole machine. Each bound
+// joins the blocks of NUMA nodes within it to one; a bound that has only a part of
+// some block is left out. Without such ones, and with lumps of that size only, the
+// number can be reached.
+func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	down := func(n int) int { return n - n%size }
 	if len(s.bounds) == 0 {
-		return down(min(s.machine, pool.Len()))
+		return down(pool.Len())
 	}
 	blocks := make([]block, len(s.books.nodes))
 	for i := range s.books.nodes {
@@ -107,7 +114,7 @@ func (s *staticSearch) atMost(pool cpuset.Set, size int) int {
 	for _, b := range blocks {
 		sum += b.cpus
 	}
-	return down(min(s.machine, sum))
+	return sum
 }
 
 // join makes one block of those within a union, which has at most so many CPUs.

@@ -57,14 +57,3 @@ func (b *Books) demandWithin(union cpuset.Set) (sum MilliCPU) {
 	}
 	return sum
 }
-
-// confinesAny reports whether some container is confined to NUMA nodes of which
-// some of the CPUs are part.
-func (b *Books) confinesAny(cpus cpuset.Set) bool {
-	for i := range b.confinements {
-		if b.confinements[i].cpus.Intersects(cpus) {
-			return true
-		}
-	}
-	return false
-}

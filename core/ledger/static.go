@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 )
 
 // chooseStatic places all CPUs of a static pod as one request.
@@ -28,32 +29,42 @@ func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
 // staticSearch looks for exclusive CPUs. See "Decisions" in the package comment.
 type staticSearch struct {
 	books     *Books
-	short     MilliCPU   // what of the confined requests cannot be served as it is
+	served    *flow      // of the confined requests as it is; only read
+	short     MilliCPU   // what of them it leaves unserved
 	free      cpuset.Set // without the CPUs that some bound lets nobody take
 	fullCores placement.FullCores
 	machine   int     // how many CPUs may be taken of the whole machine
 	bounds    []bound // of single confinements, and of unions once they have turned out to bind
+	most      int     // what the bounds leave of free, one by one; see reach
 }
 
 // bound is how many CPUs, at least 1, may be taken of some NUMA nodes together.
 type bound struct {
 	union cpuset.Set
 	nodes []int // positions in site.nodes, ascending
+	ids   []topology.NUMAID
 	cpus  int
 }
 
-// newStaticSearch lists the bounds that are known without a flow: those of rules
-// 1, 3 and 4, and those of rule 2 for single confinements.
+// newStaticSearch starts a search with the bounds that are known without a flow.
 func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
-	s := &staticSearch{books: b, free: b.Free(), fullCores: ask.FullCores, machine: b.machineLimit(ask.SharedRequest.bounded())}
-	if len(b.confinements) == 0 {
-		return s
-	}
-	s.short = b.serve(cpuset.Set{}).shortfall()
+	s := b.digest().search
+	s.books = b // and not the clone that has worked it out, which may have changed since
+	s.bounds = slices.Clip(s.bounds) // so that a further bound goes to a copy
+	s.fullCores = ask.FullCores
+	s.machine = b.machineLimit(ask.SharedRequest.bounded())
+	return &s
+}
+
+// prepareSearch lists the bounds of rule 3 and of rule 2 for single confinements. Those
+// of rules 1 and 4 depend on the question.
+func (b *Books) prepareSearch(served *flow) staticSearch {
+	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.Free()}
 	for i := range b.confinements {
 		c := &b.confinements[i]
-		s.add(bound{c.cpus, c.nodes, b.confinementLimit(c, s.short)})
+		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: b.confinementLimit(c, s.short)})
 	}
+	s.most = s.reach(s.free, 1)
 	return s
 }
 
@@ -64,6 +75,7 @@ func (s *staticSearch) add(b bound) {
 		s.free = s.free.Difference(b.union)
 		return
 	}
+	b.ids = s.books.ids(b.nodes)
 	at, _ := slices.BinarySearchFunc(s.bounds, b, func(x, y bound) int { return cmp.Compare(len(x.nodes), len(y.nodes)) })
 	s.bounds = slices.Insert(s.bounds, at, b)
 }
@@ -72,7 +84,7 @@ func (s *staticSearch) add(b bound) {
 // [placement.InsufficientError] when there are none.
 func (s *staticSearch) place(n int) (placement.Result, error) {
 	for {
-		if most := s.atMost(s.free, 1); n > most {
+		if most := min(s.machine, s.most); n > most {
 			return placement.Result{}, &placement.InsufficientError{Want: n, Have: most, Policy: placement.Static, FullCores: s.fullCores}
 		}
 		placed, err := s.books.index.Place(s.free, placement.Request{CPUs: n, Policy: placement.Static,
@@ -92,7 +104,7 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 	for i := range s.bounds {
 		b := &s.bounds[i]
 		if b.cpus < n && b.cpus < s.free.Intersection(b.union).Len() {
-			limits = append(limits, placement.Limit{NUMANodes: s.books.ids(b.nodes), CPUs: b.cpus})
+			limits = append(limits, placement.Limit{NUMANodes: b.ids, CPUs: b.cpus})
 		}
 	}
 	return limits
@@ -101,7 +113,7 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 // breaks reports whether taking CPUs that keep all bounds breaks rule 2 for some
 // further union of NUMA nodes, and if so adds the bound of that union.
 func (s *staticSearch) breaks(taken cpuset.Set) bool {
-	if !s.books.confinesAny(taken) {
+	if s.served.spares(s.books.site, taken) {
 		return false
 	}
 	after := s.books.serve(taken)
@@ -111,6 +123,7 @@ func (s *staticSearch) breaks(taken cpuset.Set) bool {
 	nodes := slices.Concat(after.cuts()...)
 	slices.Sort(nodes)
 	union := s.books.cpusOf(nodes)
-	s.add(bound{union, nodes, s.books.unionLimit(union, s.short)})
+	s.add(bound{union: union, nodes: nodes, cpus: s.books.unionLimit(union, s.short)})
+	s.most = s.reach(s.free, 1)
 	return true
 }
