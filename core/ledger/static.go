@@ -49,7 +49,7 @@ type bound struct {
 // newStaticSearch starts a search with the bounds that are known without a flow.
 func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
 	s := b.digest().search
-	s.books = b // and not the clone that has worked it out, which may have changed since
+	s.books = b                      // and not the clone that has worked it out, which may have changed since
 	s.bounds = slices.Clip(s.bounds) // so that a further bound goes to a copy
 	s.fullCores = ask.FullCores
 	s.machine = b.machineLimit(ask.SharedRequest.bounded())
