@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,7 +26,7 @@ func (e *AllocationError) Unwrap() error { return e.Err }
 
 // ErrNoAllocation is wrapped by the error about a bound pod that asks and was bound
 // without an allocation.
-var ErrNoAllocation = errors.New("missing, since the pod was bound by another scheduler")
+var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
 
 // AllocationOf returns the allocation that holds for a pod. It returns nil without
 // an error when the pod has no node yet, has ended, or does not ask, and nil with an
@@ -110,4 +111,32 @@ func Rank(pod *corev1.Pod) int64 {
 		}
 	}
 	return pod.CreationTimestamp.UnixNano()
+}
+
+// SameEntitlement reports whether nothing has changed between two versions of a bound
+// pod that decides about the CPUs of its own: its allocation, whether it asks, and
+// the limits that the allocation has to match. It says nothing about requests, and
+// costs much less than two claims.
+func SameEntitlement(before, after *corev1.Pod) bool {
+	for _, key := range entitlingKeys() {
+		old, had := before.Annotations[key]
+		if now, has := after.Annotations[key]; had != has || old != now {
+			return false
+		}
+	}
+	return slices.EqualFunc(members(before), members(after), func(x, y member) bool {
+		return x.Name == y.Name && x.wholeCPUs() == y.wholeCPUs()
+	})
+}
+
+// entitlingKeys are the annotations that [AllocationOf] reads.
+func entitlingKeys() []string {
+	keys := []string{AllocationAnnotation}
+	for _, s := range schedulerSpellings() {
+		keys = append(keys, s.key)
+	}
+	for _, s := range policySpellings() {
+		keys = append(keys, s.key)
+	}
+	return keys
 }

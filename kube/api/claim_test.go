@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -79,5 +81,41 @@ func TestBoundWithoutAllocation(t *testing.T) {
 	pod := readPod(t, "", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 4]\nnode: n1")
 	if _, err := Claim(pod, nil); !errors.Is(err, ErrNoAllocation) {
 		t.Fatalf("got %v, want ErrNoAllocation", err)
+	}
+}
+
+// What entitles a bound pod to its CPUs changes with these edits, and no others.
+func TestSameEntitlement(t *testing.T) {
+	bound := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{CPUSetSchedulerAnnotation: "true", AllocationAnnotation: "{}"}},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "app",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("4")}}}}},
+	}
+	for _, test := range []struct {
+		name string
+		edit func(*corev1.Pod)
+		want bool
+	}{
+		{"nothing", func(*corev1.Pod) {}, true},
+		{"its status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, true},
+		{"another annotation", func(p *corev1.Pod) { p.Annotations["cni"] = "ready" }, true},
+		{"the same limit in another spelling", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("4000m")
+		}, true},
+		{"the limit", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("6") }, false},
+		{"the allocation", func(p *corev1.Pod) { p.Annotations[AllocationAnnotation] = "" }, false},
+		{"it no longer asks", func(p *corev1.Pod) { delete(p.Annotations, CPUSetSchedulerAnnotation) }, false},
+		{"a second key", func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" }, false},
+		{"an empty second key", func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "" }, false},
+		{"the policy", func(p *corev1.Pod) { p.Annotations["cpu-policy"] = "none" }, false},
+	} {
+		edited := bound.DeepCopy()
+		test.edit(edited)
+		if got := SameEntitlement(bound, edited); got != test.want {
+			t.Errorf("%s: %t, want %t", test.name, got, test.want)
+		}
+		if got := SameEntitlement(edited, bound); got != test.want {
+			t.Errorf("%s, put back: %t, want %t", test.name, got, test.want)
+		}
 	}
 }

@@ -100,7 +100,7 @@ func (a *auditor) podChanged(old, obj any) {
 		return
 	}
 	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" &&
-		before.Annotations[api.AllocationAnnotation] == pod.Annotations[api.AllocationAnnotation] {
+		api.SameEntitlement(before, pod) && cpuRequest(before) == cpuRequest(pod) {
 		return
 	}
 	a.nodeChanged(pod.Spec.NodeName)

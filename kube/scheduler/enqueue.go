@@ -67,7 +67,8 @@ func onlyWhenFreeing(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResu
 	return fwk.PreQueueingHintResult{AllPods: frees}, err
 }
 
-// afterAssignedPodChanged: the pod was scaled down, or its allocation was edited.
+// afterAssignedPodChanged: the pod was scaled down, or what entitles it to CPUs of its
+// own was edited, as when it no longer asks.
 func afterAssignedPodChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	frees, err := freesCPUs(oldObj, newObj)
 	if err != nil {
@@ -85,8 +86,7 @@ func freesCPUs(oldObj, newObj any) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	return cpuRequest(after) < cpuRequest(before) ||
-		after.Annotations[api.AllocationAnnotation] != before.Annotations[api.AllocationAnnotation], nil
+	return cpuRequest(after) < cpuRequest(before) || !api.SameEntitlement(before, after), nil
 }
 
 // afterOwnChange: the user has edited the waiting pod's words, labels or resources.

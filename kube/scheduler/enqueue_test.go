@@ -22,6 +22,10 @@ func TestQueueingHints(t *testing.T) {
 	waiting, plain := askingPod("waiting", 2), askingPod("plain", 0)
 	allocated := askingPod("allocated", 2)
 	metav1.SetMetaDataAnnotation(&allocated.ObjectMeta, api.AllocationAnnotation, "{}")
+	raised := allocated.DeepCopy()
+	raised.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("3")
+	silent := allocated.DeepCopy()
+	delete(silent.Annotations, api.CPUSetSchedulerAnnotation)
 	running := allocated.DeepCopy()
 	running.Status.Phase = corev1.PodRunning
 	edited := waiting.DeepCopy()
@@ -50,8 +54,10 @@ func TestQueueingHints(t *testing.T) {
 		{"a pod with CPUs left", afterPodLeft, waiting, allocated, nil, fwk.Queue},
 		{"a pod without requests left", afterPodLeft, waiting, plain, nil, fwk.QueueSkip},
 		{"an allocation was removed", afterAssignedPodChanged, waiting, allocated, waiting, fwk.Queue},
+		{"a pod no longer asks", afterAssignedPodChanged, waiting, allocated, silent, fwk.Queue},
 		{"a pod was scaled down", afterAssignedPodChanged, waiting, askingPod("a", 2), askingPod("a", 1), fwk.Queue},
-		{"a pod was scaled up", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.QueueSkip},
+		{"a pod was scaled up", afterAssignedPodChanged, waiting, allocated, raised, fwk.QueueSkip},
+		{"a limit no longer is what was allocated", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.Queue},
 		{"a pod reported its status", afterAssignedPodChanged, waiting, allocated, running, fwk.QueueSkip},
 		{"its own words were edited", afterOwnChange, waiting, waiting, edited, fwk.Queue},
 		{"its own status was written", afterOwnChange, waiting, waiting, retried, fwk.QueueSkip},
