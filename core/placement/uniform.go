@@ -19,6 +19,7 @@ const maxPacked = 16
 // the planes' intersection over a range.
 type uniform struct {
 	threads int
+	shift   int // threads is 1<<shift
 	words   int // 64-bit words of a plane
 	copies  []bitCopy
 	cpus    []cpuset.CPU // thread t of core c at c*threads+t
@@ -50,6 +51,7 @@ func newUniform(ix *Index) *uniform {
 	default:
 		return nil
 	}
+	u.shift = bits.TrailingZeros(uint(u.threads))
 	if ix.kinds > 1 || len(ix.pieces) != ix.llcs {
 		return nil
 	}

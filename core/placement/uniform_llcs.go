@@ -53,7 +53,10 @@ func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
 		for v := counts[word]; v != 0 && sum < cores; {
 			field := (63 - bits.LeadingZeros64(v)) / 8
 			w := word*8 + field + 1
-			n := min(int(v>>(field*8)&0xff), (cores-sum+w-1)/w)
+			n := int(v >> (field * 8) & 0xff)
+			if n*w > cores-sum {
+				n = (cores - sum + w - 1) / w // a division is slow, and only the last one needs it
+			}
 			llcs, sum, last = llcs+n, sum+n*w, w
 			v &= 1<<(field*8) - 1
 		}

@@ -9,7 +9,7 @@ import (
 // pick turns a planned candidate into CPUs: within an LLC the lowest cores, of a
 // core that is split the lowest free threads. It returns the CPUs and the number
 // of packages that they are in.
-func (u *uniform) pick(ix *Index, s *scratch, c candidate) (cpus cpuset.Set, packages int) {
+func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, packages int) {
 	clear(s.usedPkgs)
 	clear(s.taken)
 	last := -1 // the LLC whose last core is broken
@@ -129,7 +129,7 @@ func (u *uniform) pickFree(s *scratch, core, n int) {
 
 // pickScrap takes the rest of a demand that has used up the whole cores: out of
 // the cores with the most free threads, in the LLCs that criterion 5 allows.
-func (u *uniform) pickScrap(ix *Index, s *scratch, c candidate, packages *int) {
+func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) {
 	u.scrapLLCs(ix, s, c)
 	rest := c.rest
 	for f := u.threads - 1; f > 0 && rest > 0; f-- {
@@ -162,7 +162,7 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 
 // scrapLLCs fills s.group with the LLCs that partly free cores are taken from,
 // ascending: those with whole cores, and the others that criterion 5 counted.
-func (u *uniform) scrapLLCs(ix *Index, s *scratch, c candidate) {
+func (u *uniform) scrapLLCs(ix *Index, s *scratch, c *candidate) {
 	if u.threads > 2 {
 		u.splitScrap(ix, s, c.mask)
 		for set := c.scrapSet; set != 0; set &= set - 1 {
@@ -183,7 +183,7 @@ func (u *uniform) scrapLLCs(ix *Index, s *scratch, c candidate) {
 // markHalfFree marks, with -1 in s.take, as many LLCs without a whole free core as
 // criterion 5 counted for two threads per core: those with the most half-free
 // cores, the lowest first among equals.
-func (u *uniform) markHalfFree(ix *Index, s *scratch, c candidate) {
+func (u *uniform) markHalfFree(ix *Index, s *scratch, c *candidate) {
 	for range c.llcs - c.sum.llcsWhole() {
 		best, most := -1, 0
 		for m := c.mask; m != 0; m &= m - 1 {

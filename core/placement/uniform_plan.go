@@ -8,7 +8,7 @@ import "math/bits"
 // is decided by criterion 6: first the remainder is kept in one node, if the
 // minimum of LLCs can be had that way, then the largest LLCs are left out that
 // the remainder covers, and what still remains is kept in one LLC.
-func (u *uniform) plan(ix *Index, s *scratch, c candidate) {
+func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
 	for m := c.mask; m != 0; m &= m - 1 {
@@ -49,20 +49,28 @@ type leaving struct {
 // sortLLCs fills s.order with the LLCs of the mask that have whole free cores,
 // those with the most first, the highest number first among equals.
 func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
-	s.order = s.order[:0]
-	for ; m != 0; m &= m - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+	clear(s.histogram)
+	for left := m; left != 0; left &= left - 1 {
+		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
 		for l := p.from; l < p.to; l++ {
-			w := s.llcs[l].whole()
-			if w == 0 {
-				continue
+			s.histogram[s.llcs[l].whole()]++
+		}
+	}
+	// From how many LLCs have so many cores to where the first of them goes.
+	next := 0
+	for w := u.largest; w > 0; w-- {
+		s.histogram[w], next = next, next+s.histogram[w]
+	}
+	s.order = s.order[:next]
+	for m != 0 {
+		highest := 31 - bits.LeadingZeros32(uint32(m))
+		m &^= 1 << highest
+		p := ix.nodes[highest].pieces
+		for l := p.to - 1; l >= p.from; l-- {
+			if w := s.llcs[l].whole(); w > 0 {
+				s.order[s.histogram[w]] = l
+				s.histogram[w]++
 			}
-			at := len(s.order)
-			s.order = append(s.order, l)
-			for ; at > 0 && s.llcs[s.order[at-1]].whole() <= w; at-- {
-				s.order[at] = s.order[at-1]
-			}
-			s.order[at] = l
 		}
 	}
 }
@@ -70,7 +78,7 @@ func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 // leave finds the best LLCs to leave out when LLC `forced` (or none, -1) has to
 // be used, and keeps them in best and s.bestOut when they are better than what is
 // there. It reports whether they were.
-func (u *uniform) leave(s *scratch, c candidate, forced int, best *leaving) bool {
+func (u *uniform) leave(s *scratch, c *candidate, forced int, best *leaving) bool {
 	used := c.llcs
 	if forced >= 0 && s.llcs[forced].whole() == 0 {
 		used--

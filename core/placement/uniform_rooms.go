@@ -8,14 +8,15 @@ const fewTies = 4
 
 // leastFragmented returns the candidate after which the largest rooms remain:
 // criterion 6. The first one wins among equals.
-func (ix *Index) leastFragmented(s *scratch) candidate {
-	best := s.candidates[0]
+func (ix *Index) leastFragmented(s *scratch) *candidate {
+	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0
 	compareLLCs := single || len(s.candidates) <= fewTies
 	planned := false // s.bestTake is the plan of best
-	for _, c := range s.candidates[1:] {
-		order := s.compareRooms(&c, &best)
-		if order == 0 && compareLLCs && (!single || !ix.uniform.sameRooms(s, &c, &best)) {
+	for i := 1; i < len(s.candidates); i++ {
+		c := &s.candidates[i]
+		order := s.compareRooms(c, best)
+		if order == 0 && compareLLCs && (!single || !ix.uniform.sameRooms(s, c, best)) {
 			if !planned {
 				ix.uniform.plan(ix, s, best)
 				copy(s.bestTake, s.take)

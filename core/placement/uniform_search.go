@@ -18,8 +18,8 @@ type demand struct {
 }
 
 func (u *uniform) demandOn(sum freeSum, cpus int) demand {
-	d := demand{whole: min(sum.whole(), cpus/u.threads)}
-	d.rest = cpus - d.whole*u.threads
+	d := demand{whole: min(sum.whole(), cpus>>u.shift)}
+	d.rest = cpus - d.whole<<u.shift
 	switch {
 	case d.rest == 0:
 	case d.whole < sum.whole():
@@ -28,7 +28,10 @@ func (u *uniform) demandOn(sum freeSum, cpus int) demand {
 		d.scrap = true
 		left := d.rest
 		for f := u.threads - 1; f > 0 && left > 0; f-- {
-			n := min(u.partialCores(sum, f), (left+f-1)/f)
+			n := u.partialCores(sum, f)
+			if n*f > left {
+				n = (left + f - 1) / f
+			}
 			d.split += n
 			left -= n * f
 		}
@@ -53,7 +56,7 @@ type candidate struct {
 
 // searchUniform finds the best nodes for a request among those allowed. The
 // second result is false when there are none.
-func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (candidate, bool) {
+func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candidate, bool) {
 	s.fillQuads()
 	for size := ix.smallestSize(s, req, allowed); size <= len(ix.nodes); size++ {
 		if !ix.collect(s, req, allowed, size) {
@@ -62,7 +65,7 @@ func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (candidat
 		ix.keepFewestLLCs(s)
 		return ix.leastFragmented(s), true
 	}
-	return candidate{}, false
+	return nil, false
 }
 
 // capacity is how many CPUs a request could have of a sum.
@@ -75,25 +78,24 @@ func (u *uniform) capacity(sum freeSum, req *Request) int {
 
 // smallestSize returns the number of nodes below which the capacity cannot suffice.
 func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
-	var largest [maxSubsetNodes]int // capacities, descending
-	n := 0
+	// The largest capacity is found by max, which needs no branch, and is then taken
+	// out by its index in the low bits.
+	var keys [maxSubsetNodes]int
 	for i := range s.nodes {
-		if allowed>>i&1 == 0 {
-			continue
+		if allowed>>i&1 == 1 {
+			keys[i] = ix.uniform.capacity(s.nodes[i], req)<<8 | i
 		}
-		c := ix.uniform.capacity(s.nodes[i], req)
-		at := n
-		for ; at > 0 && largest[at-1] < c; at-- {
-			largest[at] = largest[at-1]
-		}
-		largest[at] = c
-		n++
 	}
 	sum := 0
-	for i := range n {
-		if sum += largest[i]; sum >= req.CPUs {
-			return i + 1
+	for size := 1; size <= len(s.nodes); size++ {
+		largest := 0
+		for _, k := range keys[:len(s.nodes)] {
+			largest = max(largest, k)
 		}
+		if sum += largest >> 8; sum >= req.CPUs {
+			return size
+		}
+		keys[largest&0xff] = 0
 	}
 	return len(ix.nodes) + 1
 }
@@ -149,15 +151,17 @@ func (ix *Index) admits(req *Request, m mask) bool {
 func (ix *Index) keepFewestLLCs(s *scratch) {
 	kept := 0
 	for i := range s.candidates {
-		c := s.candidates[i]
-		ix.uniform.countLLCs(ix, s, &c)
+		c := &s.candidates[i]
+		ix.uniform.countLLCs(ix, s, c)
 		if kept > 0 && c.llcs > s.candidates[0].llcs {
 			continue
 		}
 		if kept > 0 && c.llcs < s.candidates[0].llcs {
 			kept = 0
 		}
-		s.candidates[kept] = c
+		if kept != i {
+			s.candidates[kept] = *c
+		}
 		kept++
 	}
 	s.candidates = s.candidates[:kept]
