@@ -20,14 +20,6 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Reasons of events on pods that do not have the CPUs that their annotation names.
-const (
-	// EventConflict is on the pod that loses a CPU to an earlier one.
-	EventConflict = "CPUConflict"
-	// EventInvalid is on a pod whose annotation cannot be believed, or is missing.
-	EventInvalid = "CPUAllocationInvalid"
-)
-
 // auditDelay lets the changes of a node come together before it is audited.
 const auditDelay = 500 * time.Millisecond
 
@@ -190,7 +182,7 @@ func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
 		return
 	}
 	a.told[pod.UID] = text
-	a.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", text)
+	warn(a.handle, pod, reason, "Scheduling", text)
 }
 
 // settled forgets what was told to pods with which nothing is wrong any more.

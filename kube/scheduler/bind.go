@@ -40,14 +40,11 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	if err == nil {
 		for _, warning := range c.question.warnings {
-			p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, EventIgnored, "Binding", "%s", warning)
+			warn(p.handle, pod, EventIgnored, "Binding", warning)
 		}
 	}
 	return fwk.AsStatus(err)
 }
-
-// EventIgnored is the reason of the event on a pod that bears words without effect.
-const EventIgnored = "CPUWordIgnored"
 
 func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error {
 	if apis := p.handle.APICacher(); apis != nil {
