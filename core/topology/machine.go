@@ -119,8 +119,20 @@ func (m *Machine) NUMANode(id NUMAID) (NUMANode, bool) {
 	return m.NUMANodes[i], true
 }
 
+// numaIndex returns where the node stands in NUMANodes, and -1 when it does not.
 func (m *Machine) numaIndex(id NUMAID) int {
-	return slices.IndexFunc(m.NUMANodes, func(n NUMANode) bool { return n.ID == id })
+	from, to := 0, len(m.NUMANodes)
+	for from < to { // by index: a node is too large to be copied for every comparison
+		if middle := (from + to) / 2; m.NUMANodes[middle].ID < id {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	if from == len(m.NUMANodes) || m.NUMANodes[from].ID != id {
+		return -1
+	}
+	return from
 }
 
 // Distance returns the SLIT distance from NUMA node a to b. Between nodes of
