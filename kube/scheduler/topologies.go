@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -17,7 +15,8 @@ import (
 // never changed, so that its address stands for that version.
 type nodeTopology struct {
 	resourceVersion string
-	// machine and its index are nil when err is not.
+	// machine and its index are nil when err is not. The index may be of another
+	// machine that differs in its memory only.
 	machine *topology.Machine
 	index   *placement.Index
 	state   nodetopology.State
@@ -25,38 +24,42 @@ type nodeTopology struct {
 	err error
 }
 
-func readTopology(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
-	t := &nodeTopology{resourceVersion: obj.ResourceVersion}
-	if t.machine, t.state, t.err = nodetopology.ToMachine(obj); t.err == nil {
-		t.index = placement.NewIndex(t.machine)
+func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
+	read := &nodeTopology{resourceVersion: obj.ResourceVersion}
+	if read.machine, read.state, read.err = nodetopology.ToMachine(obj); read.err == nil {
+		read.index = t.indexes.of(read.machine)
 	}
-	return t
+	return read
 }
 
 // topologies holds the topology of every node that has reported one. It is fed by
 // an informer and, so that a pod that is queued again because of an object is
 // judged by that object, by the queueing hints.
 type topologies struct {
-	mu    sync.RWMutex
-	nodes map[string]*nodeTopology
+	indexes *indexes
+	nodes   sync.Map   // name to *nodeTopology; every node is looked up for every pod
+	mu      sync.Mutex // held while nodes changes
 }
 
 func newTopologies() *topologies {
-	return &topologies{nodes: map[string]*nodeTopology{}}
+	return &topologies{indexes: newIndexes()}
 }
 
 // get returns nil when the node has reported nothing.
 func (t *topologies) get(node string) *nodeTopology {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.nodes[node]
+	if found, ok := t.nodes.Load(node); ok {
+		return found.(*nodeTopology)
+	}
+	return nil
 }
 
 // names returns the nodes that have reported.
 func (t *topologies) names() []string {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Collect(maps.Keys(t.nodes))
+	var names []string
+	for name := range t.nodes.Range {
+		names = append(names, name.(string))
+	}
+	return names
 }
 
 // set takes a version of an object, unless a newer one is there.
@@ -64,11 +67,11 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 	if have := t.get(obj.Name); have != nil && !newer(obj.ResourceVersion, have.resourceVersion) {
 		return
 	}
-	read := readTopology(obj) // slow for a large machine, so outside the lock
+	read := t.read(obj) // slow for a large machine, so outside the lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.nodes[obj.Name]; have == nil || newer(obj.ResourceVersion, have.resourceVersion) {
-		t.nodes[obj.Name] = read
+	if have := t.get(obj.Name); have == nil || newer(obj.ResourceVersion, have.resourceVersion) {
+		t.nodes.Store(obj.Name, read)
 	}
 }
 
@@ -77,8 +80,8 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 func (t *topologies) remove(node, resourceVersion string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.nodes[node]; have != nil && !newer(have.resourceVersion, resourceVersion) {
-		delete(t.nodes, node)
+	if have := t.get(node); have != nil && !newer(have.resourceVersion, resourceVersion) {
+		t.nodes.Delete(node)
 	}
 }
 
