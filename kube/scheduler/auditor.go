@@ -28,8 +28,8 @@ const nodeIndex = "pinfold.dev/node"
 
 // auditor tells users what has come into the books of nodes beside the scheduler: by
 // an edit by hand, a forced deletion, another scheduler. It looks at a node after
-// every change of its pods' allocations or its topology, away from the scheduling
-// cycle, and says each thing once.
+// every change of its pods' entitlements, its topology or its reserved amount, away
+// from the scheduling cycle, and says each thing once.
 type auditor struct {
 	handle     fwk.Handle
 	topologies *topologies
@@ -71,9 +71,20 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 		UpdateFunc: func(old, obj any) { a.podChanged(old, obj) },
 		DeleteFunc: onDeleted(a.podGone),
 	})
+	if err != nil {
+		return nil, fmt.Errorf("follow pods: %w", err)
+	}
+	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { a.amountChanged(nil, obj) },
+		UpdateFunc: func(old, obj any) { a.amountChanged(old, obj) },
+		DeleteFunc: onDeleted(func(node *corev1.Node) { a.forgetNode(node.Name) }),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow nodes: %w", err)
+	}
 	go a.run()
 	go func() { <-ctx.Done(); a.queue.ShutDown() }()
-	return a, err
+	return a, nil
 }
 
 // activate is called in every scheduling cycle.
@@ -105,6 +116,18 @@ func (a *auditor) podGone(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		a.nodeChanged(pod.Spec.NodeName)
 	}
+}
+
+// amountChanged: a node has come, or keeps another amount for the system.
+func (a *auditor) amountChanged(old, obj any) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	if before, ok := old.(*corev1.Node); ok && reservedCPU(before) == reservedCPU(node) {
+		return
+	}
+	a.nodeChanged(node.Name)
 }
 
 func (a *auditor) nodeChanged(node string) {

@@ -55,10 +55,7 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 	}
 	p.nodes = newNodeStates(p.derive)
 	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: onDeleted(func(node *corev1.Node) {
-			p.nodes.forget(node.Name)
-			p.shared.auditor.forgetNode(node.Name)
-		}),
+		DeleteFunc: onDeleted(func(node *corev1.Node) { p.nodes.forget(node.Name) }),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
