@@ -72,7 +72,7 @@ func randomMachine(t *rapid.T) *topology.Machine {
 	m.Isolated = subset(t, m, "isolated")
 	m.Kinds = topology.KindsOf(m.CPUs)
 	for id := range topology.NUMAID(3) {
-		m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: id, CPUs: cpusOf(m, id), LocalCPUs: cpusOf(m, id),
+		m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: id, CPUs: m.CPUsOfNUMA(id), LocalCPUs: m.CPUsOfNUMA(id),
 			Distances: rapid.SliceOfN(rapid.IntRange(0, 300), 3, 3).Draw(t, "distances")})
 	}
 	if err := m.Validate(); err != nil {

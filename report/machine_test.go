@@ -138,7 +138,7 @@ func removeCPUs(m *topology.Machine, cpus cpuset.Set) {
 // fillNodes makes the NUMA nodes agree with the CPUs, and gives new ones distances.
 func fillNodes(m *topology.Machine) {
 	for i := len(m.NUMANodes) - 1; i >= 0; i-- {
-		if n := &m.NUMANodes[i]; !n.CPUs.IsEmpty() && cpusOf(m, n.ID).IsEmpty() {
+		if n := &m.NUMANodes[i]; !n.CPUs.IsEmpty() && m.CPUsOfNUMA(n.ID).IsEmpty() {
 			removeNode(m, i) // it has lost its last CPU
 		}
 	}
@@ -149,7 +149,7 @@ func fillNodes(m *topology.Machine) {
 	}
 	for i := range m.NUMANodes {
 		n := &m.NUMANodes[i]
-		if n.CPUs = cpusOf(m, n.ID); !n.CPUs.IsEmpty() {
+		if n.CPUs = m.CPUsOfNUMA(n.ID); !n.CPUs.IsEmpty() {
 			n.LocalCPUs = n.CPUs
 		}
 		for len(n.Distances) < len(m.NUMANodes) {
@@ -160,16 +160,6 @@ func fillNodes(m *topology.Machine) {
 			n.Distances = append(n.Distances, distance)
 		}
 	}
-}
-
-func cpusOf(m *topology.Machine, id topology.NUMAID) cpuset.Set {
-	var s cpuset.Set
-	for _, c := range m.CPUs {
-		if c.NUMA == id {
-			s.Add(c.ID)
-		}
-	}
-	return s
 }
 
 func removeNode(m *topology.Machine, i int) {

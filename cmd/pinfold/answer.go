@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -28,23 +26,11 @@ type answer struct {
 func newAnswer(m *topology.Machine, r placement.Result) answer {
 	return answer{
 		CPUs:       r.CPUs,
-		NUMANodes:  nodesOf(m, r.CPUs),
+		NUMANodes:  m.NUMANodesOf(r.CPUs),
 		Packages:   r.Quality.Packages,
 		LLCs:       r.Quality.LLCs,
 		SplitCores: r.Quality.SplitCores,
 	}
-}
-
-// nodesOf returns the NUMA nodes of some CPUs, ascending.
-func nodesOf(m *topology.Machine, cpus cpuset.Set) []topology.NUMAID {
-	nodes := []topology.NUMAID{}
-	for _, c := range m.CPUs {
-		if cpus.Contains(c.ID) && !slices.Contains(nodes, c.NUMA) {
-			nodes = append(nodes, c.NUMA)
-		}
-	}
-	slices.SortFunc(nodes, func(a, b topology.NUMAID) int { return cmp.Compare(a, b) })
-	return nodes
 }
 
 // meaning says in words what a placement's CPUs are for.

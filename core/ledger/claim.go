@@ -56,6 +56,19 @@ const (
 	RoleInit
 )
 
+// RunsWith reports whether a container of this role and one that stands after it
+// in the pod ever run at the same time.
+func (r Role) RunsWith(later Role) bool {
+	switch {
+	case r == RoleInit:
+		return false // ends before a later init container, a later sidecar or a main one starts
+	case later == RoleInit:
+		return r == RoleSidecar
+	default:
+		return true
+	}
+}
+
 // Claim is what one pod has been given, or asks to be given, on this node.
 type Claim struct {
 	ID PodID
@@ -110,16 +123,3 @@ func (p *phases) add(role Role, need int64) {
 }
 
 func (p *phases) largest() int64 { return max(p.peak, p.sidecars+p.mains) }
-
-// runTogether reports whether two containers of one pod, of which a stands
-// before b, ever run at the same time.
-func runTogether(a, b Role) bool {
-	switch {
-	case a == RoleInit:
-		return false // ends before a later init container, a later sidecar or a main one starts
-	case b == RoleInit:
-		return a == RoleSidecar
-	default:
-		return true
-	}
-}

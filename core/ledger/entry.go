@@ -77,7 +77,7 @@ func (s *site) staticProblems(containers []ContainerClaim, at int) (found []Prob
 	report(CPUReserved, c.CPUs.Intersection(s.config.ReservedCPUs), "")
 	for i := range containers[:at] {
 		other := &containers[i]
-		if other.Policy == placement.Static && runTogether(other.Role, c.Role) {
+		if other.Policy == placement.Static && other.Role.RunsWith(c.Role) {
 			report(CPUTwice, c.CPUs.Intersection(other.CPUs), other.Name)
 		}
 	}

@@ -31,11 +31,7 @@ func newSite(index *placement.Index, config Config) *site {
 	s := &site{index: index, config: config, online: m.Online(), offline: m.Offline}
 	s.config.Reserved = config.Reserved.bounded()
 	s.nodes = make([]numaNode, 0, len(m.NUMANodes)+1)
-	homeless := s.online
-	for i := range m.NUMANodes {
-		homeless = homeless.Difference(m.NUMANodes[i].CPUs)
-	}
-	if !homeless.IsEmpty() {
+	if homeless := m.CPUsOfNUMA(topology.NoNUMA); !homeless.IsEmpty() {
 		s.nodes = append(s.nodes, numaNode{topology.NoNUMA, homeless})
 	}
 	for i := range m.NUMANodes {

@@ -44,6 +44,31 @@ func (m *Machine) CPUsOfKind(kind Kind) cpuset.Set {
 	return s
 }
 
+// CPUsOfNUMA returns the online CPUs of a NUMA node; for [NoNUMA] those that
+// belong to none.
+func (m *Machine) CPUsOfNUMA(id NUMAID) cpuset.Set {
+	var s cpuset.Set
+	for i := range m.CPUs {
+		if m.CPUs[i].NUMA == id {
+			s.Add(m.CPUs[i].ID)
+		}
+	}
+	return s
+}
+
+// NUMANodesOf returns the NUMA nodes of some online CPUs, ascending, with [NoNUMA]
+// for CPUs that belong to none.
+func (m *Machine) NUMANodesOf(cpus cpuset.Set) []NUMAID {
+	ids := []NUMAID{}
+	for i := range m.CPUs {
+		if cpus.Contains(m.CPUs[i].ID) {
+			ids = append(ids, m.CPUs[i].NUMA)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 func groupBy[ID ~int](m *Machine, key func(CPU) ID) []Group[ID] {
 	index := map[ID]int{}
 	var groups []Group[ID]

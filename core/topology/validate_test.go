@@ -104,6 +104,7 @@ func TestGroupsAgreeWithCPUs(t *testing.T) {
 		if of != m.Online() || m.Online().Len() != len(m.CPUs) {
 			t.Fatalf("kinds have CPUs %q, online are %q of %d", of, m.Online(), len(m.CPUs))
 		}
+		checkNUMA(t, m, topologytest.Subset(t, m.Online(), "CPUs"))
 		for id := cpuset.CPU(-1); id < 100; id++ {
 			c, ok := m.CPU(id)
 			if ok != m.Online().Contains(id) || ok && c.ID != id {
@@ -111,6 +112,33 @@ func TestGroupsAgreeWithCPUs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkNUMA looks some CPUs up by node and nodes up by CPU.
+func checkNUMA(t *rapid.T, m *topology.Machine, some cpuset.Set) {
+	var homed, found cpuset.Set
+	for _, n := range m.NUMANodes {
+		if got := m.CPUsOfNUMA(n.ID); got != n.CPUs {
+			t.Fatalf("CPUsOfNUMA(%d) = %q, want %q", n.ID, got, n.CPUs)
+		}
+		if got, ok := m.NUMANode(n.ID); !ok || got.ID != n.ID {
+			t.Fatalf("NUMANode(%d) = %v, %v", n.ID, got, ok)
+		}
+		homed = homed.Union(n.CPUs)
+	}
+	if got := m.CPUsOfNUMA(topology.NoNUMA); got != m.Online().Difference(homed) {
+		t.Fatalf("CPUs %q belong to no node, want %q", got, m.Online().Difference(homed))
+	}
+	nodes := m.NUMANodesOf(some)
+	for i, id := range nodes {
+		if i > 0 && id <= nodes[i-1] || !m.CPUsOfNUMA(id).Intersects(some) {
+			t.Fatalf("CPUs %q are of nodes %v", some, nodes)
+		}
+		found = found.Union(m.CPUsOfNUMA(id))
+	}
+	if !some.IsSubsetOf(found) {
+		t.Fatalf("CPUs %q are of nodes %v, which have %q", some, nodes, found)
+	}
 }
 
 func checkGroups[ID ~int](t *rapid.T, m *topology.Machine, name string, groups []topology.Group[ID], of func(topology.CPU) ID) {

@@ -50,22 +50,11 @@ func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) A
 	for _, c := range decision.Containers {
 		part := ContainerAllocation{Name: c.Name, CPUs: c.CPUs, NUMANodes: slices.Clone(c.NUMANodes)}
 		if a.Policy = c.Policy; c.Policy == placement.Static {
-			part.NUMANodes = nodesOf(m, c.CPUs)
+			part.NUMANodes = m.NUMANodesOf(c.CPUs)
 		}
 		a.Containers = append(a.Containers, part)
 	}
 	return a
-}
-
-// nodesOf returns the NUMA nodes of CPUs, ascending.
-func nodesOf(m *topology.Machine, cpus cpuset.Set) []topology.NUMAID {
-	var ids []topology.NUMAID
-	for id := range cpus.All() {
-		c, _ := m.CPU(id)
-		ids = append(ids, c.NUMA)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 // Encode returns the text of the annotation. Equal allocations give equal texts.

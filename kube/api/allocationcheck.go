@@ -27,27 +27,12 @@ func (a Allocation) Validate(m *topology.Machine) error {
 			continue
 		}
 		for _, id := range c.NUMANodes {
-			if cpusOf(m, id).IsEmpty() {
+			if m.CPUsOfNUMA(id).IsEmpty() {
 				return fmt.Errorf("container %q: node %s has no NUMA node %d with CPUs", c.Name, a.Node, id)
 			}
 		}
 	}
 	return nil
-}
-
-// cpusOf returns the online CPUs of a NUMA node, or of none for NoNUMA.
-func cpusOf(m *topology.Machine, id topology.NUMAID) cpuset.Set {
-	if id != topology.NoNUMA {
-		node, _ := m.NUMANode(id)
-		return node.CPUs
-	}
-	var s cpuset.Set
-	for _, c := range m.CPUs {
-		if c.NUMA == topology.NoNUMA {
-			s.Add(c.ID)
-		}
-	}
-	return s
 }
 
 // of returns what an allocation gives a container.
@@ -98,7 +83,7 @@ func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
 	var all cpuset.Set
 	for i, c := range claims {
 		for _, before := range claims[:i] {
-			if both := before.CPUs.Intersection(c.CPUs); !both.IsEmpty() && runTogether(before.Role, c.Role) {
+			if both := before.CPUs.Intersection(c.CPUs); !both.IsEmpty() && before.Role.RunsWith(c.Role) {
 				return fmt.Errorf("containers %q and %q both have CPUs %v", before.Name, c.Name, both)
 			}
 		}
@@ -108,13 +93,4 @@ func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
 		return fmt.Errorf("its containers have %d CPUs between them (%v), and the pod is entitled to %d", all.Len(), all, n)
 	}
 	return nil
-}
-
-// runTogether tells whether two containers, the first of which stands before the
-// second in the order of members, are ever there at one time.
-func runTogether(first, second ledger.Role) bool {
-	if first == ledger.RoleInit {
-		return false // it has ended before any later container starts
-	}
-	return second != ledger.RoleInit || first == ledger.RoleSidecar
 }

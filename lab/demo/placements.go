@@ -7,7 +7,6 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -67,21 +66,11 @@ func (v *view) placed(pod *corev1.Pod, policy placement.Policy, container api.Co
 		p.name += "/" + container.Name
 	}
 	if policy == placement.StaticBurst {
-		p.cpus = cpusOf(v.indexes[p.node].Machine(), container.NUMANodes)
-	}
-	return p
-}
-
-func cpusOf(machine *topology.Machine, nodes []topology.NUMAID) cpuset.Set {
-	var cpus cpuset.Set
-	for _, cpu := range machine.CPUs {
-		for _, id := range nodes {
-			if cpu.NUMA == id {
-				cpus.Add(cpu.ID)
-			}
+		for _, id := range container.NUMANodes {
+			p.cpus = p.cpus.Union(v.indexes[p.node].Machine().CPUsOfNUMA(id))
 		}
 	}
-	return cpus
+	return p
 }
 
 // judge completes a placement, given the exclusive CPUs of its node.
