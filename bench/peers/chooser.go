@@ -11,10 +11,11 @@ import (
 // answer is what a chooser makes of a question.
 type answer struct {
 	cpus cpuset.Set
-	took time.Duration
+	took time.Duration // CPU time
 }
 
-// chooser picks n CPUs out of the free ones.
+// chooser picks n CPUs out of the free ones. It is called on a locked thread, for
+// [threadTime].
 type chooser interface {
 	choose(free cpuset.Set, n int) (answer, error)
 }
@@ -30,11 +31,11 @@ type pinfold struct {
 func (p pinfold) choose(free cpuset.Set, n int) (answer, error) {
 	var result placement.Result
 	var err error
-	start := time.Now()
+	start := threadTime()
 	for range p.repeat {
 		result, err = p.index.Place(free, placement.Request{CPUs: n})
 	}
-	took := time.Since(start) / time.Duration(p.repeat)
+	took := (threadTime() - start) / time.Duration(p.repeat)
 	if err != nil {
 		return answer{}, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
 	}

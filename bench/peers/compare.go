@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
@@ -56,7 +57,7 @@ type comparison struct {
 	contenders []contender
 }
 
-// pinfoldRepeat makes the time of 1 us some 1,000 times what the clock costs.
+// pinfoldRepeat lets the clock cost nothing beside 100 placements of 1 us.
 const pinfoldRepeat = 100
 
 func newComparison(m *topology.Machine) (*comparison, error) {
@@ -76,6 +77,8 @@ func newComparison(m *topology.Machine) (*comparison, error) {
 // each, with the case left to the caller. It returns an error when an answer is
 // better than Pinfold's.
 func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	ours := make([]answer, len(frees))
 	var rows []Row
 	for i, who := range c.contenders {
@@ -107,15 +110,20 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
 	m, err := mc.shape.Build()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", mc.name, err)
 	}
 	c, err := newComparison(m)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", mc.name, err)
 	}
+	return c.cases(ctx, mc, sets, progress)
+}
+
+// cases asks about every case of the machine that the comparison is on.
+func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
 	var rows []Row
 	for _, how := range scatters() {
-		frees := freeSets(m, how, sets)
+		frees := freeSets(c.machine, how, sets)
 		for _, n := range mc.cpus {
 			progress(fmt.Sprintf("%s, free %s, %d CPUs", mc.name, how, n))
 			answered, err := c.ask(ctx, frees, n)

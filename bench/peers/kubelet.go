@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -74,9 +73,9 @@ func (k *kubelet) choose(free cpuset.Set, n int) (answer, error) {
 	k.provider.books = books
 	attributes := &lifecycle.PodAdmitAttributes{Pod: guaranteedPod(n), Operation: lifecycle.AddOperation}
 
-	start := time.Now()
+	start := threadTime()
 	result := k.topology.Admit(k.ctx, attributes)
-	took := time.Since(start)
+	took := threadTime() - start
 
 	if !result.Admit {
 		return answer{}, fmt.Errorf("the kubelet refuses a pod of %d CPUs with %v free: %s: %s", n, free, result.Reason, result.Message)

@@ -23,7 +23,7 @@ type Row struct {
 
 	// Verdicts counts the free sets by how the answer stands beside Pinfold's.
 	Verdicts map[verdict]int `json:"verdicts"`
-	// Median is the time of a decision, 0 when times are left out.
+	// Median is the CPU time of a decision, 0 when times are left out.
 	Median time.Duration `json:"medianNanoseconds,omitempty"`
 }
 

@@ -47,7 +47,7 @@ func heading(r Row) []string {
 	_, names := verdictColumns()
 	line := append([]string{"free", "CPUs", "chosen by", "NUMA nodes", "distance", "split cores", "LLCs"}, names...)
 	if r.Median > 0 {
-		line = append(line, "median time")
+		line = append(line, "median CPU time")
 	}
 	return line
 }

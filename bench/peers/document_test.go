@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDocument compares Pinfold's rows in docs/comparison.md, without the times,
+// with what it does now on the free sets of the document. The kubelets' rows take
+// minutes: run the command.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/comparison.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mc := range machines() {
+		m := mc.shape.MustBuild()
+		c, err := newComparison(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		us := c.contenders[0]
+		us.chooser = pinfold{c.index, 1}
+		c.contenders = []contender{us}
+		const sets = 1000
+		rows, err := c.cases(t.Context(), mc, sets, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, found := strings.Cut(string(text), "**"+tables(rows)[0].title+"**")
+		if !found {
+			t.Fatalf("no table %q", tables(rows)[0].title)
+		}
+		section, _, _ = strings.Cut(section, "**")
+		for _, r := range rows {
+			r.Median = 0
+			line := "| " + strings.Join(cells(r), " | ") + " | "
+			if !strings.Contains(section, line) {
+				t.Errorf("%s: want the line %q", mc.name, line)
+			}
+		}
+	}
+}
