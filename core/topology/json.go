@@ -52,12 +52,29 @@ func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)
 	if err := decoder.Decode(&m); err != nil {
-		return nil, fmt.Errorf("read machine: %w", err)
+		return nil, fmt.Errorf("read machine: %w", inWords(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("read machine: more follows after the machine's closing brace")
 	}
 	return &m, nil
+}
+
+// inWords says what is wrong with the text where package json speaks of Go's types
+// or of its reader.
+func inWords(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it is cut short")
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return fmt.Errorf("%s: a JSON %s does not fit", wrongType.Field, wrongType.Value)
+	case errors.As(err, &wrongType):
+		return fmt.Errorf("a JSON %s is no machine, want an object", wrongType.Value)
+	}
+	return err
 }
 
 // UnmarshalJSON reads the format of [Decode] and validates the machine.
