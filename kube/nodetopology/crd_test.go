@@ -46,6 +46,26 @@ func TestCRDIsAccepted(t *testing.T) {
 	}
 }
 
+// The manifest is the definition, for kubectl apply.
+func TestManifest(t *testing.T) {
+	text, err := json.Marshal(CRD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	delete(object, "status") // the API server's
+	manifest, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const heading = "# The kind NodeResourceTopology, which Pinfold shares with other topology-aware tools.\n" +
+		"# A cluster that has it already, from Node Feature Discovery say, needs nothing of this.\n"
+	checkGolden(t, "../../deploy/manifests/noderesourcetopology-crd.yaml", append([]byte(heading), manifest...))
+}
+
 // The API server drops what the schema does not name, and refuses what it forbids.
 func TestObjectsFitTheSchema(t *testing.T) {
 	internal := internalCRD(t).Spec.Validation

@@ -89,19 +89,24 @@ func TestGoldenObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := "testdata/" + name + ".yaml"
-		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
+		checkGolden(t, "testdata/"+name+".yaml", got)
+	}
+}
+
+// checkGolden compares a text with what is expected in a file.
+func checkGolden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s (-want +got); go test -update rewrites it:\n%s", path, diff)
-		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got); go test -update rewrites it:\n%s", path, diff)
 	}
 }
 

@@ -114,7 +114,7 @@ func (s *sharingInformer) setTopology(obj any) {
 func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "The cluster has no NodeResourceTopology resource, so nothing is scheduled; "+
-			"install its CustomResourceDefinition (topology.node.k8s.io/v1alpha2), which comes with Pinfold's manifests")
+			"install its CustomResourceDefinition (deploy/manifests/noderesourcetopology-crd.yaml of Pinfold)")
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)
