@@ -136,7 +136,8 @@ func (b *Books) lose(e *entry) {
 	b.conflicts = slices.Insert(b.conflicts, at, c)
 }
 
-// heldProblems says who holds the CPUs that e claims.
+// heldProblems says who holds the CPUs that e claims. Of the entries that claim them
+// only the senior ones are settled.
 func (b *Books) heldProblems(e *entry) (found []Problem) {
 	for i := range e.claim.Containers {
 		c := &e.claim.Containers[i]
@@ -145,7 +146,9 @@ func (b *Books) heldProblems(e *entry) (found []Problem) {
 		}
 		left := c.CPUs.Intersection(b.exclusive)
 		for !left.IsEmpty() {
-			holder, p := b.holding(left.First())
+			holder, p := b.holding(left.First(), func(other *entry) bool {
+				return compareSeniority(other.claim.Rank, other.claim.ID, e.claim.Rank, e.claim.ID) < 0
+			})
 			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.cpus.Intersection(left),
 				Holder: holder.claim.ID, HolderContainer: p.container})
 			left = left.Difference(p.cpus)

@@ -87,12 +87,27 @@ func TestBooksAgainstReference(t *testing.T) {
 			if !ref.lost[c.ID] || len(c.Problems) == 0 || c.String() == "" {
 				t.Fatalf("unexpected conflict: %v", c)
 			}
+			checkHolders(t, c, ref)
 		}
 		if len(b.Conflicts()) != len(ref.lost) {
 			t.Fatalf("conflicts %v, want those of pods %v", b.Conflicts(), ref.lost)
 		}
 		checkOverflow(t, b, ref.debts())
 	})
+}
+
+// checkHolders: whoever a conflict names as the holder of CPUs has them.
+func checkHolders(t *rapid.T, c Conflict, ref *reference) {
+	for _, p := range c.Problems {
+		if p.Kind != CPUHeld {
+			continue
+		}
+		for cpu := range p.CPUs.All() {
+			if ref.owner[cpu] != p.Holder {
+				t.Fatalf("%v: CPU %d belongs to %q", c, cpu, ref.owner[cpu])
+			}
+		}
+	}
 }
 
 func checkOwners(t *rapid.T, w *world, b *Books, ref *reference) {

@@ -25,14 +25,14 @@ func (b *Books) Owner(cpu cpuset.CPU) (pod PodID, container string, ok bool) {
 	if !b.exclusive.Contains(cpu) {
 		return "", "", false
 	}
-	e, p := b.holding(cpu)
+	e, p := b.holding(cpu, func(*entry) bool { return true })
 	return e.claim.ID, p.container, true
 }
 
-// holding returns who holds an exclusive CPU.
-func (b *Books) holding(cpu cpuset.CPU) (*entry, portion) {
+// holding returns who of the settled entries holds an exclusive CPU.
+func (b *Books) holding(cpu cpuset.CPU, settled func(*entry) bool) (*entry, portion) {
 	for _, e := range b.entries {
-		if !e.static.Contains(cpu) || b.loses(e) {
+		if !e.static.Contains(cpu) || !settled(e) || b.loses(e) {
 			continue
 		}
 		for _, p := range e.portions() {
