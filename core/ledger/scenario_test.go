@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios in testdata print into them")
+// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
 // one a line, then "----" and what they print. Lines that begin with # are for the
@@ -51,13 +51,13 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if *update {
+			if update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if d := cmp.Diff(string(text), got); d != "" && !*update {
-				t.Errorf("%s prints something else (-want +got); -update accepts it:\n%s", file, d)
+			if d := cmp.Diff(string(text), got); d != "" && !update {
+				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
 			}
 		})
 	}

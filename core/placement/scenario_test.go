@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios in testdata print into them")
+// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands,
 // each followed by a line "-> ..." with what it prints, are
@@ -40,12 +40,12 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := runScenario(t, string(text))
-			if *update {
+			if update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			} else if d := cmp.Diff(string(text), got); d != "" {
-				t.Errorf("%s prints something else (-want +got); -update accepts it:\n%s", file, d)
+				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
 			}
 		})
 	}

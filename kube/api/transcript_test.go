@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -16,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+// update, by PINFOLD_UPDATE=1, rewrites the expected results in testdata.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // runTranscript runs every case of a file in testdata: a line "=== title", a pod in
 // short form, a line "---", and what answer says about the pod.
@@ -37,11 +37,11 @@ func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
 		}
 		got := strings.TrimRight(answer(readPod(t, title, short)), "\n")
 		fmt.Fprintf(&out, "=== %s\n%s---\n%s\n\n", title, short, got)
-		if diff := cmp.Diff(strings.TrimRight(want, "\n"), got); diff != "" && !*update {
-			t.Errorf("%s: %s (-want +got); go test -update rewrites the file:\n%s", path, title, diff)
+		if diff := cmp.Diff(strings.TrimRight(want, "\n"), got); diff != "" && !update {
+			t.Errorf("%s: %s (-want +got); PINFOLD_UPDATE=1 rewrites the file:\n%s", path, title, diff)
 		}
 	}
-	if *update {
+	if update {
 		if err := os.WriteFile(path, append(bytes.TrimRight(out.Bytes(), "\n"), '\n'), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package nodetopology
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -17,7 +16,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+// update, by PINFOLD_UPDATE=1, rewrites the expected results in testdata.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestMalformed runs the transcript testdata/malformed.txt. Each case is one or
 // more edits of the object of a machine of 2 packages, each with one NUMA node and
@@ -57,13 +57,13 @@ func TestMalformed(t *testing.T) {
 		fmt.Fprintln(&got, line)
 	}
 	finish()
-	if *update {
+	if update {
 		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(string(text), got.String()); diff != "" && !*update {
-		t.Errorf("%s (-want +got); go test -update rewrites it:\n%s", path, diff)
+	if diff := cmp.Diff(string(text), got.String()); diff != "" && !update {
+		t.Errorf("%s (-want +got); PINFOLD_UPDATE=1 rewrites it:\n%s", path, diff)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestGoldenObjects(t *testing.T) {
 // checkGolden compares a text with what is expected in a file.
 func checkGolden(t *testing.T, path string, got []byte) {
 	t.Helper()
-	if *update {
+	if update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func checkGolden(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got); go test -update rewrites it:\n%s", path, diff)
+		t.Errorf("%s (-want +got); PINFOLD_UPDATE=1 rewrites it:\n%s", path, diff)
 	}
 }
 

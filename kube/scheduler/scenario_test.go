@@ -3,7 +3,6 @@ package scheduler
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +23,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios give into their files")
+// update, by PINFOLD_UPDATE=1, writes what the scenarios give into their files.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // A scenario is a dialogue with a whole scheduler: lines that start with "> " are
 // commands, and below each stands what changed for pods until the scheduler came to
@@ -42,7 +42,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := replay(t, string(want))
-			if *update {
+			if update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +19,8 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+// update, by PINFOLD_UPDATE=1, rewrites the golden files.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 func TestManifestsAreSentAsTheyStand(t *testing.T) {
 	objects, err := loadManifests([]string{"nginx-baseline.yaml"}, "")
@@ -100,7 +100,7 @@ func TestShow(t *testing.T) {
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
+	if update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func golden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s; run with -update if that is meant\n%s", path, diff)
+		t.Errorf("differs from %s; PINFOLD_UPDATE=1 rewrites it\n%s", path, diff)
 	}
 }
 

@@ -2,7 +2,6 @@ package sysfs
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"path"
@@ -17,8 +16,8 @@ import (
 )
 
 // update rewrites the machines in testdata from what Read returns:
-// go test ./linux/sysfs -update, then read the diff.
-var update = flag.Bool("update", false, "rewrite the machines in testdata")
+// PINFOLD_UPDATE=1 go test ./linux/sysfs, then read the diff.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 func TestFixtures(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txtar")
@@ -32,7 +31,7 @@ func TestFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if *update {
+			if update {
 				f.rewrite(t, name, describe(m))
 				return
 			}
