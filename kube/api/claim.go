@@ -82,7 +82,7 @@ func hasEnded(pod *corev1.Pod) bool {
 // error, which is as from [AllocationOf], the claim is all that the pod requests, of
 // the shared CPUs.
 func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
-	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: Rank(pod)}
+	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if hasEnded(pod) {
 		return claim, nil
 	}
@@ -93,7 +93,7 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 		}
 	}
 	if a == nil || err != nil {
-		claim.SharedRequest = EffectiveRequest(pod)
+		claim.SharedRequest = effectiveRequest(pod)
 		return claim, err
 	}
 	claim.Containers = containers
@@ -101,10 +101,10 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	return claim, nil
 }
 
-// Rank orders pods by the time of binding, in nanoseconds of Unix time (whole
+// rank orders pods by the time of binding, in nanoseconds of Unix time (whole
 // seconds, as the API server keeps it), and pods that are not bound by that of their
 // creation.
-func Rank(pod *corev1.Pod) int64 {
+func rank(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.UnixNano()

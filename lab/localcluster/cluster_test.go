@@ -47,7 +47,7 @@ func TestFailedStartSaysWhy(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
 		t.Errorf("the log is gone: %v", err)
 	}
-	if state, err := LastState(dir); err != nil || !strings.Contains(state.Problem, "etcd failed") {
+	if state, err := lastState(dir); err != nil || !strings.Contains(state.Problem, "etcd failed") {
 		t.Errorf("last state %+v, %v", state, err)
 	}
 	if _, err := ReadState(dir); !errors.Is(err, ErrNotRunning) {

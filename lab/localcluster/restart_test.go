@@ -48,7 +48,7 @@ func TestComponentsStopAndStart(t *testing.T) {
 		t.Errorf("process ids %d before and %d after", first, pid)
 	}
 	// state.json is of one of each component.
-	state, err := LastState(c.layout.dir)
+	state, err := lastState(c.layout.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

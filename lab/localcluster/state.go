@@ -42,20 +42,20 @@ func ReadState(dir string) (State, error) {
 		return State{}, err
 	}
 	if pid == 0 {
-		if last, err := LastState(dir); err == nil && last.Problem != "" {
+		if last, err := lastState(dir); err == nil && last.Problem != "" {
 			return State{}, fmt.Errorf("%w; the last one ended by itself: %s", notRunning(dir), last.Problem)
 		}
 		return State{}, notRunning(dir)
 	}
-	state, err := LastState(dir)
+	state, err := lastState(dir)
 	if errors.Is(err, os.ErrNotExist) || (err == nil && state.Supervisor != pid) {
 		return State{Supervisor: pid}, nil
 	}
 	return state, err
 }
 
-// LastState returns what state.json says, whether or not anything runs.
-func LastState(dir string) (State, error) {
+// lastState returns what state.json says, whether or not anything runs.
+func lastState(dir string) (State, error) {
 	text, err := os.ReadFile(layout{dir}.path(stateName))
 	if err != nil {
 		return State{}, fmt.Errorf("read the state: %w", err)

@@ -16,8 +16,8 @@ import (
 const ShapeSyntax = "packages:2,numa:4,llcs:4,cores:4,threads:2 (each per parent; also siblings:apart|adjacent and " +
 	"memory:64Gi per NUMA node; what is left out is 1)"
 
-// NamedShapes are the machines that have a name.
-func NamedShapes() map[string]topology.Shape {
+// namedShapes are the machines that have a name.
+func namedShapes() map[string]topology.Shape {
 	return map[string]topology.Shape{
 		"intel-104": topology.Intel104(),
 		"amd-256":   topology.AMD256(),
@@ -32,7 +32,7 @@ func NamedShapes() map[string]topology.Shape {
 // LLC and threads per core, in any order. It returns the shape with a word for it that
 // can be part of a node's name.
 func ParseShape(text string) (topology.Shape, string, error) {
-	if shape, ok := NamedShapes()[text]; ok {
+	if shape, ok := namedShapes()[text]; ok {
 		return shape, text, nil
 	}
 	shape := topology.Shape{Packages: 1, NUMAPerPackage: 1, LLCsPerNUMA: 1, CoresPerLLC: 1, ThreadsPerCore: 1}
@@ -41,7 +41,7 @@ func ParseShape(text string) (topology.Shape, string, error) {
 		key, value, ok := strings.Cut(item, ":")
 		if !ok {
 			return shape, "", fmt.Errorf("shape %q: %q is neither a name (%s) nor of the form key:value, as in %s",
-				text, item, strings.Join(slices.Sorted(maps.Keys(NamedShapes())), ", "), ShapeSyntax)
+				text, item, strings.Join(slices.Sorted(maps.Keys(namedShapes())), ", "), ShapeSyntax)
 		}
 		if seen[key] {
 			return shape, "", fmt.Errorf("shape %q: %s is given twice", text, key)
