@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	case "fail":
 		fmt.Fprintln(os.Stderr, "cannot go on: no cheese left")
 		os.Exit(3)
+	case "panic": // far from main, after a line that is too long to repeat
+		fmt.Fprintln(os.Stderr, "the reason is no cheese left: "+strings.Repeat("x", 20000))
+		panicBelow(40)
 	case "parent": // a supervisor with one child, to be killed
 		s := supervisor.New(supervisor.Options{})
 		child := s.Start(serveSpec("child", "serve", os.Args[1]))
@@ -42,6 +45,13 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
+}
+
+func panicBelow(calls int) {
+	if calls > 0 {
+		panicBelow(calls - 1)
+	}
+	panic("cannot make fondue")
 }
 
 func must(err error) {
@@ -116,6 +126,25 @@ func TestGivesUpWithTheReason(t *testing.T) {
 	}
 	if state := child.Status().State; state != supervisor.GaveUp {
 		t.Errorf("state %q after giving up", state)
+	}
+}
+
+// Of a child that panics the error has the reason and what was logged before, and not
+// the stacks that the runtime prints after them.
+func TestPanicIsExplained(t *testing.T) {
+	s := supervisor.New(supervisor.Options{MaxFailures: 2, Pause: time.Millisecond})
+	defer s.Close()
+	err := s.Start(serveSpec("mouse", "panic", t.TempDir())).WaitReady(testContext(t))
+	if err == nil {
+		t.Fatal("a child that always fails became ready")
+	}
+	for _, want := range []string{"mouse.log", "no cheese left: xx", "panic: cannot make fondue"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if _, stacks, found := strings.Cut(err.Error(), "fondue"); !found || len(stacks) > 500 || len(err.Error()) > 15*600 {
+		t.Errorf("the error is too long: %s", err)
 	}
 }
 
