@@ -9,8 +9,9 @@ import (
 
 // The part of a log that is worth repeating in an error.
 const (
-	tailBytes = 8 << 10
+	tailBytes = 64 << 10
 	tailLines = 15
+	lineBytes = 500
 )
 
 // logTail returns the last lines of a log as the end of an error message, or
@@ -20,11 +21,30 @@ func logTail(path string) string {
 	if err != nil {
 		return fmt.Sprintf("; its log %s: %v", path, err)
 	}
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := withoutStacks(strings.Split(strings.TrimRight(text, "\n"), "\n"))
 	if len(lines) > tailLines {
 		lines = lines[len(lines)-tailLines:]
 	}
+	for i, line := range lines {
+		if len(line) > lineBytes {
+			lines[i] = strings.ToValidUTF8(line[:lineBytes], "") + " ..."
+		}
+	}
 	return fmt.Sprintf("; the end of its log %s:\n    %s", path, strings.Join(lines, "\n    "))
+}
+
+// withoutStacks cuts off the stacks at the end of the log of a Go program that
+// panicked: the reason stands before them.
+func withoutStacks(lines []string) []string {
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "\t") || !strings.Contains(last, ".go:") {
+		return lines
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "panic: ") || strings.HasPrefix(lines[i], "fatal error: ") {
+			return lines[:i+1]
+		}
+	}
+	return lines
 }
 
 func readTail(path string, limit int64) (string, error) {
