@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // measureAll takes all measurements on one cluster.
 func measureAll(ctx context.Context, o options, nodes int, stdout, stderr io.Writer) (results map[string][]figures, err error) {
 	fmt.Fprintf(stderr, "nodes=%d: starting the cluster\n", nodes)
-	r, err := startRig(ctx, o, nodes)
+	r, err := startRig(ctx, o, nodes, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -33,14 +33,14 @@ func (r *rig) createPods(ctx context.Context, pods []*corev1.Pod) error {
 
 // deletePods returns when the pods are gone. Without grace the API server deletes them
 // itself, and waits for no kubelet.
-func (r *rig) deletePods(ctx context.Context, pods []corev1.Pod) error {
-	group, ctx := errgroup.WithContext(ctx)
+func (r *rig) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(parallelRequests)
-	for i := range pods {
+	for _, pod := range pods {
 		group.Go(func() error {
-			err := r.client.CoreV1().Pods(namespace).Delete(ctx, pods[i].Name, *metav1.NewDeleteOptions(0))
+			err := r.client.CoreV1().Pods(namespace).Delete(inGroup, pod.Name, *metav1.NewDeleteOptions(0))
 			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete pod %s: %w", pods[i].Name, err)
+				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
 			}
 			return nil
 		})
@@ -48,7 +48,7 @@ func (r *rig) deletePods(ctx context.Context, pods []corev1.Pod) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	left, err := r.client.CoreV1().Pods(namespace).List(context.WithoutCancel(ctx), metav1.ListOptions{Limit: 1})
+	left, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err == nil && len(left.Items) > 0 {
 		err = fmt.Errorf("pod %s is still there", left.Items[0].Name)
 	}
@@ -78,6 +78,10 @@ func (r *rig) watchBindings(ctx context.Context) (*bindings, error) {
 
 func (b *bindings) stop() { b.watch.Stop() }
 
+// errWatchEnded says that the API server has dropped the watch, as it does when events are
+// not taken off it fast enough. When pods were bound is then not known.
+var errWatchEnded = errors.New("the watch of pods has ended early")
+
 // stall is how long no pod is bound before the scheduler is taken to be stuck.
 const stall = 30 * time.Second
 
@@ -88,7 +92,7 @@ func (b *bindings) await(ctx context.Context, count int) ([]time.Time, error) {
 		select {
 		case event, ok := <-b.watch.ResultChan():
 			if !ok {
-				return nil, errors.New("the watch of pods has ended early")
+				return nil, errWatchEnded
 			}
 			if event.Type == watch.Error {
 				return nil, fmt.Errorf("watch pods: %w", apierrors.FromObject(event.Object))

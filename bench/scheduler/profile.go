@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,24 +27,28 @@ func (p profile) wait() error {
 	return <-p
 }
 
-// startProfile takes a profile of the scheduler, if profiles are wanted.
+// startProfile takes profiles of the scheduler, if they are wanted: of the CPU, and then
+// of all that has been allocated since its start.
 func (r *rig) startProfile(ctx context.Context, v variant) profile {
 	if r.options.profiles == "" {
 		return nil
 	}
 	r.profiled++
-	path := filepath.Join(r.options.profiles, fmt.Sprintf("nodes=%d,plugin=%s,%d.pprof", len(r.nodes), v.name, r.profiled))
+	path := filepath.Join(r.options.profiles, fmt.Sprintf("nodes=%d,plugin=%s,%d", len(r.nodes), v.name, r.profiled))
 	p := make(profile, 1)
-	go func() { p <- r.takeProfile(ctx, path) }()
+	go func() {
+		err := r.takeProfile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds), path+".cpu.pprof")
+		p <- errors.Join(err, r.takeProfile(ctx, "allocs", path+".allocs.pprof"))
+	}()
 	return p
 }
 
-func (r *rig) takeProfile(ctx context.Context, path string) error {
+func (r *rig) takeProfile(ctx context.Context, what, path string) error {
 	client, err := rest.HTTPClientFor(r.cluster.RESTConfig())
 	if err != nil {
 		return fmt.Errorf("profile the scheduler: %w", err)
 	}
-	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", r.cluster.URL(localcluster.Scheduler), profileSeconds)
+	url := r.cluster.URL(localcluster.Scheduler) + "/debug/pprof/" + what
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("profile the scheduler: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -24,6 +25,7 @@ const namespace = metav1.NamespaceDefault
 // scheduler is down in between.
 type rig struct {
 	options  options
+	stderr   io.Writer
 	cluster  *localcluster.Cluster
 	client   kubernetes.Interface
 	nodes    map[string]*simnode.Node // by name
@@ -32,9 +34,9 @@ type rig struct {
 	profiled int          // measurements so far
 }
 
-func startRig(ctx context.Context, o options, count int) (*rig, error) {
+func startRig(ctx context.Context, o options, count int, stderr io.Writer) (*rig, error) {
 	nodes := makeNodes(count)
-	r := &rig{options: o, nodes: map[string]*simnode.Node{}, indexes: map[*topology.Machine]*placement.Index{}}
+	r := &rig{options: o, stderr: stderr, nodes: map[string]*simnode.Node{}, indexes: map[*topology.Machine]*placement.Index{}}
 	for i := range nodes {
 		r.nodes[nodes[i].Name] = &nodes[i]
 		if r.indexes[nodes[i].Machine] == nil {

@@ -62,8 +62,10 @@ func limitWeights() []struct{ cpus, of20 int } {
 	return []struct{ cpus, of20 int }{{1, 2}, {2, 5}, {4, 6}, {8, 4}, {16, 2}, {32, 1}}
 }
 
-// makePods returns pods of all sizes and both policies, in random order. Their names
-// sort in the order of the slice.
+// makePods returns pods of all sizes and both policies, in random order, except that no
+// pod follows one of the same limit and request: kube-scheduler would take over most of
+// what it found out for the one before, and less often where the two differ in policy.
+// Their names sort in the order of the slice.
 func makePods(count int, annotated bool) []*corev1.Pod {
 	rng := rand.New(rand.NewPCG(workloadSeed, 0))
 	var limits []int
@@ -73,10 +75,14 @@ func makePods(count int, annotated bool) []*corev1.Pod {
 		}
 	}
 	pods := make([]*corev1.Pod, count)
+	var limit int
+	var milliRequest int64
 	for i := range pods {
-		limit := limits[rng.IntN(len(limits))]
-		// Half of the pods request less than they may use, as most do.
-		milliRequest := int64(limit) * []int64{1000, 500}[rng.IntN(2)]
+		for last, lastRequest := limit, milliRequest; limit == last && milliRequest == lastRequest; {
+			limit = limits[rng.IntN(len(limits))]
+			// Half of the pods request less than they may use, as most do.
+			milliRequest = int64(limit) * []int64{1000, 500}[rng.IntN(2)]
+		}
 		policy := []placement.Policy{placement.Static, placement.StaticBurst}[rng.IntN(2)]
 		pods[i] = makePod(fmt.Sprintf("pod-%05d", i), limit, milliRequest)
 		if annotated {
