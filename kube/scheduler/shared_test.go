@@ -85,7 +85,10 @@ func TestTopologiesKeepTheNewest(t *testing.T) {
 		{func() { topologies.remove("n", "11") }, "none"},
 		{func() { topologies.set(object("12")) }, "12"},
 		{func() { topologies.remove("n", "11") }, "12"}, // deleted before it was created again
-		{func() { topologies.remove("n", "12") }, "none"},
+		{func() { topologies.remove("n", "13") }, "none"},
+		{func() { topologies.set(object("12")) }, "none"}, // by the watch that is behind
+		{func() { topologies.set(object("13")) }, "none"},
+		{func() { topologies.set(object("14")) }, "14"},
 	} {
 		step.do()
 		if got := version(); got != step.want {

@@ -38,11 +38,14 @@ func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 type topologies struct {
 	indexes *indexes
 	nodes   sync.Map   // name to *nodeTopology; every node is looked up for every pod
-	mu      sync.Mutex // held while nodes changes
+	mu      sync.Mutex // held while nodes or gone changes
+	// gone is the version at which an object was deleted. One of the two that feed
+	// may be behind the other, and bring an object once more that is gone.
+	gone map[string]string
 }
 
 func newTopologies() *topologies {
-	return &topologies{indexes: newIndexes()}
+	return &topologies{indexes: newIndexes(), gone: map[string]string{}}
 }
 
 // get returns nil when the node has reported nothing.
@@ -70,9 +73,14 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 	read := t.read(obj) // slow for a large machine, so outside the lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.get(obj.Name); have == nil || newer(obj.ResourceVersion, have.resourceVersion) {
-		t.nodes.Store(obj.Name, read)
+	if have := t.get(obj.Name); have != nil && !newer(obj.ResourceVersion, have.resourceVersion) {
+		return
 	}
+	if gone, ok := t.gone[obj.Name]; ok && !newer(obj.ResourceVersion, gone) {
+		return
+	}
+	t.nodes.Store(obj.Name, read)
+	delete(t.gone, obj.Name)
 }
 
 // remove forgets an object that was deleted at that version or later, unless it
@@ -80,9 +88,11 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 func (t *topologies) remove(node, resourceVersion string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.get(node); have != nil && !newer(have.resourceVersion, resourceVersion) {
-		t.nodes.Delete(node)
+	if have := t.get(node); have != nil && newer(have.resourceVersion, resourceVersion) {
+		return
 	}
+	t.nodes.Delete(node)
+	t.gone[node] = resourceVersion
 }
 
 // newer reports whether version a replaces version b. What cannot be compared
