@@ -93,7 +93,7 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 		}
 	}
 	if a == nil || err != nil {
-		claim.SharedRequest = effectiveRequest(pod)
+		claim.SharedRequest = EffectiveRequest(pod)
 		return claim, err
 	}
 	claim.Containers = containers

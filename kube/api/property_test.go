@@ -70,7 +70,7 @@ func TestSharedRequestAgreesWithPhases(t *testing.T) {
 		if got != shared {
 			t.Fatalf("shared request %d, want %d", got, shared)
 		}
-		if counted := int64(effectiveRequest(pod)); got+ownPeak < counted {
+		if counted := int64(EffectiveRequest(pod)); got+ownPeak < counted {
 			t.Fatalf("shared request %d and own requests %d are less than the %d that kube-scheduler counts", got, ownPeak, counted)
 		}
 		if n := (&ledger.Ask{Containers: asks}).CPUs(); int64(n) != total {
@@ -149,7 +149,7 @@ func TestEditedAllocations(t *testing.T) {
 		var refused *AllocationError
 		switch {
 		case errors.As(err, &refused):
-			if claim.Containers != nil || claim.SharedRequest != effectiveRequest(pod) {
+			if claim.Containers != nil || claim.SharedRequest != EffectiveRequest(pod) {
 				t.Fatalf("%s: refused, and yet claimed %+v", text, claim)
 			}
 			return

@@ -32,7 +32,7 @@ func drawPod(t *rapid.T, largest int) *corev1.Pod {
 		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(rapid.Int64Range(0, 300).Draw(t, "overheadMilli"), resource.DecimalSI)}
 	}
 	if rapid.IntRange(0, 2).Draw(t, "podLevel") == 0 {
-		least := int64(effectiveRequest(pod)) - pod.Spec.Overhead.Cpu().MilliValue()
+		least := int64(EffectiveRequest(pod)) - pod.Spec.Overhead.Cpu().MilliValue()
 		more := rapid.Int64Range(0, 5000).Draw(t, "podLevelMore")
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewMilliQuantity(least+more, resource.DecimalSI)}}

@@ -34,8 +34,8 @@ func effective(pod *corev1.Pod) resource.Quantity {
 	return requests[corev1.ResourceCPU]
 }
 
-// effectiveRequest is the CPU request of a pod as kube-scheduler counts it.
-func effectiveRequest(pod *corev1.Pod) ledger.MilliCPU { return milli(effective(pod)) }
+// EffectiveRequest is the CPU request of a pod as kube-scheduler counts it.
+func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU { return milli(effective(pod)) }
 
 // ownRequest is what one container requests, the larger side of a resize under way.
 func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
@@ -50,9 +50,9 @@ func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
 // the package comment.
 func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	if len(own) == 0 {
-		return effectiveRequest(pod)
+		return EffectiveRequest(pod)
 	}
-	shared := effectiveRequest(withoutContainers(pod, own))
+	shared := EffectiveRequest(withoutContainers(pod, own))
 	if !hasPodLevelRequest(pod) {
 		return shared
 	}
@@ -62,7 +62,7 @@ func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 			lasting += c.Request
 		}
 	}
-	return max(shared, effectiveRequest(pod)-lasting)
+	return max(shared, EffectiveRequest(pod)-lasting)
 }
 
 func hasPodLevelRequest(pod *corev1.Pod) bool {

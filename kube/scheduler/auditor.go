@@ -103,7 +103,7 @@ func (a *auditor) podChanged(old, obj any) {
 		return
 	}
 	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" &&
-		api.SameEntitlement(before, pod) && cpuRequest(before) == cpuRequest(pod) {
+		api.SameEntitlement(before, pod) && api.EffectiveRequest(before) == api.EffectiveRequest(pod) {
 		return
 	}
 	a.nodeChanged(pod.Spec.NodeName)

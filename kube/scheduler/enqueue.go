@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -57,7 +56,7 @@ func afterPodLeft(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint
 	if err != nil {
 		return fwk.Queue, err
 	}
-	return hint(cpuRequest(gone) > 0 || asks(gone))
+	return hint(api.EffectiveRequest(gone) > 0 || asks(gone))
 }
 
 // onlyWhenFreeing ends the search for pods to try again early, once per event: most
@@ -86,7 +85,7 @@ func freesCPUs(oldObj, newObj any) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	return cpuRequest(after) < cpuRequest(before) || !api.SameEntitlement(before, after), nil
+	return api.EffectiveRequest(after) < api.EffectiveRequest(before) || !api.SameEntitlement(before, after), nil
 }
 
 // afterOwnChange: the user has edited the waiting pod's words, labels or resources.
@@ -158,12 +157,6 @@ func topologyOf(obj any) (*v1alpha2.NodeResourceTopology, error) {
 		return nil, fmt.Errorf("read NodeResourceTopology %s: %w", u.GetName(), err)
 	}
 	return &t, nil
-}
-
-// cpuRequest is what kube-scheduler counts for the pod, in thousandths of a CPU.
-func cpuRequest(pod *corev1.Pod) int64 {
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true})
-	return requests.Cpu().MilliValue()
 }
 
 // asks tells whether the pod asks to be placed, in words that may be wrong.

@@ -33,6 +33,14 @@ func TestQueueingHints(t *testing.T) {
 	retried := waiting.DeepCopy()
 	retried.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
 
+	// A resize of the pod as a whole frees CPUs when the kubelet has done it.
+	resizing := askingPod("resizing", 0)
+	resizing.Spec.Resources = &corev1.ResourceRequirements{Requests: cpus("1")}
+	resizing.Status.Resources = &corev1.ResourceRequirements{Requests: cpus("3")}
+	resizing.Status.AllocatedResources = cpus("1")
+	resized := resizing.DeepCopy()
+	resized.Status.Resources.Requests = cpus("1")
+
 	node := nodeInfoOf("n", 8).Node()
 	heartbeat := node.DeepCopy()
 	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
@@ -57,6 +65,7 @@ func TestQueueingHints(t *testing.T) {
 		{"a pod no longer asks", afterAssignedPodChanged, waiting, allocated, silent, fwk.Queue},
 		{"a pod was scaled down", afterAssignedPodChanged, waiting, askingPod("a", 2), askingPod("a", 1), fwk.Queue},
 		{"a pod was scaled up", afterAssignedPodChanged, waiting, allocated, raised, fwk.QueueSkip},
+		{"a pod as a whole was scaled down", afterAssignedPodChanged, waiting, resizing, resized, fwk.Queue},
 		{"a limit no longer is what was allocated", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.Queue},
 		{"a pod reported its status", afterAssignedPodChanged, waiting, allocated, running, fwk.QueueSkip},
 		{"its own words were edited", afterOwnChange, waiting, waiting, edited, fwk.Queue},
@@ -85,6 +94,10 @@ func TestQueueingHints(t *testing.T) {
 			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error, and the pod queued", name, got, err)
 		}
 	}
+}
+
+func cpus(amount string) corev1.ResourceList {
+	return corev1.ResourceList{"cpu": resource.MustParse(amount)}
 }
 
 func topologyObject(t *testing.T, version int, state nodetopology.State) *unstructured.Unstructured {
