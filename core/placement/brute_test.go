@@ -25,27 +25,55 @@ func (a score) compare(b score) int {
 		cmp.Compare(a.distance, b.distance), cmp.Compare(a.splits, b.splits), cmp.Compare(a.llcs, b.llcs))
 }
 
-// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i.
+// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of
+// a set; kinds, NUMA nodes and LLCs are bits of their own, in the order in which they
+// first occur, kinds in the machine's order.
 type brute struct {
-	cpus   []topology.CPU
-	coreOf []uint32 // the threads of the CPU's core
-	m      *topology.Machine
-	dist   map[[2]topology.NUMAID]int
+	m               *topology.Machine
+	cpus            []topology.CPU
+	coreOf          []uint32 // the threads of the CPU's core
+	cores           []uint32
+	kind, node, llc []uint32
+	distance        map[uint32]int // of every set of nodes
 }
 
 func newBrute(m *topology.Machine) *brute {
-	b := &brute{cpus: m.CPUs, m: m, dist: map[[2]topology.NUMAID]int{}}
+	b := &brute{m: m, cpus: m.CPUs, distance: map[uint32]int{}}
+	var nodes []topology.NUMAID
+	var llcs []topology.LLCID
 	for _, c := range m.CPUs {
 		var core uint32
 		for j, d := range m.CPUs {
 			if d.Core == c.Core {
 				core |= 1 << j
 			}
-			b.dist[[2]topology.NUMAID{c.NUMA, d.NUMA}] = m.Distance(c.NUMA, d.NUMA)
 		}
 		b.coreOf = append(b.coreOf, core)
+		if !slices.Contains(b.cores, core) {
+			b.cores = append(b.cores, core)
+		}
+		b.kind = append(b.kind, 1<<slices.Index(m.Kinds, c.Kind))
+		b.node = append(b.node, bitOf(&nodes, c.NUMA))
+		b.llc = append(b.llc, bitOf(&llcs, c.LLC))
+	}
+	for set := uint32(1); set < 1<<len(nodes); set++ {
+		for i, x := range nodes {
+			for j, y := range nodes {
+				if i != j && set>>i&1 == 1 && set>>j&1 == 1 {
+					b.distance[set] += m.Distance(x, y)
+				}
+			}
+		}
 	}
 	return b
+}
+
+// bitOf returns the bit of an id in a list, which it joins when it is new.
+func bitOf[ID comparable](list *[]ID, id ID) uint32 {
+	if !slices.Contains(*list, id) {
+		*list = append(*list, id)
+	}
+	return 1 << slices.Index(*list, id)
 }
 
 func (b *brute) bitsOf(s cpuset.Set) uint32 {
@@ -59,26 +87,20 @@ func (b *brute) bitsOf(s cpuset.Set) uint32 {
 }
 
 func (b *brute) score(set uint32) score {
-	kinds, nodes, llcs, splits := map[topology.Kind]bool{}, map[topology.NUMAID]bool{}, map[topology.LLCID]bool{}, map[uint32]bool{}
+	var kinds, nodes, llcs uint32
 	for v := set; v != 0; v &= v - 1 {
 		i := bits.TrailingZeros32(v)
-		c := b.cpus[i]
-		kinds[c.Kind], nodes[c.NUMA], llcs[c.LLC] = true, true, true
-		if b.coreOf[i]&set != b.coreOf[i] {
-			splits[b.coreOf[i]] = true
-		}
+		kinds, nodes, llcs = kinds|b.kind[i], nodes|b.node[i], llcs|b.llc[i]
 	}
-	s := score{kinds: len(kinds), nodes: len(nodes), llcs: len(llcs), splits: len(splits)}
-	for i, k := range b.m.Kinds {
-		if !kinds[k] { // the faster kind first: a missing fast kind weighs most
-			s.slowness += 1 << (len(b.m.Kinds) - i)
-		}
+	s := score{
+		kinds: bits.OnesCount32(kinds), nodes: bits.OnesCount32(nodes), llcs: bits.OnesCount32(llcs),
+		distance: b.distance[nodes],
+		// The faster kind first: a missing fast kind weighs most.
+		slowness: int(bits.Reverse32(^kinds)),
 	}
-	for x := range nodes {
-		for y := range nodes {
-			if x != y {
-				s.distance += b.dist[[2]topology.NUMAID{x, y}]
-			}
+	for _, core := range b.cores {
+		if held := core & set; held != 0 && held != core {
+			s.splits++
 		}
 	}
 	return s

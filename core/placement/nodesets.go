@@ -13,7 +13,7 @@ import (
 const maxNodeSets = 20000
 
 // nodeSets yields the sets of that many nodes in the order of their distance. The
-// second result is false when they are not all there: then each node was grown
+// second result is false when they are not all there: then fuller nodes were grown
 // into a set by the node that is nearest to the set, ties by the most free CPUs,
 // and the sets that have n free CPUs are yielded, or, failing these, the nodes
 // with the most free CPUs.
@@ -77,11 +77,15 @@ func (ix *Index) with(set nodeSet, i int) nodeSet {
 	return set
 }
 
-// grown returns sets of that size, grown greedily from each node.
+// maxStarts bounds from how many nodes sets are grown.
+const maxStarts = 64
+
+// grown returns sets of that size, grown greedily from the nodes with the most free
+// CPUs.
 func (ix *Index) grown(free cpuset.Set, size, n int) []nodeSet {
 	var list []nodeSet
-	for start := range ix.nodes {
-		set := ix.with(nodeSet{}, start)
+	for start := range ix.fullest(free, min(maxStarts, len(ix.nodes))).nodes.All() {
+		set := ix.with(nodeSet{}, int(start))
 		for set.nodes.Len() < size {
 			set = ix.grow(set, free)
 		}

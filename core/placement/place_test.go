@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-const bruteCPUs = 12 // rapid's machines; C(12,6) sets are looked at for each case
+const bruteCPUs = 16 // of the drawn machines; up to C(16,8) sets are looked at for each case
 
 // drawMachine draws a regular or an irregular machine.
 func drawMachine(t *rapid.T) *topology.Machine {
