@@ -20,8 +20,8 @@
 // Criteria 1 to 5 are optimal, not approximated, on every machine of up to 16 NUMA
 // nodes; the tests compare them with an enumeration of all choices. On larger
 // machines criterion 2 is still optimal, and 3 is as long as there are not more
-// than 20,000 sets of that many nodes; otherwise sets are grown greedily from each
-// node and [Result.Exact] is false. Criterion 6 is optimal on regular machines when
+// than 20,000 sets of that many nodes; otherwise sets are grown greedily from the
+// fullest nodes and [Result.Exact] is false. Criterion 6 is optimal on regular machines when
 // one NUMA node is enough; with several it is optimal but for rare arrangements of
 // LLCs, and the general solver stands it in for by sums of squares. Where kinds of
 // core have to be mixed, as many CPUs as criteria 2 to 5 allow are of the faster
