@@ -78,7 +78,6 @@ func benchPlace(b *testing.B, ix *Index, sets []cpuset.Set, req Request) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if _, err := ix.Place(sets[i%len(sets)], req); err != nil {
 			b.Fatal(err)
