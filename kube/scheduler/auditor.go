@@ -175,7 +175,7 @@ func (a *auditor) audit(name string) {
 		if !ok {
 			continue
 		}
-		claim, err := api.Claim(pod, t.machine)
+		claim, err := api.Claim(pod, t.machine())
 		if err != nil {
 			a.tell(pod, EventInvalid, err.Error())
 			invalid[claim.ID] = true

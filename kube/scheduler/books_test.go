@@ -88,7 +88,7 @@ func (l *life) restart(t *rapid.T) {
 		}
 		l.remove(t, pick(t, &l.assumed))
 	}
-	machine := l.plugin.shared.topologies.get("n").machine
+	machine := l.plugin.shared.topologies.get("n").machine()
 	l.plugin = barePlugin(l.t)
 	l.report(machine)
 }
@@ -114,7 +114,7 @@ func pick(t *rapid.T, from *[]*corev1.Pod) *corev1.Pod {
 func (l *life) check(t *rapid.T) {
 	p := l.plugin
 	now := p.shared.topologies.get("n")
-	kept := p.nodes.of(l.node, now, stateUse{}).books
+	kept := lastingState(p, l.node).books
 	fresh := p.derive(l.node, now, stateUse{}).books
 	if diff := cmp.Diff(fresh.Claims(), kept.Claims(), cmpopts.EquateComparable(cpuset.Set{})); diff != "" {
 		t.Fatalf("the books kept differ from the pods on the node (-pods +kept):\n%s", diff)

@@ -10,7 +10,6 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Filter tells whether the node can take the pod by its books. A node without a
@@ -25,14 +24,14 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if pod.Spec.NodeName != "" {
 		return nil // a resize in place, which kube-scheduler tries on the pod's own node
 	}
-	t := p.shared.topologies.get(node.Node().Name)
-	if missing := unfit(c.question, t); missing != nil {
+	kept, t := p.nodes.find(node.Node().Name)
+	if missing := unfit(&c.question, t); missing != nil {
 		if !c.question.asks {
 			return nil
 		}
 		return c.report.status(node.Node().Name, *missing)
 	}
-	if a := p.answer(state, c, pod, node, t); a.err != nil {
+	if a := p.stateOf(state, c, pod, node, kept, t).answer(&c.question); a.err != nil {
 		return p.refuse(c, a.err, node)
 	}
 	return nil
@@ -40,7 +39,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // unfit returns why a pod that asks cannot run on a node with this topology whatever
 // else runs there, or nil. The books can be asked only where it returns nil.
-func unfit(q question, t *nodeTopology) *finding {
+func unfit(q *question, t *nodeTopology) *finding {
 	switch {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
@@ -48,21 +47,22 @@ func unfit(q question, t *nodeTopology) *finding {
 		return &finding{shortage: shortage{kind: badTopology}, detail: t.err.Error()}
 	case !q.asks:
 		return nil
-	case t.state.KubeletPolicy != "" && t.state.KubeletPolicy != nodetopology.KubeletPolicyNone:
-		return &finding{shortage: shortage{kind: badKubelet, text: t.state.KubeletPolicy}}
-	case len(t.machine.CPUs) < q.cpus:
-		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(len(t.machine.CPUs))}
+	case t.badKubelet != "":
+		return &finding{shortage: shortage{kind: badKubelet, text: t.badKubelet}}
+	case t.cpus < q.cpus:
+		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.cpus)}
 	}
 	return nil
 }
 
-// answer asks the books of a node that unfit finds nothing wrong with.
-func (p *Plugin) answer(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) *answer {
+// stateOf returns the state of a node that unfit finds nothing wrong with, as it is to be
+// seen in this cycle.
+func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, kept *keptNode, t *nodeTopology) *nodeState {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {
 		use.without = pod.UID // pod groups are tried with their pods on the nodes
 	}
-	return p.nodes.of(node, t, use).decide(c.question)
+	return p.nodes.stateOf(kept, node, t, use)
 }
 
 // refuse puts an error of Books.Decide into the terms of the report.

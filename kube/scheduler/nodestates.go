@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -10,26 +11,26 @@ import (
 
 // nodeStates keeps the last state of every node.
 type nodeStates struct {
-	derive func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
-	byName sync.Map // string to *keptNode
+	derive     func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
+	topologies *topologies
+
+	// byName is read for every node and pod, and changes with the nodes only: it is
+	// replaced, never changed.
+	byName atomic.Pointer[map[string]*keptNode]
+	mu     sync.Mutex // held while byName is replaced
 }
 
 // keptNode is one node's. Filter asks about many nodes at once, and mostly about
 // nodes that have not changed, so reading takes no lock.
 type keptNode struct {
-	last atomic.Pointer[keptState]
-	mu   sync.Mutex // held while a state is made
+	last     atomic.Pointer[nodeState]
+	topology atomic.Pointer[nodeTopology] // when so many topologies had changed as `seen` says
+	seen     atomic.Uint64
+	mu       sync.Mutex // held while a state is made, or the topology is looked up
 }
 
-// keptState is a state with what it was made from.
-type keptState struct {
-	generation int64
-	topology   *nodeTopology
-	state      *nodeState
-}
-
-func (k *keptState) isFor(node fwk.NodeInfo, topology *nodeTopology) bool {
-	return k != nil && k.topology == topology && k.generation == node.GetGeneration()
+func (s *nodeState) isFor(node fwk.NodeInfo, topology *nodeTopology) bool {
+	return s != nil && s.topology == topology && s.generation == node.GetGeneration()
 }
 
 // stateUse is what a state is wanted for.
@@ -42,42 +43,78 @@ type stateUse struct {
 	without types.UID
 	// claims are those of the pods on the node at the last time.
 	claims claimCache
+	// questions is how many it was asked in that state.
+	questions int
 }
 
-func newNodeStates(derive func(fwk.NodeInfo, *nodeTopology, stateUse) *nodeState) *nodeStates {
-	return &nodeStates{derive: derive}
+func newNodeStates(topologies *topologies, derive func(fwk.NodeInfo, *nodeTopology, stateUse) *nodeState) *nodeStates {
+	n := &nodeStates{topologies: topologies, derive: derive}
+	n.byName.Store(&map[string]*keptNode{})
+	return n
 }
 
-// of returns the state of a node whose topology is known.
-func (n *nodeStates) of(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
-	kept := n.kept(node.Node().Name)
+// find returns what is kept of a node, and its topology, with one look-up by name as
+// long as no topology changes. The topology is nil when the node has reported none.
+func (n *nodeStates) find(name string) (*keptNode, *nodeTopology) {
+	kept := n.kept(name)
+	now := n.topologies.changes.Load() // while there were none, no node has a topology
+	if kept.seen.Load() != now {
+		kept.mu.Lock()
+		kept.topology.Store(n.topologies.get(name)) // of now, or later
+		kept.seen.Store(now)
+		kept.mu.Unlock()
+	}
+	return kept, kept.topology.Load()
+}
+
+// stateOf returns the state of a node whose topology is known.
+func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
 	lasting := !use.transient && use.without == ""
 	last := kept.last.Load()
 	if lasting && last.isFor(node, topology) {
-		return last.state
+		return last
 	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	if last = kept.last.Load(); lasting && last.isFor(node, topology) {
-		return last.state
+		return last
 	}
 	if last != nil && last.topology == topology {
-		use.claims = last.state.claims
+		use.claims = last.claims
+		use.questions = last.answers.count()
 	}
 	state := n.derive(node, topology, use)
 	if lasting && !state.virtual {
-		kept.last.Store(&keptState{node.GetGeneration(), topology, state})
+		kept.last.Store(state)
 	}
 	return state
 }
 
 func (n *nodeStates) kept(name string) *keptNode {
-	if kept, ok := n.byName.Load(name); ok {
-		return kept.(*keptNode)
+	if kept, ok := (*n.byName.Load())[name]; ok {
+		return kept
 	}
-	kept, _ := n.byName.LoadOrStore(name, &keptNode{})
-	return kept.(*keptNode)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if kept, ok := (*n.byName.Load())[name]; ok {
+		return kept
+	}
+	// Where one node is new, others are: at the start, all of them.
+	larger := maps.Clone(*n.byName.Load())
+	for _, node := range append(n.topologies.names(), name) {
+		if larger[node] == nil {
+			larger[node] = &keptNode{}
+		}
+	}
+	n.byName.Store(&larger)
+	return larger[name]
 }
 
 // forget drops what is kept of a node that is gone.
-func (n *nodeStates) forget(name string) { n.byName.Delete(name) }
+func (n *nodeStates) forget(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	smaller := maps.Clone(*n.byName.Load())
+	delete(smaller, name)
+	n.byName.Store(&smaller)
+}

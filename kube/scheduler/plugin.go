@@ -53,7 +53,7 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 	if p.shared, err = sharedOf(ctx, parsed, handle, client); err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
-	p.nodes = newNodeStates(p.derive)
+	p.nodes = newNodeStates(p.shared.topologies, p.derive)
 	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: onDeleted(func(node *corev1.Node) { p.nodes.forget(node.Name) }),
 	})

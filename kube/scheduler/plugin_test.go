@@ -29,7 +29,7 @@ func barePlugin(t testing.TB) *Plugin {
 		topologies: newTopologies(), reservations: newReservations(),
 		auditor: &auditor{topologies: newTopologies()}, synced: func() bool { return true },
 	}}
-	p.nodes = newNodeStates(p.derive)
+	p.nodes = newNodeStates(p.shared.topologies, p.derive)
 	return p
 }
 
@@ -129,4 +129,10 @@ func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
 		return info, nil
 	}
 	return nil, fmt.Errorf("no node %s", name)
+}
+
+// lastingState is the state of a node as the scheduler's snapshot has it.
+func lastingState(p *Plugin, node fwk.NodeInfo) *nodeState {
+	kept, t := p.nodes.find(node.Node().Name)
+	return p.nodes.stateOf(kept, node, t, stateUse{})
 }

@@ -57,7 +57,7 @@ func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 		if t == nil || t.err != nil {
 			return ""
 		}
-		if n := len(t.machine.CPUs); n >= q.cpus {
+		if n := t.cpus; n >= q.cpus {
 			return ""
 		} else if n > largest || n == largest && node.Node().Name < where {
 			largest, where = n, node.Node().Name

@@ -2,10 +2,13 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -17,10 +20,14 @@ type question struct {
 	ask  ledger.Ask
 	// cpus is the number of CPUs it asks for, 0 when it does not ask.
 	cpus int
-	key  string
+	key  questionKey
 	// warnings are about words of the pod that have no effect.
 	warnings []string
 }
+
+// questionKey is a text of which each exists once, so that two are compared, hundreds of
+// times for every pod, without being read.
+type questionKey = unique.Handle[string]
 
 // newQuestion reads a pod's words. The error is for the user.
 func newQuestion(pod *corev1.Pod) (question, error) {
@@ -30,11 +37,23 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	}
 	q := question{asks: intent.Asks(), ask: intent.Ask, warnings: intent.Warnings}
 	q.cpus = q.ask.CPUs()
-	q.key = fmt.Sprintf("%v", q.ask)
+	q.key = keyOf(q.ask)
 	return q, nil
 }
 
+// keyOf leaves out what makes no difference to whether and how well a pod can be placed:
+// what containers request that get CPUs for themselves.
+func keyOf(ask ledger.Ask) questionKey {
+	if ask.Policy != placement.StaticBurst {
+		ask.Containers = slices.Clone(ask.Containers)
+		for i := range ask.Containers {
+			ask.Containers[i].Request = 0
+		}
+	}
+	return unique.Make(fmt.Sprintf("%v", ask))
+}
+
 // amount is how much of a node's CPU time the pod will take, in CPUs or as a share.
-func (q question) amount() ledger.MilliCPU {
+func (q *question) amount() ledger.MilliCPU {
 	return q.ask.SharedRequest + ledger.MilliCPU(q.cpus)*1000
 }

@@ -19,7 +19,7 @@ const assumedRank = math.MaxInt64 - 1
 
 // Reserve decides once more, on the node that was chosen, and remembers the decision
 // for Bind and for the pods that come next. The state is the one that Filter used, so
-// the answer is there already.
+// the answer is the same.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -32,19 +32,19 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserve CPUs on %s: %w", nodeName, err))
 	}
-	t := p.shared.topologies.get(nodeName)
-	if missing := unfit(c.question, t); missing != nil {
+	kept, t := p.nodes.find(nodeName)
+	if missing := unfit(&c.question, t); missing != nil {
 		return c.report.status(nodeName, *missing)
 	}
-	a := p.answer(state, c, pod, node, t)
-	if a.err != nil {
-		return p.refuse(c, a.err, node)
+	decision, err := p.stateOf(state, c, pod, node, kept, t).books.Decide(c.question.ask)
+	if err != nil {
+		return p.refuse(c, err, node)
 	}
-	allocation := api.NewAllocation(nodeName, t.machine, a.decision).Encode()
+	allocation := api.NewAllocation(nodeName, t.machine(), decision).Encode()
 	p.shared.reservations.put(pod, reservation{
 		node:            nodeName,
 		resourceVersion: pod.ResourceVersion,
-		claim:           a.decision.Claim(ledger.PodID(pod.UID), assumedRank),
+		claim:           decision.Claim(ledger.PodID(pod.UID), assumedRank),
 		allocation:      allocation,
 	})
 	klog.FromContext(ctx).V(4).Info("Reserved CPUs", "pod", klog.KObj(pod), "node", nodeName, "allocation", allocation)

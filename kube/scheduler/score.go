@@ -15,11 +15,14 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	t := p.shared.topologies.get(node.Node().Name)
-	if !c.question.asks || unfit(c.question, t) != nil {
+	if !c.question.asks {
 		return 0, nil
 	}
-	a := p.answer(state, c, pod, node, t)
+	kept, t := p.nodes.find(node.Node().Name)
+	if unfit(&c.question, t) != nil {
+		return 0, nil
+	}
+	a := p.stateOf(state, c, pod, node, kept, t).answer(&c.question)
 	if a.err != nil {
 		return 0, fwk.AsStatus(a.err) // Filter has just let it pass
 	}
@@ -27,7 +30,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if p.args.ScoringStrategy == MostAllocated {
 		use = fullUse - use
 	}
-	return int64(rankOf(a.decision.Quality, use)), nil
+	return int64(rankOf(a.quality, use)), nil
 }
 
 // ScoreExtensions implements the framework's ScorePlugin.

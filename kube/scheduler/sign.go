@@ -15,5 +15,5 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
-	return []fwk.SignFragment{{Key: "pinfold.dev/v1.Pod.ask()", Value: q.key}}, nil
+	return []fwk.SignFragment{{Key: "pinfold.dev/v1.Pod.ask()", Value: q.key.Value()}}, nil
 }

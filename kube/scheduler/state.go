@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,48 +18,35 @@ import (
 // nodeState is what there is to know of a node for decisions about pods: its books,
 // and the answers that have been given from them.
 type nodeState struct {
-	books  *ledger.Books
-	claims claimCache
+	// What the state was made from.
+	generation int64
+	topology   *nodeTopology
+
+	last    atomic.Pointer[answer] // of the pods that are being scheduled
+	answers answers
+	books   *ledger.Books
+	claims  claimCache
 	// virtual is true when pods are booked that are not on the node yet.
 	virtual bool
-	last    atomic.Pointer[answer] // of the pods that are being scheduled
-	mu      sync.Mutex
-	answers map[string]*answer
 }
 
-// answer is one of Books.Decide.
-type answer struct {
-	key      string
-	decision ledger.Decision
-	err      error
-	// use is how much of the node is taken with the pod on it, in thousandths.
-	use int
-}
-
-// maxAnswers bounds the memory of a node that many different pods wait for.
-const maxAnswers = 256
-
-// decide answers whether and where the pods of this question can be taken.
-func (s *nodeState) decide(q question) *answer {
+// answer tells whether and how well the pods of this question can be taken.
+func (s *nodeState) answer(q *question) *answer {
 	if last := s.last.Load(); last != nil && last.key == q.key {
 		return last
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.answers[q.key]
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	a := s.answers.find(q.key)
 	if a == nil {
-		if len(s.answers) >= maxAnswers {
-			clear(s.answers)
-		}
-		a = &answer{key: q.key, use: s.useWith(q)}
-		a.decision, a.err = s.books.Decide(q.ask)
-		s.answers[q.key] = a
+		decision, err := s.books.Decide(q.ask)
+		a = s.answers.add(answer{key: q.key, err: err, quality: decision.Quality, use: s.useWith(q)})
 	}
 	s.last.Store(a)
 	return a
 }
 
-func (s *nodeState) useWith(q question) int {
+func (s *nodeState) useWith(q *question) int {
 	exclusive, shared := s.books.Exclusive().Len(), s.books.Shared().Len()
 	taken := ledger.MilliCPU(exclusive)*1000 + s.books.SharedRequests() + q.amount()
 	return min(int(taken)/max(exclusive+shared, 1), fullUse)
@@ -77,7 +63,12 @@ type readClaim struct {
 
 // derive makes the state of a node from its topology and the pods on it.
 func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeState {
-	s := &nodeState{claims: make(claimCache, len(node.GetPods())), answers: map[string]*answer{}}
+	s := &nodeState{
+		generation: node.GetGeneration(),
+		topology:   t,
+		claims:     make(claimCache, len(node.GetPods())),
+		answers:    newAnswers(use.questions),
+	}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
 	for _, info := range node.GetPods() {
@@ -118,7 +109,7 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known c
 	if !ok || read.pod != pod {
 		// An error is the auditor's matter: the claim is then all that the pod
 		// requests, of the shared CPUs.
-		claim, _ := api.Claim(pod, t.machine)
+		claim, _ := api.Claim(pod, t.machine())
 		read = readClaim{pod, claim}
 		p.shared.reservations.arrived(pod)
 	}

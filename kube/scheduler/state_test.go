@@ -43,7 +43,7 @@ func TestNominatedPods(t *testing.T) {
 				victim := askingPod("victim", test.running)
 				comeBack(t, p, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
 			}
-			kept := p.nodes.of(node, p.shared.topologies.get("n"), stateUse{})
+			kept := lastingState(p, node)
 			with := node.Snapshot()
 			for i, n := range test.nominated {
 				with.AddPodInfo(podInfo(t, askingPod(fmt.Sprint("nominated", i), n)))
@@ -53,7 +53,7 @@ func TestNominatedPods(t *testing.T) {
 			if status.IsSuccess() != test.fits {
 				t.Errorf("fits: %v, want %v (%s)", status.IsSuccess(), test.fits, status.Message())
 			}
-			if p.nodes.of(node, p.shared.topologies.get("n"), stateUse{}) != kept {
+			if lastingState(p, node) != kept {
 				t.Error("the copy of the node has taken the place of the node")
 			}
 		})
@@ -113,7 +113,7 @@ func TestForgedAllocationOnAssumedPod(t *testing.T) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation,
 		`{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"7","numaNodes":[0]}]}`)
 	assume(t, p, startCycle(t, p, pod, node), pod, node)
-	books := p.nodes.of(node, p.shared.topologies.get("n"), stateUse{}).books
+	books := lastingState(p, node).books
 	if got := books.Exclusive().String(); got != "0" {
 		t.Errorf("CPUs %s are exclusive, want 0", got)
 	}
@@ -164,7 +164,7 @@ func TestConcurrentUse(t *testing.T) {
 	close(done)
 	reporters.Wait()
 	for _, info := range infos {
-		books := p.nodes.of(info, p.shared.topologies.get(info.Node().Name), stateUse{}).books
+		books := lastingState(p, info).books
 		if len(books.Conflicts()) > 0 || len(books.Overflow()) > 0 {
 			t.Errorf("%s: conflicts %v, overflow %v", info.Node().Name, books.Conflicts(), books.Overflow())
 		}

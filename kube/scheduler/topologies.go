@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -14,20 +15,30 @@ import (
 // nodeTopology is what one version of a node's NodeResourceTopology says. It is
 // never changed, so that its address stands for that version.
 type nodeTopology struct {
-	resourceVersion string
-	// machine and its index are nil when err is not. The index may be of another
-	// machine that differs in its memory only.
-	machine *topology.Machine
-	index   *placement.Index
-	state   nodetopology.State
-	// err says why the object cannot be used.
+	// err says why the object cannot be used. Then there is only resourceVersion.
 	err error
+	// index is of this machine or of one that differs in its memory only.
+	index *placement.Index
+	cpus  int // of the machine
+	// badKubelet is the kubelet's CPU manager policy where it is one that binds
+	// CPUs itself.
+	badKubelet      string
+	state           nodetopology.State
+	resourceVersion string
 }
+
+func (t *nodeTopology) machine() *topology.Machine { return t.index.Machine() }
 
 func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 	read := &nodeTopology{resourceVersion: obj.ResourceVersion}
-	if read.machine, read.state, read.err = nodetopology.ToMachine(obj); read.err == nil {
-		read.index = t.indexes.of(read.machine)
+	machine, state, err := nodetopology.ToMachine(obj)
+	if err != nil {
+		read.err = err
+		return read
+	}
+	read.index, read.cpus, read.state = t.indexes.of(machine), len(machine.CPUs), state
+	if state.KubeletPolicy != nodetopology.KubeletPolicyNone {
+		read.badKubelet = state.KubeletPolicy
 	}
 	return read
 }
@@ -37,8 +48,9 @@ func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 // judged by that object, by the queueing hints.
 type topologies struct {
 	indexes *indexes
-	nodes   sync.Map   // name to *nodeTopology; every node is looked up for every pod
-	mu      sync.Mutex // held while nodes or gone changes
+	nodes   sync.Map      // name to *nodeTopology
+	changes atomic.Uint64 // of nodes, counted after each
+	mu      sync.Mutex    // held while nodes or gone changes
 	// gone is the version at which an object was deleted. One of the two that feed
 	// may be behind the other, and bring an object once more that is gone.
 	gone map[string]string
@@ -80,6 +92,7 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 		return
 	}
 	t.nodes.Store(obj.Name, read)
+	t.changes.Add(1)
 	delete(t.gone, obj.Name)
 }
 
@@ -92,6 +105,7 @@ func (t *topologies) remove(node, resourceVersion string) {
 		return
 	}
 	t.nodes.Delete(node)
+	t.changes.Add(1)
 	t.gone[node] = resourceVersion
 }
 
