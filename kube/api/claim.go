@@ -131,12 +131,5 @@ func SameEntitlement(before, after *corev1.Pod) bool {
 
 // entitlingKeys are the annotations that [AllocationOf] reads.
 func entitlingKeys() []string {
-	keys := []string{AllocationAnnotation}
-	for _, s := range schedulerSpellings() {
-		keys = append(keys, s.key)
-	}
-	for _, s := range policySpellings() {
-		keys = append(keys, s.key)
-	}
-	return keys
+	return slices.Concat([]string{AllocationAnnotation}, CPUSetSchedulerKeys(), CPUPolicyKeys())
 }

@@ -10,12 +10,18 @@ import (
 // a word of users only; package placement never sees it.
 const PolicyNone placement.Policy = "none"
 
+// CPUSetSchedulerKeys returns the annotations under which that word may stand.
+func CPUSetSchedulerKeys() []string { return []string{CPUSetSchedulerAnnotation, "cpuset-scheduler"} }
+
+// CPUPolicyKeys returns the annotations under which that word may stand.
+func CPUPolicyKeys() []string { return []string{CPUPolicyAnnotation, "cpu-policy"} }
+
 func schedulerSpellings() []spelling[string] {
-	return annotation(oneOf("true", "false"), CPUSetSchedulerAnnotation, "cpuset-scheduler")
+	return annotation(oneOf("true", "false"), CPUSetSchedulerKeys()...)
 }
 
 func policySpellings() []spelling[placement.Policy] {
-	return annotation(oneOf(placement.Static, placement.StaticBurst, PolicyNone), CPUPolicyAnnotation, "cpu-policy")
+	return annotation(oneOf(placement.Static, placement.StaticBurst, PolicyNone), CPUPolicyKeys()...)
 }
 
 func fullCoresSpellings() []spelling[placement.FullCores] {

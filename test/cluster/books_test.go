@@ -134,6 +134,7 @@ func TestEditedAllocation(t *testing.T) {
 	c.create(asking("second", 1, ""))
 	second := c.bound("second")
 	stolen := c.allocation(c.pod("first"))
+	c.unprotect("second")
 	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
 	c.event("second", "CPUConflict", "pod default/second stays in the shared CPUs")
 	c.annotate("second", api.AllocationAnnotation, second.Annotations[api.AllocationAnnotation][:40])

@@ -9,8 +9,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
@@ -93,7 +95,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		ExportKubeconfig: o.kubeconfig,
 		KeepData:         o.keepData,
 		SchedulerConfig:  []byte(scheduler.DefaultConfiguration),
-		Install:          simnode.InstallCRD,
+		Install:          install,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
 			return populate(ctx, admin, nodes)
 		},
@@ -106,6 +108,18 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		}
 	}
 	return config, nil
+}
+
+// install gives the API server what the scheduler needs of it.
+func install(ctx context.Context, admin *rest.Config) error {
+	if err := simnode.InstallCRD(ctx, admin); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return admission.Install(ctx, client)
 }
 
 func populate(ctx context.Context, admin *rest.Config, nodes []simnode.Node) error {

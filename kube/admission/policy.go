@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/kube/api"
+)
+
+const (
+	// Name is that of the policy and of its binding.
+	Name = "pinfold-cpu-allocations"
+	// UnprotectedLabel, with the value "true" on a namespace, exempts its pods.
+	UnprotectedLabel = "pinfold.dev/unprotected"
+)
+
+// What the user reads who is refused.
+const (
+	messageAllocation = "annotation " + api.AllocationAnnotation + " is written by the scheduler alone, when it binds the pod: " +
+		"leave it as it is, or delete the pod to have it placed again"
+	messageAsking = "a pod that has a node cannot begin to ask for CPUs (annotations " + api.CPUSetSchedulerAnnotation + " and " +
+		api.CPUPolicyAnnotation + "): create a new pod that asks, for instance by its Deployment's template"
+)
+
+// Policy refuses the updates that the package comment names. It fails closed: what
+// the API server cannot judge is refused too.
+func Policy() *admissionv1.ValidatingAdmissionPolicy {
+	fail, equivalent, all := admissionv1.Fail, admissionv1.Equivalent, admissionv1.AllScopes
+	forbidden := metav1.StatusReasonForbidden
+	return &admissionv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionv1.MatchResources{
+				MatchPolicy:       &equivalent,
+				NamespaceSelector: &metav1.LabelSelector{},
+				ObjectSelector:    &metav1.LabelSelector{},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Update},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods", "pods/status"}, Scope: &all},
+				}}},
+			},
+			Variables: []admissionv1.Variable{
+				{Name: "before", Expression: "oldObject.metadata.?annotations.orValue({})"},
+				{Name: "after", Expression: "object.metadata.?annotations.orValue({})"},
+				{Name: "asked", Expression: asks("variables.before")},
+				{Name: "asks", Expression: asks("variables.after")},
+			},
+			Validations: []admissionv1.Validation{
+				{Expression: fmt.Sprintf("variables.before[?%[1]q] == variables.after[?%[1]q]", api.AllocationAnnotation),
+					Message: messageAllocation, Reason: &forbidden},
+				{Expression: `oldObject.spec.?nodeName.orValue("") == "" || variables.asked || !variables.asks`,
+					Message: messageAsking, Reason: &forbidden},
+			},
+		},
+	}
+}
+
+// Binding puts the policy in force in all namespaces but those with
+// [UnprotectedLabel].
+func Binding() *admissionv1.ValidatingAdmissionPolicyBinding {
+	equivalent := admissionv1.Equivalent
+	return &admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName:        Name,
+			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{
+				MatchPolicy:    &equivalent,
+				ObjectSelector: &metav1.LabelSelector{},
+				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: UnprotectedLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}},
+			},
+		},
+	}
+}
+
+// asks is an expression in CEL: whether a bound pod with these annotations has the
+// CPUs of its allocation, as [api.AllocationOf] reads them.
+func asks(annotations string) string {
+	return only(annotations, "true", api.CPUSetSchedulerKeys()) + " && !(" +
+		only(annotations, string(api.PolicyNone), api.CPUPolicyKeys()) + ")"
+}
+
+// only is true where a word is there and says this under each of its keys.
+func only(annotations, value string, keys []string) string {
+	quoted := make([]string, 0, len(keys))
+	for _, key := range keys {
+		quoted = append(quoted, fmt.Sprintf("%q", key))
+	}
+	list := "[" + strings.Join(quoted, ", ") + "]"
+	return fmt.Sprintf("%[1]s.exists(k, k in %[2]s) && %[1]s.all(k, !(k in %[2]s) || %[2]s[k] == %[3]q)", list, annotations, value)
+}
