@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// steady returns the times of n bindings, one every so often after the first.
+func steady(first time.Time, n int, every time.Duration) []time.Time {
+	times := make([]time.Time, n)
+	for i := range times {
+		times[i] = first.Add(time.Duration(i) * every)
+	}
+	return times
+}
+
+func TestFigures(t *testing.T) {
+	ready := time.Unix(1000, 0)
+	first := ready.Add(250 * time.Millisecond)
+	even := steady(first, 100, 2*time.Millisecond)
+	slowEnds := steady(first, 100, 2*time.Millisecond)
+	for i := 5; i < 100; i++ { // one second is lost among the first tenth, one among the last
+		slowEnds[i] = slowEnds[i].Add(time.Second)
+		if i >= 95 {
+			slowEnds[i] = slowEnds[i].Add(time.Second)
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		times    []time.Time
+		all, mid float64
+	}{
+		{"even", even, 500, 500},
+		{"slow at both ends", slowEnds, 99 / 2.198, 500},
+	} {
+		f := newFigures(ready, test.times, 990*time.Millisecond)
+		if math.Abs(f.perSecond-test.all) > 0.01 || math.Abs(f.midSecond-test.mid) > 0.01 {
+			t.Errorf("%s: %.2f pods/s, %.2f in the middle, want %.2f and %.2f", test.name, f.perSecond, f.midSecond, test.all, test.mid)
+		}
+		if f.pods != 100 || f.first != 250*time.Millisecond || f.cpuPerPod != 10*time.Millisecond {
+			t.Errorf("%s: %+v, want 100 pods, the first after 250 ms, 10 ms of CPU each", test.name, f)
+		}
+	}
+}
+
+// TestLines checks what golang.org/x/perf/benchfmt asks of a line: a name without
+// spaces, a number of iterations, and pairs of a value and a unit.
+func TestLines(t *testing.T) {
+	var out bytes.Buffer
+	printFigures(&out, 500, variant{name: withPlugin}, figures{2000, 512.34, 498.76, 1702 * time.Microsecond, 310 * time.Millisecond})
+	line := out.String()
+	if !regexp.MustCompile(`^Benchmark\S+\s+\d+(\s+[\d.]+\s+[^\s\d]\S*)+\n$`).MatchString(line) {
+		t.Errorf("not a line of a benchmark: %q", line)
+	}
+	const want = "BenchmarkScheduler/nodes=500/plugin=pinfold 2000 512.3 pods/s 498.8 mid-pods/s 1702 sched-cpu-µs/pod 310 first-ms"
+	if got := strings.Join(strings.Fields(line), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	of := func(rates ...float64) (all []figures) {
+		for _, r := range rates {
+			all = append(all, figures{perSecond: r, midSecond: 2 * r, cpuPerPod: time.Duration(1e9 / r)})
+		}
+		return all
+	}
+	got := compare(map[string][]figures{withPlugin: of(100, 90, 400), withoutPlugin: of(200, 125, 50, 100)})
+	const want = "with the plugin 0.89 times the pods/s (target: 0.9 at least), 0.89 times the mid-pods/s, 1.11 times the CPU time; medians of 3"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestTurns(t *testing.T) {
+	var order []string
+	for round := range 4 {
+		for _, v := range inTurn(round) {
+			order = append(order, v.name)
+		}
+	}
+	const want = "pinfold none none pinfold pinfold none none pinfold"
+	if got := strings.Join(order, " "); got != want {
+		t.Errorf("turns %s, want %s", got, want)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const fields = " S 1 2 3 0 -1 4194560 100 0 0 0 250 50 7 9 20 0 12 0 12345"
+	for _, test := range []struct {
+		text string
+		want time.Duration
+		ok   bool
+	}{
+		{"42 (kube-scheduler)" + fields, 3 * time.Second, true},
+		{"42 (a) 1 (b c)" + fields, 3 * time.Second, true},
+		{"42 (kube-scheduler) S 1 2", 0, false},
+		{"42 (kube-scheduler)" + strings.Replace(fields, "250", "x", 1), 0, false},
+		{"", 0, false},
+	} {
+		got, err := parseStat(test.text)
+		if got != test.want || (err == nil) != test.ok {
+			t.Errorf("%q: %v, %v", test.text, got, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, test := range []struct{ args, err string }{
+		{"-nodes 10,20 -pods 50 -count 1 -kubelets", ""},
+		{"-nodes 10,", `-nodes: "" is not a number`},
+		{"-nodes 0", `-nodes: "0" is not a number`},
+		{"-pods 9", "-pods must be 10 or more"},
+		{"-count 0", "-count 1 or more"},
+		{"500", `unexpected "500"`},
+		{"-speed", "flag provided but not defined"},
+	} {
+		_, err := parseOptions(strings.Fields(test.args), io.Discard)
+		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("%s: %v, want %q", test.args, err, test.err)
+		}
+	}
+}
