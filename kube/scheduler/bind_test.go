@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -46,7 +50,7 @@ func TestBind(t *testing.T) {
 		{name: "with its CPUs", cpus: 2, reserved: true, carryOut: true, sent: map[string]string{api.AllocationAnnotation: "text"}},
 		{name: "without a wish", carryOut: true, sent: map[string]string{}},
 		{name: "nothing is reserved any more", cpus: 2, fails: true},
-		{name: "refused", cpus: 2, reserved: true, answer: lost, sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
+		{name: "refused", cpus: 2, reserved: true, answer: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod", nil), sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
 		{name: "carried out, and the answer lost", cpus: 2, reserved: true, carryOut: true, answer: lost,
 			sent: map[string]string{api.AllocationAnnotation: "text"}},
 		{name: "bound elsewhere by another scheduler", cpus: 2, reserved: true, stolen: "m", answer: lost,
@@ -88,6 +92,93 @@ func TestBind(t *testing.T) {
 			if diff := cmp.Diff(test.sent, sent); diff != "" {
 				t.Errorf("annotations of the Binding (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// While the API server cannot be reached, nobody knows whether the pod is bound, and its
+// CPUs stay reserved.
+func TestBindThroughAnOutage(t *testing.T) {
+	const outage = 30 * time.Second
+	for _, test := range []struct {
+		name     string
+		carryOut int    // the request that is carried out, of those without an answer
+		then     string // what becomes of the pod meanwhile: "", gone or bound elsewhere
+		fails    bool
+	}{
+		{name: "the first request was carried out", carryOut: 1},
+		{name: "none was carried out"},
+		{name: "the pod is gone", then: "gone", fails: true},
+		{name: "the pod is bound elsewhere", then: "m", fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pods, pod := corev1.SchemeGroupVersion.WithResource("pods"), askingPod("pod", 2)
+				client := fake.NewSimpleClientset(pod)
+				end, sent := time.Now().Add(outage), 0
+				bind := func(binding *corev1.Binding) error {
+					after := pod.DeepCopy()
+					after.Spec.NodeName, after.Annotations = binding.Target.Name, binding.Annotations
+					return client.Tracker().Update(pods, after, after.Namespace)
+				}
+				client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					down := time.Now().Before(end)
+					create, ok := action.(clienttesting.CreateAction)
+					if !ok {
+						if down {
+							return true, nil, errors.New("connection refused")
+						}
+						return false, nil, nil
+					}
+					sent++
+					binding := create.GetObject().(*corev1.Binding)
+					if sent == test.carryOut || !down {
+						if err := bind(binding); err != nil {
+							t.Error(err)
+						}
+					}
+					if down {
+						return true, nil, errors.New("connection lost")
+					}
+					return true, binding, nil
+				})
+				p := barePlugin(t)
+				p.handle = clientOf{client: client, said: &sayings{}}
+				state, assumed := startCycle(t, p, pod), pod.DeepCopy()
+				assumed.Spec.NodeName = "n"
+				p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+				done := make(chan *fwk.Status, 1)
+				go func() { done <- p.Bind(t.Context(), state, assumed, "n") }()
+				time.Sleep(outage / 2)
+				select {
+				case status := <-done:
+					t.Fatalf("Bind ended during the outage: %v", status)
+				default:
+				}
+				if _, ok := p.shared.reservations.of(assumed); !ok {
+					t.Error("the CPUs were given back during the outage")
+				}
+				switch test.then {
+				case "":
+				case "gone":
+					if err := client.Tracker().Delete(pods, pod.Namespace, pod.Name); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					if err := bind(&corev1.Binding{Target: corev1.ObjectReference{Name: test.then}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if status := <-done; status.IsSuccess() == test.fails {
+					t.Errorf("status %v: %s", status.Code(), status.Message())
+				}
+				if late := time.Since(end); late < 0 || late > 2*bindPause {
+					t.Errorf("Bind ended %v after the outage", late)
+				}
+				if want := map[bool]int{true: 1, false: 2}[test.carryOut > 0 || test.then != ""]; sent != want {
+					t.Errorf("%d Bindings were sent, want %d", sent, want)
+				}
+			})
 		})
 	}
 }
