@@ -6,6 +6,8 @@ import (
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // WriterLabel is the label by which our objects are known.
@@ -34,6 +36,28 @@ func Owner(obj *v1alpha2.NodeResourceTopology) (writer string, ours bool) {
 	return writer, false
 }
 
+// What an owner reference says of a node.
+const (
+	nodeVersion = "v1"
+	nodeKind    = "Node"
+)
+
+// OwnedByNode makes the node of this UID own the object, so that it is deleted with the
+// node, and does not speak for another one that gets the same name later.
+func OwnedByNode(obj *v1alpha2.NodeResourceTopology, node types.UID) {
+	obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: nodeVersion, Kind: nodeKind, Name: obj.Name, UID: node}}
+}
+
+// NodeUID returns the UID of the node that owns the object, "" when none does.
+func NodeUID(obj *v1alpha2.NodeResourceTopology) types.UID {
+	for _, owner := range obj.OwnerReferences {
+		if owner.APIVersion == nodeVersion && owner.Kind == nodeKind {
+			return owner.UID
+		}
+	}
+	return ""
+}
+
 // hasOurZones is also true of an object without zones: that one is ours and broken.
 func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 	for _, zone := range obj.Zones {
@@ -50,6 +74,7 @@ func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 // server added to one of them. Nothing has to be written when they do.
 func Equal(a, b *v1alpha2.NodeResourceTopology) bool {
 	return a.Name == b.Name &&
+		NodeUID(a) == NodeUID(b) &&
 		a.Labels[WriterLabel] == b.Labels[WriterLabel] &&
 		equality.Semantic.DeepEqual(a.Zones, b.Zones) &&
 		equality.Semantic.DeepEqual(a.Attributes, b.Attributes)

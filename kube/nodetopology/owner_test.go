@@ -77,6 +77,14 @@ func TestEqual(t *testing.T) {
 	if Equal(a, encode(t, m, State{})) {
 		t.Error("a change of the machine goes unnoticed")
 	}
+	OwnedByNode(a, "first")
+	again := throughJSON(t, a)
+	if !Equal(a, again) || NodeUID(again) != "first" {
+		t.Errorf("the owner is lost: %q", NodeUID(again))
+	}
+	if OwnedByNode(again, "second"); Equal(a, again) {
+		t.Error("another node of the same name goes unnoticed")
+	}
 	b.Labels = nil
 	if Equal(a, b) {
 		t.Error("a lost label goes unnoticed")

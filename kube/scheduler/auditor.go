@@ -124,7 +124,7 @@ func (a *auditor) amountChanged(old, obj any) {
 	if !ok {
 		return
 	}
-	if before, ok := old.(*corev1.Node); ok && reservedCPU(before) == reservedCPU(node) {
+	if before, ok := old.(*corev1.Node); ok && reservedCPU(before) == reservedCPU(node) && before.UID == node.UID {
 		return
 	}
 	a.nodeChanged(node.Name)
@@ -161,6 +161,11 @@ func (a *auditor) audit(name string) {
 	node, err := a.nodes.Get(name)
 	if err != nil || t == nil || t.err != nil {
 		return // nothing to judge by, until one of the two is there again
+	}
+	if !t.isOf(node) {
+		klog.InfoS("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
+			"uid", node.UID, "reportedUID", t.owner)
+		return
 	}
 	onNode, err := a.pods.ByIndex(nodeIndex, name)
 	if err != nil {

@@ -115,7 +115,7 @@ func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 	if err != nil {
 		return fwk.Queue, err
 	}
-	return hint(reservedCPU(after) < reservedCPU(before) ||
+	return hint(after.UID != before.UID || reservedCPU(after) < reservedCPU(before) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0)
 }
 

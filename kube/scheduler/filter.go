@@ -24,7 +24,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if pod.Spec.NodeName != "" {
 		return nil // a resize in place, which kube-scheduler tries on the pod's own node
 	}
-	kept, t := p.nodes.find(node.Node().Name)
+	kept, t := p.nodes.find(node.Node())
 	if missing := unfit(&c.question, t); missing != nil {
 		if !c.question.asks {
 			return nil

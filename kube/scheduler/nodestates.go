@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -55,7 +56,8 @@ func newNodeStates(topologies *topologies, derive func(fwk.NodeInfo, *nodeTopolo
 
 // find returns what is kept of a node, and its topology, with one look-up by name as
 // long as no topology changes. The topology is nil when the node has reported none.
-func (n *nodeStates) find(name string) (*keptNode, *nodeTopology) {
+func (n *nodeStates) find(node *corev1.Node) (*keptNode, *nodeTopology) {
+	name := node.Name
 	kept := n.kept(name)
 	now := n.topologies.changes.Load() // while there were none, no node has a topology
 	if kept.seen.Load() != now {
@@ -64,7 +66,10 @@ func (n *nodeStates) find(name string) (*keptNode, *nodeTopology) {
 		kept.seen.Store(now)
 		kept.mu.Unlock()
 	}
-	return kept, kept.topology.Load()
+	if t := kept.topology.Load(); t != nil && t.isOf(node) {
+		return kept, t
+	}
+	return kept, nil
 }
 
 // stateOf returns the state of a node whose topology is known.

@@ -133,6 +133,6 @@ func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
 
 // lastingState is the state of a node as the scheduler's snapshot has it.
 func lastingState(p *Plugin, node fwk.NodeInfo) *nodeState {
-	kept, t := p.nodes.find(node.Node().Name)
+	kept, t := p.nodes.find(node.Node())
 	return p.nodes.stateOf(kept, node, t, stateUse{})
 }

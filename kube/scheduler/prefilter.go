@@ -53,7 +53,7 @@ func (p *Plugin) waitForTopologies(ctx context.Context) error {
 func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 	largest, where := 0, ""
 	for _, node := range nodes {
-		t := p.shared.topologies.get(node.Node().Name)
+		t := p.shared.topologies.of(node.Node())
 		if t == nil || t.err != nil {
 			return ""
 		}

@@ -32,7 +32,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserve CPUs on %s: %w", nodeName, err))
 	}
-	kept, t := p.nodes.find(nodeName)
+	kept, t := p.nodes.find(node.Node())
 	if missing := unfit(&c.question, t); missing != nil {
 		return c.report.status(nodeName, *missing)
 	}

@@ -106,9 +106,9 @@ type scenario struct {
 
 // run carries out one command:
 //
-//	node NAME SHAPE... [reserved=2] [label=x]  a node with that machine, which reports it
+//	node NAME SHAPE... [reserved=2] [uid=U]  a node with that machine, which reports it
 //	silent NAME SHAPE...              a node that does not report
-//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [foreign] [broken]
+//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [owner=UID] [foreign] [broken]
 //	pod NAME FIELD...                 see podOf
 //	edit NAME KEY=VALUE...            annotations of a pod; KEY- removes one
 //	delete NAME                       a pod
@@ -183,7 +183,7 @@ func (s *scenario) addNode(name string, words []string) {
 	}
 	memory, pods := resource.MustParse("64Gi"), resource.MustParse("110")
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: s.nextVersion(), Labels: map[string]string{"name": name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(f["uid"]), ResourceVersion: s.nextVersion(), Labels: map[string]string{"name": name}},
 		Status: corev1.NodeStatus{
 			Capacity:    corev1.ResourceList{"cpu": total, "memory": memory, "pods": pods},
 			Allocatable: corev1.ResourceList{"cpu": left, "memory": memory, "pods": pods},
@@ -202,6 +202,9 @@ func (s *scenario) report(name string, words []string) {
 	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
 		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: nodetopology.AgentHealthy})
 	s.must(err)
+	if owner := f["owner"]; owner != "" {
+		nodetopology.OwnedByNode(obj, types.UID(owner))
+	}
 	if _, foreign := f["foreign"]; foreign {
 		obj.Labels = nil
 		obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "nfd-topology-updater", Time: &metav1.Time{Time: metav1.Unix(1, 0).Time}}}

@@ -18,7 +18,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if !c.question.asks {
 		return 0, nil
 	}
-	kept, t := p.nodes.find(node.Node().Name)
+	kept, t := p.nodes.find(node.Node())
 	if unfit(&c.question, t) != nil {
 		return 0, nil
 	}

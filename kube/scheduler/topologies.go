@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"pinfold.dev/pinfold/core/placement"
@@ -15,7 +17,7 @@ import (
 // nodeTopology is what one version of a node's NodeResourceTopology says. It is
 // never changed, so that its address stands for that version.
 type nodeTopology struct {
-	// err says why the object cannot be used. Then there is only resourceVersion.
+	// err says why the object cannot be used. Then there are only resourceVersion and owner.
 	err error
 	// index is of this machine or of one that differs in its memory only.
 	index *placement.Index
@@ -25,12 +27,18 @@ type nodeTopology struct {
 	badKubelet      string
 	state           nodetopology.State
 	resourceVersion string
+	// owner is the node that the object is about, "" when it does not say.
+	owner types.UID
 }
+
+// isOf tells whether the object is about this node, and not about an earlier one of the
+// same name, which may have been another machine.
+func (t *nodeTopology) isOf(node *corev1.Node) bool { return t.owner == "" || t.owner == node.UID }
 
 func (t *nodeTopology) machine() *topology.Machine { return t.index.Machine() }
 
 func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
-	read := &nodeTopology{resourceVersion: obj.ResourceVersion}
+	read := &nodeTopology{resourceVersion: obj.ResourceVersion, owner: nodetopology.NodeUID(obj)}
 	machine, state, err := nodetopology.ToMachine(obj)
 	if err != nil {
 		read.err = err
@@ -64,6 +72,14 @@ func newTopologies() *topologies {
 func (t *topologies) get(node string) *nodeTopology {
 	if found, ok := t.nodes.Load(node); ok {
 		return found.(*nodeTopology)
+	}
+	return nil
+}
+
+// of returns nil when this node, and not just one of its name, has reported nothing.
+func (t *topologies) of(node *corev1.Node) *nodeTopology {
+	if found := t.get(node.Name); found != nil && found.isOf(node) {
+		return found
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Create makes the nodes, each after its topology. The definition of
+// Create makes the nodes, and of each its topology, which ends with it. The definition of
 // NodeResourceTopology must be installed.
 func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	topologies, err := topologyclient.NewForConfig(config)
@@ -62,15 +62,16 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	group.SetLimit(parallelCreates)
 	for _, node := range nodes {
 		group.Go(func() error {
-			object, err := node.Topology()
+			made, err := client.CoreV1().Nodes().Create(ctx, node.Object(), metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("create node %s: %w", node.Name, err)
+			}
+			object, err := node.Topology(made.UID)
 			if err != nil {
 				return err
 			}
 			if _, err := topologies.TopologyV1alpha2().NodeResourceTopologies().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create topology of node %s: %w", node.Name, err)
-			}
-			if _, err := client.CoreV1().Nodes().Create(ctx, node.Object(), metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create node %s: %w", node.Name, err)
 			}
 			return nil
 		})

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -65,8 +66,8 @@ func (n Node) Object() *corev1.Node {
 	}
 }
 
-// Topology returns what the agent would publish about the node.
-func (n Node) Topology() (*v1alpha2.NodeResourceTopology, error) {
+// Topology returns what the agent would publish about the node that has this UID.
+func (n Node) Topology(uid types.UID) (*v1alpha2.NodeResourceTopology, error) {
 	object, err := nodetopology.FromMachine(n.Name, n.Machine, nodetopology.State{
 		ReservedCPUs:  n.ReservedCPUs,
 		KubeletPolicy: nodetopology.KubeletPolicyNone,
@@ -75,6 +76,7 @@ func (n Node) Topology() (*v1alpha2.NodeResourceTopology, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe node %s: %w", n.Name, err)
 	}
+	nodetopology.OwnedByNode(object, uid)
 	return object, nil
 }
 

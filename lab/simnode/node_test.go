@@ -48,7 +48,7 @@ func TestNodeSaysWhatTheMachineHas(t *testing.T) {
 func TestTopologyIsTheMachine(t *testing.T) {
 	machine := topology.AMD256().MustBuild()
 	node := simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: cpuset.MustParse("0-3")}
-	object, err := node.Topology()
+	object, err := node.Topology("uid")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +58,9 @@ func TestTopologyIsTheMachine(t *testing.T) {
 	}
 	if diff := cmp.Diff(machine, got, cmpopts.EquateComparable(cpuset.Set{})); diff != "" {
 		t.Error(diff)
+	}
+	if uid := nodetopology.NodeUID(object); uid != "uid" {
+		t.Errorf("the topology is of node %q", uid)
 	}
 	if object.Name != "n1" || state.ReservedCPUs != node.ReservedCPUs || state.KubeletPolicy != nodetopology.KubeletPolicyNone {
 		t.Errorf("name %q, state %+v", object.Name, state)

@@ -2,11 +2,15 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // change changes what a node has reported, and puts it back after the test.
@@ -50,6 +54,34 @@ func TestTopologyForeign(t *testing.T) {
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
 	c.create(asking("asks", 2, ""))
 	c.waits("asks", "NodeResourceTopology "+small0+" was written by somebody else")
+}
+
+// What a node has reported goes with it. A new node of the same name reports anew.
+func TestTopologyGoesWithItsNode(t *testing.T) {
+	c := begin(t)
+	const name = "p1n1l1c4t2-1"
+	node, err := c.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	report := c.topology(name)
+	if uid := nodetopology.NodeUID(report); uid != node.UID {
+		t.Fatalf("the topology is of node %q, and the node is %q", uid, node.UID)
+	}
+	c.must(c.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	c.eventually(func() string {
+		_, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the topology of the deleted node is still there (%v)", err)
+		}
+		return ""
+	})
+	node.ResourceVersion, node.UID = "", ""
+	node, err = c.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	c.must(err)
+	c.create(strings.ReplaceAll(asking("asks", 2, ""), small0, name))
+	c.waits("asks", "1 has not reported its CPU topology")
+	nodetopology.OwnedByNode(report, node.UID)
+	c.restoreTopology(report)
+	c.bound("asks")
 }
 
 // restoreTopology makes the object of a node what it was.
