@@ -13,7 +13,7 @@ import (
 const (
 	// Name is that of the policy and of its binding.
 	Name = "pinfold-cpu-allocations"
-	// UnprotectedLabel, with the value "true" on a namespace, exempts its pods.
+	// UnprotectedLabel exempts the pods of a namespace on which it has the value "true".
 	UnprotectedLabel = "pinfold.dev/unprotected"
 )
 
