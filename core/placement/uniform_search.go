@@ -62,10 +62,23 @@ func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candida
 		if !ix.collect(s, req, allowed, size) {
 			continue
 		}
+		if s.candidates[0].rest == 0 && ix.uniform.nodesAlike(s) {
+			s.candidates = s.candidates[:1] // the first of equals, as on an empty machine
+		}
 		ix.keepFewestLLCs(s)
 		return ix.leastFragmented(s), true
 	}
 	return nil, false
+}
+
+// nodesAlike reports whether all nodes have the same whole free cores, by LLC.
+func (u *uniform) nodesAlike(s *scratch) bool {
+	for i := 1; i < len(s.nodes); i++ {
+		if s.nodes[i] != s.nodes[0] || !u.packed || s.nodeCounts[i] != s.nodeCounts[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // capacity is how many CPUs a request could have of a sum.
@@ -105,18 +118,18 @@ func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
 func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool {
 	s.candidates = s.candidates[:0]
 	distance := -1
-	sets := ix.subsets.bySize[size]
-	for i := sets.from; i < sets.to; i++ {
-		m := ix.subsets.masks[i]
-		if distance >= 0 && ix.subsets.dist[i] != distance {
+	sets, u := ix.subsets.bySize[size], ix.uniform
+	distances := ix.subsets.dist[sets.from:sets.to]
+	for i, m := range ix.subsets.masks[sets.from:sets.to] {
+		if distance >= 0 && distances[i] != distance {
 			break
 		}
 		sum := s.sumOf(m)
-		if m&^allowed != 0 || ix.uniform.capacity(sum, req) < req.CPUs || !ix.admits(req, m) {
+		if m&^allowed != 0 || u.capacity(sum, req) < req.CPUs || req.Admit != nil && !ix.admits(req, m) {
 			continue
 		}
-		distance = ix.subsets.dist[i]
-		d := ix.uniform.demandOn(sum, req.CPUs)
+		distance = distances[i]
+		d := u.demandOn(sum, req.CPUs)
 		if len(s.candidates) > 0 && d.split > s.candidates[0].split {
 			continue
 		}
@@ -130,9 +143,6 @@ func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool 
 
 // admits asks the caller about the nodes of a static-burst request.
 func (ix *Index) admits(req *Request, m mask) bool {
-	if req.Admit == nil {
-		return true
-	}
 	var ids [maxSubsetNodes]topology.NUMAID
 	n := 0
 	for ; m != 0; m &= m - 1 {
