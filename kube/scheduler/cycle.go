@@ -15,6 +15,8 @@ const cycleKey fwk.StateKey = Name
 type cycle struct {
 	question question
 	report   *report
+	// ranks are the answers of nodes to the question.
+	ranks *ranks
 	// trial is true in the clones in which preemption tries what would be without
 	// its victims.
 	trial bool
@@ -25,6 +27,16 @@ type cycle struct {
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
 	return &clone
+}
+
+// known returns the rank of a node that has taken a pod of this question before and has not
+// changed since. What is tried out, and pod groups, whose pods are put on nodes that then
+// look unchanged, are not for it.
+func (c *cycle) known(state fwk.CycleState, node fwk.NodeInfo) (rank, bool) {
+	if c.trial || state.IsPodGroupSchedulingCycle() {
+		return 0, false
+	}
+	return c.ranks.find(node.GetGeneration())
 }
 
 func cycleOf(state fwk.CycleState) (*cycle, error) {

@@ -24,6 +24,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if pod.Spec.NodeName != "" {
 		return nil // a resize in place, which kube-scheduler tries on the pod's own node
 	}
+	if _, known := c.known(state, node); known {
+		return nil
+	}
 	kept, t := p.nodes.find(node.Node())
 	if missing := unfit(&c.question, t); missing != nil {
 		if !c.question.asks {
@@ -31,8 +34,13 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		}
 		return c.report.status(node.Node().Name, *missing)
 	}
-	if a := p.stateOf(state, c, pod, node, kept, t).answer(&c.question); a.err != nil {
+	s := p.stateOf(state, c, pod, node, kept, t)
+	a := s.answer(&c.question)
+	if a.err != nil {
 		return p.refuse(c, a.err, node)
+	}
+	if kept.last.Load() == s { // and not one that was made for once
+		c.ranks.put(s.generation, p.rankOf(a))
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ type Plugin struct {
 	args   Args
 	handle fwk.Handle
 	nodes  *nodeStates
+	ranks  rankTables
 	// misconfigured tells what in the scheduler's configuration keeps pods from
 	// getting their CPUs, or "". It can be asked when scheduling has begun.
 	misconfigured func() string

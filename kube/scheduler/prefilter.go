@@ -32,7 +32,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 			}
 		}
 	}
-	state.Write(cycleKey, &cycle{question: q, report: newReport()})
+	known := p.ranks.of(q.key, p.shared.topologies.changes.Load(), len(nodes))
+	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: known})
 	return nil, nil
 }
 

@@ -18,6 +18,9 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if !c.question.asks {
 		return 0, nil
 	}
+	if r, known := c.known(state, node); known {
+		return int64(r), nil
+	}
 	kept, t := p.nodes.find(node.Node())
 	if unfit(&c.question, t) != nil {
 		return 0, nil
@@ -26,11 +29,15 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if a.err != nil {
 		return 0, fwk.AsStatus(a.err) // Filter has just let it pass
 	}
+	return int64(p.rankOf(a)), nil
+}
+
+func (p *Plugin) rankOf(a *answer) rank {
 	use := a.use
 	if p.args.ScoringStrategy == MostAllocated {
 		use = fullUse - use
 	}
-	return int64(rankOf(a.quality, use)), nil
+	return rankOf(a.quality, use)
 }
 
 // ScoreExtensions implements the framework's ScorePlugin.
