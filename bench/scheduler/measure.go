@@ -63,11 +63,11 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 		return f, err
 	}
 	ready, pid := time.Now(), r.cluster.PID(localcluster.Scheduler)
-	profile := r.startProfile(ctx, v)
 	first, err := watch.await(ctx, 1)
 	if err != nil {
 		return f, err
 	}
+	profile := r.startProfile(ctx, v)
 	cpuBefore, err := cpuTime(pid)
 	if err != nil {
 		return f, err
