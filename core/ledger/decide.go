@@ -97,8 +97,31 @@ func (d Decision) Claim(id PodID, rank int64) Claim {
 // books are not changed. It returns an [ExclusiveError], [SharedError] or
 // [ConfinementError] when there is no way, or an error that wraps [ErrInvalid].
 func (b *Books) Decide(ask Ask) (Decision, error) {
-	if err := ask.validate(); err != nil {
+	placed, err := b.choose(&ask)
+	if err != nil {
 		return Decision{}, err
+	}
+	d := Decision{SharedRequest: ask.SharedRequest, CPUs: placed.CPUs, Quality: placed.Quality, Exact: placed.Exact}
+	switch {
+	case len(ask.Containers) == 0:
+	case ask.Policy == placement.StaticBurst:
+		d.Containers = b.confineAll(&ask, placed.CPUs)
+	default:
+		d.Containers, err = b.divide(&ask, placed.CPUs)
+	}
+	return d, err
+}
+
+// Rate returns the quality and the error of [Books.Decide], at less cost.
+func (b *Books) Rate(ask Ask) (placement.Quality, error) {
+	placed, err := b.choose(&ask)
+	return placed.Quality, err
+}
+
+// choose finds the best CPUs for the pod as a whole.
+func (b *Books) choose(ask *Ask) (placement.Result, error) {
+	if err := ask.validate(); err != nil {
+		return placement.Result{}, err
 	}
 	burst := ask.Policy == placement.StaticBurst
 	requested := ask.SharedRequest.bounded()
@@ -106,27 +129,16 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 		requested += ask.request()
 	}
 	if left := b.unconfinedLeft(); requested > 0 && requested > left {
-		return Decision{}, &SharedError{Need: requested, Have: max(0, left)}
+		return placement.Result{}, &SharedError{Need: requested, Have: max(0, left)}
 	}
-	d := Decision{SharedRequest: ask.SharedRequest, Exact: true}
-	if len(ask.Containers) == 0 {
-		return d, nil
+	switch {
+	case len(ask.Containers) == 0:
+		return placement.Result{Exact: true}, nil
+	case burst:
+		return b.chooseConfinement(ask)
+	default:
+		return b.chooseStatic(ask)
 	}
-	choose := b.chooseStatic
-	if burst {
-		choose = b.chooseConfinement
-	}
-	placed, err := choose(&ask)
-	if err != nil {
-		return Decision{}, err
-	}
-	d.CPUs, d.Quality, d.Exact = placed.CPUs, placed.Quality, placed.Exact
-	if burst {
-		d.Containers = b.confineAll(&ask, placed.CPUs)
-		return d, nil
-	}
-	d.Containers, err = b.divide(&ask, placed.CPUs)
-	return d, err
 }
 
 // ExclusiveError says that there are too few CPUs for a static pod.

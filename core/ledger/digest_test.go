@@ -40,6 +40,10 @@ func checkSameDecision(t *rapid.T, w *world, b *Books, ask Ask) {
 	if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 		t.Fatalf("error %v, want %v", gotErr, wantErr)
 	}
+	quality, rateErr := b.Rate(ask)
+	if fmt.Sprint(rateErr) != fmt.Sprint(wantErr) || quality != want.Quality {
+		t.Fatalf("rated %+v, %v, but decided %+v, %v", quality, rateErr, want.Quality, wantErr)
+	}
 	if d := cmp.Diff(want, got, cmpopts.EquateComparable(cpuset.Set{})); d != "" {
 		t.Fatalf("decision (-new books +these):\n%s", d)
 	}

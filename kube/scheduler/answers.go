@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// answer is what Filter and Score need of one of Books.Decide. The rest of that is
-// large, there are many nodes, and only one of them gets the pod.
+// answer is what Filter and Score need to know of a node. The decision itself is large,
+// there are many nodes, and only one of them gets the pod.
 type answer struct {
 	key     questionKey
 	err     error

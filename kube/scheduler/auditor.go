@@ -31,14 +31,15 @@ const nodeIndex = "pinfold.dev/node"
 // every change of its pods' entitlements, its topology or its reserved amount, away
 // from the scheduling cycle, and says each thing once.
 type auditor struct {
-	handle     fwk.Handle
-	topologies *topologies
-	minShared  int
-	pods       cache.Indexer
-	nodes      corelisters.NodeLister
-	queue      workqueue.TypedDelayingInterface[string] // names of nodes
-	delay      time.Duration
-	busy       atomic.Int32
+	handle       fwk.Handle
+	topologies   *topologies
+	reservations *reservations
+	minShared    int
+	pods         cache.Indexer
+	nodes        corelisters.NodeLister
+	queue        workqueue.TypedDelayingInterface[string] // names of nodes
+	delay        time.Duration
+	busy         atomic.Int32
 
 	// active is true once this replica schedules: all replicas follow the cluster,
 	// and one should speak.
@@ -49,7 +50,7 @@ type auditor struct {
 	overflows map[string]string    // the last thing logged of each node
 }
 
-func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, minShared int) (*auditor, error) {
+func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, reservations *reservations, minShared int) (*auditor, error) {
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 	err := pods.AddIndexers(cache.Indexers{nodeIndex: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
@@ -61,7 +62,7 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 		return nil, fmt.Errorf("index pods by node: %w", err)
 	}
 	a := &auditor{
-		handle: handle, topologies: topologies, minShared: minShared, delay: auditDelay,
+		handle: handle, topologies: topologies, reservations: reservations, minShared: minShared, delay: auditDelay,
 		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
 		told:  map[types.UID]string{}, overflows: map[string]string{},
@@ -102,8 +103,16 @@ func (a *auditor) podChanged(old, obj any) {
 	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
-	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" &&
-		api.SameEntitlement(before, pod) && api.EffectiveRequest(before) == api.EffectiveRequest(pod) {
+	before, ok := old.(*corev1.Pod)
+	switch {
+	case !ok: // it is new
+	case before.Spec.NodeName != "":
+		if api.SameEntitlement(before, pod) && api.EffectiveRequest(before) == api.EffectiveRequest(pod) {
+			return
+		}
+	case a.reservations.made(before, pod):
+		// What was decided by the books breaks nothing in them; and what they did not
+		// know of then is audited when it comes.
 		return
 	}
 	a.nodeChanged(pod.Spec.NodeName)

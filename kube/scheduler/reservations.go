@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // reservation is what a pod has been given between Reserve and the moment at which
@@ -36,6 +37,16 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pods[pod.UID] = res
+}
+
+// made reports whether a pod that has just been bound is the one that was decided about
+// here, and has what was reserved for it.
+func (r *reservations) made(before, bound *corev1.Pod) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	res, ok := r.pods[bound.UID]
+	return ok && res.resourceVersion == before.ResourceVersion && res.node == bound.Spec.NodeName &&
+		res.allocation == bound.Annotations[api.AllocationAnnotation]
 }
 
 // arrived is called with a pod that has been seen bound: its annotation takes over.

@@ -78,7 +78,7 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 // start makes what is shared and has the informers feed it.
 func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
 	s.topologies, s.reservations = newTopologies(), newReservations()
-	if s.auditor, err = newAuditor(ctx, handle, s.topologies, *args.MinSharedCPUs); err != nil {
+	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs); err != nil {
 		return err
 	}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()

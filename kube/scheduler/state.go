@@ -39,8 +39,8 @@ func (s *nodeState) answer(q *question) *answer {
 	defer s.answers.mu.Unlock()
 	a := s.answers.find(q.key)
 	if a == nil {
-		decision, err := s.books.Decide(q.ask)
-		a = s.answers.add(answer{key: q.key, err: err, quality: decision.Quality, use: s.useWith(q)})
+		quality, err := s.books.Rate(q.ask)
+		a = s.answers.add(answer{key: q.key, err: err, quality: quality, use: s.useWith(q)})
 	}
 	s.last.Store(a)
 	return a
