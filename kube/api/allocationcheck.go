@@ -44,13 +44,13 @@ func (a Allocation) of(name string) (ContainerAllocation, bool) {
 	return a.Containers[i], true
 }
 
-// claims checks an allocation against the pod that it stands on, and returns what its
-// containers have been given, in the order of the pod.
-func (a Allocation) claims(pod *corev1.Pod) ([]ledger.ContainerClaim, error) {
+// claims checks an allocation against the pod that it stands on, whose own containers
+// get CPUs, and returns what they have been given, in the order of the pod.
+func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger.ContainerClaim, error) {
 	if a.Node != pod.Spec.NodeName {
 		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)
 	}
-	ask := ledger.Ask{Containers: placed(pod)}
+	ask := ledger.Ask{Containers: own}
 	for _, c := range a.Containers {
 		if slices.ContainsFunc(ask.Containers, func(w ledger.ContainerAsk) bool { return w.Name == c.Name }) {
 			continue

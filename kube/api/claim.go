@@ -33,30 +33,42 @@ var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or i
 // [*AllocationError], [*ValueError] or [*ContradictionError] when what stands there
 // cannot be believed.
 func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
-	a, _, err := allocationOf(pod)
-	return a, err
+	e, err := entitlementOf(pod)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return &e.allocation, nil
 }
 
-func allocationOf(pod *corev1.Pod) (*Allocation, []ledger.ContainerClaim, error) {
+// entitlement is an allocation that goes with the pod that it stands on.
+type entitlement struct {
+	allocation Allocation
+	own        []ledger.ContainerAsk // what the pod asks for
+	claims     []ledger.ContainerClaim
+}
+
+// entitlementOf returns nil and errors as AllocationOf does.
+func entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	if pod.Spec.NodeName == "" || hasEnded(pod) {
-		return nil, nil, nil
+		return nil, nil //nolint:nilnil // nothing is a frequent answer, and no failure
 	}
 	if asks, err := stillAsks(pod); !asks || err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	text, ok := pod.Annotations[AllocationAnnotation]
 	if !ok {
-		return nil, nil, &AllocationError{ErrNoAllocation}
+		return nil, &AllocationError{ErrNoAllocation}
 	}
 	a, err := DecodeAllocation(text)
 	if err != nil {
-		return nil, nil, &AllocationError{err}
+		return nil, &AllocationError{err}
 	}
-	claims, err := a.claims(pod)
+	own := placed(pod)
+	claims, err := a.claims(pod, own)
 	if err != nil {
-		return nil, nil, &AllocationError{err}
+		return nil, &AllocationError{err}
 	}
-	return &a, claims, nil
+	return &entitlement{a, own, claims}, nil
 }
 
 // stillAsks is the part of the words that counts after binding.
@@ -86,18 +98,18 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	if hasEnded(pod) {
 		return claim, nil
 	}
-	a, containers, err := allocationOf(pod)
-	if a != nil && m != nil {
-		if err = a.Validate(m); err != nil {
+	e, err := entitlementOf(pod)
+	if e != nil && m != nil {
+		if err = e.allocation.Validate(m); err != nil {
 			err = &AllocationError{err}
 		}
 	}
-	if a == nil || err != nil {
+	if e == nil || err != nil {
 		claim.SharedRequest = EffectiveRequest(pod)
 		return claim, err
 	}
-	claim.Containers = containers
-	claim.SharedRequest = sharedRequest(pod, placed(pod))
+	claim.Containers = e.claims
+	claim.SharedRequest = sharedRequest(pod, e.own)
 	return claim, nil
 }
 

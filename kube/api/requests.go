@@ -39,6 +39,9 @@ func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU { return milli(effective(
 
 // ownRequest is what one container requests, the larger side of a resize under way.
 func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
+	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
+		return milli(m.Resources.Requests[corev1.ResourceCPU]) // no kubelet has begun with the pod
+	}
 	alone := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{*m.Container}}}
 	alone.Status.Conditions = pod.Status.Conditions
 	alone.Status.ContainerStatuses = pod.Status.ContainerStatuses
@@ -52,7 +55,10 @@ func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	if len(own) == 0 {
 		return EffectiveRequest(pod)
 	}
-	shared := EffectiveRequest(withoutContainers(pod, own))
+	var shared ledger.MilliCPU
+	if members := len(pod.Spec.Containers) + len(pod.Spec.InitContainers); members > len(own) || pod.Spec.Overhead != nil {
+		shared = EffectiveRequest(withoutContainers(pod, own))
+	}
 	if !hasPodLevelRequest(pod) {
 		return shared
 	}
