@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 )
 
@@ -20,18 +21,12 @@ type answer struct {
 // maxAnswers bounds the memory of a node that many different pods wait for.
 const maxAnswers = 256
 
-// answers are those that one node has given since it last changed. They are few, and
-// are begun anew for some node at every pod that is bound, so they are searched one by
-// one rather than hashed.
+// answers are those that have been given in one situation. They are few, so they are
+// searched one by one rather than hashed.
 type answers struct {
 	mu   sync.Mutex    // held during every call
 	keys []questionKey // of all, apart from them so that a search reads little
 	all  []answer      // never changed, since answers are used without the lock
-}
-
-// newAnswers has room for as many as there are likely to be.
-func newAnswers(likely int) answers {
-	return answers{keys: make([]questionKey, 0, likely), all: make([]answer, 0, likely)}
 }
 
 // find returns nil when the question has not been answered.
@@ -50,8 +45,28 @@ func (a *answers) add(one answer) *answer {
 	return &a.all[len(a.all)-1]
 }
 
-func (a *answers) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.keys)
+// maxSituations bounds the memory of what is known of situations that may come again.
+const maxSituations = 4096
+
+// situations are the answers of all nodes, by what they depend on. Nodes of one shape go
+// through the same situations as they fill up, and every node is twice in the same one
+// for each pod it gets: when the pod is assumed, and when it is bound.
+type situations struct {
+	mu    sync.Mutex
+	known map[ledger.Situation]*answers
+}
+
+// of returns the answers that belong to a situation, to be added to.
+func (s *situations) of(situation ledger.Situation) *answers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.known[situation]; a != nil {
+		return a
+	}
+	if s.known == nil || len(s.known) >= maxSituations {
+		s.known = map[ledger.Situation]*answers{} // nodes keep theirs
+	}
+	a := &answers{}
+	s.known[situation] = a
+	return a
 }

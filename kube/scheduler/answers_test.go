@@ -12,7 +12,7 @@ import (
 )
 
 func TestAnswersAreKept(t *testing.T) {
-	all := newAnswers(2)
+	var all answers
 	given := map[int]*answer{}
 	key := func(i int) questionKey { return unique.Make(fmt.Sprint("question ", i)) }
 	for i := range 2*maxAnswers + 3 {
@@ -23,7 +23,7 @@ func TestAnswersAreKept(t *testing.T) {
 		if all.find(key(i)) != given[i] {
 			t.Fatalf("the answer to question %d is not found", i)
 		}
-		if n := all.count(); n > maxAnswers {
+		if n := len(all.keys); n > maxAnswers {
 			t.Fatalf("%d answers are kept, want at most %d", n, maxAnswers)
 		}
 	}

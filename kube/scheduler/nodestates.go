@@ -44,8 +44,6 @@ type stateUse struct {
 	without types.UID
 	// claims are those of the pods on the node at the last time.
 	claims claimCache
-	// questions is how many it was asked in that state.
-	questions int
 }
 
 func newNodeStates(topologies *topologies, derive func(fwk.NodeInfo, *nodeTopology, stateUse) *nodeState) *nodeStates {
@@ -86,7 +84,6 @@ func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTo
 	}
 	if last != nil && last.topology == topology {
 		use.claims = last.claims
-		use.questions = last.answers.count()
 	}
 	state := n.derive(node, topology, use)
 	if lasting && !state.virtual {

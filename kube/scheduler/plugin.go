@@ -22,6 +22,8 @@ type Plugin struct {
 	handle fwk.Handle
 	nodes  *nodeStates
 	ranks  rankTables
+	// situations are what nodes have answered, each and all.
+	situations situations
 	// misconfigured tells what in the scheduler's configuration keeps pods from
 	// getting their CPUs, or "". It can be asked when scheduling has begun.
 	misconfigured func() string

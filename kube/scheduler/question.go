@@ -1,8 +1,7 @@
 package scheduler
 
 import (
-	"fmt"
-	"slices"
+	"strconv"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,20 +36,27 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	}
 	q := question{asks: intent.Asks(), ask: intent.Ask, warnings: intent.Warnings}
 	q.cpus = q.ask.CPUs()
-	q.key = keyOf(q.ask)
+	q.key = keyOf(&q.ask)
 	return q, nil
 }
 
-// keyOf leaves out what makes no difference to whether and how well a pod can be placed:
-// what containers request that get CPUs for themselves.
-func keyOf(ask ledger.Ask) questionKey {
-	if ask.Policy != placement.StaticBurst {
-		ask.Containers = slices.Clone(ask.Containers)
-		for i := range ask.Containers {
-			ask.Containers[i].Request = 0
+// keyOf writes down all of a question that makes a difference to whether and how well a
+// pod can be placed. That excludes what containers request that get CPUs for themselves,
+// and their names.
+func keyOf(ask *ledger.Ask) questionKey {
+	text := make([]byte, 0, 128)
+	text = append(text, ask.Policy...)
+	text = append(append(text, ' '), ask.FullCores...)
+	text = strconv.AppendInt(append(text, ' '), int64(ask.SharedRequest), 10)
+	for i := range ask.Containers {
+		c := &ask.Containers[i]
+		text = strconv.AppendUint(append(text, ' '), uint64(c.Role), 10)
+		text = strconv.AppendInt(append(text, ' '), int64(c.CPUs), 10)
+		if ask.Policy == placement.StaticBurst {
+			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
 	}
-	return unique.Make(fmt.Sprintf("%v", ask))
+	return unique.Make(string(text))
 }
 
 // amount is how much of a node's CPU time the pod will take, in CPUs or as a share.

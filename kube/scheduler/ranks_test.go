@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"unique"
@@ -14,28 +15,51 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// TestRanksAgainstMap: a table finds what was put into it, except that it takes no more
-// when it is half full.
+// TestRanksAgainstMap: a table finds what has just been put into it, and later that or
+// nothing, never anything else.
 func TestRanksAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, want := newRanks(0, rapid.IntRange(0, 20).Draw(t, "nodes")), map[int64]rank{}
 		// Of few numbers, so that many meet; multiples, so that hashes do.
-		number := rapid.Map(rapid.Int64Range(0, 300), func(n int64) int64 { return n << rapid.IntRange(0, 40).Draw(t, "shift") })
+		number := rapid.Map(rapid.Int64Range(-1, 200), func(n int64) int64 { return n << rapid.IntRange(0, 40).Draw(t, "shift") })
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			generation := number.Draw(t, "generation")
-			got, ok := r.find(generation)
-			expected, there := want[generation]
-			if ok != there || ok && got != expected {
-				t.Fatalf("generation %d: %d, %v, want %d, %v", generation, got, ok, expected, there)
+			if got, ok := r.find(generation); ok && got != want[generation] {
+				t.Fatalf("generation %d: %d, want %d", generation, got, want[generation])
 			}
-			if full := r.halfFull(); !there {
-				r.put(generation, rank(generation*3))
-				if generation > 0 && !full {
-					want[generation] = rank(generation * 3)
-				}
+			want[generation] = rank(generation * 3)
+			r.put(generation, want[generation])
+			if got, ok := r.find(generation); ok != (generation > 0) || ok && got != want[generation] {
+				t.Fatalf("generation %d: %d, %v after it was put in as %d", generation, got, ok, want[generation])
 			}
 		}
 	})
+}
+
+// TestRanksKeepNodes: while nodes change one after the other, most of what is known of
+// the others stays known.
+func TestRanksKeepNodes(t *testing.T) {
+	const nodes = 1000
+	r, rng := newRanks(0, nodes), rand.New(rand.NewPCG(1, 2))
+	var now [nodes]int64
+	var generation, misses int64
+	for change := range 10 * nodes {
+		generation += 1 + rng.Int64N(3) // generations of pods that other questions are about
+		now[rng.IntN(nodes)] = generation
+		if change%100 != 0 {
+			continue
+		}
+		for _, g := range now {
+			if _, ok := r.find(g); g > 0 && !ok {
+				misses++
+				r.put(g, rank(g%100))
+			}
+		}
+	}
+	// Each change must be asked about; a tenth more may be asked about once again.
+	if misses > 11*nodes {
+		t.Errorf("asked %d times about %d changes", misses, 10*nodes)
+	}
 }
 
 func TestNoRanks(t *testing.T) {
@@ -48,7 +72,7 @@ func TestNoRanks(t *testing.T) {
 
 func TestRanksAreSharedByGoroutines(t *testing.T) {
 	const goroutines, each = 8, 500
-	r := newRanks(0, goroutines*each/slotsPerNode*2)
+	r := newRanks(0, goroutines*each)
 	var group sync.WaitGroup
 	for g := range goroutines {
 		group.Go(func() {
@@ -79,11 +103,15 @@ func TestTablesOfRanks(t *testing.T) {
 	if second == first {
 		t.Error("the table is kept although a topology has changed")
 	}
-	for generation := int64(1); !second.halfFull(); generation++ {
-		second.put(generation, 1)
+	for generation := int64(1); !second.full(); generation++ {
+		second.put(generation, rank(generation))
+	}
+	second.put(1<<20, -1)
+	if _, ok := second.find(1 << 20); ok {
+		t.Error("a table knows more ranks than it can tell apart")
 	}
 	if tables.of(key(0), 8, 100) == second {
-		t.Error("the table is kept although it is half full")
+		t.Error("the table is kept although it is full")
 	}
 	for i := range 3 * maxRanks {
 		tables.of(key(i), 8, 100)

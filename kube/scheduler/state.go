@@ -23,7 +23,7 @@ type nodeState struct {
 	topology   *nodeTopology
 
 	last    atomic.Pointer[answer] // of the pods that are being scheduled
-	answers answers
+	answers *answers
 	books   *ledger.Books
 	claims  claimCache
 	// virtual is true when pods are booked that are not on the node yet.
@@ -67,7 +67,6 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 		generation: node.GetGeneration(),
 		topology:   t,
 		claims:     make(claimCache, len(node.GetPods())),
-		answers:    newAnswers(use.questions),
 	}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
@@ -83,6 +82,7 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 	}
 	s.books = ledger.New(t.index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
 	s.bookNominated(nominated)
+	s.answers = p.situations.of(s.books.Situation())
 	return s
 }
 
