@@ -5,16 +5,22 @@
 // two pods that name one CPU, the one that was bound first has it. So whoever may
 // edit an older pod could take the CPUs of a younger one: by writing them into the
 // allocation, or by taking the asking words away, which gives the pod's CPUs back,
-// and writing them again when somebody else has those CPUs. The policy refuses both:
+// and writing them again when somebody else has those CPUs. And a pod whose limits are
+// resized in place has an allocation that does not match them any more, which costs it
+// its CPUs. The policy refuses all of that:
 //
 //   - an update of a pod that writes, changes or removes its allocation. The
 //     scheduler does not update pods: it sends a Binding, to the subresource
 //     pods/binding, which the policy does not match;
-//   - an update by which a bound pod begins to ask.
+//   - an update by which a bound pod begins to ask;
+//   - a resize that changes an amount of CPU of a bound pod that asks and has an
+//     allocation: of one of its containers, or of the pod as a whole. Memory is resized
+//     freely, and so are pods that do not ask.
 //
 // It matches pods/status too, because an update of a pod's status may change its
-// annotations (k8s.io/kubernetes pkg/registry/core/pod/strategy.go, 1.37). The other
-// subresources cannot.
+// annotations, and pods/resize, where alone an update may change resources
+// (k8s.io/kubernetes pkg/registry/core/pod/strategy.go, 1.37). The other subresources
+// can do neither.
 //
 // Nobody is exempt. Namespaces with the label of [UnprotectedLabel] are: that is the
 // way to repair by hand.

@@ -23,6 +23,8 @@ const (
 		"leave it as it is, or delete the pod to have it placed again"
 	messageAsking = "a pod that has a node cannot begin to ask for CPUs (annotations " + api.CPUSetSchedulerAnnotation + " and " +
 		api.CPUPolicyAnnotation + "): create a new pod that asks, for instance by its Deployment's template"
+	messageResize = "the cpu requests and limits of a pod to which CPUs are allocated (annotation " + api.AllocationAnnotation +
+		") cannot be resized in place: delete the pod and create it with the new ones"
 )
 
 // Policy refuses the updates that the package comment names. It fails closed: what
@@ -42,7 +44,7 @@ func Policy() *admissionv1.ValidatingAdmissionPolicy {
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Update},
 					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"pods", "pods/status"}, Scope: &all},
+						Resources: []string{"pods", "pods/status", "pods/resize"}, Scope: &all},
 				}}},
 			},
 			Variables: []admissionv1.Variable{
@@ -50,12 +52,16 @@ func Policy() *admissionv1.ValidatingAdmissionPolicy {
 				{Name: "after", Expression: "object.metadata.?annotations.orValue({})"},
 				{Name: "asked", Expression: asks("variables.before")},
 				{Name: "asks", Expression: asks("variables.after")},
+				{Name: "holds", Expression: fmt.Sprintf(`oldObject.spec.?nodeName.orValue("") != "" && %q in variables.before && variables.asked`,
+					api.AllocationAnnotation)},
 			},
 			Validations: []admissionv1.Validation{
 				{Expression: fmt.Sprintf("variables.before[?%[1]q] == variables.after[?%[1]q]", api.AllocationAnnotation),
 					Message: messageAllocation, Reason: &forbidden},
 				{Expression: `oldObject.spec.?nodeName.orValue("") == "" || variables.asked || !variables.asks`,
 					Message: messageAsking, Reason: &forbidden},
+				{Expression: "!variables.holds || " + cpus("oldObject.spec") + " == " + cpus("object.spec"),
+					Message: messageResize, Reason: &forbidden},
 			},
 		},
 	}
@@ -96,4 +102,15 @@ func only(annotations, value string, keys []string) string {
 	}
 	list := "[" + strings.Join(quoted, ", ") + "]"
 	return fmt.Sprintf("%[1]s.exists(k, k in %[2]s) && %[1]s.all(k, !(k in %[2]s) || %[2]s[k] == %[3]q)", list, annotations, value)
+}
+
+// cpus is an expression in CEL: all amounts of CPU in the spec of a pod.
+func cpus(spec string) string {
+	return fmt.Sprintf("(%[1]s.?initContainers.orValue([]) + %[1]s.containers).map(c, %[2]s) + [%[3]s]", spec, amounts("c"), amounts(spec))
+}
+
+// amounts are the request and the limit of a container, or of a pod as a whole. The API
+// server has brought their texts into one form: what was "1000m" is "1".
+func amounts(of string) string {
+	return fmt.Sprintf(`[%[1]s.?resources.?requests[?"cpu"].orValue(""), %[1]s.?resources.?limits[?"cpu"].orValue("")]`, of)
 }

@@ -22,8 +22,9 @@ const manifestPath = "../../deploy/manifests/scheduler-admission.yaml"
 
 // The manifest is the policy and its binding, for kubectl apply.
 func TestManifest(t *testing.T) {
-	got := bytes.NewBufferString("# Keeps CPUs with the pods that were given them: allocations are not edited, and pods that\n" +
-		"# have a node do not begin to ask. A namespace with the label " + UnprotectedLabel + ": \"true\" is exempt.\n")
+	got := bytes.NewBufferString("# Keeps CPUs with the pods that were given them: allocations are not edited, pods that\n" +
+		"# have a node do not begin to ask, and pods that have CPUs of their own do not change their number.\n" +
+		"# A namespace with the label " + UnprotectedLabel + ": \"true\" is exempt.\n")
 	for i, obj := range []any{Policy(), Binding()} {
 		text, err := json.Marshal(obj)
 		if err != nil {
@@ -124,8 +125,7 @@ func asFields(t *rapid.T, pod *corev1.Pod) map[string]any {
 
 // drawPod is a pod with any of the words, right or wrong, and an allocation or none.
 func drawPod(t *rapid.T, node string) *corev1.Pod {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app",
-		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app"}}}}
 	draw := func(key string, values ...string) {
 		if value := rapid.SampledFrom(append(values, "")).Draw(t, key); value != "" {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
@@ -143,9 +143,60 @@ func drawPod(t *rapid.T, node string) *corev1.Pod {
 
 const allocation = `{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"3","numaNodes":[0]}]}`
 
-// entitled asks package api whether a bound pod would have the CPUs of an allocation.
+// resources are all those that a resize may change, of a pod with or without an init
+// container and resources as a whole.
+func resources(pod *corev1.Pod) []*corev1.ResourceRequirements {
+	all := []*corev1.ResourceRequirements{&pod.Spec.Containers[0].Resources}
+	for i := range pod.Spec.InitContainers {
+		all = append(all, &pod.Spec.InitContainers[i].Resources)
+	}
+	if pod.Spec.Resources != nil {
+		all = append(all, pod.Spec.Resources)
+	}
+	return all
+}
+
+// drawSizes gives two versions of a pod the same containers, and resources that
+// differ or not. It says whether an amount of CPU differs.
+func drawSizes(t *rapid.T, before, after *corev1.Pod) (resized bool) {
+	prepared, whole := rapid.Bool().Draw(t, "init container"), rapid.Bool().Draw(t, "pod as a whole")
+	for _, pod := range []*corev1.Pod{before, after} {
+		if prepared {
+			pod.Spec.InitContainers = []corev1.Container{{Name: "init"}}
+		}
+		if whole {
+			pod.Spec.Resources = &corev1.ResourceRequirements{}
+		}
+	}
+	amount := func(label string) corev1.ResourceList {
+		list := corev1.ResourceList{"memory": resource.MustParse(rapid.SampledFrom([]string{"1Gi", "2Gi"}).Draw(t, label))}
+		if n := rapid.SampledFrom([]string{"", "1", "1", "1", "1", "1000m", "1000m", "2"}).Draw(t, label); n != "" {
+			list["cpu"] = resource.MustParse(n)
+		}
+		return list
+	}
+	differ := func(x, y corev1.ResourceList) bool {
+		old, had := x["cpu"]
+		now, has := y["cpu"]
+		return had != has || old.Cmp(now) != 0
+	}
+	same, old, now := rapid.Bool().Draw(t, "same"), resources(before), resources(after)
+	for i := range old {
+		*old[i] = corev1.ResourceRequirements{Requests: amount("request"), Limits: amount("limit")}
+		if *now[i] = *old[i]; !same {
+			*now[i] = corev1.ResourceRequirements{Requests: amount("request"), Limits: amount("limit")}
+		}
+		resized = resized || differ(old[i].Requests, now[i].Requests) || differ(old[i].Limits, now[i].Limits)
+	}
+	return resized
+}
+
+// entitled asks package api whether a bound pod with these words would have the CPUs
+// of an allocation that matches its limits.
 func entitled(pod *corev1.Pod) bool {
 	pod = pod.DeepCopy()
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{{Name: "app",
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation, allocation)
 	a, err := api.AllocationOf(pod)
 	return a != nil && err == nil
@@ -154,10 +205,11 @@ func entitled(pod *corev1.Pod) bool {
 // The policy and package api mean the same by asking.
 func TestPolicyMeansWhatTheBooksCount(t *testing.T) {
 	j := newJudge(t)
-	seen := map[bool]int{}
+	seen, all := map[string]int{}, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		node := rapid.SampledFrom([]string{"", "n", "n"}).Draw(rt, "node")
 		before, after := drawPod(rt, node), drawPod(rt, node)
+		resized := drawSizes(rt, before, after)
 		old, had := before.Annotations[api.AllocationAnnotation]
 		now, has := after.Annotations[api.AllocationAnnotation]
 		want := map[string]bool{}
@@ -167,12 +219,21 @@ func TestPolicyMeansWhatTheBooksCount(t *testing.T) {
 		if node != "" && !entitled(before) && entitled(after) {
 			want[messageAsking] = true
 		}
-		seen[want[messageAsking]]++
+		if node != "" && had && entitled(before) && resized {
+			want[messageResize] = true
+		}
+		all++
+		for message := range want {
+			seen[message]++
+		}
 		if diff := cmp.Diff(want, j.refuses(rt, before, after)); diff != "" {
-			rt.Fatalf("before %v\nafter %v\nrefusals (-want +got):\n%s", before.Annotations, after.Annotations, diff)
+			rt.Fatalf("before %v %v\nafter %v %v\nrefusals (-want +got):\n%s",
+				before.Annotations, resources(before), after.Annotations, resources(after), diff)
 		}
 	})
-	if seen[true] == 0 || seen[false] == 0 {
-		t.Errorf("a bound pod begins to ask in %d cases and not in %d: that is no test", seen[true], seen[false])
+	for message := range j.validations {
+		if n := seen[message]; n == 0 || n == all {
+			t.Errorf("in %d of %d cases refused with %q: that is no test", n, all, message)
+		}
 	}
 }

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// runs waits until a pod runs and says of its containers, as a kubelet does, with
+// which resources. The API server resizes no others.
+func (c *test) runs(name string) {
+	c.Helper()
+	c.eventually(func() string {
+		pod := c.pod(name)
+		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
+			return fmt.Sprintf("pod %s does not run: %s", name, pod.Status.Phase)
+		}
+		for i := range pod.Status.ContainerStatuses {
+			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
+		}
+		if _, err := c.client.CoreV1().Pods("default").UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			return err.Error() // the simulated kubelet has changed it meanwhile
+		}
+		return ""
+	})
+}
+
+// tryResize returns what the API server says of a resize, which it does not do.
+func (c *test) tryResize(pod, spec string) error {
+	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.StrategicMergePatchType,
+		fmt.Appendf(nil, `{"spec":%s}`, spec), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "resize")
+	return err
+}
+
+// The CPUs of a pod that has an allocation are not resized in place; its memory is,
+// and so is every other pod.
+func TestResize(t *testing.T) {
+	c := begin(t)
+	const pod = `
+metadata: {name: %s, annotations: {cpuset-scheduler: %q}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  %s
+  initContainers:
+  - {name: side, image: side, restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 64Mi}}}
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {cpu: 1, memory: 64Mi}}}
+`
+	c.create(fmt.Sprintf(pod, "asks", "true", ""))
+	c.create(fmt.Sprintf(pod, "whole", "true", "resources: {requests: {cpu: 1}, limits: {cpu: 2}}"))
+	c.create(fmt.Sprintf(pod, "plain", "false", ""))
+	c.create(fmt.Sprintf(pod, "ceased", "true", ""))
+	for _, name := range []string{"asks", "whole", "plain", "ceased"} {
+		c.bound(name)
+		c.runs(name)
+	}
+	c.must(c.tryPatch("ceased", `{"metadata":{"annotations":{"cpuset-scheduler":null}}}`, false))
+	app := func(resources string) string { return `{"containers":[{"name":"app","resources":` + resources + `}]}` }
+	const side = `{"initContainers":[{"name":"side","resources":{"limits":{"cpu":"150m"}}}]}`
+	const refusal = "delete the pod and create it with the new ones"
+	for _, test := range []struct {
+		name, pod, spec, refused string
+	}{
+		{"limit", "asks", app(`{"limits":{"cpu":"3"}}`), refusal},
+		{"request", "asks", app(`{"requests":{"cpu":"600m"}}`), refusal},
+		{"sidecar", "asks", side, refusal},
+		{"CPU and memory", "asks", app(`{"limits":{"cpu":"3","memory":"128Mi"}}`), refusal},
+		{"memory", "asks", app(`{"limits":{"memory":"128Mi"}}`), ""},
+		{"as it is, in other words", "asks", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
+		{"memory of a pod with CPUs as a whole", "whole", app(`{"limits":{"memory":"128Mi"}}`), ""},
+		{"limit of a pod that does not ask", "plain", app(`{"limits":{"cpu":"3"}}`), ""},
+		{"sidecar of a pod that does not ask", "plain", side, ""},
+		{"limit of a pod that has ceased to ask", "ceased", app(`{"limits":{"cpu":"3"}}`), ""},
+	} {
+		c.eventually(func() string { // the label of an earlier test may still be in effect
+			err := c.tryResize(test.pod, test.spec)
+			if test.refused == "" && err != nil ||
+				test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {
+				return fmt.Sprintf("%s: got %v, want %q", test.name, err, test.refused)
+			}
+			return ""
+		})
+	}
+	c.unprotect("asks")
+	c.must(c.tryResize("asks", app(`{"limits":{"cpu":"3"}}`)))
+}
