@@ -80,7 +80,7 @@ func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	s := ix.pool.Get().(*scratch)
 	defer ix.pool.Put(s)
 	s.free = free
-	u.gather(s, free)
+	u.gather(ix, s, free)
 	// What is best without limits and keeps them is best with them.
 	r, ok := ix.answerUniform(s, req, 1<<len(ix.nodes)-1)
 	allowed, limited := ix.allowedNodes(free, req)
@@ -119,7 +119,11 @@ func (ix *Index) answerUniform(s *scratch, req *Request, allowed mask) (Result, 
 		r.CPUs = ix.pickExactly(free, c.mask, req.CPUs)
 		r.Quality = ix.Quality(r.CPUs)
 	default:
-		u.plan(ix, s, c)
+		if c.planned {
+			s.recallPlan()
+		} else {
+			u.plan(ix, s, c)
+		}
 		var packages int
 		r.CPUs, packages = u.pick(ix, s, c)
 		r.Quality = Quality{Kinds: 1, NUMANodes: bits.OnesCount32(uint32(c.mask)), Distance: c.distance,

@@ -6,23 +6,25 @@ import "pinfold.dev/pinfold/core/cpuset"
 type scratch struct {
 	free cpuset.Set
 	// Of the uniform solver.
-	planes     []uint64 // free CPUs: bit c of plane t is thread t of core c
-	class      []uint64 // plane f-1: the cores of which exactly f threads are free
-	taken      []uint64 // planes of what is taken
-	llcs       []freeSum
-	nodes      []freeSum
-	nodeCounts []packedCounts
-	quads      [maxSubsetNodes / 4][16]freeSum // sums over the subsets of four nodes
-	candidates []candidate
-	histogram  []int // LLCs by whole free cores
-	take       []int // whole cores to take, by LLC
-	bestTake   []int
-	order      []int // LLCs by whole free cores, most first
-	group      []int // those of one node
-	excluded   []int
-	bestOut    []int
-	partialLLC int // the LLC that gives the rest out of a partly free core, or -1
-	usedPkgs   []bool
+	planes      []uint64 // free CPUs: bit c of plane t is thread t of core c
+	class       []uint64 // plane f-1: the cores of which exactly f threads are free
+	taken       []uint64 // planes of what is taken
+	emptied     []uint64 // the cores of which all free threads are taken
+	llcs        []freeSum
+	nodes       []freeSum
+	nodeCounts  []packedCounts
+	quads       [maxSubsetNodes / 4][16]freeSum // sums over the subsets of four nodes
+	candidates  []candidate
+	histogram   []int // LLCs by whole free cores
+	take        []int // whole cores to take, by LLC
+	bestTake    []int // those of the plan that is kept, with its partialLLC
+	order       []int // LLCs by whole free cores, most first
+	group       []int // those of one node
+	excluded    []int
+	bestOut     []int
+	partialLLC  int // the LLC that gives the rest out of a partly free core, or -1
+	bestPartial int
+	usedPkgs    []bool
 }
 
 func newScratch(ix *Index) *scratch {
@@ -31,6 +33,7 @@ func newScratch(ix *Index) *scratch {
 		s.planes = make([]uint64, u.threads*u.words)
 		s.class = make([]uint64, u.threads*u.words)
 		s.taken = make([]uint64, u.threads*u.words)
+		s.emptied = make([]uint64, u.words)
 		s.llcs = make([]freeSum, len(u.llcs))
 		s.nodes = make([]freeSum, len(ix.nodes))
 		s.nodeCounts = make([]packedCounts, len(ix.nodes))
@@ -50,10 +53,19 @@ func newScratch(ix *Index) *scratch {
 // sumOf adds up the nodes of a mask out of the quads.
 func (s *scratch) sumOf(m mask) freeSum {
 	sum := s.quads[0][m&15]
-	for q := 1; m>>(4*q) != 0; q++ {
+	for q := 1; 4*q < len(s.nodes); q++ { // as often for every mask, so that it is well predicted
 		sum = sum.plus(s.quads[q][m>>(4*q)&15])
 	}
 	return sum
+}
+
+// keepPlan keeps s.take and s.partialLLC, and recallPlan brings them back.
+func (s *scratch) keepPlan() {
+	s.take, s.bestTake, s.bestPartial = s.bestTake, s.take, s.partialLLC
+}
+
+func (s *scratch) recallPlan() {
+	s.take, s.bestTake, s.partialLLC = s.bestTake, s.take, s.bestPartial
 }
 
 // fillQuads prepares sumOf for all masks.

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"math/bits"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -113,18 +114,29 @@ func (u *uniform) partialCores(s freeSum, f int) int {
 }
 
 // packedCounts holds the number of LLCs by their whole free cores: those with w
-// of them in byte w-1.
-type packedCounts [maxPacked / 8]uint64
+// of them in byte w-1, of which low has the first eight and high the others.
+type packedCounts struct{ low, high uint64 }
 
-func (p *packedCounts) add(w int) {
-	if w > 0 {
-		p[(w-1)/8] += 1 << ((w - 1) % 8 * 8)
-	}
+// onePacked counts one LLC with w whole free cores, at most maxPacked; none if w
+// is 0. It needs no branch: a shift beyond the word, as by a negative number made
+// unsigned, gives 0.
+func onePacked(w int) packedCounts {
+	return packedCounts{1 << (uint(w-1) * 8), 1 << (uint(w-9) * 8)}
+}
+
+func (p packedCounts) plus(q packedCounts) packedCounts {
+	return packedCounts{p.low + q.low, p.high + q.high}
+}
+
+// compare compares the LLCs as descending lists of whole free cores: the counts
+// read as one number.
+func (p packedCounts) compare(q packedCounts) int {
+	return cmp.Or(cmp.Compare(p.high, q.high), cmp.Compare(p.low, q.low))
 }
 
 // gather turns the free set into planes, the masks of whole and partial cores,
 // and the sums per LLC and node.
-func (u *uniform) gather(s *scratch, free cpuset.Set) {
+func (u *uniform) gather(ix *Index, s *scratch, free cpuset.Set) {
 	words := free.Words()
 	clear(s.planes)
 	for _, c := range u.copies {
@@ -135,11 +147,15 @@ func (u *uniform) gather(s *scratch, free cpuset.Set) {
 		}
 	}
 	u.classify(s)
-	clear(s.nodes)
-	if u.packed {
-		clear(s.nodeCounts)
+	for n := range ix.nodes {
+		s.nodes[n], s.nodeCounts[n] = u.gatherNode(s, ix.nodes[n].pieces)
 	}
-	for i := range u.llcs {
+}
+
+// gatherNode fills s.llcs for the LLCs of a node and adds them up. The counts
+// mean nothing unless they are packed.
+func (u *uniform) gatherNode(s *scratch, llcs span) (total freeSum, counts packedCounts) {
+	for i := llcs.from; i < llcs.to; i++ {
 		l := &u.llcs[i]
 		var sum freeSum
 		if u.threads == 2 && l.mask != 0 {
@@ -151,11 +167,10 @@ func (u *uniform) gather(s *scratch, free cpuset.Set) {
 			sum = u.sumLLC(s, l)
 		}
 		s.llcs[i] = sum
-		s.nodes[l.node] = s.nodes[l.node].plus(sum)
-		if u.packed {
-			s.nodeCounts[l.node].add(sum.whole())
-		}
+		total = total.plus(sum)
+		counts = counts.plus(onePacked(sum.whole()))
 	}
+	return total, counts
 }
 
 // sumOf is the freeSum of an LLC, without its partly free cores.

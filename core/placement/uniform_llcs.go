@@ -41,18 +41,20 @@ func (u *uniform) prefix(ix *Index, s *scratch, m mask, cores int) (llcs, sum, l
 	return llcs, sum, last
 }
 
-func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
-	var counts packedCounts
+// countsOf adds up the nodes of a mask.
+func (s *scratch) countsOf(m mask) (counts packedCounts) {
 	for ; m != 0; m &= m - 1 {
-		n := &s.nodeCounts[bits.TrailingZeros32(uint32(m))]
-		for i := range counts {
-			counts[i] += n[i]
-		}
+		counts = counts.plus(s.nodeCounts[bits.TrailingZeros32(uint32(m))])
 	}
-	for word := len(counts) - 1; word >= 0; word-- {
-		for v := counts[word]; v != 0 && sum < cores; {
+	return counts
+}
+
+func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
+	counts := s.countsOf(m)
+	for v, base := counts.high, 8; base >= 0; v, base = counts.low, base-8 {
+		for v != 0 && sum < cores {
 			field := (63 - bits.LeadingZeros64(v)) / 8
-			w := word*8 + field + 1
+			w := base + field + 1
 			n := int(v >> (field * 8) & 0xff)
 			if n*w > cores-sum {
 				n = (cores - sum + w - 1) / w // a division is slow, and only the last one needs it

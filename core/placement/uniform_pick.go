@@ -12,6 +12,7 @@ import (
 func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, packages int) {
 	clear(s.usedPkgs)
 	clear(s.taken)
+	clear(s.emptied)
 	last := -1 // the LLC whose last core is broken
 	if c.breaks {
 		for l := range s.take {
@@ -37,6 +38,9 @@ func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, pa
 	case s.partialLLC >= 0:
 		s.usePackage(u.llcs[s.partialLLC].pkg, &packages)
 		u.pickFree(s, u.lowestPartial(s, s.partialLLC, c.rest), c.rest)
+	}
+	for i, plane := range s.planes {
+		s.taken[i] |= plane & s.emptied[i%u.words]
 	}
 	return u.scatter(s), packages
 }
@@ -81,6 +85,10 @@ func (s *scratch) usePackage(pkg int, count *int) {
 // pickWhole takes the lowest n whole free cores of an LLC; of the last one only
 // `broken` threads, if that is not 0.
 func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
+	if n == s.llcs[l].whole() && broken == 0 {
+		u.empty(s, l, u.threads)
+		return
+	}
 	class := s.class[(u.threads-1)*u.words : u.threads*u.words]
 	span := u.llcs[l].cores
 	for at := span.from; n > 0; at += 64 {
@@ -96,9 +104,24 @@ func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 			}
 			rest &= rest - 1
 		}
-		for t := range u.threads {
-			orBits(s.taken[t*u.words:(t+1)*u.words], at, v&^rest)
+		orBits(s.emptied, at, v&^rest)
+	}
+}
+
+// empty takes all free threads of the cores of an LLC of which exactly f are free.
+func (u *uniform) empty(s *scratch, l, f int) {
+	class := s.class[(f-1)*u.words : f*u.words]
+	if l := &u.llcs[l]; l.mask != 0 {
+		s.emptied[l.word] |= class[l.word] & l.mask
+		return
+	}
+	span := u.llcs[l].cores
+	for at := span.from; at < span.to; at += 64 {
+		v := bitsAt(class, at)
+		if left := span.to - at; left < 64 {
+			v &= 1<<left - 1
 		}
+		orBits(s.emptied, at, v)
 	}
 }
 
@@ -145,6 +168,10 @@ func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) 
 // pickPartial takes threads of the cores of an LLC of which exactly f are free, up
 // to rest of them, and returns how many are missing then.
 func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
+	if all := u.partialCores(s.llcs[l], f) * f; all <= rest {
+		u.empty(s, l, f)
+		return rest - all
+	}
 	class, span := s.class[(f-1)*u.words:f*u.words], u.llcs[l].cores
 	for at := span.from; at < span.to && rest > 0; at += 64 {
 		v := bitsAt(class, at)

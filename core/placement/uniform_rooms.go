@@ -12,28 +12,57 @@ func (ix *Index) leastFragmented(s *scratch) *candidate {
 	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0
 	compareLLCs := single || len(s.candidates) <= fewTies
-	planned := false // s.bestTake is the plan of best
 	for i := 1; i < len(s.candidates); i++ {
 		c := &s.candidates[i]
 		order := s.compareRooms(c, best)
 		if order == 0 && compareLLCs && (!single || !ix.uniform.sameRooms(s, c, best)) {
-			if !planned {
-				ix.uniform.plan(ix, s, best)
-				copy(s.bestTake, s.take)
-				planned = true
-			}
-			ix.uniform.plan(ix, s, c)
-			if order = ix.uniform.compareLLCRooms(ix, s, c.mask|best.mask); order > 0 {
-				s.take, s.bestTake = s.bestTake, s.take
-				best = c
-				continue
-			}
+			order = ix.uniform.compareLLCs(ix, s, c, best)
 		}
 		if order > 0 {
-			best, planned = c, false
+			best = c
 		}
 	}
 	return best
+}
+
+// compareLLCs compares what stays free per LLC after a candidate and after the
+// best so far: 1 when c leaves the lexicographically larger list. Where bounds do
+// not tell, both are planned, and the better plan is kept for it.
+func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
+	if u.packed {
+		// As in compareRooms, what the lists have in common is left out.
+		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
+		aLeast, aMost := u.boundRooms(c.left)
+		bLeast, bMost := u.boundRooms(best.left)
+		switch {
+		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
+			return -1 // or equal, which is as bad
+		case a.plus(aLeast).compare(b.plus(bMost)) > 0:
+			return 1
+		}
+	}
+	if !best.planned {
+		u.plan(ix, s, best)
+		s.keepPlan()
+		best.planned = true
+	}
+	u.plan(ix, s, c)
+	order := u.compareLLCRooms(ix, s, c.mask|best.mask)
+	if order > 0 {
+		s.keepPlan()
+		c.planned = true
+	}
+	return order
+}
+
+// boundRooms returns the smallest and the largest list of LLCs that so many whole
+// free cores may be left in. They are the same for one core or none.
+func (u *uniform) boundRooms(cores int) (least, most packedCounts) {
+	least = onePacked(min(cores, 1))
+	for ; cores > u.largest; cores -= u.largest {
+		most = most.plus(onePacked(u.largest))
+	}
+	return least, most.plus(onePacked(cores))
 }
 
 // compareRooms compares what stays free per node, as descending lists of whole

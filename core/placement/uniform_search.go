@@ -49,6 +49,7 @@ type candidate struct {
 	breaks  bool // the rest breaks a whole core: no partly free one is at hand
 	left    int  // whole free cores that remain in the nodes of the mask
 	general bool // the general solver has to pick the cores
+	planned bool // s.bestTake and s.bestPartial are its plan
 	// scrapSet are the LLCs without a whole free core that are used on SMT4 and
 	// SMT8 machines, as smallestScrapSet returns them.
 	scrapSet uint32
