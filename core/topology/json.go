@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
@@ -47,7 +49,8 @@ type jsonNUMA struct {
 // order of numaNodes. Optional: "kinds" (kinds of core, fastest first; without
 // it they are ordered by their names), "offline" and "isolated" (CPU lists), and
 // per node "localCPUs". Without "numaNodes" the nodes that the CPUs name are
-// taken, at the distances 10 and 20. CPUs and nodes may come in any order.
+// taken, at the distances 10 and 20. CPUs and nodes may come in any order. Fields
+// with other names are refused.
 func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)
@@ -74,13 +77,18 @@ func inWords(err error) error {
 	case errors.As(err, &wrongType):
 		return fmt.Errorf("a JSON %s is no machine, want an object", wrongType.Value)
 	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok { // this error has no type
+		return fmt.Errorf("unknown field %s: check its spelling, or leave it out", name)
+	}
 	return err
 }
 
 // UnmarshalJSON reads the format of [Decode] and validates the machine.
 func (m *Machine) UnmarshalJSON(text []byte) error {
 	var in jsonMachine
-	if err := json.Unmarshal(text, &in); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields() // what a person meant by a misspelled one would be lost
+	if err := decoder.Decode(&in); err != nil {
 		return err
 	}
 	out := Machine{Kinds: in.Kinds}
