@@ -1,0 +1,112 @@
+package cgroup
+
+import "strings"
+
+// Version is the version of the cgroup interface.
+type Version int
+
+// The two versions.
+const (
+	V1 Version = 1
+	V2 Version = 2
+)
+
+// Controller is a kernel controller whose files this package reads or writes.
+type Controller string
+
+// The controllers. Version 2 has no cpuacct: usage is in its cpu.stat.
+const (
+	CPU     Controller = "cpu"
+	CPUSet  Controller = "cpuset"
+	CPUAcct Controller = "cpuacct"
+)
+
+// File is the name of a file in a group's directory.
+type File string
+
+// The files, as the kernel calls them (kernel/sched/core.c, kernel/cgroup/cpuset.c
+// and cpuset-v1.c of Linux 6.18).
+const (
+	CPUSetCPUs        File = "cpuset.cpus"           // v1 and v2
+	CPUSetEffectiveV1 File = "cpuset.effective_cpus" // v1
+	CPUSetEffectiveV2 File = "cpuset.cpus.effective" // v2
+	CPUCFSQuota       File = "cpu.cfs_quota_us"      // v1
+	CPUCFSPeriod      File = "cpu.cfs_period_us"     // v1
+	CPUCFSBurst       File = "cpu.cfs_burst_us"      // v1
+	CPUMax            File = "cpu.max"               // v2: quota and period
+	CPUMaxBurst       File = "cpu.max.burst"         // v2
+	CPUShares         File = "cpu.shares"            // v1
+	CPUWeight         File = "cpu.weight"            // v2
+	CPUIdle           File = "cpu.idle"              // v1 and v2
+	CPUStat           File = "cpu.stat"              // v1 and v2
+	CPUAcctUsage      File = "cpuacct.usage"         // v1
+	Tasks             File = "tasks"                 // v1: threads
+	Threads           File = "cgroup.threads"        // v2
+	Procs             File = "cgroup.procs"          // v1 and v2: processes
+)
+
+// Controller returns the controller that the file belongs to. The files that
+// every hierarchy has (tasks, processes) count as the cpuset controller's: what
+// CPUs a thread may run on is asked more often than anything else.
+func (f File) Controller() Controller {
+	switch prefix, _, _ := strings.Cut(string(f), "."); prefix {
+	case "cpu":
+		return CPU
+	case "cpuacct":
+		return CPUAcct
+	default:
+		return CPUSet
+	}
+}
+
+// since returns the first kernel that has the file; "" for files as old as the
+// controller.
+func (f File) since() string {
+	switch f {
+	case CPUCFSBurst, CPUMaxBurst:
+		return "5.14" // f4183717b370 sched/fair: Introduce the burstable CFS controller
+	case CPUIdle:
+		return "5.15" // 304000390f88 sched: Cgroup SCHED_IDLE support
+	case CPUSetEffectiveV1:
+		return "3.17"
+	case CPUMax, CPUWeight:
+		return "4.15"
+	case Threads:
+		return "4.14"
+	case CPUSetEffectiveV2:
+		return "5.0"
+	default:
+		return ""
+	}
+}
+
+// BurstStatisticsSince is the first kernel whose cpu.stat counts bursts
+// (bcb1704a1ed2 sched/fair: Add cfs bandwidth burst statistics).
+const BurstStatisticsSince = "5.16"
+
+// Layout says which version of the interface holds each of the controllers: on
+// machines with both versions mounted they may differ.
+type Layout struct {
+	CPU, CPUSet Version
+}
+
+func (l Layout) effective() File {
+	if l.CPUSet == V2 {
+		return CPUSetEffectiveV2
+	}
+	return CPUSetEffectiveV1
+}
+
+func (l Layout) burst() File {
+	if l.CPU == V2 {
+		return CPUMaxBurst
+	}
+	return CPUCFSBurst
+}
+
+func (l Layout) weight() File {
+	if l.CPU == V2 {
+		return CPUWeight
+	}
+	return CPUShares
+}

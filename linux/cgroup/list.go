@@ -1,0 +1,115 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// Pod is the group of a pod that exists.
+type Pod struct {
+	Path       string
+	UID        string
+	QoS        QoS
+	Containers []Container // in the order of their names; sandboxes included
+}
+
+// Container is the group of a container that exists. Sandboxes (pause containers)
+// have one, too, and nothing in the group says so.
+type Container struct {
+	Path    string
+	ID      string
+	Runtime string // prefix of the group's name, may be ""
+}
+
+// ErrNoKubepods says that no kubelet has made groups.
+var ErrNoKubepods = errors.New("there are no groups of a kubelet")
+
+// Naming finds out which driver the kubelet uses, from what exists below its
+// --cgroup-root ("" for the root). Where both drivers' groups exist, as after a
+// change of drivers, the ones that hold pods decide.
+func (f *FS) Naming(cgroupRoot string) (Naming, error) {
+	var exist, used []Naming
+	for _, d := range []Driver{Systemd, Cgroupfs} {
+		n := Naming{Driver: d, Root: cgroupRoot}
+		if !isDir(f.Dir(CPU, n.Tier(Guaranteed))) {
+			continue
+		}
+		exist = append(exist, n)
+		pods, err := f.Pods(n)
+		if err != nil {
+			return Naming{}, err
+		}
+		if len(pods) > 0 {
+			used = append(used, n)
+		}
+	}
+	switch {
+	case len(used) == 1:
+		return used[0], nil
+	case len(exist) == 1:
+		return exist[0], nil
+	case len(exist) == 0:
+		n := Naming{Driver: Cgroupfs, Root: cgroupRoot}
+		return Naming{}, fmt.Errorf("%w: neither %s nor its systemd form exists: is the kubelet running, and with this --cgroup-root?",
+			ErrNoKubepods, f.Dir(CPU, n.Tier(Guaranteed)))
+	}
+	return Naming{}, fmt.Errorf("both %s and %s exist, and %d of them hold pods: remove the groups of the driver that the kubelet does not use",
+		f.Dir(CPU, exist[0].Tier(Guaranteed)), f.Dir(CPU, exist[1].Tier(Guaranteed)), len(used))
+}
+
+// Pods lists the pods and containers that have groups, in the hierarchy of the cpu
+// controller: burstable ones first, then best effort, then guaranteed, each in the
+// order of their names. Groups that vanish meanwhile are left out.
+func (f *FS) Pods(n Naming) ([]Pod, error) {
+	var pods []Pod
+	for _, q := range []QoS{Burstable, BestEffort, Guaranteed} {
+		paths, err := f.below(n.Tier(q))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			place, ok := n.Parse(p)
+			if !ok || place.PodUID == "" {
+				continue
+			}
+			pod := Pod{Path: p, UID: place.PodUID, QoS: q}
+			if pod.Containers, err = f.containers(n, p); err != nil {
+				return nil, err
+			}
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+func (f *FS) containers(n Naming, pod string) ([]Container, error) {
+	paths, err := f.below(pod)
+	if err != nil {
+		return nil, err
+	}
+	var containers []Container
+	for _, p := range paths {
+		if place, ok := n.Parse(p); ok {
+			containers = append(containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime})
+		}
+	}
+	return containers, nil
+}
+
+// below lists the groups directly below one; none when it does not exist.
+func (f *FS) below(group string) ([]string, error) {
+	entries, err := os.ReadDir(f.Dir(CPU, group))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.IsDir() {
+			paths = append(paths, path.Join(group, e.Name()))
+		}
+	}
+	return paths, nil
+}

@@ -1,0 +1,172 @@
+package cgroup
+
+import (
+	"path"
+	"strings"
+)
+
+// Driver is how the kubelet and the runtime name groups.
+type Driver int
+
+// The two drivers.
+const (
+	Cgroupfs Driver = iota + 1 // kubepods/burstable/podUID/ID
+	Systemd                    // kubepods.slice/kubepods-burstable.slice/...
+)
+
+func (d Driver) String() string {
+	switch d {
+	case Cgroupfs:
+		return "cgroupfs"
+	case Systemd:
+		return "systemd"
+	}
+	return "unknown"
+}
+
+// QoS is the class of a pod, and the tier of groups that holds it.
+type QoS string
+
+// The classes. Guaranteed pods are in the tier of all pods itself.
+const (
+	Guaranteed QoS = "Guaranteed"
+	Burstable  QoS = "Burstable"
+	BestEffort QoS = "BestEffort"
+)
+
+// Naming gives and reads the paths of the kubelet's groups
+// (pkg/kubelet/cm/cgroup_manager_linux.go of Kubernetes 1.37).
+type Naming struct {
+	Driver Driver
+	// Root is the kubelet's --cgroup-root in its own form, names divided by "/";
+	// "" or "/" for the hierarchy's root.
+	Root string
+}
+
+const (
+	kubepods  = "kubepods"
+	podPrefix = "pod"
+	slice     = ".slice"
+	scope     = ".scope"
+)
+
+// path joins the names of nested groups in the driver's way. A systemd slice
+// repeats the names of those above it and writes "_" for "-".
+func (n Naming) path(names ...string) string {
+	above := strings.FieldsFunc(n.Root, func(r rune) bool { return r == '/' })
+	names = append(above, names...)
+	if n.Driver != Systemd {
+		return "/" + path.Join(names...)
+	}
+	p, name := "/", ""
+	for _, part := range names {
+		if name != "" {
+			name += "-"
+		}
+		name += strings.ReplaceAll(part, "-", "_")
+		p = path.Join(p, name+slice)
+	}
+	return p
+}
+
+// Tier returns the path of the group that holds the pods of a class.
+func (n Naming) Tier(q QoS) string {
+	return n.path(tierNames(q)...)
+}
+
+func tierNames(q QoS) []string {
+	if q == Guaranteed {
+		return []string{kubepods}
+	}
+	return []string{kubepods, strings.ToLower(string(q))}
+}
+
+// Pod returns the path of a pod's group. The UID is the one that the kubelet
+// knows: for static pods that of the annotation kubernetes.io/config.hash.
+func (n Naming) Pod(q QoS, uid string) string {
+	return n.path(append(tierNames(q), podPrefix+uid)...)
+}
+
+// Container returns the path of a container's group. The runtime is the prefix of
+// the group's name ("cri-containerd", "crio"); "" for none, as containerd does it
+// with the cgroupfs driver.
+func (n Naming) Container(q QoS, uid, runtime, id string) string {
+	name := id
+	if runtime != "" {
+		name = runtime + "-" + id
+	}
+	if n.Driver == Systemd {
+		name += scope
+	}
+	return path.Join(n.Pod(q, uid), name)
+}
+
+// Place is what the path of a group says about it.
+type Place struct {
+	QoS       QoS
+	PodUID    string // "" for a tier
+	Runtime   string // prefix of the container's group, may be ""
+	Container string // id of the container; "" for a tier or pod
+}
+
+// Parse reads the path of a tier, pod or container; it is the inverse of Tier, Pod
+// and Container. Groups within containers are nobody's and give false.
+func (n Naming) Parse(p string) (Place, bool) {
+	p = path.Clean("/" + p)
+	for _, q := range []QoS{Burstable, BestEffort, Guaranteed} {
+		tier := n.Tier(q)
+		if p == tier {
+			return Place{QoS: q}, true
+		}
+		rest, ok := strings.CutPrefix(p, tier+"/")
+		if !ok {
+			continue
+		}
+		pod, container, nested := strings.Cut(rest, "/")
+		place := Place{QoS: q}
+		if place.PodUID, ok = n.parsePod(q, pod); !ok {
+			return Place{}, false
+		}
+		if nested {
+			place.Runtime, place.Container, ok = n.parseContainer(container)
+		}
+		return place, ok
+	}
+	return Place{}, false
+}
+
+// parsePod reads the name of a pod's group within its tier.
+func (n Naming) parsePod(q QoS, name string) (uid string, ok bool) {
+	if n.Driver != Systemd {
+		uid, ok = strings.CutPrefix(name, podPrefix)
+		return uid, ok && uid != ""
+	}
+	prefix := strings.TrimSuffix(path.Base(n.Tier(q)), slice) + "-" + podPrefix
+	uid, ok = strings.CutPrefix(name, prefix)
+	if !ok || !strings.HasSuffix(uid, slice) {
+		return "", false
+	}
+	uid = strings.TrimSuffix(uid, slice)
+	return strings.ReplaceAll(uid, "_", "-"), uid != "" && !strings.Contains(uid, "-")
+}
+
+// parseContainer reads the name of a container's group: an id of 64 hexadecimal
+// digits behind a prefix. CRI-O's monitor ("crio-conmon-ID") is no container.
+func (n Naming) parseContainer(name string) (runtime, id string, ok bool) {
+	if n.Driver == Systemd {
+		if name, ok = strings.CutSuffix(name, scope); !ok {
+			return "", "", false
+		}
+	}
+	if dash := strings.LastIndex(name, "-"); dash >= 0 {
+		runtime, name = name[:dash], name[dash+1:]
+		if runtime == "" || strings.HasSuffix(runtime, "conmon") {
+			return "", "", false
+		}
+	}
+	return runtime, name, isContainerID(name)
+}
+
+func isContainerID(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}

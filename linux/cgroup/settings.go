@@ -1,0 +1,108 @@
+package cgroup
+
+import (
+	"errors"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// Unlimited is the quota of a group without one.
+const Unlimited time.Duration = -1
+
+// Settings are the CPU settings of one group as the kernel reports them.
+type Settings struct {
+	// CPUs is what the group was given. Empty means none on version 1, and all of
+	// the parent's on version 2.
+	CPUs cpuset.Set
+	// Effective is what the group's threads may run on.
+	Effective cpuset.Set
+	Quota     time.Duration // CPU time per period, or Unlimited
+	Period    time.Duration
+	Burst     time.Duration // 0 <= Burst <= Quota unless unlimited
+	Weight    Weight
+	Idle      bool
+	// NoBurst and NoIdle say that the kernel does not have the files.
+	NoBurst, NoIdle bool
+}
+
+// Wanted are settings that a group should have; nil is for leaving alone.
+type Wanted struct {
+	CPUs   *cpuset.Set
+	Quota  *time.Duration
+	Period *time.Duration
+	Burst  *time.Duration
+	Weight *Weight
+	Idle   *bool
+}
+
+func (w Wanted) bandwidth() bool {
+	return w.Quota != nil || w.Period != nil || w.Burst != nil
+}
+
+// Read reads all settings of a group. Files that the kernel is too old for are
+// noted in the settings. A group that does not exist is ErrGone.
+func (fs *FS) Read(group string) (Settings, error) {
+	s, err := fs.readSome(group, fields{cpus: true, bandwidth: true, weight: true})
+	if err != nil {
+		return Settings{}, err
+	}
+	if s.Effective, err = fs.Effective(group); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// Effective reads the CPUs that the group's threads may run on:
+// cpuset.effective_cpus or cpuset.cpus.effective.
+func (fs *FS) Effective(group string) (cpuset.Set, error) {
+	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
+}
+
+// fields are groups of settings that are read together.
+type fields struct{ cpus, bandwidth, weight bool }
+
+func (fs *FS) readSome(group string, of fields) (s Settings, err error) {
+	if of.cpus {
+		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
+			return s, err
+		}
+	}
+	if of.bandwidth {
+		if err = fs.readBandwidth(group, &s); err != nil {
+			return s, err
+		}
+	}
+	if of.weight {
+		if s.Weight, err = readAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
+			return s, err
+		}
+		if s.Idle, err = readAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
+			s.NoIdle, err = true, nil
+		}
+	}
+	return s, err
+}
+
+func (fs *FS) readBandwidth(group string, s *Settings) (err error) {
+	if fs.layout.CPU == V2 {
+		var max cpuMax
+		if max, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
+			return err
+		}
+		s.Quota, s.Period = max.quota, max.period
+	} else {
+		if s.Quota, err = readAs(fs, group, CPUCFSQuota, parseQuota); err != nil {
+			return err
+		}
+		if s.Period, err = readAs(fs, group, CPUCFSPeriod, parseMicroseconds); err != nil {
+			return err
+		}
+	}
+	if s.Burst, err = readAs(fs, group, fs.layout.burst(), parseMicroseconds); isUnsupported(err) {
+		s.NoBurst, err = true, nil
+	}
+	return err
+}
+
+func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }

@@ -1,0 +1,116 @@
+package cgroup
+
+import (
+	"maps"
+	"path"
+	"time"
+)
+
+// The limits of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
+// max_cfs_quota_period, max_cfs_runtime).
+const (
+	minQuota  = time.Millisecond
+	minPeriod = time.Millisecond
+	maxPeriod = time.Second
+	maxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
+)
+
+// Invalid returns, by group, what cannot be valid in the wanted settings: by
+// themselves, for this kernel, or beside the settings that the groups above will
+// have. A contradiction is put down to the lower group, unless nothing of it is to
+// change.
+func Invalid(l Layout, changes []Change) map[string]error {
+	errs := map[string]error{}
+	for _, c := range changes {
+		c.Path = path.Clean("/" + c.Path)
+		if err := c.check(l); err != nil {
+			errs[c.Path] = err
+		}
+	}
+	for { // a group that stays as it is may contradict another one's change
+		found := map[string]error{}
+		for _, n := range newTree(changes, errs).nodes {
+			n.contradictions(l, found)
+		}
+		if len(found) == 0 {
+			return errs
+		}
+		maps.Copy(errs, found)
+	}
+}
+
+// check returns what is wrong with the wanted settings of one group by themselves.
+func (c Change) check(l Layout) error {
+	t := c.Target()
+	if c.Wanted.Burst != nil && *c.Wanted.Burst != 0 && c.Present.NoBurst {
+		return invalidAs(c.Path, &UnsupportedError{string(l.burst()), l.burst().since()})
+	}
+	if c.Wanted.Idle != nil && *c.Wanted.Idle && c.Present.NoIdle {
+		return invalidAs(c.Path, &UnsupportedError{string(CPUIdle), CPUIdle.since()})
+	}
+	if w := c.Wanted.Weight; w != nil {
+		low, high := Weight(minShares), Weight(maxShares)
+		if l.CPU == V2 {
+			low, high = minWeight, maxWeight
+		}
+		if *w < low || *w > high {
+			return invalid(c.Path, "%s %d is not within %d to %d", l.weight(), *w, low, high)
+		}
+		if t.Idle {
+			return invalid(c.Path, "a weight for an idle group: it has none")
+		}
+	}
+	if !c.Wanted.bandwidth() {
+		return nil
+	}
+	return t.checkBandwidth(c.Path)
+}
+
+func (s Settings) checkBandwidth(path string) error {
+	limited := s.Quota != Unlimited
+	switch {
+	case s.Period < minPeriod || s.Period > maxPeriod:
+		return invalid(path, "period %v is not within %v to %v", s.Period, minPeriod, maxPeriod)
+	case limited && s.Quota < minQuota:
+		return invalid(path, "quota %v is below %v", s.Quota, minQuota)
+	case s.Burst < 0:
+		return invalid(path, "burst %v is negative", s.Burst)
+	case limited && s.Burst > s.Quota:
+		return invalid(path, "burst %v is above the quota %v", s.Burst, s.Quota)
+	case s.Quota > maxQuota || s.Burst > maxQuota-max(s.Quota, 0):
+		return invalid(path, "quota %v and burst %v are above %v together", s.Quota, s.Burst, maxQuota)
+	case s.Period%time.Microsecond != 0 || limited && s.Quota%time.Microsecond != 0 || s.Burst%time.Microsecond != 0:
+		return invalid(path, "quota %v, period %v, burst %v: the kernel counts whole microseconds", s.Quota, s.Period, s.Burst)
+	}
+	return nil
+}
+
+// contradictions notes where the target of a group is not within that of a group
+// above, which version 1 refuses. Nothing is noted about two groups that stay as
+// they are: what is there is the kernel's affair.
+func (n *node) contradictions(l Layout, found map[string]error) {
+	note := func(above *node, changes func(*node) bool, format string, args ...any) {
+		switch {
+		case changes(n):
+			found[n.Path] = invalid(n.Path, format, args...)
+		case changes(above):
+			found[above.Path] = invalid(above.Path, format, args...)
+		}
+	}
+	t := n.Target()
+	if above := n.parent; above != nil && l.CPUSet == V1 && !t.CPUs.IsSubsetOf(above.Target().CPUs) {
+		note(above, func(n *node) bool { return n.Wanted.CPUs != nil }, "CPUs %q of %s are not within %q of %s",
+			t.CPUs, n.Path, above.Target().CPUs, above.Path)
+	}
+	above := n.parent
+	for above != nil && target(above).ratio() == unlimitedRatio {
+		above = above.parent
+	}
+	if above == nil || l.CPU != V1 || target(n).ratio() == unlimitedRatio {
+		return
+	}
+	if a := above.Target(); target(n).ratio() > target(above).ratio() {
+		note(above, func(n *node) bool { return n.Wanted.bandwidth() }, "quota %v per %v of %s is above %v per %v of %s",
+			t.Quota, t.Period, n.Path, a.Quota, a.Period, above.Path)
+	}
+}
