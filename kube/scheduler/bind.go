@@ -21,7 +21,7 @@ import (
 // there is no moment at which a pod has a node and not its CPUs, and an allocation
 // that stood on the pod before is overwritten.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	c, err := cycleOf(state)
+	c, err := p.cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -17,7 +17,7 @@ import (
 // kube-scheduler's own checks there, so that a cluster in which not every node has
 // an agent works as it did.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	c, err := cycleOf(state)
+	c, err := p.cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ type Plugin struct {
 	ranks  rankTables
 	// situations are what nodes have answered, each and all.
 	situations situations
+	last       atomic.Pointer[lastCycle]
 	// misconfigured tells what in the scheduler's configuration keeps pods from
 	// getting their CPUs, or "". It can be asked when scheduling has begun.
 	misconfigured func() string

@@ -33,7 +33,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		}
 	}
 	known := p.ranks.of(q.key, p.shared.topologies.changes.Load(), len(nodes))
-	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: known})
+	p.begin(state, &cycle{question: q, report: newReport(), ranks: known})
 	return nil, nil
 }
 
@@ -82,7 +82,7 @@ func (p *Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInf
 // of the cycle's state. What nodes say from then on is not about the cluster as it
 // is, and must not get into the message about it.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	c, err := cycleOf(state)
+	c, err := p.cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -58,12 +58,13 @@ const useScore = 10
 // score by useScore at most, and always by less than the step to the next class
 // where there are few enough classes for that.
 func normalize(scores fwk.NodeScoreList) {
-	classes := make([]rank, 0, len(scores))
+	var classes []rank // ascending; there are few
 	for _, s := range scores {
-		classes = append(classes, rank(s.Score).class())
+		class := rank(s.Score).class()
+		if at, ok := slices.BinarySearch(classes, class); !ok {
+			classes = slices.Insert(classes, at, class)
+		}
 	}
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
 
 	step := float64(fwk.MaxScore - useScore)
 	if len(classes) > 1 {

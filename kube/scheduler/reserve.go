@@ -21,7 +21,7 @@ const assumedRank = math.MaxInt64 - 1
 // for Bind and for the pods that come next. The state is the one that Filter used, so
 // the answer is the same.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	c, err := cycleOf(state)
+	c, err := p.cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -11,7 +11,7 @@ import (
 // smaller the better, until NormalizeScore. To pods that ask for nothing all nodes
 // are alike.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	c, err := cycleOf(state)
+	c, err := p.cycleOf(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
