@@ -47,8 +47,14 @@
 // number of LLCs are least, what remains free is less than any LLC that is used:
 // which LLCs are left untouched is decided greedily from the largest down.
 //
+// Sets of nodes may still tie by the rooms that they leave per node. The counts of
+// LLCs by whole free cores then bound the rooms that they can leave per LLC, mostly
+// to a single possibility; which LLCs give what is worked out for the set that is
+// chosen, and otherwise only where the bounds do not decide.
+//
 // Free CPUs are held as bit planes in tree order, one plane per thread, so that the
-// sums are popcounts over words.
+// sums are popcounts over words, and cores that give all they have are taken by the
+// word.
 //
 // # The dynamic programme
 //

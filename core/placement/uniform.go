@@ -1,15 +1,10 @@
 package placement
 
 import (
-	"cmp"
 	"math/bits"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
-
-// maxPacked is the largest number of whole cores per LLC for which the counts of
-// LLCs by whole cores are packed into one [packedCounts].
-const maxPacked = 16
 
 // uniform is the layout that the fast solver works on. It exists for machines of
 // one kind of core, all with the same number of online threads (1, 2, 4 or 8),
@@ -111,27 +106,6 @@ func (s freeSum) plus(t freeSum) freeSum {
 // partialCores returns how many cores have exactly f free threads.
 func (u *uniform) partialCores(s freeSum, f int) int {
 	return int(s.partial >> ((f - 1) * u.width) & (1<<u.width - 1))
-}
-
-// packedCounts holds the number of LLCs by their whole free cores: those with w
-// of them in byte w-1, of which low has the first eight and high the others.
-type packedCounts struct{ low, high uint64 }
-
-// onePacked counts one LLC with w whole free cores, at most maxPacked; none if w
-// is 0. It needs no branch: a shift beyond the word, as by a negative number made
-// unsigned, gives 0.
-func onePacked(w int) packedCounts {
-	return packedCounts{1 << (uint(w-1) * 8), 1 << (uint(w-9) * 8)}
-}
-
-func (p packedCounts) plus(q packedCounts) packedCounts {
-	return packedCounts{p.low + q.low, p.high + q.high}
-}
-
-// compare compares the LLCs as descending lists of whole free cores: the counts
-// read as one number.
-func (p packedCounts) compare(q packedCounts) int {
-	return cmp.Or(cmp.Compare(p.high, q.high), cmp.Compare(p.low, q.low))
 }
 
 // gather turns the free set into planes, the masks of whole and partial cores,

@@ -11,11 +11,11 @@ const fewTies = 4
 func (ix *Index) leastFragmented(s *scratch) *candidate {
 	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0
-	compareLLCs := single || len(s.candidates) <= fewTies
+	byLLC := single || len(s.candidates) <= fewTies
 	for i := 1; i < len(s.candidates); i++ {
 		c := &s.candidates[i]
 		order := s.compareRooms(c, best)
-		if order == 0 && compareLLCs && (!single || !ix.uniform.sameRooms(s, c, best)) {
+		if order == 0 && byLLC && (!single || !ix.uniform.sameRooms(s, c, best)) {
 			order = ix.uniform.compareLLCs(ix, s, c, best)
 		}
 		if order > 0 {
@@ -32,8 +32,8 @@ func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 	if u.packed {
 		// As in compareRooms, what the lists have in common is left out.
 		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
-		aLeast, aMost := u.boundRooms(c.left)
-		bLeast, bMost := u.boundRooms(best.left)
+		aLeast, aMost := u.boundRooms(s, c)
+		bLeast, bMost := u.boundRooms(s, best)
 		switch {
 		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
 			return -1 // or equal, which is as bad
@@ -53,16 +53,6 @@ func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 		c.planned = true
 	}
 	return order
-}
-
-// boundRooms returns the smallest and the largest list of LLCs that so many whole
-// free cores may be left in. They are the same for one core or none.
-func (u *uniform) boundRooms(cores int) (least, most packedCounts) {
-	least = onePacked(min(cores, 1))
-	for ; cores > u.largest; cores -= u.largest {
-		most = most.plus(onePacked(u.largest))
-	}
-	return least, most.plus(onePacked(cores))
 }
 
 // compareRooms compares what stays free per node, as descending lists of whole
