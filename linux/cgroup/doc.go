@@ -36,7 +36,9 @@
 //     is written, and a weight is not written to a group that is to be idle.
 //
 // Version 2 accepts any order of groups; it gets the same, so that no group's
-// effective CPUs leave the union of old and new in between.
+// effective CPUs leave the union of old and new in between. (A group without a list
+// of its own goes with its parent, and so does one whose CPUs are none of the
+// parent's.)
 //
 // Rewriting cpu.max divided the burst by 1000 on kernels from 5.14 to 6.9
 // (49217ea147df); after such a write the burst is looked at, and written again

@@ -3,7 +3,6 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 )
@@ -30,15 +29,15 @@ var ErrNoKubepods = errors.New("there are no groups of a kubelet")
 // Naming finds out which driver the kubelet uses, from what exists below its
 // --cgroup-root ("" for the root). Where both drivers' groups exist, as after a
 // change of drivers, the ones that hold pods decide.
-func (f *FS) Naming(cgroupRoot string) (Naming, error) {
+func (fs *FS) Naming(cgroupRoot string) (Naming, error) {
 	var exist, used []Naming
 	for _, d := range []Driver{Systemd, Cgroupfs} {
 		n := Naming{Driver: d, Root: cgroupRoot}
-		if !isDir(f.Dir(CPU, n.Tier(Guaranteed))) {
+		if !isDir(fs.Dir(CPU, n.Tier(Guaranteed))) {
 			continue
 		}
 		exist = append(exist, n)
-		pods, err := f.Pods(n)
+		pods, err := fs.Pods(n)
 		if err != nil {
 			return Naming{}, err
 		}
@@ -54,19 +53,19 @@ func (f *FS) Naming(cgroupRoot string) (Naming, error) {
 	case len(exist) == 0:
 		n := Naming{Driver: Cgroupfs, Root: cgroupRoot}
 		return Naming{}, fmt.Errorf("%w: neither %s nor its systemd form exists: is the kubelet running, and with this --cgroup-root?",
-			ErrNoKubepods, f.Dir(CPU, n.Tier(Guaranteed)))
+			ErrNoKubepods, fs.Dir(CPU, n.Tier(Guaranteed)))
 	}
 	return Naming{}, fmt.Errorf("both %s and %s exist, and %d of them hold pods: remove the groups of the driver that the kubelet does not use",
-		f.Dir(CPU, exist[0].Tier(Guaranteed)), f.Dir(CPU, exist[1].Tier(Guaranteed)), len(used))
+		fs.Dir(CPU, exist[0].Tier(Guaranteed)), fs.Dir(CPU, exist[1].Tier(Guaranteed)), len(used))
 }
 
 // Pods lists the pods and containers that have groups, in the hierarchy of the cpu
 // controller: burstable ones first, then best effort, then guaranteed, each in the
 // order of their names. Groups that vanish meanwhile are left out.
-func (f *FS) Pods(n Naming) ([]Pod, error) {
+func (fs *FS) Pods(n Naming) ([]Pod, error) {
 	var pods []Pod
 	for _, q := range []QoS{Burstable, BestEffort, Guaranteed} {
-		paths, err := f.below(n.Tier(q))
+		paths, err := fs.below(n.Tier(q))
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +75,7 @@ func (f *FS) Pods(n Naming) ([]Pod, error) {
 				continue
 			}
 			pod := Pod{Path: p, UID: place.PodUID, QoS: q}
-			if pod.Containers, err = f.containers(n, p); err != nil {
+			if pod.Containers, err = fs.containers(n, p); err != nil {
 				return nil, err
 			}
 			pods = append(pods, pod)
@@ -85,8 +84,8 @@ func (f *FS) Pods(n Naming) ([]Pod, error) {
 	return pods, nil
 }
 
-func (f *FS) containers(n Naming, pod string) ([]Container, error) {
-	paths, err := f.below(pod)
+func (fs *FS) containers(n Naming, pod string) ([]Container, error) {
+	paths, err := fs.below(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +99,9 @@ func (f *FS) containers(n Naming, pod string) ([]Container, error) {
 }
 
 // below lists the groups directly below one; none when it does not exist.
-func (f *FS) below(group string) ([]string, error) {
-	entries, err := os.ReadDir(f.Dir(CPU, group))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (fs *FS) below(group string) ([]string, error) {
+	entries, err := os.ReadDir(fs.Dir(CPU, group))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
 	}
 	var paths []string

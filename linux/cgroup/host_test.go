@@ -1,0 +1,276 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// TestHost runs the tests below on this machine's kernel, of either version, in
+// groups of its own.
+func TestHost(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: run as root to test on this machine's control groups")
+	}
+	fs, err := Open("/")
+	if err != nil {
+		t.Skipf("this machine's control groups cannot be used: %v", err)
+	}
+	if err := fs.CheckWritable(); err != nil {
+		t.Skipf("this machine's control groups cannot be written: %v", err)
+	}
+	t.Run("bandwidth", func(t *testing.T) { testHostBandwidth(t, fs, makeGroups(t, fs)) })
+	t.Run("cpuset", func(t *testing.T) { testHostCPUSet(t, fs, makeGroups(t, fs)) })
+	t.Run("weight", func(t *testing.T) { testHostWeight(t, fs, makeGroups(t, fs)) })
+	t.Run("statistics", func(t *testing.T) { testHostStat(t, fs, makeGroups(t, fs)) })
+	t.Run("refused", func(t *testing.T) { testHostRefused(t, fs, makeGroups(t, fs)) })
+	t.Run("gone", func(t *testing.T) { testHostGone(t, fs, makeGroups(t, fs)) })
+}
+
+// makeGroups makes /pinfold-test-PID with pod and pod/container in it in all
+// hierarchies, and removes them in the end.
+func makeGroups(t *testing.T, fs *FS) string {
+	t.Helper()
+	top := fmt.Sprintf("/pinfold-test-%d", os.Getpid())
+	mounts := map[string]bool{}
+	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+		if m := fs.Hierarchy(c).Mount; m != "" {
+			mounts[m] = fs.Hierarchy(c).Version == V2
+		}
+	}
+	for mount, v2 := range mounts {
+		if v2 {
+			enabled, err := os.ReadFile(filepath.Join(mount, "cgroup.subtree_control"))
+			if is := strings.Fields(string(enabled)); err != nil || !slices.Contains(is, "cpu") || !slices.Contains(is, "cpuset") {
+				t.Skipf("%s passes on %q (%v): write \"+cpu +cpuset\" to its cgroup.subtree_control to run this test", mount, is, err)
+			}
+		}
+		for _, p := range []string{top, top + "/pod", top + "/pod/container"} {
+			dir := filepath.Join(mount, p)
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { removeGroup(t, dir) })
+			if v2 && !strings.HasSuffix(p, "container") {
+				if err := writeFile(dir+"/cgroup.subtree_control", "+cpu +cpuset"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return top
+}
+
+// removeGroup removes a group; one whose last process has just ended is busy for a
+// moment.
+func removeGroup(t *testing.T, dir string) {
+	var err error
+	for range 100 {
+		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("remove the group of the test: %v", err)
+}
+
+func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
+
+// apply applies and demands that nothing fails, that the kernel has what was
+// wanted, and that a second time nothing is written.
+func apply(t *testing.T, fs *FS, wanted map[string]Wanted) []Write {
+	t.Helper()
+	o := fs.Apply(wanted)
+	if err := o.Err(); err != nil {
+		t.Fatalf("%v\nwritten:\n%s", err, listed(o.Written))
+	}
+	for p, w := range wanted {
+		got, err := fs.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (Change{Present: got, Wanted: w}).Target(); got != want {
+			t.Fatalf("%s has %+v, want %+v", p, got, want)
+		}
+	}
+	if again := fs.Apply(wanted); len(again.Written) > 0 || again.Err() != nil {
+		t.Fatalf("the second time: %v\nwritten:\n%s", again.Err(), listed(again.Written))
+	}
+	return o.Written
+}
+
+func testHostBandwidth(t *testing.T, fs *FS, top string) {
+	pod, container := top+"/pod", top+"/pod/container"
+	type limits struct{ quota, period, burst int } // ms; quota -1 for none
+	states := [][2]limits{
+		{{50, 100, 0}, {30, 100, 0}},
+		{{200, 100, 100}, {200, 100, 200}},
+		{{20, 100, 10}, {10, 100, 10}},
+		{{-1, 100, 0}, {-1, 100, 0}},
+		{{250, 200, 250}, {100, 100, 0}},
+		{{100, 50, 30}, {30, 20, 30}},
+		{{50, 100, 0}, {25, 50, 25}},
+		{{-1, 100, 0}, {5, 10, 1}},
+	}
+	for _, s := range states {
+		wanted := map[string]Wanted{top: {}}
+		for i, p := range []string{pod, container} {
+			quota := ms(s[i].quota)
+			if s[i].quota < 0 {
+				quota = new(Unlimited)
+			}
+			wanted[p] = Wanted{Quota: quota, Period: ms(s[i].period), Burst: ms(s[i].burst)}
+		}
+		apply(t, fs, wanted)
+	}
+}
+
+func testHostCPUSet(t *testing.T, fs *FS, top string) {
+	all, err := fs.Effective("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.Len() < 2 {
+		t.Skip("one CPU only: needs two")
+	}
+	first := cpuset.Of(all.First())
+	rest := all.Difference(first)
+	pod, container := top+"/pod", top+"/pod/container"
+	sets := func(podCPUs, containerCPUs cpuset.Set) map[string]Wanted {
+		return map[string]Wanted{top: {CPUs: &all}, pod: {CPUs: &podCPUs}, container: {CPUs: &containerCPUs}}
+	}
+	apply(t, fs, sets(all, all))
+	if fs.Hierarchy(CPUSet).Version == V1 {
+		for _, p := range []string{top, pod, container} {
+			mems, err := os.ReadFile(fs.Dir(CPUSet, "/") + "/cpuset.mems")
+			if err == nil {
+				err = writeFile(fs.Dir(CPUSet, p)+"/cpuset.mems", strings.TrimSpace(string(mems)))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pid := sleepIn(t, fs.Dir(CPUSet, container))
+	for _, s := range [][2]cpuset.Set{{all, first}, {first, first}, {rest, rest}, {all, first}, {all, all}, {rest, rest}, {first, first}} {
+		apply(t, fs, sets(s[0], s[1]))
+		if got := allowed(t, pid); got != s[1] {
+			t.Errorf("the process may run on %s, want %s", got, s[1])
+		}
+	}
+	threads, err := fs.Threads(container)
+	if err != nil || !slices.Contains(threads, pid) || len(threads) < 2 {
+		t.Errorf("threads %v, %v; want %d and the others of its process", threads, err, pid)
+	}
+	processes, err := fs.Processes(container)
+	if diff := cmp.Diff([]int{pid}, processes); err != nil || diff != "" {
+		t.Errorf("processes: %v\n%s", err, diff)
+	}
+}
+
+// sleepIn starts a process in a group.
+func sleepIn(t *testing.T, dirs ...string) int {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestSleep$")
+	cmd.Env = os.Environ()
+	if os.Getenv(sleepEnv) == "" {
+		cmd.Env = append(cmd.Env, sleepEnv+"=sleep")
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for _, dir := range dirs {
+		if err := writeFile(dir+"/cgroup.procs", strconv.Itoa(cmd.Process.Pid)); err != nil {
+			t.Fatalf("move a process to %s: %v", dir, err)
+		}
+	}
+	return cmd.Process.Pid
+}
+
+func allowed(t *testing.T, pid int) cpuset.Set {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
+	list, _, _ := strings.Cut(rest, "\n")
+	return cpuset.MustParse(strings.TrimSpace(list))
+}
+
+func testHostWeight(t *testing.T, fs *FS, top string) {
+	pod := top + "/pod"
+	l := fs.Layout()
+	apply(t, fs, map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}})
+	apply(t, fs, map[string]Wanted{pod: {Idle: new(true)}})
+	if o := fs.Apply(map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}}); !errors.Is(o.Err(), ErrInvalid) || len(o.Written) > 0 {
+		t.Errorf("a weight for an idle group: %v, written %s; want ErrInvalid", o.Err(), listed(o.Written))
+	}
+	apply(t, fs, map[string]Wanted{pod: {Idle: new(false), Weight: new(l.PodWeight(2048))}})
+}
+
+// testHostRefused writes past the plan what the kernel does not take.
+func testHostRefused(t *testing.T, fs *FS, top string) {
+	before := fs.Writes()
+	f, value := CPUCFSBurst, "2000"
+	apply(t, fs, map[string]Wanted{top: {Quota: ms(1), Period: ms(100)}})
+	if fs.Layout().CPU == V2 {
+		f = CPUMaxBurst
+	}
+	_, err := fs.writeAndVerify(Write{Path: top, File: f, Value: value})
+	var refused *WriteError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "above the quota") || !strings.Contains(err.Error(), value) {
+		t.Errorf("burst above quota: %v; want a WriteError with the value and the cause", err)
+	}
+	after := fs.Writes()
+	if n := after[f].Refused - before[f].Refused; n != 1 {
+		t.Errorf("%d refused writes counted, want 1: %v", n, after)
+	}
+}
+
+func testHostGone(t *testing.T, fs *FS, top string) {
+	pod, container := top+"/pod", top+"/pod/container"
+	for _, c := range slices.Sorted(maps.Keys(fs.of)) {
+		removeGroup(t, fs.Dir(c, container))
+	}
+	o := fs.Apply(map[string]Wanted{pod: {Quota: ms(50)}, container: {Quota: ms(20)}})
+	if !errors.Is(o.Failed[container], ErrGone) {
+		t.Errorf("the group that is gone: %v, want ErrGone", o.Failed[container])
+	}
+	if o.Failed[pod] != nil || len(o.Written) != 1 {
+		t.Errorf("the other group: %v, written %s", o.Failed[pod], listed(o.Written))
+	}
+	err := fs.write(Write{Path: container, File: CPUIdle, Value: "1"})
+	if !errors.Is(err, ErrGone) || errors.Is(err, ErrNoHierarchy) {
+		t.Errorf("a write to a group that is gone: %v", err)
+	}
+	if _, err := fs.read(path.Join(pod, "x"), CPUStat); !errors.Is(err, ErrGone) {
+		t.Errorf("a read of a group that is gone: %v", err)
+	}
+}

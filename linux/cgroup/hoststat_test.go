@@ -1,0 +1,60 @@
+package cgroup
+
+import (
+	"io"
+	"os"
+	"testing"
+	"time"
+)
+
+// sleepEnv makes TestSleep a process to be put into groups, sleeping or busy.
+const sleepEnv = "PINFOLD_TEST_SLEEP"
+
+// TestSleep is the process that other tests start: it ends with its standard input.
+func TestSleep(t *testing.T) {
+	switch os.Getenv(sleepEnv) {
+	case "":
+		t.Skip("other tests run this one in a process of its own")
+	case "busy":
+		go func() {
+			for {
+			}
+		}()
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// testHostStat throttles a busy process and looks at the figures.
+func testHostStat(t *testing.T, fs *FS, top string) {
+	container := top + "/pod/container"
+	apply(t, fs, map[string]Wanted{container: {Quota: ms(5), Period: ms(50), Burst: ms(5)}})
+	before, err := fs.Stat(container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(sleepEnv, "busy")
+	dirs := []string{fs.Dir(CPU, container)}
+	if acct := fs.Dir(CPUAcct, container); fs.Layout().CPU == V1 && acct != dirs[0] {
+		dirs = append(dirs, acct)
+	}
+	sleepIn(t, dirs...)
+	var after Stat
+	for range 100 { // until it was throttled, ten seconds at most
+		time.Sleep(100 * time.Millisecond)
+		if after, err = fs.Stat(container); err != nil {
+			t.Fatal(err)
+		}
+		if after.Throttled > before.Throttled+3 {
+			break
+		}
+	}
+	if after.Throttled <= before.Throttled || after.Periods < after.Throttled || after.ThrottledTime <= 0 {
+		t.Errorf("a busy process with a tenth of a CPU was not throttled: %+v", after)
+	}
+	if after.Usage < time.Millisecond || after.Usage > time.Minute {
+		t.Errorf("usage %v is not that of a throttled process: %+v", after.Usage, after)
+	}
+	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
+		t.Errorf("bursts without time: %+v", after)
+	}
+}
