@@ -1,0 +1,127 @@
+package nodeplan
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// Bandwidth is quota per period. A Quota of 0 is none: unlimited; the period then has
+// no meaning and need not be written.
+type Bandwidth struct {
+	Quota, Period time.Duration
+}
+
+// The kubelet's figures (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37) and the
+// kernel's largest period (kernel/sched/core.c).
+const (
+	defaultPeriod = 100 * time.Millisecond
+	minQuota      = time.Millisecond
+	maxPeriod     = time.Second
+)
+
+// leastLeft is what a container without limit gets at least of a limit at pod level
+// that static containers use up, so that it can do its work at all.
+const leastLeft ledger.MilliCPU = 100
+
+func (k KubeletConfig) period() time.Duration {
+	if k.Period == 0 {
+		return defaultPeriod
+	}
+	return k.Period
+}
+
+// quota is the kubelet's MilliCPUToQuota.
+func (k KubeletConfig) quota(limit ledger.MilliCPU) Bandwidth {
+	b := Bandwidth{Period: k.period()}
+	if limit > 0 && !k.NoQuota {
+		b.Quota = max(share(limit, b.Period), minQuota)
+	}
+	return b
+}
+
+// share is the time that the amount is in one period, in whole microseconds.
+func share(limit ledger.MilliCPU, period time.Duration) time.Duration {
+	return time.Duration(int64(limit)*period.Microseconds()/1000) * time.Microsecond
+}
+
+// in is the same amount of CPU time in the period that a pod asks for. Where that
+// would be less than the kernel takes for a quota, the period is as much longer.
+func (b Bandwidth) in(period time.Duration, limit ledger.MilliCPU) Bandwidth {
+	if period == 0 {
+		return b
+	}
+	if b.Quota == 0 {
+		return Bandwidth{Period: period}
+	}
+	quota := share(limit, period)
+	if quota < minQuota {
+		period = min(maxPeriod, max(period, (time.Second/time.Duration(limit)+time.Microsecond-1).Truncate(time.Microsecond)))
+		quota = max(minQuota, share(limit, period))
+	}
+	return Bandwidth{quota, period}
+}
+
+// effectiveLimit is what the kubelet takes for a container's limit: without one of
+// its own, that of the pod.
+func (p *Pod) effectiveLimit(c *Container) ledger.MilliCPU {
+	if c.Limit == 0 {
+		return p.Limit
+	}
+	return c.Limit
+}
+
+// podLimit is what the kubelet makes the quota of a pod's cgroup of (its
+// ResourceConfigForPod), 0 for none: the limit at pod level, or else the largest
+// sum of limits of any phase of its life when each container has one.
+func (p *Pod) podLimit() ledger.MilliCPU {
+	limit := p.Limit
+	if limit == 0 {
+		var declared bool
+		if limit, declared = p.containerLimits(); !declared {
+			return 0
+		}
+	}
+	if p.Tier == BestEffort || limit == 0 {
+		return 0
+	}
+	return limit + p.Overhead
+}
+
+// containerLimits is the largest sum of limits of any phase, and whether each
+// container has one.
+func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
+	var sidecars, mains ledger.MilliCPU
+	declared = true
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if c.Ephemeral {
+			continue
+		}
+		declared = declared && c.Limit > 0
+		switch c.Role {
+		case ledger.RoleInit:
+			largest = max(largest, sidecars+c.Limit)
+		case ledger.RoleSidecar:
+			sidecars += c.Limit
+		default:
+			mains += c.Limit
+		}
+	}
+	return max(largest, sidecars+mains), declared
+}
+
+// leftOf is what a limit at pod level leaves to each container without a limit of
+// its own once the pod's quota is lifted for the sake of static containers. It is
+// divided evenly, so that the pod as a whole keeps its limit.
+func (p *Pod) leftOf(c *Container) ledger.MilliCPU {
+	taken, _ := p.containerLimits()
+	without := 0
+	for i := range p.Containers {
+		if o := &p.Containers[i]; !o.Ephemeral && o.Limit == 0 && o.Role != ledger.RoleInit {
+			without++
+		}
+	}
+	left := (p.Limit - taken) / ledger.MilliCPU(max(1, without))
+	return max(left, c.Request, leastLeft)
+}

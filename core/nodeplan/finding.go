@@ -1,0 +1,64 @@
+package nodeplan
+
+import (
+	"fmt"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// FindingKind names what cannot be done, in one word that conditions and events take
+// for a reason.
+type FindingKind string
+
+// The kinds of finding, and which further fields of [Finding] they fill.
+const (
+	BindingOff      FindingKind = "BindingOff"      // Reason; of the node
+	NotBound        FindingKind = "NotBound"        // Pod, Reason
+	Conflict        FindingKind = "CPUConflict"     // Pod, Conflict
+	Overflow        FindingKind = "CPUOverflow"     // Overflow; Pod and Container where it is about one
+	NoSharedCPUs    FindingKind = "NoSharedCPUs"    // Pod
+	NoSuchContainer FindingKind = "NoSuchContainer" // Pod, Container
+	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
+	CoreSetsOverlap FindingKind = "CoreSetsOverlap" // Pod, Container
+)
+
+// Finding is something that cannot be done as it was asked for.
+type Finding struct {
+	Kind      FindingKind
+	Pod       ledger.PodID // "" when it is about the node
+	Container string
+	Reason    string
+	Conflict  ledger.Conflict
+	Overflow  ledger.Overflow
+}
+
+// Describe writes the finding for a user, with pods as podName names them.
+func (f Finding) Describe(podName func(ledger.PodID) string) string {
+	switch f.Kind {
+	case BindingOff:
+		return "no pod is bound to CPUs on this node: " + f.Reason
+	case NotBound:
+		return fmt.Sprintf("pod %s is not bound to its CPUs: %s", podName(f.Pod), f.Reason)
+	case Conflict:
+		return f.Conflict.Describe(podName)
+	case Overflow:
+		return f.Overflow.Describe(podName)
+	case NoSharedCPUs:
+		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s, "+
+			"the last one bound, are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))
+	case NoSuchContainer:
+		return fmt.Sprintf("the CPU allocation of pod %s names container %q, which the pod does not have", podName(f.Pod), f.Container)
+	case NoneInNodes:
+		return fmt.Sprintf("container %q of pod %s has the shared CPUs of the whole node: "+
+			"no CPU of its NUMA nodes is shared", f.Container, podName(f.Pod))
+	case CoreSetsOverlap:
+		return fmt.Sprintf("container %q of pod %s shares CPUs with other static-burst containers: "+
+			"its NUMA nodes have too few shared CPUs for all of them", f.Container, podName(f.Pod))
+	}
+	panic(fmt.Sprintf("nodeplan: finding of unknown kind %q", f.Kind))
+}
+
+// String is Describe with the ids of pods for names.
+func (f Finding) String() string {
+	return f.Describe(func(id ledger.PodID) string { return string(id) })
+}

@@ -1,0 +1,156 @@
+package nodeplan
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// Settings are those of one cgroup.
+type Settings struct {
+	// CPUs is the cpuset of a container; the empty set says to leave it alone. Of
+	// tiers and pods it is what they must allow at least (on cgroup v2 they
+	// inherit it): they are never made narrower than all online CPUs. The NUMA
+	// nodes of memory (cpuset.mems) are left alone.
+	CPUs cpuset.Set
+	Bandwidth
+	// Burst is the kernel's burst; 0 until the burst policies are there.
+	Burst time.Duration
+	// Idle is cpu.idle; of pods only.
+	Idle bool
+}
+
+// Home says what kind of CPUs a container lives on.
+type Home string
+
+// The homes.
+const (
+	HomeShared    Home = "shared"
+	HomeExclusive Home = "exclusive"
+	HomeCoreSet   Home = "core set"
+	// HomeUnbound is of containers whose cpuset is left alone.
+	HomeUnbound Home = "unbound"
+)
+
+// ContainerSettings are a container's. Waiting containers get theirs when they are
+// created.
+type ContainerSettings struct {
+	Name    string
+	Running bool
+	Home    Home
+	Settings
+}
+
+// PodSettings are those of a pod's own cgroup and of its containers that have not
+// ended, in the pod's order.
+type PodSettings struct {
+	ID   ledger.PodID
+	Tier Tier
+	Settings
+	Containers []ContainerSettings
+}
+
+// TierSettings are those of a tier's cgroup.
+type TierSettings struct {
+	Tier Tier
+	Settings
+}
+
+// Desired is what a node's cgroups should be set to.
+type Desired struct {
+	Tiers []TierSettings
+	Pods  []PodSettings // in the order of State.Pods
+	// Exclusive and Shared are the online CPUs.
+	Exclusive, Shared cpuset.Set
+	// CoreSets are to be given back as State.Previous.
+	CoreSets CoreSets
+	Findings []Finding
+}
+
+// Plan returns the settings for a node. Pods must have distinct ids, and the containers
+// of a pod distinct names.
+//
+// Where quota is lifted from a pod with a limit at pod level, each of its containers
+// without a limit of its own gets an even part of what the limit leaves beside those
+// that have one.
+func Plan(s State) Desired {
+	s.Tuning = s.Tuning.withDefaults()
+	if s.BindingOff != "" {
+		return planUnbound(&s)
+	}
+	h := newHousing(&s)
+	online := s.Index.Machine().Online()
+	d := Desired{Tiers: tiers(online), Exclusive: h.books.Exclusive(), Shared: h.books.Shared()}
+	d.CoreSets = h.planCoreSets()
+	for i := range s.Pods {
+		d.Pods = append(d.Pods, h.pod(&s.Pods[i], online))
+	}
+	d.Findings = h.findings
+	return d
+}
+
+// Kubelet returns what the kubelet, with the CPU manager policy none, would set for
+// the same pods.
+func Kubelet(s State) Desired {
+	online := s.Index.Machine().Online()
+	d := Desired{Tiers: tiers(online), Shared: online}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		settings := PodSettings{ID: p.ID, Tier: p.Tier,
+			Settings: Settings{CPUs: online, Bandwidth: s.Kubelet.quota(p.podLimit())}}
+		for j := range p.Containers {
+			if c := &p.Containers[j]; c.Phase != Ended {
+				settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
+					Home: HomeShared, Settings: Settings{CPUs: online, Bandwidth: s.Kubelet.quota(p.effectiveLimit(c))}})
+			}
+		}
+		d.Pods = append(d.Pods, settings)
+	}
+	return d
+}
+
+// planUnbound is the plan of a node on which CPUs must not be bound: what is not
+// about CPUs still is as the pods ask.
+func planUnbound(s *State) Desired {
+	d := Kubelet(*s)
+	d.CoreSets = CoreSets{Sequence: s.Previous.Sequence}
+	d.Findings = []Finding{{Kind: BindingOff, Reason: s.BindingOff}}
+	for i := range d.Tiers {
+		d.Tiers[i].CPUs = cpuset.Set{}
+	}
+	for i := range d.Pods {
+		p, settings := &s.Pods[i], &d.Pods[i]
+		settings.CPUs = cpuset.Set{}
+		settings.Bandwidth = settings.in(p.Period, p.podLimit())
+		settings.Idle = s.BatchIdle && p.QoS == BE
+		for j := range settings.Containers {
+			c := &settings.Containers[j]
+			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound
+			c.Bandwidth = c.in(p.Period, p.effectiveLimit(p.container(c.Name)))
+		}
+		if len(p.Claim.Containers) > 0 {
+			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
+		}
+	}
+	return d
+}
+
+// tiers have the kernel's defaults: the kubelet sets no bandwidth on them.
+func tiers(online cpuset.Set) []TierSettings {
+	var all []TierSettings
+	for _, t := range []Tier{Guaranteed, Burstable, BestEffort} {
+		all = append(all, TierSettings{t, Settings{CPUs: online, Bandwidth: Bandwidth{Period: defaultPeriod}}})
+	}
+	return all
+}
+
+// container returns the container of that name, nil when the pod has none.
+func (p *Pod) container(name string) *Container {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}

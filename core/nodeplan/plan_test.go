@@ -1,0 +1,362 @@
+package nodeplan
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+)
+
+// TestNoCPUIsEnforcedForTwo: every container has online CPUs, and those of a static
+// one are in no cpuset of another that runs at the same time.
+func TestNoCPUIsEnforcedForTwo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		d := Plan(s)
+		if s.BindingOff != "" {
+			checkUnbound(t, d)
+			return
+		}
+		online := s.Index.Machine().Online()
+		if d.Exclusive.Intersects(d.Shared) || d.Exclusive.Union(d.Shared) != online {
+			t.Fatalf("exclusive %s, shared %s, online %s", d.Exclusive, d.Shared, online)
+		}
+		for i, p := range d.Pods {
+			for _, c := range p.Containers {
+				if c.CPUs.IsEmpty() || !c.CPUs.IsSubsetOf(online) {
+					t.Fatalf("%s/%s has CPUs %q of %s", p.ID, c.Name, c.CPUs, online)
+				}
+				if c.Home != HomeExclusive && !c.CPUs.IsSubsetOf(d.Shared) {
+					t.Fatalf("%s/%s has CPUs %s, shared are %s", p.ID, c.Name, c.CPUs, d.Shared)
+				}
+				if c.Home == HomeExclusive && !c.CPUs.IsSubsetOf(d.Exclusive) {
+					t.Fatalf("%s/%s has CPUs %s, exclusive are %s", p.ID, c.Name, c.CPUs, d.Exclusive)
+				}
+				for _, other := range d.Pods[:i] {
+					checkApart(t, c, other)
+				}
+			}
+			checkPhases(t, s.Pods[i], p)
+		}
+	})
+}
+
+func checkUnbound(t *rapid.T, d Desired) {
+	for _, p := range d.Pods {
+		for _, c := range p.Containers {
+			if !c.CPUs.IsEmpty() || !p.CPUs.IsEmpty() {
+				t.Fatalf("%s/%s has CPUs %s though binding is off", p.ID, c.Name, c.CPUs)
+			}
+		}
+	}
+}
+
+func checkApart(t *rapid.T, c ContainerSettings, other PodSettings) {
+	for _, o := range other.Containers {
+		if (c.Home == HomeExclusive || o.Home == HomeExclusive) && c.CPUs.Intersects(o.CPUs) {
+			t.Fatalf("%s (%s, %s) and %s/%s (%s, %s) have CPUs in common", c.Name, c.Home, c.CPUs, other.ID, o.Name, o.Home, o.CPUs)
+		}
+	}
+}
+
+// checkPhases: within a pod only containers that never run together have the same
+// exclusive CPUs.
+func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
+	for i, c := range settings.Containers {
+		for _, before := range settings.Containers[:i] {
+			together := p.container(before.Name).Role.RunsWith(p.container(c.Name).Role)
+			if together && c.Home == HomeExclusive && before.Home == HomeExclusive && c.CPUs.Intersects(before.CPUs) {
+				t.Fatalf("%s: %+v and %+v run together on the same CPUs", p.ID, before, c)
+			}
+		}
+	}
+}
+
+// TestQuota: a static container has none, nor has its pod; static-burst has its
+// limit; a pod's quota is never below what its containers may use, unless the
+// kubelet's is too; and without CPUs of its own a pod has what the kubelet sets.
+func TestQuota(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		for i := range s.Pods {
+			s.Pods[i].Period = 0 // rounding up to a least quota is another matter
+		}
+		d, kubelet := Plan(s), Kubelet(s)
+		for i, p := range d.Pods {
+			pod := &s.Pods[i]
+			lifted := false
+			for j, c := range p.Containers {
+				static := c.Home == HomeExclusive && claimed(pod, c.Name)
+				lifted = lifted || static
+				switch {
+				case static && c.Quota != 0:
+					t.Fatalf("%s/%s is static and has a quota of %v", p.ID, c.Name, c.Quota)
+				case c.Home == HomeCoreSet && pod.QoS != BE && c.Quota != share(pod.container(c.Name).Limit, c.Period):
+					t.Fatalf("%s/%s has a quota of %v, its limit is %v", p.ID, c.Name, c.Quota, pod.container(c.Name).Limit)
+				case c.Home == HomeUnbound && c.Bandwidth != kubelet.Pods[i].Containers[j].Bandwidth:
+					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Bandwidth, kubelet.Pods[i].Containers[j].Bandwidth)
+				}
+			}
+			switch {
+			case lifted && p.Quota != 0:
+				t.Fatalf("%s has a quota of %v above a static container", p.ID, p.Quota)
+			case !lifted && (pod.QoS != BE || s.BindingOff != "") && p.Bandwidth != kubelet.Pods[i].Bandwidth:
+				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Bandwidth, kubelet.Pods[i].Bandwidth)
+			}
+			if lifted && pod.QoS != BE {
+				checkOthersKeepTheirs(t, pod, p)
+			}
+		}
+	})
+}
+
+func claimed(p *Pod, name string) bool {
+	return slices.ContainsFunc(p.Claim.Containers, func(c ledger.ContainerClaim) bool { return c.Name == name })
+}
+
+// checkOthersKeepTheirs: lifting a pod's quota does not free those of its containers
+// that are not static.
+func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
+	for _, c := range p.Containers {
+		container := pod.container(c.Name)
+		static := c.Home == HomeExclusive && claimed(pod, c.Name)
+		switch {
+		case !static && container.Limit > 0 && c.Quota != max(minQuota, share(container.Limit, c.Period)):
+			t.Fatalf("%s/%s has a limit of %v and a quota of %v", p.ID, c.Name, container.Limit, c.Quota)
+		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == 0 || c.Quota > share(pod.Limit+leastLeft, c.Period)):
+			t.Fatalf("%s/%s has a quota of %v in a pod limited to %v", p.ID, c.Name, c.Quota, pod.Limit)
+		}
+	}
+}
+
+// TestPlanningAgainChangesNothing: a plan is a function of its state, whatever the
+// order of pods, and its own result is a state that it leaves alone.
+func TestPlanningAgainChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		first := Plan(s)
+		shuffled := s
+		shuffled.Pods = rapid.Permutation(s.Pods).Draw(t, "order")
+		if diff := cmp.Diff(first.CoreSets, Plan(shuffled).CoreSets, cmp.Comparer(equalSets)); diff != "" {
+			t.Fatalf("in another order of pods:\n%s", diff)
+		}
+		s.Previous = first.CoreSets
+		if diff := cmp.Diff(first, Plan(s), cmp.Comparer(equalSets)); diff != "" {
+			t.Fatalf("planning again changes the plan:\n%s", diff)
+		}
+	})
+}
+
+func equalSets(a, b cpuset.Set) bool { return a == b }
+
+// TestCoreSets: a core set is within its region and as large as it has to be, and no
+// two intersect unless there is no room for disjoint ones. Whether there is, the
+// marriage theorem says: every group of containers must have enough CPUs together.
+func TestCoreSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		s.BindingOff = ""
+		d := Plan(s)
+		residents := residentsOf(t, s, d)
+		var all cpuset.Set
+		disjoint := true
+		for _, r := range residents {
+			disjoint = disjoint && !r.set.Intersects(all)
+			all = all.Union(r.set)
+		}
+		room := true
+		for group := range 1 << len(residents) {
+			need, together := 0, cpuset.Set{}
+			for i, r := range residents {
+				if group>>i&1 == 1 {
+					need += r.need
+					together = together.Union(r.region)
+				}
+			}
+			room = room && need <= together.Len()
+		}
+		if room != disjoint {
+			t.Fatalf("room for disjoint sets is %v, sets are disjoint: %v\n%s", room, disjoint, printSets(d))
+		}
+		overlap := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Kind == CoreSetsOverlap })
+		if overlap == disjoint {
+			t.Fatalf("sets are disjoint: %v, reported: %v", disjoint, overlap)
+		}
+	})
+}
+
+// residentsOf finds the static-burst containers without the planner's help, and checks
+// each set by itself.
+func residentsOf(t *rapid.T, s State, d Desired) (residents []burster) {
+	m := s.Index.Machine()
+	for i, p := range d.Pods {
+		for _, c := range p.Containers {
+			if c.Home != HomeCoreSet {
+				continue
+			}
+			at := slices.IndexFunc(s.Pods[i].Claim.Containers, func(claim ledger.ContainerClaim) bool { return claim.Name == c.Name })
+			claim := s.Pods[i].Claim.Containers[at]
+			r := burster{set: c.CPUs, ref: Ref{p.ID, c.Name}}
+			for _, id := range claim.NUMANodes {
+				r.region = r.region.Union(m.CPUsOfNUMA(id).Intersection(d.Shared))
+			}
+			r.need = min(claim.Limit, r.region.Len())
+			if claim.Policy != placement.StaticBurst || r.set.Len() < r.need || !r.set.IsSubsetOf(r.region) {
+				t.Fatalf("%s/%s, %+v, has core set %s of region %s", p.ID, c.Name, claim, r.set, r.region)
+			}
+			if claim.Role != ledger.RoleInit {
+				residents = append(residents, r)
+			}
+		}
+	}
+	return residents
+}
+
+// TestSetsMoveAtABoundedRate: with a new sample, and nothing else, a set takes in and
+// gives away at most Tuning.Step cores.
+func TestSetsMoveAtABoundedRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		s.BindingOff = ""
+		s.Previous = Plan(s).CoreSets
+		drawUsage(t, &s)
+		s.Usage.Sequence += 7
+		cores := func(cpus cpuset.Set) (n int) {
+			for _, core := range s.Index.Machine().Cores() {
+				if core.CPUs.Intersects(cpus) {
+					n++
+				}
+			}
+			return n
+		}
+		for ref, set := range Plan(s).CoreSets.Sets {
+			before := s.Previous.Sets[ref]
+			if cores(set.Difference(before)) > s.Tuning.Step || cores(before.Difference(set)) > s.Tuning.Step {
+				t.Fatalf("%v moved from %s to %s", ref, before, set)
+			}
+		}
+	})
+}
+
+// TestSetsComeToRest: while the load of others stays as it is and the containers use
+// their own sets, sets stop moving.
+func TestSetsComeToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		s.BindingOff = ""
+		for i := range s.Pods {
+			for j := range s.Pods[i].Containers {
+				s.Pods[i].Containers[j].Used = 0
+			}
+		}
+		background := s.Usage.Busy
+		const rounds = 200
+		for range rounds {
+			s.Usage.Sequence++
+			s.Usage.Busy = map[cpuset.CPU]ledger.MilliCPU{}
+			for c, busy := range background {
+				s.Usage.Busy[c] = busy
+			}
+			useSets(&s)
+			d := Plan(s)
+			still := cmp.Equal(d.CoreSets.Sets, s.Previous.Sets, cmp.Comparer(equalSets))
+			s.Previous = d.CoreSets
+			if still {
+				return
+			}
+		}
+		t.Fatalf("after %d samples of the same load sets still move", rounds)
+	})
+}
+
+// useSets adds half a CPU of each container's own use to every CPU of its set.
+func useSets(s *State) {
+	for i := range s.Pods {
+		for j := range s.Pods[i].Containers {
+			c := &s.Pods[i].Containers[j]
+			c.UsedOn = map[cpuset.CPU]ledger.MilliCPU{}
+			for cpu := range s.Previous.Sets[Ref{s.Pods[i].ID, c.Name}].All() {
+				c.UsedOn[cpu] = 500
+				s.Usage.Busy[cpu] += 500
+			}
+		}
+	}
+}
+
+// TestStepsNeverShareExclusiveCPUs follows the steps from one plan to that of a node
+// whose pods have changed.
+func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		s.BindingOff = ""
+		first := Plan(s)
+		s.Previous = first.CoreSets
+		m := s.Index.Machine()
+		for i := range s.Pods {
+			if rapid.IntRange(0, 2).Draw(t, "change") == 2 {
+				s.Pods[i] = drawPod(t, m, s.Pods[i].ID)
+			}
+		}
+		from, to := first.Assignments(), Plan(s).Assignments()
+		follow(t, from, to)
+	})
+}
+
+// follow takes the steps one by one. Nobody must be given a CPU that another pod has
+// exclusively, nor exclusively a CPU that another pod still has.
+func follow(t *rapid.T, from, to []Assignment) {
+	final, had := byRef(to), byRef(from)
+	now := map[Ref]cpuset.Set{} // containers that end have left; new ones come with their step
+	for ref, a := range had {
+		if _, stays := final[ref]; stays {
+			now[ref] = a.CPUs
+		}
+	}
+	trade := tradesCPUs(now, final)
+	moved := map[Ref]bool{}
+	for _, step := range Steps(from, to) {
+		gained := step.CPUs.Difference(now[step.Ref])
+		for other, its := range now {
+			if other.Pod == step.Ref.Pod || !gained.Intersects(its) || trade {
+				continue
+			}
+			leaves := had[other].Exclusive && !moved[other] && had[other].CPUs != final[other].CPUs
+			if final[step.Ref].Exclusive || final[other].Exclusive || leaves {
+				t.Fatalf("%v is given %s while %v has %s", step.Ref, gained, other, its)
+			}
+		}
+		if step.CPUs.IsEmpty() {
+			t.Fatalf("%v is given no CPU", step.Ref)
+		}
+		now[step.Ref], moved[step.Ref] = step.CPUs, true
+	}
+	for ref, a := range final {
+		if now[ref] != a.CPUs {
+			t.Fatalf("%v ends with %s, not %s", ref, now[ref], a.CPUs)
+		}
+	}
+}
+
+func byRef(all []Assignment) map[Ref]Assignment {
+	found := map[Ref]Assignment{}
+	for _, a := range all {
+		found[a.Ref] = a
+	}
+	return found
+}
+
+// tradesCPUs reports whether some container keeps none of its CPUs, which can make it
+// impossible to keep all apart.
+func tradesCPUs(now map[Ref]cpuset.Set, final map[Ref]Assignment) bool {
+	for ref, cpus := range now {
+		if !cpus.Intersects(final[ref].CPUs) {
+			return true
+		}
+	}
+	return false
+}

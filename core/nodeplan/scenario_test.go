@@ -1,0 +1,237 @@
+package nodeplan
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
+
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
+// one a line, then "----" and what they print. Lines that begin with # are for the
+// reader. The commands:
+//
+//	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7 memory-node=3
+//	    the node's machine, counts per parent, and a NUMA node without CPUs
+//	config reserved=500m cpus=0-1 min-shared=1
+//	binding off REASON, binding on
+//	kubelet no-quota period=50ms
+//	batch-idle
+//	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms CONTAINER...
+//	    a pod comes, or takes the place of the one of that name
+//	waiting POD CONTAINER, running ..., ended ...
+//	remove POD
+//	busy 0-3=900m 5=1
+//	    a new sample of usage; CPUs that are not named are idle
+//	used POD/CONTAINER=2
+//	    what a container uses of it
+//	tuning step=2 spread=3
+//	plan, sets, steps, kubelet-settings
+//	    print the plan, only its core sets, the writes that lead to it from the one
+//	    printed last, and what Kubelet returns; the first three keep the core sets
+//
+// A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs
+// when it is static, or by @node and its NUMA nodes. init/NAME is an ordinary init
+// container, sidecar/NAME a restartable one, ephemeral/NAME an ephemeral one.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := runScenario(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := cmp.Diff(string(text), got); d != "" && !update {
+				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
+			}
+		})
+	}
+}
+
+// runScenario returns the scenario with what its commands print.
+func runScenario(text string) (string, error) {
+	var out strings.Builder
+	var node scenario
+	printed, skipping := "", false
+	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		switch {
+		case skipping && line != "":
+			continue
+		case line == "----":
+			out.WriteString("----\n" + printed)
+			printed, skipping = "", true
+			continue
+		case line != "" && !strings.HasPrefix(line, "#"):
+			result, err := node.run(strings.Fields(line))
+			if err != nil {
+				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
+			}
+			printed += result
+		}
+		skipping = false
+		out.WriteString(line + "\n")
+	}
+	if printed != "" {
+		return "", fmt.Errorf("nothing is expected of the last commands; end them with ----")
+	}
+	return out.String(), nil
+}
+
+// scenario is a node under test.
+type scenario struct {
+	state State
+	last  []Assignment
+}
+
+func (s *scenario) run(words []string) (string, error) {
+	command, args := words[0], words[1:]
+	switch command {
+	case "machine":
+		return "", s.setMachine(args)
+	case "config":
+		return "", s.setConfig(args)
+	case "kubelet", "tuning":
+		return "", s.setFigures(args)
+	case "batch-idle":
+		s.state.BatchIdle = true
+		return "", nil
+	case "binding":
+		s.state.BindingOff = strings.Join(args[1:], " ")
+		return "", nil
+	case "pod":
+		return "", s.setPod(args)
+	case "remove":
+		s.state.Pods = slices.DeleteFunc(s.state.Pods, func(p Pod) bool { return string(p.ID) == args[0] })
+		return "", nil
+	case "waiting", "running", "ended":
+		return "", s.setPhase(command, args)
+	case "busy":
+		return "", s.setBusy(args)
+	case "used":
+		return "", s.setUsed(args)
+	case "kubelet-settings":
+		return printPlan(Kubelet(s.state)), nil
+	}
+	return s.plan(command)
+}
+
+// plan prints one view of the plan, and checks that planning again changes nothing.
+func (s *scenario) plan(view string) (string, error) {
+	d := Plan(s.state)
+	s.state.Previous = d.CoreSets
+	if diff := cmp.Diff(printPlan(d), printPlan(Plan(s.state))); diff != "" {
+		return "", fmt.Errorf("planning again gives something else:\n%s", diff)
+	}
+	steps := Steps(s.last, d.Assignments())
+	s.last = d.Assignments()
+	switch view {
+	case "plan":
+		return printPlan(d), nil
+	case "sets":
+		return printSets(d), nil
+	case "steps":
+		var out strings.Builder
+		for _, step := range steps {
+			fmt.Fprintf(&out, "%s/%s to %s\n", step.Ref.Pod, step.Ref.Container, step.CPUs)
+		}
+		return out.String(), nil
+	}
+	return "", fmt.Errorf("unknown command")
+}
+
+func printPlan(d Desired) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "exclusive %s, shared %s\n", orNone(d.Exclusive), orNone(d.Shared))
+	for _, t := range d.Tiers {
+		if want := (Settings{CPUs: d.Exclusive.Union(d.Shared), Bandwidth: Bandwidth{Period: defaultPeriod}}); t.Settings != want {
+			fmt.Fprintf(&out, "tier %s: %s\n", t.Tier, printBandwidth(t.Settings))
+		}
+	}
+	for _, p := range d.Pods {
+		fmt.Fprintf(&out, "%s: %s\n", p.ID, printBandwidth(p.Settings))
+		for _, c := range p.Containers {
+			fmt.Fprintf(&out, "  %s: %s %s, %s\n", c.Name, c.Home, orNone(c.CPUs), printBandwidth(c.Settings))
+		}
+	}
+	for _, f := range d.Findings {
+		fmt.Fprintf(&out, "%s: %v\n", f.Kind, f)
+	}
+	return out.String()
+}
+
+func printBandwidth(s Settings) string {
+	text := "no quota"
+	if s.Quota > 0 {
+		text = fmt.Sprintf("quota %v in %v", s.Quota, s.Period)
+	} else if s.Period != 100*time.Millisecond {
+		text += fmt.Sprintf(" in %v", s.Period)
+	}
+	if s.Idle {
+		text += ", idle"
+	}
+	return text
+}
+
+func printSets(d Desired) string {
+	var out strings.Builder
+	for _, p := range d.Pods {
+		for _, c := range p.Containers {
+			if c.Home == HomeCoreSet {
+				fmt.Fprintf(&out, "%s/%s: %s\n", p.ID, c.Name, c.CPUs)
+			}
+		}
+	}
+	for _, f := range d.Findings {
+		fmt.Fprintf(&out, "%s: %v\n", f.Kind, f)
+	}
+	return out.String()
+}
+
+func orNone(cpus cpuset.Set) string {
+	if cpus.IsEmpty() {
+		return "none"
+	}
+	return cpus.String()
+}
+
+// setPhase reads POD CONTAINER.
+func (s *scenario) setPhase(phase string, args []string) error {
+	c, err := s.find(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	c.Phase = map[string]Phase{"waiting": Waiting, "running": Running, "ended": Ended}[phase]
+	return nil
+}
+
+func (s *scenario) find(pod, name string) (*Container, error) {
+	for i := range s.state.Pods {
+		if c := s.state.Pods[i].container(name); s.state.Pods[i].ID == ledger.PodID(pod) && c != nil {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("no such container")
+}
