@@ -50,13 +50,10 @@ func newScratch(ix *Index) *scratch {
 	return s
 }
 
-// sumOf adds up the nodes of a mask out of the quads.
+// sumOf adds up the nodes of a mask out of the quads, without a branch: those that
+// a machine does not have are zero.
 func (s *scratch) sumOf(m mask) freeSum {
-	sum := s.quads[0][m&15]
-	for q := 1; 4*q < len(s.nodes); q++ { // as often for every mask, so that it is well predicted
-		sum = sum.plus(s.quads[q][m>>(4*q)&15])
-	}
-	return sum
+	return s.quads[0][m&15].plus(s.quads[1][m>>4&15]).plus(s.quads[2][m>>8&15]).plus(s.quads[3][m>>12&15])
 }
 
 // keepPlan keeps s.take and s.partialLLC, and recallPlan brings them back.
