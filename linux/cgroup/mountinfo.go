@@ -53,7 +53,7 @@ func parseMount(line string) (mount, error) {
 		root: unescape(fields[3]), point: unescape(fields[4]),
 		readOnly: slices.Contains(strings.Split(fields[5], ","), "ro") || slices.Contains(options, "ro"),
 		fsType:   fields[dash+1],
-		options:  options,
+		options:  slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" }),
 	}, nil
 }
 

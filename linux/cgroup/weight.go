@@ -34,7 +34,7 @@ func (l Layout) PodWeight(shares uint64) Weight {
 // ContainerWeight returns what runc writes to the groups of containers for so
 // many shares: on version 2 a curve through the two minima, defaults and maxima
 // (ConvertCPUSharesToCgroupV2Value in github.com/opencontainers/cgroups 0.0.7).
-// The kubelet's line is another one: 1024 shares are 40 on a pod and 100 on a
+// The kubelet's line is another one: 1024 shares are 39 on a pod and 100 on a
 // container.
 func (l Layout) ContainerWeight(shares uint64) Weight {
 	shares = min(max(shares, minShares), maxShares)

@@ -1,0 +1,130 @@
+package cgroup
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestMachines reads each machine in testdata: files below a root directory, and
+// in "want" what is found there. PINFOLD_UPDATE=1 rewrites "want".
+func TestMachines(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no machines in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			root, archive := unpack(t, file)
+			got := strings.ReplaceAll(describe(root), root, "")
+			want := &archive.Files[len(archive.Files)-1]
+			if want.Name != "want" {
+				t.Fatalf("the last file is %q, not want", want.Name)
+			}
+			if os.Getenv("PINFOLD_UPDATE") == "1" {
+				want.Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func unpack(t *testing.T, file string) (string, *txtar.Archive) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, f := range archive.Files {
+		name := filepath.Join(root, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root, archive
+}
+
+// describe writes what is found below a root as text.
+func describe(root string) string {
+	var b strings.Builder
+	machine, err := Open(root)
+	if err != nil {
+		return fmt.Sprintf("error: %v\n", err)
+	}
+	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+		if h := machine.Hierarchy(c); h.Mount != "" {
+			fmt.Fprintf(&b, "%s: version %d at %s\n", c, h.Version, h.Mount)
+		}
+	}
+	if err := machine.CheckWritable(); err != nil {
+		fmt.Fprintln(&b, "not writable:", err)
+	}
+	naming, err := machine.Naming("")
+	if err != nil {
+		fmt.Fprintln(&b, "no naming:", err)
+		return b.String()
+	}
+	fmt.Fprintln(&b, "driver:", naming.Driver)
+	pods, err := machine.Pods(naming)
+	if err != nil {
+		fmt.Fprintln(&b, "no pods:", err)
+	}
+	for _, p := range pods {
+		fmt.Fprintf(&b, "pod %s %s\n", p.UID, p.QoS)
+		for _, c := range p.Containers {
+			fmt.Fprintf(&b, "  container %s %q\n", c.ID, c.Runtime)
+		}
+	}
+	for _, group := range groupsOf(machine, naming.Tier(Guaranteed)) {
+		describeGroup(&b, machine, group)
+	}
+	return b.String()
+}
+
+func groupsOf(machine *FS, top string) []string {
+	var groups []string
+	base := machine.Hierarchy(CPU).Mount
+	_ = filepath.WalkDir(filepath.Join(base, top), func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			groups = append(groups, strings.TrimPrefix(name, base))
+		}
+		return nil
+	})
+	slices.Sort(groups)
+	return groups
+}
+
+func describeGroup(b *strings.Builder, machine *FS, group string) {
+	fmt.Fprintf(b, "%s\n", group)
+	s, err := machine.Read(group)
+	if err != nil {
+		fmt.Fprintf(b, "  error: %v\n", err)
+		return
+	}
+	fmt.Fprintf(b, "  CPUs %q effective %q quota %s period %v burst %v weight %d idle %v",
+		s.CPUs, s.Effective, formatQuota(s.Quota), s.Period, s.Burst, s.Weight, s.Idle)
+	if s.NoBurst || s.NoIdle {
+		fmt.Fprintf(b, " (no burst file: %v, no idle file: %v)", s.NoBurst, s.NoIdle)
+	}
+	stat, errStat := machine.Stat(group)
+	threads, errThreads := machine.Threads(group)
+	fmt.Fprintf(b, "\n  %+v %v\n  threads %v %v\n", stat, errStat, threads, errThreads)
+}

@@ -1,0 +1,147 @@
+package cgroup
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const testID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestNamingPaths(t *testing.T) {
+	const uid = "1234-abcd"
+	for want, got := range map[string]string{
+		"/kubepods":                                   Naming{Cgroupfs, ""}.Tier(Guaranteed),
+		"/kubepods/besteffort/pod1234-abcd":           Naming{Cgroupfs, "/"}.Pod(BestEffort, uid),
+		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(Guaranteed, uid, "", "ID"),
+		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(Guaranteed),
+		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(Guaranteed, uid),
+		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(Burstable),
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(Burstable, uid, "crio", "ID"),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestNamingParse(t *testing.T) {
+	const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice"
+	for _, c := range []struct {
+		driver Driver
+		path   string
+		want   Place
+		ok     bool
+	}{
+		{Cgroupfs, "/kubepods/burstable", Place{QoS: Burstable}, true},
+		{Cgroupfs, "/kubepods/pod1/" + testID, Place{Guaranteed, "1", "", testID}, true},
+		{Cgroupfs, "/kubepods/pod1/crio-" + testID, Place{Guaranteed, "1", "crio", testID}, true},
+		{Cgroupfs, "/kubepods/pod1/crio-conmon-" + testID, Place{}, false},
+		{Cgroupfs, "/kubepods/pod1/" + testID + "/init.scope", Place{}, false},
+		{Cgroupfs, "/kubepods/pod1/" + testID[1:], Place{}, false},
+		{Cgroupfs, "/kubepods/pod", Place{}, false},
+		{Cgroupfs, "/system.slice", Place{}, false},
+		{Cgroupfs, "/kubepodsx/pod1", Place{}, false},
+		{Systemd, slice, Place{QoS: Burstable, PodUID: "1-2"}, true},
+		{Systemd, slice + "/cri-containerd-" + testID + ".scope", Place{Burstable, "1-2", "cri-containerd", testID}, true},
+		{Systemd, slice + "/cri-containerd-" + testID, Place{}, false},
+		{Systemd, "/kubepods.slice/kubepods-burstable.slice/kubepods-pod1_2.slice", Place{}, false},
+	} {
+		got, ok := Naming{Driver: c.driver}.Parse(c.path)
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("%v %s: %+v, %v; want %+v, %v", c.driver, c.path, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// TestNamingRoundTrip builds paths and reads them back.
+func TestNamingRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := Naming{rapid.SampledFrom([]Driver{Cgroupfs, Systemd}).Draw(t, "driver"), rapid.SampledFrom([]string{"", "/", "/kubelet", "a/b-c"}).Draw(t, "root")}
+		want := Place{QoS: rapid.SampledFrom([]QoS{Guaranteed, Burstable, BestEffort}).Draw(t, "QoS"),
+			PodUID:    rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}|[0-9a-f]{32}`).Draw(t, "UID"),
+			Runtime:   rapid.SampledFrom([]string{"cri-containerd", "crio", "docker", ""}).Draw(t, "runtime"),
+			Container: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "id")}
+		got, ok := n.Parse(n.Container(want.QoS, want.PodUID, want.Runtime, want.Container))
+		if diff := cmp.Diff(want, got); !ok || diff != "" {
+			t.Fatalf("%v -want +got:\n%s", ok, diff)
+		}
+		pod, ok := n.Parse(n.Pod(want.QoS, want.PodUID))
+		if !ok || pod != (Place{QoS: want.QoS, PodUID: want.PodUID}) {
+			t.Fatalf("pod: %+v, %v", pod, ok)
+		}
+		if tier, ok := n.Parse(n.Tier(want.QoS)); !ok || tier != (Place{QoS: want.QoS}) {
+			t.Fatalf("tier: %+v, %v", tier, ok)
+		}
+	})
+}
+
+func TestWeights(t *testing.T) {
+	v1, v2 := Layout{V1, V1}, Layout{V2, V2}
+	for _, c := range []struct {
+		shares             uint64
+		v1, pod, container Weight
+	}{
+		{0, 2, 1, 1}, {2, 2, 1, 1}, {102, 102, 4, 17}, {1024, 1024, 39, 100}, {2048, 2048, 79, 174},
+		{262144, 262144, 10000, 10000}, {1 << 40, 262144, 10000, 10000},
+	} {
+		if got := v1.PodWeight(c.shares); got != c.v1 || v1.ContainerWeight(c.shares) != c.v1 {
+			t.Errorf("%d shares on version 1: %d, want %d", c.shares, got, c.v1)
+		}
+		if got := v2.PodWeight(c.shares); got != c.pod {
+			t.Errorf("%d shares of a pod: %d, want %d", c.shares, got, c.pod)
+		}
+		if got := v2.ContainerWeight(c.shares); got != c.container {
+			t.Errorf("%d shares of a container: %d, want %d", c.shares, got, c.container)
+		}
+	}
+}
+
+func FuzzMountinfo(f *testing.F) {
+	f.Add("31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n")
+	f.Add("1 1 0:1 / / rw - x y z\n2 1 0:1 /.. /a\\040b ro - cgroup cgroup rw,cpu\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		mounts, err := parseMountinfo(strings.NewReader(text))
+		if err == nil && len(visible(mounts)) > len(mounts) {
+			t.Error("more visible mounts than mounts")
+		}
+	})
+}
+
+func FuzzFiles(f *testing.F) {
+	for _, s := range []string{"max 100000", "20000 100000", "-1", "0", "nr_periods 3\nthrottled_usec 7\n", "1\n2\n", "9223372036854775807 1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if max, err := parseCPUMax(text); err == nil {
+			if again, err := parseCPUMax(formatCPUMax(max.quota, max.period)); err != nil || again != max {
+				t.Errorf("cpu.max %q reads %v, and written %v, %v", text, max, again, err)
+			}
+		}
+		if quota, err := parseQuota(text); err == nil {
+			if again, err := parseQuota(formatQuota(quota)); err != nil || again != quota {
+				t.Errorf("quota %q reads %v, and written %v, %v", text, quota, again, err)
+			}
+		}
+		for _, v := range []Version{V1, V2} {
+			if s, err := ParseStat(v, text); err == nil && (s.ThrottledTime < 0 || s.BurstTime < 0 || s.Usage < 0) {
+				t.Errorf("%+v", s)
+			}
+		}
+		ids, err := parseIDs(text)
+		if err == nil {
+			for _, id := range ids {
+				if id < 0 {
+					t.Errorf("id %d", id)
+				}
+			}
+		}
+		for driver := range 3 {
+			if p, ok := (Naming{Driver: Driver(driver)}).Parse(text); ok && p.Container != "" && p.PodUID == "" {
+				t.Errorf("%q: a container without a pod: %+v", text, p)
+			}
+		}
+	})
+}

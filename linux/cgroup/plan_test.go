@@ -1,0 +1,102 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// TestPlan plans the scenarios of testdata/plan.txt, each a file of the archive:
+// "layout CPU CPUSET" with the versions, then groups, "PATH NAME=PRESENT>WANTED ...",
+// then, behind "=>", the writes. PINFOLD_UPDATE=1 rewrites them.
+func TestPlan(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/plan.txt")
+	if err != nil || len(archive.Files) == 0 {
+		t.Fatal("no scenarios", err)
+	}
+	for i, f := range archive.Files {
+		t.Run(f.Name, func(t *testing.T) {
+			scenario, want, _ := strings.Cut(string(f.Data), "=>\n")
+			l, changes := readScenario(t, scenario)
+			writes, err := Plan(l, changes)
+			got := listed(writes)
+			if err != nil {
+				got += fmt.Sprintf("error: %v\n", err)
+			}
+			archive.Files[i].Data = []byte(scenario + "=>\n" + got)
+			if os.Getenv("PINFOLD_UPDATE") == "1" {
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	if os.Getenv("PINFOLD_UPDATE") == "1" {
+		if err := os.WriteFile("testdata/plan.txt", txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readScenario(t *testing.T, text string) (l Layout, changes []Change) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Sscanf(line, "layout %d %d", &l.CPU, &l.CPUSet); err == nil {
+			continue
+		}
+		words := strings.Fields(line)
+		c := Change{Path: words[0], Present: Settings{Quota: Unlimited, Period: 100 * time.Millisecond}}
+		for _, word := range words[1:] {
+			name, values, _ := strings.Cut(word, "=")
+			present, wanted, want := strings.Cut(values, ">")
+			c.readWord(t, name, present, wanted, want)
+		}
+		changes = append(changes, c)
+	}
+	return l, changes
+}
+
+func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool) {
+	t.Helper()
+	quantity := func(s string) time.Duration {
+		if s == "max" {
+			return Unlimited
+		}
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	amount := func(value *time.Duration, wish **time.Duration) {
+		if *value = quantity(present); want {
+			*wish = new(quantity(wanted))
+		}
+	}
+	switch name {
+	case "cpus":
+		if c.Present.CPUs = cpuset.MustParse(present); want {
+			c.Wanted.CPUs = new(cpuset.MustParse(wanted))
+		}
+	case "quota":
+		amount(&c.Present.Quota, &c.Wanted.Quota)
+	case "period":
+		amount(&c.Present.Period, &c.Wanted.Period)
+	case "burst":
+		amount(&c.Present.Burst, &c.Wanted.Burst)
+	case "idle":
+		if c.Present.Idle = present == "1"; want {
+			c.Wanted.Idle = new(wanted == "1")
+		}
+	default:
+		t.Fatalf("%q is no setting", name)
+	}
+}
