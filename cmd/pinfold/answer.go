@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/terminal"
 )
 
 // answer is a placement as JSON.
@@ -66,7 +68,7 @@ func explain(w io.Writer, m *topology.Machine, free cpuset.Set, request placemen
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
-	opts := mapOptions(w)
+	opts := terminal.MapOptions(w, os.Getenv)
 	opts.Rest = "free"
 	opts.Owners = []report.Owner{{Name: "chosen", CPUs: r.CPUs, Symbol: '■'}}
 	if taken := m.Online().Difference(free); !taken.IsEmpty() {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/terminal"
 )
 
 func newTopology() *cobra.Command {
@@ -34,7 +37,7 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
 		if output.value == outJSON {
 			return printJSON(cmd.OutOrStdout(), m)
 		}
-		return report.MachineMap(cmd.OutOrStdout(), m, mapOptions(cmd.OutOrStdout()))
+		return report.MachineMap(cmd.OutOrStdout(), m, terminal.MapOptions(cmd.OutOrStdout(), os.Getenv))
 	})
 	return cmd
 }

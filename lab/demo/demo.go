@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/report"
 )
 
 // SelectedLabels are the labels of the node that nginx wants.
@@ -26,8 +27,7 @@ var SelectedLabels = map[string]string{"policy": "intel7"}
 // Output is where a demo shows what it does.
 type Output struct {
 	Writer io.Writer
-	Width  int  // of a line, in characters
-	Colour bool // repeat in colours what the characters say
+	Map    report.MapOptions // how to draw nodes; their owners are added
 	// Progress takes a few words about each step. nil: none.
 	Progress func(step string)
 }

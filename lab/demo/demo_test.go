@@ -92,7 +92,7 @@ func TestShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := v.show(Output{Writer: &text, Width: 80}, "A round", placements, true); err != nil {
+	if err := v.show(Output{Writer: &text}, "A round", placements, true); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, filepath.Join("testdata", "show.txt"), text.String())

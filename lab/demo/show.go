@@ -27,7 +27,7 @@ func (v *view) show(out Output, heading string, all []placed, maps bool) error {
 }
 
 func (v *view) drawNode(out Output, node string, all []placed) error {
-	options := report.MapOptions{Width: out.Width, Colour: out.Colour}
+	options := out.Map
 	for _, p := range all {
 		if p.node != node || p.policy == "" {
 			continue

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
 func runHere(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -60,6 +62,21 @@ func TestDownOfNothingIsFine(t *testing.T) {
 	_, stderr, err := runHere(t, "down", "--data-dir", dir)
 	if err != nil || !strings.Contains(stderr, "no local cluster is running in "+dir) {
 		t.Errorf("down: %v, %q", err, stderr)
+	}
+}
+
+// The demo draws for the terminal that it runs on.
+func TestDemoFitsTheTerminal(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	for name, colour := range map[string]bool{"dumb": false, "xterm": true} {
+		t.Setenv("TERM", name)
+		tty := terminaltest.Open(t, 120)
+		if got := demoOutput(tty, newProgress(tty)).Map; got.Width != 120 || got.Colour != colour {
+			t.Errorf("TERM=%s: maps with %+v, want 120 columns, colour %t", name, got, colour)
+		}
+	}
+	if got := demoOutput(&bytes.Buffer{}, newProgress(io.Discard)).Map; got.Width != 0 || got.Colour {
+		t.Errorf("a pipe: maps with %+v, want those without", got)
 	}
 }
 

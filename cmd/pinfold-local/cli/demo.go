@@ -8,13 +8,12 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/demo"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
-	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/terminal"
 )
 
 func newDemo() *cobra.Command {
@@ -67,8 +66,7 @@ func runDemo(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	out := demo.Output{Writer: stdout, Width: report.DefaultWidth, Colour: wantsColour(stdout), Progress: progress.step}
-	if err := demo.Run(ctx, cluster.RESTConfig(), nodes, out); err != nil {
+	if err := demo.Run(ctx, cluster.RESTConfig(), nodes, demoOutput(stdout, progress)); err != nil {
 		if ctx.Err() != nil { // what ended it explains more than what it interrupted
 			return context.Cause(ctx)
 		}
@@ -76,6 +74,11 @@ func runDemo(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	}
 	progress.step("removing the cluster")
 	return nil
+}
+
+// demoOutput fits the demo's maps to where they go.
+func demoOutput(stdout io.Writer, progress *progress) demo.Output {
+	return demo.Output{Writer: stdout, Map: terminal.MapOptions(stdout, os.Getenv), Progress: progress.step}
 }
 
 // demoNodes are one node of each machine that the examples were tested on, and
@@ -91,9 +94,4 @@ func demoNodes() ([]simnode.Node, error) {
 		{Name: hostShape, Machine: host, Count: 1},
 	}
 	return simnode.Nodes(groups), nil
-}
-
-func wantsColour(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""
 }

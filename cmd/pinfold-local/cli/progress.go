@@ -3,10 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"golang.org/x/term"
+	"pinfold.dev/pinfold/report/terminal"
 )
 
 // progress tells a person at a terminal what is going on. In a pipe or a file
@@ -17,7 +16,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
-	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+	if !terminal.Is(out) {
 		out = io.Discard
 	}
 	return &progress{out: out, begin: time.Now()}

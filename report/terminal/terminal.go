@@ -1,0 +1,45 @@
+// Package terminal tells how to draw on what a program writes to: on a terminal as
+// wide as that is and in colour, anywhere else as plain text.
+package terminal
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"pinfold.dev/pinfold/report"
+)
+
+// widest keeps maps readable on very wide terminals.
+const widest = 160
+
+// Is reports whether w is a terminal.
+func Is(w io.Writer) bool {
+	_, ok := descriptor(w)
+	return ok
+}
+
+func descriptor(w io.Writer) (int, bool) {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	fd := int(file.Fd())
+	return fd, term.IsTerminal(fd)
+}
+
+// MapOptions fits maps to the terminal that w is: its width, and colour unless the
+// environment has NO_COLOR (https://no-color.org) or a dumb terminal. Anything that
+// is no terminal gets plain text of the default width.
+func MapOptions(w io.Writer, getenv func(string) string) report.MapOptions {
+	fd, ok := descriptor(w)
+	if !ok {
+		return report.MapOptions{}
+	}
+	options := report.MapOptions{Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+		options.Width = min(max(width, report.MinWidth), widest)
+	}
+	return options
+}
