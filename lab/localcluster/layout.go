@@ -89,6 +89,9 @@ func isOurs(name string) bool {
 	return name == lockName || name == supervisorLogName || slices.Contains(entries, name)
 }
 
+// CheckUsable refuses a directory that holds other things than a local cluster's.
+func CheckUsable(dir string) error { return layout{dir}.checkUsable() }
+
 // checkUsable refuses a directory that holds other people's things: files there
 // could be taken for ours, and ours would be lost among them.
 func (l layout) checkUsable() error {

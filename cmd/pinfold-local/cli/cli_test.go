@@ -65,6 +65,30 @@ func TestDownOfNothingIsFine(t *testing.T) {
 	}
 }
 
+// A directory that holds other things is left as it is.
+func TestForeignDirectoryIsLeftAlone(t *testing.T) {
+	// If it fails, the supervisor that is started is this test program.
+	const inside = "PINFOLD_TEST_IS_SUPERVISOR"
+	if os.Getenv(inside) != "" {
+		t.Skip("this is the supervisor of another test, which must not start one more")
+	}
+	t.Setenv(inside, "1")
+	for _, flags := range [][]string{nil, {"--detach"}} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := runHere(t, append([]string{"up", "--data-dir", dir}, flags...)...)
+		if err == nil || !strings.Contains(err.Error(), `contains "thesis.txt", which is no part of a local cluster`) {
+			t.Errorf("up %q: error %v", flags, err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("up %q: the directory contains %v (%v), want one file", flags, entries, err)
+		}
+	}
+}
+
 // The demo draws for the terminal that it runs on.
 func TestDemoFitsTheTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")

@@ -25,6 +25,9 @@ func detach(ctx context.Context, options upOptions, stdout, stderr io.Writer) er
 	if state, err := localcluster.ReadState(options.dir); err == nil { // its log is in use
 		return fmt.Errorf("%w in %s (process %d)", localcluster.ErrRunning, options.dir, state.Supervisor)
 	}
+	if err := localcluster.CheckUsable(options.dir); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(localcluster.SupervisorLog(options.dir), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the supervisor's log: %w", err)
