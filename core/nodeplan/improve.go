@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // improve moves sets towards idle CPUs, at most tuning.Step cores of each.
@@ -34,8 +35,8 @@ func (d *division) improve(tuning Tuning) {
 // giveBack takes the busiest core out of a set when it is busy and not needed.
 func (d *division) giveBack(b *burster, tuning Tuning) bool {
 	extra := b.set.Len() - b.need
-	core, found := d.extremeCore(b.set, func(load, best int) bool { return load > best })
-	if extra <= 0 || !found || d.meanLoad(b.set, core) < int(tuning.BusyAbove) {
+	core, ok := d.busiest(b.set)
+	if extra <= 0 || !ok || d.background(core) < tuning.BusyAbove {
 		return false
 	}
 	for c := range d.cores[core].Intersection(b.set).All() {
@@ -47,17 +48,17 @@ func (d *division) giveBack(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// exchange gives a resident the idlest core that nobody has for the busiest of its
-// own, when that is worth it.
+// exchange gives a resident CPUs of the idlest core that nobody has for those of the
+// busiest of its own, when that is worth it.
 func (d *division) exchange(b *burster, tuning Tuning) bool {
-	free := b.region.Difference(d.held())
-	from, ok := d.extremeCore(b.set, func(load, best int) bool { return load > best })
+	from, ok := d.busiest(b.set)
 	if !ok {
 		return false
 	}
 	given := d.cores[from].Intersection(b.set)
-	to, ok := d.extremeCore(d.roomy(free, given.Len()), func(load, best int) bool { return load < best })
-	if !ok || d.meanLoad(b.set, from)-d.meanLoad(free, to) < int(tuning.Margin) {
+	free := b.region.Difference(d.held())
+	to, ok := d.idlest(free, given.Len())
+	if !ok || d.background(from)-d.background(to) < tuning.Margin {
 		return false
 	}
 	b.set = b.set.Difference(given)
@@ -73,8 +74,8 @@ func (d *division) exchange(b *burster, tuning Tuning) bool {
 // spread gives a resident one more core that is idle and that nobody has.
 func (d *division) spread(b *burster, tuning Tuning) bool {
 	free := b.region.Difference(d.held())
-	core, ok := d.extremeCore(free, func(load, best int) bool { return load < best })
-	if !ok || d.meanLoad(free, core) > int(tuning.IdleBelow) {
+	core, ok := d.idlest(free, 1)
+	if !ok || d.background(core) > tuning.IdleBelow {
 		return false
 	}
 	added := d.cores[core].Intersection(free)
@@ -85,38 +86,39 @@ func (d *division) spread(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// roomy are the CPUs of those cores that have at least n of them.
-func (d *division) roomy(cpus cpuset.Set, n int) (roomy cpuset.Set) {
-	for _, core := range d.cores {
-		if part := core.Intersection(cpus); part.Len() >= n {
-			roomy = roomy.Union(part)
-		}
+// background is the mean load of all threads of a core: one whose sibling works is
+// slower. All of improve uses this measure, which does not depend on who has which
+// thread. Under a load that stays the same, sets therefore come to rest: a core that is
+// spread to is none that is given back, and every exchange makes a set idler.
+func (d *division) background(core int) (sum ledger.MilliCPU) {
+	for c := range d.cores[core].All() {
+		sum += d.load[c]
 	}
-	return roomy
+	return sum / ledger.MilliCPU(d.cores[core].Len())
 }
 
-// extremeCore returns the core of the CPUs whose part of them has the most extreme
-// load; of equal ones a core that lies in them as a whole, and then the lowest.
-func (d *division) extremeCore(cpus cpuset.Set, better func(load, best int) bool) (core int, found bool) {
-	best, whole := 0, false
+// busiest returns the busiest core of which the set has a CPU, the lowest of equals.
+func (d *division) busiest(set cpuset.Set) (core int, found bool) {
 	for i, threads := range d.cores {
-		if !threads.Intersects(cpus) {
-			continue
-		}
-		load, all := d.meanLoad(cpus, i), threads.IsSubsetOf(cpus)
-		if !found || better(load, best) || load == best && all && !whole {
-			core, best, whole, found = i, load, all, true
+		if threads.Intersects(set) && (!found || d.background(i) > d.background(core)) {
+			core, found = i, true
 		}
 	}
 	return core, found
 }
 
-// meanLoad is the load of those of the CPUs that are of the core, in thousandths.
-func (d *division) meanLoad(cpus cpuset.Set, core int) int {
-	sum := 0
-	part := d.cores[core].Intersection(cpus)
-	for c := range part.All() {
-		sum += int(d.load[c])
+// idlest returns the idlest core of which at least n CPUs are free; of equals one that
+// is free as a whole, and then the lowest.
+func (d *division) idlest(free cpuset.Set, n int) (core int, found bool) {
+	for i, threads := range d.cores {
+		if threads.Intersection(free).Len() < n {
+			continue
+		}
+		better := !found || d.background(i) < d.background(core) ||
+			d.background(i) == d.background(core) && threads.IsSubsetOf(free) && !d.cores[core].IsSubsetOf(free)
+		if better {
+			core, found = i, true
+		}
 	}
-	return sum / part.Len()
+	return core, found
 }

@@ -32,7 +32,8 @@ func (d Desired) Assignments() []Assignment {
 
 // Steps returns the writes that lead from the assignments in force to others, in an
 // order in which nobody is given a CPU that another pod has exclusively, nor exclusively
-// a CPU that another pod still has. Containers that are only in one of the two are
+// a CPU that another pod still has. (Who is to live in shared CPUs from now on has none
+// exclusively any more.) Containers that are only in one of the two are
 // gone or have nothing to be moved from; those that are new are written last.
 //
 // First, everybody who loses CPUs shrinks to what it keeps; who keeps none moves to
