@@ -5,7 +5,7 @@ import "syscall"
 // cause says why the kernel probably refused a write; "" when there is nothing to
 // say beyond the errno. Read in kernel/cgroup/cpuset.c, cpuset-v1.c and
 // kernel/sched/core.c of Linux 6.18.
-func cause(f File, errno error) string {
+func cause(f File, errno syscall.Errno) string {
 	switch errno {
 	case syscall.EROFS:
 		return "the hierarchy is mounted read-only: mount it read-write for this process"
@@ -24,7 +24,7 @@ func cause(f File, errno error) string {
 	return ""
 }
 
-func cpusetCause(errno error) string {
+func cpusetCause(errno syscall.Errno) string {
 	switch errno {
 	case syscall.EACCES:
 		return "a CPU is not in the parent's cpuset (widen the parent first), or this process is not root"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,7 +63,12 @@ func (fs *FS) write(w Write) error {
 	case gone:
 		return fs.missing(w.Path, w.File)
 	}
-	return &WriteError{w, err, cause(w.File, err)}
+	refused := &WriteError{Write: w, Err: err}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		refused.Cause = cause(w.File, errno)
+	}
+	return refused
 }
 
 func writeFile(name, value string) error {

@@ -91,7 +91,7 @@ func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) 
 
 // apply applies and demands that nothing fails, that the kernel has what was
 // wanted, and that a second time nothing is written.
-func apply(t *testing.T, fs *FS, wanted map[string]Wanted) []Write {
+func apply(t *testing.T, fs *FS, wanted map[string]Wanted) {
 	t.Helper()
 	o := fs.Apply(wanted)
 	if err := o.Err(); err != nil {
@@ -109,7 +109,6 @@ func apply(t *testing.T, fs *FS, wanted map[string]Wanted) []Write {
 	if again := fs.Apply(wanted); len(again.Written) > 0 || again.Err() != nil {
 		t.Fatalf("the second time: %v\nwritten:\n%s", again.Err(), listed(again.Written))
 	}
-	return o.Written
 }
 
 func testHostBandwidth(t *testing.T, fs *FS, top string) {
