@@ -48,7 +48,11 @@ type auditor struct {
 	mu        sync.Mutex
 	told      map[types.UID]string // the last thing said to each pod
 	overflows map[string]string    // the last thing logged of each node
+	stale     map[string]reuse     // the last such thing logged of each node
 }
+
+// reuse is that the topology of a node is about an earlier one of the same name.
+type reuse struct{ node, reported types.UID }
 
 func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, reservations *reservations, minShared int) (*auditor, error) {
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
@@ -65,7 +69,7 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 		handle: handle, topologies: topologies, reservations: reservations, minShared: minShared, delay: auditDelay,
 		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
-		told:  map[types.UID]string{}, overflows: map[string]string{},
+		told:  map[types.UID]string{}, overflows: map[string]string{}, stale: map[string]reuse{},
 	}
 	_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.podChanged(nil, obj) },
@@ -149,6 +153,7 @@ func (a *auditor) forgetNode(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.overflows, name)
+	delete(a.stale, name)
 }
 
 func (a *auditor) run() {
@@ -172,10 +177,10 @@ func (a *auditor) audit(name string) {
 		return // nothing to judge by, until one of the two is there again
 	}
 	if !t.isOf(node) {
-		klog.InfoS("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
-			"uid", node.UID, "reportedUID", t.owner)
+		a.logStale(name, reuse{node.UID, t.owner})
 		return
 	}
+	a.logStale(name, reuse{})
 	onNode, err := a.pods.ByIndex(nodeIndex, name)
 	if err != nil {
 		klog.ErrorS(err, "Cannot list the pods of a node", "node", name)
@@ -230,6 +235,20 @@ func (a *auditor) settled(pods map[ledger.PodID]*corev1.Pod, wrong map[ledger.Po
 		if !wrong[id] {
 			delete(a.told, types.UID(id))
 		}
+	}
+}
+
+// logStale takes the zero reuse for a topology that is about the node itself.
+func (a *auditor) logStale(node string, now reuse) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case now == reuse{}:
+		delete(a.stale, node)
+	case a.stale[node] != now:
+		a.stale[node] = now
+		klog.InfoS("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", node,
+			"uid", now.node, "reportedUID", now.reported)
 	}
 }
 

@@ -1,13 +1,16 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 // A node that keeps back more than its pods leave is reported, although none of its
@@ -23,6 +26,55 @@ func TestShrunkNodeIsReported(t *testing.T) {
 	s.awaitOverflow("n1", "3 CPUs are requested of the shared CPUs or reserved, 2 are shared")
 	s.setAllocatable("n1", "6")
 	s.awaitOverflow("n1", "")
+}
+
+// A topology about an earlier node of the same name is logged once for each change, and
+// not at every audit.
+func TestStaleTopologyIsLoggedOnce(t *testing.T) {
+	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
+	var log logText
+	defer klog.CaptureState().Restore()
+	klog.LogToStderr(false)
+	klog.SetOutput(&log)
+	a := s.plugin.shared.auditor
+	for step, test := range []struct {
+		command string
+		logged  int // so far
+	}{
+		{"node n1 cores=8 uid=second", 0},
+		{"report n1 cores=8 owner=first", 1},
+		{"report n1 cores=8 owner=zeroth", 2},
+		{"report n1 cores=8 owner=second", 2},
+		{"report n1 cores=8 owner=zeroth", 3},
+	} {
+		s.run(strings.Fields(test.command))
+		s.settle()
+		for range 3 {
+			a.audit("n1")
+		}
+		klog.Flush()
+		if got := strings.Count(log.String(), "about an earlier node of the same name"); got != test.logged {
+			t.Errorf("after step %d, %s: logged %d times, want %d:\n%s", step, test.command, got, test.logged, log.String())
+		}
+	}
+}
+
+// logText is a log that is read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func (s *scenario) setAllocatable(node, cpu string) {
