@@ -299,7 +299,7 @@ func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 		m := s.Index.Machine()
 		for i := range s.Pods {
 			if rapid.IntRange(0, 2).Draw(t, "change") == 2 {
-				s.Pods[i] = drawPod(t, m, s.Pods[i].ID)
+				s.Pods[i] = drawPod(t, m, s.Pods[i].ID, false)
 			}
 		}
 		from, to := first.Assignments(), Plan(s).Assignments()
