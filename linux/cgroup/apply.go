@@ -44,6 +44,13 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 			return o
 		}
 	}
+	fs.carryOut(writes, &o)
+	fs.verifyEffective(changes, &o)
+	return o
+}
+
+// carryOut does the writes in their order. A group that is gone is not asked again.
+func (fs *FS) carryOut(writes []Write, o *Outcome) {
 	for _, w := range writes {
 		if errors.Is(o.Failed[w.Path], ErrGone) {
 			continue
@@ -56,8 +63,6 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 			o.fail(w.Path, err)
 		}
 	}
-	fs.verifyEffective(changes, &o)
-	return o
 }
 
 // observe reads what the plan has to know.

@@ -94,6 +94,15 @@ func TestApplyGoneAndUnmounted(t *testing.T) {
 	if !errors.Is(o.Failed[testContainer], ErrGone) || len(o.Failed) != 1 || len(o.Written) != 1 {
 		t.Errorf("%v, written %s; want one group gone and the other written", o.Err(), listed(o.Written))
 	}
+	o = Outcome{Failed: map[string]error{}} // gone between reading and writing
+	fs.carryOut([]Write{
+		{Path: testContainer, File: CPUCFSQuota, Value: "30000"},
+		{Path: testContainer, File: CPUCFSBurst, Value: "30000"},
+		{Path: testPod, File: CPUCFSQuota, Value: "65000"},
+	}, &o)
+	if err := o.Failed[testContainer]; !errors.Is(err, ErrGone) || strings.Contains(err.Error(), "\n") || len(o.Written) != 1 {
+		t.Errorf("%v, written %s; want one group gone, said once, and the other written", o.Err(), listed(o.Written))
+	}
 	if err := os.RemoveAll(fs.Hierarchy(CPU).Mount); err != nil {
 		t.Fatal(err)
 	}

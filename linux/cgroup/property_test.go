@@ -103,7 +103,7 @@ func drawState(t *rapid.T, l Layout, paths []string, label string) map[string]Se
 		s.Period = time.Duration(rapid.SampledFrom([]int{1, 10, 50, 100, 1000}).Draw(t, "period")) * time.Millisecond
 		quota := time.Duration(rapid.IntRange(1000, 4e6).Draw(t, "quota")) * time.Microsecond
 		s.Burst = time.Duration(rapid.IntRange(0, 1000).Draw(t, "burst")) * quota / 1000 / time.Microsecond * time.Microsecond
-		s.Weight = map[Version]Weight{V1: 512, V2: 50}[l.CPU]
+		s.Weight = map[Version]Weight{V1: 1024, V2: 100}[l.CPU] >> rapid.IntRange(0, 1).Draw(t, "weight")
 		if s.Idle = rapid.Bool().Draw(t, "idle"); s.Idle {
 			s.Weight = map[Version]Weight{V1: 3, V2: 0}[l.CPU]
 		}
