@@ -1,0 +1,167 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestNodes examines each node in testdata: files below a root directory ("socket" is
+// the content of a socket), in "cluster" what the API server and the kubelet answer,
+// and in "want" the report. PINFOLD_UPDATE=1 rewrites "want".
+func TestNodes(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no nodes in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Defaults()
+			o.Root = t.TempDir()
+			o.Cluster = unpack(t, o.Root, archive)
+			var text bytes.Buffer
+			if err := WriteText(&text, Examine(context.Background(), o)); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.ReplaceAll(text.String(), o.Root, "")
+			want := &archive.Files[len(archive.Files)-1]
+			if os.Getenv("PINFOLD_UPDATE") == "1" {
+				want.Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// unpack makes the files of a node, and returns who answers.
+func unpack(t *testing.T, root string, archive *txtar.Archive) Cluster {
+	t.Helper()
+	var answers Cluster
+	for _, f := range archive.Files[:len(archive.Files)-1] {
+		if f.Name == "cluster" {
+			answers = answersOf(t, string(f.Data))
+			continue
+		}
+		name := filepath.Join(root, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if string(f.Data) == "socket\n" {
+			listenAt(t, name)
+			continue
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return answers
+}
+
+// listenAt makes a socket by a short path, since those of test directories are too long.
+func listenAt(t *testing.T, name string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	link := filepath.Join(dir, "d")
+	if err := os.Symlink(filepath.Dir(name), link); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(link, filepath.Base(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+}
+
+type answers struct {
+	policy, writer         string
+	policyError, topoError error
+	ours                   bool
+}
+
+func (a answers) CPUManagerPolicy(context.Context) (string, error) { return a.policy, a.policyError }
+
+func (a answers) TopologyWriter(context.Context) (string, bool, error) {
+	return a.writer, a.ours, a.topoError
+}
+
+func answersOf(t *testing.T, text string) answers {
+	t.Helper()
+	var a answers
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch what, value := words[0], strings.Join(words[1:], " "); {
+		case what == "policy" && words[1] == "error":
+			a.policyError = errors.New(strings.TrimPrefix(value, "error "))
+		case what == "policy":
+			a.policy = value
+		case words[1] == "error":
+			a.topoError = errors.New(strings.TrimPrefix(value, "error "))
+		case words[1] != "none":
+			a.writer, a.ours = words[1], words[2] == "ours"
+		}
+	}
+	return a
+}
+
+// TestThisMachine: on a machine without fixtures, what is said about files agrees with
+// what these files say.
+func TestThisMachine(t *testing.T) {
+	report := Examine(context.Background(), Defaults())
+	found := map[string]Result{}
+	for _, one := range report {
+		if one.Status == Problem && one.Do == "" {
+			t.Errorf("%s: a problem without an advice: %s", one.Check, one.Found)
+		}
+		found[one.Check] = one
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Skip("this is no Linux:", err)
+	}
+	if want := "Linux " + strings.TrimSpace(string(release)); found["release"].Found != want {
+		t.Errorf("release: %q, want %q", found["release"].Found, want)
+	}
+	_, err = os.Stat(Defaults().NRISocket)
+	if (err == nil) != (found["NRI"].Status == OK) {
+		t.Errorf("NRI: %+v, but %v", found["NRI"], err)
+	}
+	if online, err := os.ReadFile("/sys/devices/system/cpu/online"); err == nil && found["topology"].Status != OK {
+		t.Errorf("topology: %+v on a machine with CPUs %s", found["topology"], online)
+	}
+}
+
+func TestReleases(t *testing.T) {
+	for _, test := range []struct {
+		release string
+		want    bool
+	}{
+		{"6.1.0-18-amd64", true}, {"6.9.12", true}, {"6.10.0", false}, {"6.10-rc1", false}, {"5.15.0-100-generic", true},
+		{"7.0", false}, {"strange", false}, {"", false},
+	} {
+		if got := before(test.release, 6, 10); got != test.want {
+			t.Errorf("%q is before 6.10: %v", test.release, got)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// machine reads the topology as the agent will report it.
+func (x *examination) machine(context.Context) {
+	m, err := sysfs.Read(os.DirFS(x.path("sys")))
+	if err != nil {
+		x.add("topology", Problem, err.Error(), "send the output of 'pinfold topology capture' with a report of this")
+		return
+	}
+	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", count(len(m.Packages()), "package"), count(len(m.NUMANodes), "NUMA node"),
+		count(len(m.LLCs()), "LLC"), count(len(m.Cores()), "core"), count(len(m.CPUs), "CPU")), "")
+	if !m.Offline.IsEmpty() {
+		x.add("offline CPUs", Note, m.Offline.String(), "nothing; allocations on CPUs that go offline lose them")
+	}
+	if !m.Isolated.IsEmpty() {
+		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus keeps the kernel's load balancing off %s", m.Isolated),
+			"remove isolcpus from the kernel's command line: shared pods would pile up on one of them")
+	}
+}

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// runtime looks for NRI and for plugins that want the same fields.
+func (x *examination) runtime(context.Context) {
+	info, err := os.Stat(x.path(x.NRISocket))
+	switch {
+	case err != nil:
+		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get theirs within seconds",
+			"enable NRI: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
+	case info.Mode()&fs.ModeSocket == 0:
+		x.add("NRI", Problem, x.NRISocket+" is no socket", "remove it and restart the runtime")
+	default:
+		x.add("NRI", OK, x.NRISocket, "")
+	}
+	x.plugins()
+}
+
+// pluginDir is where runtimes look for plugins that they start themselves.
+const pluginDir = "/opt/nri/plugins"
+
+// competingPlugins are NRI plugins that set cpuset or quota: parts of the names of
+// their executables (github.com/containers/nri-plugins and others).
+func competingPlugins() []string {
+	return []string{"topology-aware", "balloons", "template", "koord", "cpuset", "cpu-"}
+}
+
+func (x *examination) plugins() {
+	names := x.list(pluginDir)
+	var competing []string
+	for _, name := range names {
+		if slices.ContainsFunc(competingPlugins(), func(part string) bool { return strings.Contains(name, part) }) {
+			competing = append(competing, path.Join(pluginDir, name))
+		}
+	}
+	switch {
+	case len(competing) > 0:
+		x.add("NRI plugins", Problem, strings.Join(competing, ", ")+": a container of which two plugins set the CPUs is not created",
+			"remove it, or do not run the agent here")
+	case len(names) > 0:
+		x.add("NRI plugins", Note, strings.Join(names, ", ")+" in "+pluginDir, "make sure that it sets neither cpuset nor quota")
+	default:
+		x.add("NRI plugins", OK, "none in "+pluginDir, "")
+	}
+}
+
+// others looks for programs that write what the agent writes.
+func (x *examination) others(ctx context.Context) {
+	agents := x.competingAgents()
+	if len(agents) > 0 {
+		x.add("other agents", Problem, strings.Join(agents, ", ")+": writes cpuset and quota of pods as well",
+			"remove it from this node; two agents undo each other")
+	} else {
+		x.add("other agents", OK, "none is running", "")
+	}
+	if x.Cluster == nil {
+		x.add("writer of the topology", Skipped, "the API server was not asked", "use --node-name, and --kubeconfig outside of the cluster")
+		return
+	}
+	writer, ours, err := x.Cluster.TopologyWriter(ctx)
+	switch {
+	case err != nil:
+		x.add("writer of the topology", Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
+	case writer == "":
+		x.add("writer of the topology", OK, "the node has no NodeResourceTopology yet", "")
+	case ours:
+		x.add("writer of the topology", OK, writer, "")
+	default:
+		x.add("writer of the topology", Problem, writer+" writes the node's NodeResourceTopology: the agent does not report the machine",
+			"stop it on this node (NFD: nfd-topology-updater), then delete the object")
+	}
+}
+
+// agents are those that manage CPUs of pods, by the names of their processes.
+func knownAgents() []string {
+	return []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "cpuset-agent", "intel-cmk"}
+}
+
+// competingAgents are those of them that run: "koordlet (process 4711)".
+func (x *examination) competingAgents() (running []string) {
+	for _, pid := range x.list("proc") {
+		if strings.Trim(pid, "0123456789") != "" {
+			continue
+		}
+		name, found, err := x.read(path.Join("proc", pid, "comm"))
+		// The kernel keeps 15 bytes of a name.
+		if err == nil && found && slices.ContainsFunc(knownAgents(), func(a string) bool { return a[:min(len(a), 15)] == name }) {
+			running = append(running, fmt.Sprintf("%s (process %s)", name, pid))
+		}
+	}
+	return running
+}
