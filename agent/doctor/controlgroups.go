@@ -36,7 +36,7 @@ func (x *examination) controlGroups(context.Context) {
 
 // parts takes joined errors apart.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the very error, not one it wraps
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}
