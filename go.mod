@@ -41,6 +41,7 @@ require (
 	github.com/google/cadvisor/lib v0.60.5
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
+	github.com/google/go-containerregistry v0.20.7
 	github.com/k8stopologyawareschedwg/noderesourcetopology-api v0.1.3
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
@@ -65,6 +66,7 @@ require (
 	github.com/Masterminds/semver/v3 v3.4.0 // indirect
 	github.com/Masterminds/sprig/v3 v3.3.0 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
+	github.com/Microsoft/hnslib v0.1.3 // indirect
 	github.com/NYTimes/gziphandler v1.1.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -211,3 +213,6 @@ replace (
 	k8s.io/code-generator v0.0.0 => k8s.io/code-generator v0.37.1
 	k8s.io/sample-apiserver v0.0.0 => k8s.io/sample-apiserver v0.37.1
 )
+
+// The kubelet of a local cluster's real node: built as it is, never imported.
+tool k8s.io/kubernetes/cmd/kubelet
