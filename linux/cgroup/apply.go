@@ -67,16 +67,16 @@ func (fs *FS) carryOut(writes []Write, o *Outcome) {
 
 // observe reads what the plan has to know.
 func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
-	var of fields
+	var of Parts
 	for _, w := range wanted {
-		of.cpus = of.cpus || w.CPUs != nil
-		of.bandwidth = of.bandwidth || w.bandwidth()
+		of.CPUs = of.CPUs || w.CPUs != nil
+		of.Bandwidth = of.Bandwidth || w.bandwidth()
 	}
 	var changes []Change
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		w := wanted[path]
-		of.weight = w.Weight != nil || w.Idle != nil
-		present, err := fs.readSome(path, of)
+		of.Weight = w.Weight != nil || w.Idle != nil
+		present, err := fs.ReadParts(path, of)
 		if err != nil {
 			o.fail(path, err)
 			continue
