@@ -31,6 +31,7 @@ const nodeIndex = "pinfold.dev/node"
 // every change of its pods' entitlements, its topology or its reserved amount, away
 // from the scheduling cycle, and says each thing once.
 type auditor struct {
+	log          klog.Logger
 	handle       fwk.Handle
 	topologies   *topologies
 	reservations *reservations
@@ -66,7 +67,7 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 		return nil, fmt.Errorf("index pods by node: %w", err)
 	}
 	a := &auditor{
-		handle: handle, topologies: topologies, reservations: reservations, minShared: minShared, delay: auditDelay,
+		log: klog.FromContext(ctx), handle: handle, topologies: topologies, reservations: reservations, minShared: minShared, delay: auditDelay,
 		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
 		told:  map[types.UID]string{}, overflows: map[string]string{}, stale: map[string]reuse{},
@@ -183,7 +184,7 @@ func (a *auditor) audit(name string) {
 	a.logStale(name, reuse{})
 	onNode, err := a.pods.ByIndex(nodeIndex, name)
 	if err != nil {
-		klog.ErrorS(err, "Cannot list the pods of a node", "node", name)
+		a.log.Error(err, "Cannot list the pods of a node", "node", name)
 		return
 	}
 	byID := map[ledger.PodID]*corev1.Pod{}
@@ -247,7 +248,7 @@ func (a *auditor) logStale(node string, now reuse) {
 		delete(a.stale, node)
 	case a.stale[node] != now:
 		a.stale[node] = now
-		klog.InfoS("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", node,
+		a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", node,
 			"uid", now.node, "reportedUID", now.reported)
 	}
 }
@@ -259,9 +260,9 @@ func (a *auditor) logOverflow(node, text string) {
 	case a.overflows[node] == text:
 	case text == "":
 		delete(a.overflows, node)
-		klog.InfoS("The CPUs of a node suffice again", "node", node)
+		a.log.Info("The CPUs of a node suffice again", "node", node)
 	default:
 		a.overflows[node] = text
-		klog.InfoS("More is promised of a node's CPUs than there is; the scheduler adds nothing to that", "node", node, "overflow", text)
+		a.log.Info("More is promised of a node's CPUs than there is; the scheduler adds nothing to that", "node", node, "overflow", text)
 	}
 }

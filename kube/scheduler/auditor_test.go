@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 )
 
 // A node that keeps back more than its pods leave is reported, although none of its
@@ -32,10 +31,6 @@ func TestShrunkNodeIsReported(t *testing.T) {
 // not at every audit.
 func TestStaleTopologyIsLoggedOnce(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
-	var log logText
-	defer klog.CaptureState().Restore()
-	klog.LogToStderr(false)
-	klog.SetOutput(&log)
 	a := s.plugin.shared.auditor
 	for step, test := range []struct {
 		command string
@@ -52,9 +47,8 @@ func TestStaleTopologyIsLoggedOnce(t *testing.T) {
 		for range 3 {
 			a.audit("n1")
 		}
-		klog.Flush()
-		if got := strings.Count(log.String(), "about an earlier node of the same name"); got != test.logged {
-			t.Errorf("after step %d, %s: logged %d times, want %d:\n%s", step, test.command, got, test.logged, log.String())
+		if got := strings.Count(s.log.String(), "about an earlier node of the same name"); got != test.logged {
+			t.Errorf("after step %d, %s: logged %d times, want %d:\n%s", step, test.command, got, test.logged, s.log.String())
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
@@ -27,6 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -45,6 +45,7 @@ type fakeCluster struct {
 	scheduler  *kubescheduler.Scheduler
 	plugin     *Plugin
 
+	log     logText // what the scheduler logs
 	said    *sayings
 	mu      sync.Mutex
 	version int
@@ -68,7 +69,7 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 	c.client.PrependReactor("create", "pods", c.bind)
 	c.topologies.PrependWatchReactor("*", refuseWatchList)
 	c.dynamic.PrependWatchReactor("*", refuseWatchList)
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&c.log)))))
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
 	if err != nil {
 		t.Fatal(err)
