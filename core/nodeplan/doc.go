@@ -15,7 +15,8 @@
 //   - An ordinary init container without a claim, in a pod that has CPUs, runs on
 //     CPUs of its pod that nobody who runs at the same time has.
 //   - Everything else, pods that lose a conflict included, has the shared CPUs and
-//     the quota the kubelet gave it; batch pods (BE) have no quota of their own.
+//     the quota the kubelet gave it; batch pods (BE) have none once they are idle,
+//     behind all others, and their limit until then.
 //
 // Should static pods hold every CPU while somebody needs shared ones, the youngest
 // static pod becomes a shared one: it stays on its CPUs, which are then shared. So

@@ -175,9 +175,10 @@ func (h *housing) confinement(p *Pod) (cpus cpuset.Set) {
 func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
-	settings.CPUs, settings.Idle = online, h.BatchIdle && p.QoS == BE
+	batch := h.batch(p)
+	settings.CPUs, settings.Idle = online, batch
 	settings.Bandwidth = h.Kubelet.quota(podLimit).in(p.Period, podLimit)
-	liftedPod := p.QoS == BE || h.lifts(p)
+	liftedPod := batch || h.lifts(p)
 	if liftedPod {
 		settings.Quota = 0
 	}
@@ -196,7 +197,7 @@ func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
 			b = KubeletConfig{Period: h.Kubelet.Period}.quota(limit)
 		}
 		b = b.in(p.Period, limit)
-		if lifted || p.QoS == BE {
+		if lifted || batch {
 			b.Quota = 0
 		}
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,

@@ -123,7 +123,7 @@ func planUnbound(s *State) Desired {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		settings.CPUs = cpuset.Set{}
 		settings.Bandwidth = settings.in(p.Period, p.podLimit())
-		settings.Idle = s.BatchIdle && p.QoS == BE
+		settings.Idle = s.batch(p)
 		for j := range settings.Containers {
 			c := &settings.Containers[j]
 			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound

@@ -96,7 +96,7 @@ func TestQuota(t *testing.T) {
 				switch {
 				case static && c.Quota != 0:
 					t.Fatalf("%s/%s is static and has a quota of %v", p.ID, c.Name, c.Quota)
-				case c.Home == HomeCoreSet && pod.QoS != BE && c.Quota != share(pod.container(c.Name).Limit, c.Period):
+				case c.Home == HomeCoreSet && !s.batch(pod) && c.Quota != share(pod.container(c.Name).Limit, c.Period):
 					t.Fatalf("%s/%s has a quota of %v, its limit is %v", p.ID, c.Name, c.Quota, pod.container(c.Name).Limit)
 				case c.Home == HomeUnbound && c.Bandwidth != kubelet.Pods[i].Containers[j].Bandwidth:
 					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Bandwidth, kubelet.Pods[i].Containers[j].Bandwidth)
@@ -105,10 +105,10 @@ func TestQuota(t *testing.T) {
 			switch {
 			case lifted && p.Quota != 0:
 				t.Fatalf("%s has a quota of %v above a static container", p.ID, p.Quota)
-			case !lifted && (pod.QoS != BE || s.BindingOff != "") && p.Bandwidth != kubelet.Pods[i].Bandwidth:
+			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.Bandwidth != kubelet.Pods[i].Bandwidth:
 				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Bandwidth, kubelet.Pods[i].Bandwidth)
 			}
-			if lifted && pod.QoS != BE {
+			if lifted && !s.batch(pod) {
 				checkOthersKeepTheirs(t, pod, p)
 			}
 		}

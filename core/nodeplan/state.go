@@ -23,7 +23,8 @@ type State struct {
 	// Previous are the core sets in force.
 	Previous CoreSets
 	Tuning   Tuning
-	// BatchIdle puts cpu.idle on the cgroups of BE pods.
+	// BatchIdle puts cpu.idle on the cgroups of BE pods, and takes their quota away:
+	// behind all others they may use what is left. Without it they are like others.
 	BatchIdle bool
 }
 
@@ -142,3 +143,6 @@ func (t Tuning) withDefaults() Tuning {
 	}
 	return t
 }
+
+// batch reports whether a pod runs behind all others.
+func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.QoS == BE }
