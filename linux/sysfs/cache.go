@@ -70,12 +70,12 @@ func (s scan) llcOf(c cpuset.CPU) (claim, error) {
 // cacheLevelAndType reads /sys/devices/system/cpu/cpuN/cache/indexN/level and
 // type. The kernel hides what it does not know (drivers/base/cacheinfo.c): an
 // unknown level is 0.
-func (s scan) cacheLevelAndType(index string) (uint64, cacheType, error) {
-	level, _, err := readIfThere(s.tree, index+"/level", parseFigure)
+func (t tree) cacheLevelAndType(index string) (uint64, cacheType, error) {
+	level, _, err := readIfThere(t, index+"/level", parseFigure)
 	if err != nil {
 		return 0, "", err
 	}
-	kind, ok, err := readIfThere(s.tree, index+"/type", parseCacheType)
+	kind, ok, err := readIfThere(t, index+"/type", parseCacheType)
 	if !ok {
 		level = 0
 	}

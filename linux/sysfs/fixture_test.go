@@ -2,22 +2,20 @@ package sysfs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/core/topology"
 )
 
 // fixture is one file of testdata: a /sys tree and what Read makes of it.
 //
-// The name of a file may have CPUs in braces: "cpu{0,4-5}/online" stands for
-// three files of the same content. The file "machine" is the machine in the form
-// of [describe].
+// The file "machine" in the archive is the machine in the form of [describe].
 type fixture struct {
 	archive *txtar.Archive
 	tree    fstest.MapFS
@@ -30,49 +28,36 @@ func readFixture(t testing.TB, name string) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := fixture{archive: txtar.Parse(text), tree: fstest.MapFS{}}
+	f := fixture{archive: txtar.Parse(text)}
 	for _, file := range f.archive.Files {
 		if file.Name == "machine" {
 			f.machine = string(file.Data)
-			continue
-		}
-		for _, name := range expand(t, file.Name) {
-			if f.tree[name] != nil {
-				t.Fatalf("%s is there twice, the second time in %q", name, file.Name)
-			}
-			f.tree[name] = &fstest.MapFile{Data: file.Data}
 		}
 	}
+	tree, err := ParseArchive(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	f.tree = writable(t, tree)
 	return f
 }
 
-// expand replaces one list of numbers in braces by each of them.
-func expand(t testing.TB, name string) []string {
+// writable copies the files of a tree.
+func writable(t testing.TB, tree fs.FS) fstest.MapFS {
 	t.Helper()
-	before, rest, ok := strings.Cut(name, "{")
-	if !ok {
-		return []string{name}
-	}
-	list, after, ok := strings.Cut(rest, "}")
-	if !ok {
-		t.Fatalf("%q has no closing brace", name)
-	}
-	var names []string
-	for item := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(item, "-")
-		if !isRange {
-			to = from
+	files := fstest.MapFS{}
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
 		}
-		first, errFirst := strconv.Atoi(from)
-		last, errLast := strconv.Atoi(to)
-		if errFirst != nil || errLast != nil {
-			t.Fatalf("%q: %q is not a list of numbers", name, list)
-		}
-		for n := first; n <= last; n++ {
-			names = append(names, before+strconv.Itoa(n)+after)
-		}
+		content, err := fs.ReadFile(tree, name)
+		files[name] = &fstest.MapFile{Data: content}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return names
+	return files
 }
 
 // describe writes a machine as text, one part a line.

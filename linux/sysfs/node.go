@@ -153,13 +153,16 @@ func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
 	return nil
 }
 
+// accessClasses are where firmware tells the initiators of a node, the best first.
+var accessClasses = []string{"access1", "access0"}
+
 // initiatorCPUs returns the CPUs of the nodes in
 // /sys/devices/system/node/nodeN/access1/initiators, those with the best access
 // among the nodes with CPUs, else in access0, where nodes without CPUs count too
 // (Documentation/admin-guide/mm/numaperf.rst of Linux). It is empty when firmware does not tell.
 func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpuset.Set, error) {
 	var cpus cpuset.Set
-	for _, class := range []string{"access1", "access0"} {
+	for _, class := range accessClasses {
 		initiators, err := s.numbered(nodeDir(id)+"/"+class+"/initiators", "node")
 		if err != nil {
 			return cpus, err

@@ -1,0 +1,255 @@
+package sysfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
+)
+
+// recaptured captures a tree and reads it back.
+func recaptured(t testing.TB, tree fs.FS) (text string, back fs.FS) {
+	t.Helper()
+	archive, err := Capture(tree, "header")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err = ParseArchive(archive); err != nil {
+		t.Fatalf("%v in\n%s", err, archive)
+	}
+	return string(archive), back
+}
+
+// TestCaptureFixtures captures every fixture: the machine is the same, or the same
+// thing is wrong with it.
+func TestCaptureFixtures(t *testing.T) {
+	for name, tree := range trees(t) {
+		t.Run(name, func(t *testing.T) {
+			want, wantErr := Read(tree)
+			if _, err := Capture(tree, ""); err != nil && wantErr != nil {
+				return // more CPUs than can be named
+			}
+			text, back := recaptured(t, tree)
+			got, err := Read(back)
+			if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+				t.Fatalf("the capture reads with %v, the tree with %v", err, wantErr)
+			}
+			if want != nil && topologytest.Diff(want, got) != "" {
+				t.Errorf("machine: -tree +capture:\n%s", topologytest.Diff(want, got))
+			}
+			if again, _ := recaptured(t, back); again != text {
+				t.Errorf("the capture of a capture differs:\n%s", cmp.Diff(text, again))
+			}
+		})
+	}
+}
+
+// trees returns the machines of the fixtures, and the ones of broken.txt.
+func trees(t *testing.T) map[string]fs.FS {
+	t.Helper()
+	names, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no fixtures in testdata (%v)", err)
+	}
+	all := map[string]fs.FS{}
+	for _, name := range names {
+		all[strings.TrimSuffix(filepath.Base(name), ".txtar")] = readFixture(t, name).tree
+	}
+	for _, c := range readBroken(t) {
+		all["broken "+c.name] = c.tree
+	}
+	return all
+}
+
+// watched notes which files are opened.
+type watched struct {
+	fs.FS
+	opened map[string]bool
+}
+
+func (w watched) Open(name string) (fs.File, error) {
+	w.opened[name] = true
+	return w.FS.Open(name)
+}
+
+// TestCaptureTakesWhatIsRead compares what is captured of the fixtures with what
+// Read opens: each file that it opens and that exists must be in the capture, and
+// each that is in a capture must be of a sort that it opens on some machine.
+func TestCaptureTakesWhatIsRead(t *testing.T) {
+	number := regexp.MustCompile(`(cpu|node|index)\d+`)
+	sort := func(name string) string { return number.ReplaceAllString(name, "${1}N") }
+	read, captured := map[string]bool{}, map[string]bool{}
+	for name, tree := range trees(t) {
+		opened := map[string]bool{}
+		_, _ = Read(watched{tree, opened})
+		if _, err := Capture(tree, ""); err != nil {
+			continue // TestCaptureFixtures looks at these
+		}
+		_, back := recaptured(t, tree)
+		for file := range opened {
+			read[sort(file)] = true
+			if _, err := fs.ReadFile(tree, file); err != nil {
+				continue // missing, or a directory
+			}
+			if _, err := fs.Stat(back, file); err != nil {
+				t.Errorf("%s: %s is read and not captured", name, file)
+			}
+		}
+		for file := range writable(t, back) {
+			captured[sort(file)] = true
+		}
+	}
+	for file := range captured {
+		if !read[file] && !strings.Contains(file, "/initiators/node") { // of which the name is read
+			t.Errorf("%s is captured and never read", file)
+		}
+	}
+	if len(captured) < 25 {
+		t.Errorf("only %d sorts of file captured", len(captured))
+	}
+}
+
+// TestCaptureText shows what an archive looks like, noise of a real /sys left out.
+func TestCaptureText(t *testing.T) {
+	tree := fstest.MapFS{}
+	write := func(name, content string) { tree[name] = &fstest.MapFile{Data: []byte(content)} }
+	for _, cpu := range []string{"cpu0", "cpu1", "cpu2"} {
+		write("devices/system/cpu/"+cpu+"/topology/core_cpus_list", "0,2\n")
+		write("devices/system/cpu/"+cpu+"/topology/thread_siblings_list", "0,2\n")
+		write("devices/system/cpu/"+cpu+"/topology/ppin", "0x2d1a7f\n")
+		write("devices/system/cpu/"+cpu+"/cache/index0/level", "1\n")
+		write("devices/system/cpu/"+cpu+"/cache/index0/type", "Data\n")
+		write("devices/system/cpu/"+cpu+"/cache/index0/shared_cpu_list", "0,2\n")
+		write("devices/system/cpu/"+cpu+"/acpi_cppc/nominal_perf", "0\n")
+	}
+	write("devices/system/cpu/cpu1/topology/core_cpus_list", "1\n\x00\x00")
+	write("devices/system/cpu/online", "0-2\n")
+	write("devices/system/node/online", "0\n")
+	write("devices/system/node/node0/meminfo", "\nNode 0 MemTotal:       2097152 kB\nNode 0 MemFree:        1024 kB\n")
+	write("kernel/hostname", "secret\n")
+	archive, err := Capture(refusing{tree, "cpu1/acpi_cppc/nominal_perf", syscall.EIO}, "A machine.\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/capture.txt", string(archive))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", name, diff)
+	}
+}
+
+func TestCaptureRefuses(t *testing.T) {
+	if _, err := Capture(fstest.MapFS{}, ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no tree: %v", err)
+	}
+	tree := fstest.MapFS{"devices/system/cpu/online": {Data: []byte("0\n-- x --\n")}}
+	if _, err := Capture(tree, ""); err == nil || !strings.Contains(err.Error(), "-- name --") {
+		t.Errorf("content that divides the archive: %v", err)
+	}
+	tree = fstest.MapFS{"devices/system/cpu/online": {Data: []byte("0\n")}}
+	if _, err := Capture(refusing{tree, "online", errors.New("disk on fire")}, ""); err == nil || !strings.Contains(err.Error(), "cpu/online: ") {
+		t.Errorf("a file that cannot be read for no reason of the kernel's: %v", err)
+	}
+}
+
+func TestParseArchiveRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "no line has the form",
+		"{\"cpus\": []}\n":                      "no line has the form",
+		"-- a{0-1 --\n":                         "no closing brace",
+		"-- a{0-1}{2} --\n":                     "two lists",
+		"-- a{} --\n":                           "stands for no file",
+		"-- a{x} --\n":                          `a{x}`,
+		"-- a{0-9999999} --\n":                  "a{0-9999999}",
+		"-- a{0-1}/b --\n-- a1/b --\n":          "a1/b is there twice",
+		"-- ../etc/passwd --\n":                 "../etc/passwd",
+		"-- devices --\n-- devices/system --\n": "devices",
+	} {
+		if _, err := ParseArchive([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to have %q", text, err, want)
+		}
+	}
+}
+
+// TestCaptureProperty captures machines of any shape.
+func TestCaptureProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := readable(t)
+		archive, err := Capture(machineTree(m), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseArchive(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Read(machineTree(m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(back)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := topologytest.Diff(want, got); diff != "" {
+			t.Fatalf("-tree +capture:\n%s", diff)
+		}
+	})
+}
+
+// FuzzParseArchive parses any text; what is an archive can be captured again.
+func FuzzParseArchive(f *testing.F) {
+	for _, name := range []string{"dies", "memory-only-nodes", "hybrid-counters"} {
+		text, err := os.ReadFile("testdata/" + name + ".txtar")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tree, err := ParseArchive(text)
+		if err != nil {
+			return
+		}
+		var want *topology.Machine
+		if want, err = Read(tree); err != nil {
+			return
+		}
+		if slices.ContainsFunc(txtar.Parse(text).Files, func(f txtar.File) bool { return strings.ContainsAny(f.Name, "\r\n") }) {
+			return
+		}
+		_, back := recaptured(t, tree)
+		got, err := Read(back)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := topologytest.Diff(want, got); diff != "" {
+			t.Errorf("-want +captured:\n%s", diff)
+		}
+	})
+}
