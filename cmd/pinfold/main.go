@@ -1,7 +1,8 @@
 // Command pinfold shows the CPU topology of machines and chooses CPUs on them.
 // Its manual is docs/pinfold.md.
 //
-// The command only reads: it changes nothing on the machine and talks to nobody.
+// The command changes nothing on the machine, but for files that it is asked to
+// write, and talks to nobody.
 // Results go to standard output, messages to standard error. The exit status is
 // 0 when it did what was asked, 1 when it could not, 2 when the question was
 // wrong.

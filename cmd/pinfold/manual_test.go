@@ -47,7 +47,10 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 			shell := command + ` 2>&1; status=$?; [ $status = 0 ] || echo exit status $status`
 			archive.Comment = fmt.Appendf(archive.Comment, "# %s\nexec sh -c '%s'\ncmp stdout %s\n",
 				command, strings.ReplaceAll(shell, "'", "''"), want)
-			archive.Files = append(archive.Files, txtar.File{Name: want, Data: []byte(strings.TrimSuffix(output, "\n") + "\n")})
+			if output != "" {
+				output = strings.TrimSuffix(output, "\n") + "\n"
+			}
+			archive.Files = append(archive.Files, txtar.File{Name: want, Data: []byte(output)})
 		}
 	}
 	return archive, commands

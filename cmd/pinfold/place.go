@@ -14,7 +14,7 @@ import (
 
 func newPlace() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `place (--machine FILE | --sysfs DIR) --cpus N [--free CPULIST]
+		Use: `place (--machine FILE | --sysfs PATH) --cpus N [--free CPULIST]
                 [--policy static|static-burst] [--full-cores preferred|required]
                 [-o text|json]
   pinfold place --batch FILE [-o json]`,

@@ -16,7 +16,7 @@ func newRoot() *cobra.Command {
 		Use:   "pinfold",
 		Short: "Choose the right CPUs on a machine, and see why",
 		Long: `pinfold shows the CPU topology of a machine and chooses CPUs on it, by the same
-rules as the scheduler plugin. It only reads; nothing on the machine changes.`,
+rules as the scheduler plugin. Nothing on the machine changes.`,
 		Example: `  pinfold topology                    # a map of this machine
   pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
@@ -42,8 +42,11 @@ rules as the scheduler plugin. It only reads; nothing on the machine changes.`,
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	use := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
+	switch {
+	case cmd.HasAvailableSubCommands() && !cmd.HasParent():
 		use += " COMMAND [flags]"
+	case cmd.HasAvailableSubCommands():
+		use += "\n  " + cmd.CommandPath() + " COMMAND [flags]"
 	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n", use)
 	if cmd.HasExample() {
@@ -104,6 +107,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%q is one argument too many: %s takes flags only", args[0], cmd.CommandPath())
 	}
 	return nil
+}
+
+// noCommand is noArguments for a command that has others below it.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && len(cmd.SuggestionsFor(args[0])) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return noArguments(cmd, args)
 }
 
 // choice is a flag that takes one of a few words, the first one by default.

@@ -22,7 +22,7 @@ type source struct {
 // sourceFlags adds --sysfs and --machine to a command.
 func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
 	s := &source{}
-	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `DIR`: /sys or a copy of one")
+	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `PATH`: /sys, a copy of one or a captured one")
 	cmd.Flags().StringVar(&s.machine, "machine", "", "read the machine from the JSON `FILE`, - for standard input")
 	return s
 }
@@ -60,16 +60,41 @@ func (s *source) read(stdin io.Reader) (*topology.Machine, error) {
 	}
 }
 
-func readSysfs(dir string) (*topology.Machine, error) {
+// readSysfs reads the machine from a folder, or from an archive of one.
+func readSysfs(path string) (*topology.Machine, error) {
+	root, err := openSysfs(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := sysfs.Read(root)
+	if err != nil {
+		return nil, fmt.Errorf("read the machine from %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func openSysfs(path string) (fs.FS, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return openSysfsDir(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := sysfs.ParseArchive(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: make one with 'pinfold topology capture'", path, err)
+	}
+	return tree, nil
+}
+
+func openSysfsDir(dir string) (fs.FS, error) {
 	root := os.DirFS(dir)
 	if _, err := fs.Stat(root, "devices/system/cpu"); err != nil {
 		return nil, fmt.Errorf("%s: %w: give --sysfs the folder that holds devices/system/cpu", dir, err)
 	}
-	m, err := sysfs.Read(root)
-	if err != nil {
-		return nil, fmt.Errorf("read the machine from %s: %w", dir, err)
-	}
-	return m, nil
+	return root, nil
 }
 
 func readMachineFile(path string) (*topology.Machine, error) {

@@ -11,7 +11,7 @@ import (
 
 func newTopology() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topology [--sysfs DIR | --machine FILE] [-o text|json]",
+		Use:   "topology [--sysfs PATH | --machine FILE] [-o text|json]",
 		Short: "Show a machine: packages, NUMA nodes, caches, cores, CPUs",
 		Long: `Show a machine: its packages, NUMA nodes, last-level caches (LLCs), cores, CPUs.
 
@@ -20,8 +20,9 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
 		Example: `  pinfold topology
   pinfold topology -o json > machine.json
   pinfold topology --machine machine.json
-  pinfold topology --sysfs /tmp/copy-of-sys`,
-		Args:                  noArguments,
+  pinfold topology --sysfs /tmp/copy-of-sys
+  pinfold topology capture -o machine.txtar`,
+		Args:                  noCommand,
 		DisableFlagsInUseLine: true,
 	}
 	from := sourceFlags(cmd, "/sys")
@@ -39,5 +40,6 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
 		}
 		return report.MachineMap(cmd.OutOrStdout(), m, terminal.MapOptions(cmd.OutOrStdout(), os.Getenv))
 	})
+	cmd.AddCommand(newCapture())
 	return cmd
 }
