@@ -1,0 +1,72 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// ErrBlocked says that CPUs are not free because a group of another pod could not be
+// moved off them.
+var ErrBlocked = errors.New("the CPUs are still held by another pod, which could not be moved")
+
+// Carry does the actions by means of apply, in their order. A group that cannot be
+// moved keeps what it holds, and the groups of other pods do not get it where one of
+// the two is to have it alone.
+func (a Actions) Carry(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Result {
+	r := Result{Failed: map[string]error{}, done: map[string][]cgroup.Wanted{}}
+	r.add(a.Widen, apply)
+	var stuck []Holding
+	for _, m := range a.Moves {
+		holding := a.Held[m.Path]
+		cpus := m.CPUs.Difference(taken(stuck, m))
+		if cpus.IsEmpty() {
+			r.fail(m.Path, fmt.Errorf("%s: CPUs %s: %w", m.Path, m.CPUs, ErrBlocked))
+			stuck = append(stuck, holding)
+			continue
+		}
+		err := r.add(map[string]cgroup.Wanted{m.Path: {CPUs: &cpus}}, apply)[m.Path]
+		var effective *cgroup.EffectiveError
+		switch {
+		case err == nil, errors.As(err, &effective):
+			holding.CPUs = cpus
+			a.Held[m.Path] = holding
+		case !errors.Is(err, cgroup.ErrGone):
+			stuck = append(stuck, holding)
+		}
+	}
+	r.add(a.Rest, apply)
+	return r
+}
+
+// taken are the CPUs that a move must leave out.
+func taken(stuck []Holding, m Move) (cpus cpuset.Set) {
+	for _, s := range stuck {
+		if s.Pod != m.Pod && (s.Exclusive || m.Exclusive) {
+			cpus = cpus.Union(s.CPUs)
+		}
+	}
+	return cpus
+}
+
+// add applies some settings and returns what failed of them.
+func (r *Result) add(wanted map[string]cgroup.Wanted, apply func(map[string]cgroup.Wanted) cgroup.Outcome) map[string]error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	outcome := apply(wanted)
+	r.Written = append(r.Written, outcome.Written...)
+	for path, err := range outcome.Failed {
+		r.fail(path, err)
+	}
+	for path, w := range wanted {
+		if outcome.Failed[path] == nil {
+			r.done[path] = append(r.done[path], w)
+		}
+	}
+	return outcome.Failed
+}
+
+func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }

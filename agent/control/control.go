@@ -1,0 +1,180 @@
+package control
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Config is what the agent's flags say.
+type Config struct {
+	NodeName string
+	// MinShared is the least number of CPUs that stay shared; the scheduler's
+	// minSharedCPUs should be the same.
+	MinShared int
+	Tuning    nodeplan.Tuning
+	// BatchIdle puts cpu.idle on the groups of BE pods.
+	BatchIdle bool
+}
+
+// Kubelet is what the kubelet's configuration says.
+type Kubelet struct {
+	CPUManagerPolicy string
+	ReservedCPUs     cpuset.Set
+	Quota            nodeplan.KubeletConfig
+	CgroupRoot       string
+}
+
+// Node is what the Node object says.
+type Node struct {
+	UID types.UID
+	// Reserved is capacity - allocatable.
+	Reserved ledger.MilliCPU
+}
+
+// View is what the control groups of pods hold.
+type View struct {
+	Layout cgroup.Layout
+	Tiers  []string // their paths, outer ones first
+	Pods   []cgroup.Pod
+	// Settings are those of all of them, by path. Groups that vanished or could not
+	// be read are missing.
+	Settings map[string]cgroup.Settings
+}
+
+// created is a container that the runtime has told of.
+type created struct {
+	id string
+	at time.Time
+}
+
+// Control is the state machine. Its methods must be called one at a time.
+type Control struct {
+	config  Config
+	index   *placement.Index
+	kubelet *Kubelet
+	node    Node
+	pods    []podState // nil until the pods are known
+	known   bool       // pods have been listed
+	usage   nodeplan.Usage
+	used    map[nodeplan.Ref]ledger.MilliCPU
+	// runtime holds what was created lately, until the pods' statuses say it.
+	runtime map[nodeplan.Ref]created
+
+	view *View
+	// expected is what each group held after the last round.
+	expected map[string]cgroup.Settings
+	changed  []Foreign // of the last observation
+
+	desired  desired // the last plan
+	previous nodeplan.CoreSets
+	restored bool // previous has been read from the groups
+	// exclusive are the groups whose CPUs were one pod's alone in the last plan.
+	exclusive map[string]bool
+	noticed   map[string]bool
+	problems  map[string]error // what failed in the last round, by group
+}
+
+// podState is a pod as the API server shows it and as the plan wants it.
+type podState struct {
+	object *corev1.Pod
+	plan   nodeplan.Pod
+	// ids are the containers' ids by name, as far as the status says.
+	ids map[string]string
+	// resizing says that the pod's limits are about to change.
+	resizing bool
+	problem  error // with what the scheduler wrote
+}
+
+// New returns the state machine of a node about which nothing is known.
+func New(config Config) *Control {
+	return &Control{
+		config:    config,
+		runtime:   map[nodeplan.Ref]created{},
+		used:      map[nodeplan.Ref]ledger.MilliCPU{},
+		expected:  map[string]cgroup.Settings{},
+		exclusive: map[string]bool{},
+		noticed:   map[string]bool{},
+	}
+}
+
+// SetMachine tells what the machine is. Its CPUs may have gone on or off since.
+func (c *Control) SetMachine(m *topology.Machine) {
+	if c.index != nil && c.index.Machine().SameCPUs(m) {
+		return
+	}
+	c.index = placement.NewIndex(m)
+	for i := range c.pods { // allocations are checked against the machine
+		c.pods[i] = newPodState(c.pods[i].object, m)
+	}
+}
+
+// SetKubelet tells the kubelet's configuration.
+func (c *Control) SetKubelet(k Kubelet) { c.kubelet = &k }
+
+// Kubelet returns the configuration told last, nil when there is none.
+func (c *Control) Kubelet() *Kubelet { return c.kubelet }
+
+// SetNode tells what the Node object says.
+func (c *Control) SetNode(n Node) { c.node = n }
+
+// SetPods tells all pods that are bound to the node.
+func (c *Control) SetPods(pods []*corev1.Pod) {
+	before := make(map[types.UID]podState, len(c.pods))
+	for _, p := range c.pods {
+		before[p.object.UID] = p
+	}
+	c.pods, c.known = nil, true
+	for _, object := range pods {
+		state, ok := before[object.UID]
+		if !ok || state.object != object {
+			state = newPodState(object, c.machine())
+		}
+		c.pods = append(c.pods, state)
+	}
+}
+
+// HasPod reports whether a pod is known by the id that the kubelet uses.
+func (c *Control) HasPod(id ledger.PodID) bool { return c.pod(id) != nil }
+
+func (c *Control) pod(id ledger.PodID) *podState {
+	for i := range c.pods {
+		if c.pods[i].plan.ID == id {
+			return &c.pods[i]
+		}
+	}
+	return nil
+}
+
+// SetUsage tells how busy the CPUs were, and what containers used of them.
+func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
+	c.usage = nodeplan.Usage{Sequence: c.usage.Sequence + 1, Busy: busy}
+	c.used = used
+}
+
+// Created tells that the runtime is about to create a container.
+func (c *Control) Created(now time.Time, ref nodeplan.Ref, id string) {
+	c.runtime[ref] = created{id, now}
+}
+
+// Stopped tells that a container has stopped.
+func (c *Control) Stopped(ref nodeplan.Ref, id string) {
+	if c.runtime[ref].id == id {
+		delete(c.runtime, ref)
+	}
+}
+
+func (c *Control) machine() *topology.Machine {
+	if c.index == nil {
+		return nil
+	}
+	return c.index.Machine()
+}

@@ -1,0 +1,200 @@
+package control
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Actions are what is to be done.
+type Actions struct {
+	// Hold says why nothing is changed, "" when that is not so.
+	Hold string
+	// Widen, Moves and Rest are the writes, in this order; see the package comment.
+	Widen map[string]cgroup.Wanted
+	Moves []Move
+	Rest  map[string]cgroup.Wanted
+	// Held is what the containers' groups hold before.
+	Held map[string]Holding
+	// Foreign are the changes by others that these writes undo.
+	Foreign []Foreign
+}
+
+// Empty reports whether nothing is to be written.
+func (a Actions) Empty() bool { return len(a.Widen)+len(a.Moves)+len(a.Rest) == 0 }
+
+// Move gives a container's group other CPUs.
+type Move struct {
+	Path      string
+	Pod       ledger.PodID
+	CPUs      cpuset.Set
+	Exclusive bool // to the pod, in the end
+}
+
+// Holding is what a container's group holds.
+type Holding struct {
+	Pod       ledger.PodID
+	CPUs      cpuset.Set
+	Exclusive bool
+}
+
+// hold says why nothing can be decided yet.
+func (c *Control) hold() string {
+	switch {
+	case c.index == nil:
+		return "the machine's CPUs are not known"
+	case c.kubelet == nil:
+		return "the kubelet's configuration is not known"
+	case !c.known:
+		return "the pods of this node are not known: the API server has not been reached since the agent started"
+	case c.view == nil:
+		return "the control groups have not been read"
+	}
+	return ""
+}
+
+// Decide returns what is to be done about what is known.
+func (c *Control) Decide(now time.Time) Actions {
+	if hold := c.hold(); hold != "" {
+		return Actions{Hold: hold}
+	}
+	c.forget(now)
+	g := c.locate()
+	if !c.restored {
+		c.previous, c.restored = c.coreSetsInForce(g), true
+	}
+	state := c.state()
+	d := nodeplan.Plan(state)
+	c.previous, c.desired = d.CoreSets, newDesired(state, d)
+	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}}
+	c.widen(&a, d, g)
+	c.move(&a, d, g)
+	c.bandwidth(&a, d, g)
+	a.Foreign = c.undone(&a)
+	return a
+}
+
+// widen lets tiers and pods have every CPU that a container may get.
+func (c *Control) widen(a *Actions, d nodeplan.Desired, g groups) {
+	want := func(path string, cpus cpuset.Set) {
+		present, ok := c.view.Settings[path]
+		if !ok || cpus.IsSubsetOf(present.CPUs) || present.CPUs.IsEmpty() && c.view.Layout.CPUSet == cgroup.V2 {
+			return
+		}
+		a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
+	}
+	if len(d.Tiers) > 0 {
+		for _, path := range c.view.Tiers {
+			want(path, d.Tiers[0].CPUs)
+		}
+	}
+	if !c.bound() {
+		return
+	}
+	for _, path := range g.pods {
+		want(path, c.machine().Online())
+	}
+}
+
+// move orders the containers' new cpusets.
+func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
+	to := c.assignmentsWanted(d, g)
+	from := c.assignmentsNow(to, g)
+	a.Held = make(map[string]Holding, len(from))
+	for _, f := range from {
+		a.Held[g.containers[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
+	}
+	c.exclusive = make(map[string]bool, len(to))
+	for _, t := range to {
+		c.exclusive[g.containers[t.Ref]] = t.Exclusive
+	}
+	for _, step := range nodeplan.Steps(from, to) {
+		path := g.containers[step.Ref]
+		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, c.exclusive[path]})
+	}
+}
+
+// bandwidth sets quota, period and burst of containers and pods, and idle of pods.
+func (c *Control) bandwidth(a *Actions, d nodeplan.Desired, g groups) {
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		s := c.pod(p.ID)
+		if hasEnded(s.object) || s.resizing && len(s.plan.Claim.Containers) == 0 {
+			continue
+		}
+		c.rest(a, g.pods[p.ID], p.Settings, true)
+		for j := range p.Containers {
+			container := &p.Containers[j]
+			c.rest(a, g.containers[nodeplan.Ref{Pod: p.ID, Container: container.Name}], container.Settings, false)
+		}
+	}
+}
+
+// rest adds what a group has otherwise than it should.
+func (c *Control) rest(a *Actions, path string, want nodeplan.Settings, idle bool) {
+	present, ok := c.view.Settings[path]
+	if !ok {
+		return
+	}
+	var w cgroup.Wanted
+	quota := want.Quota
+	if quota == 0 {
+		quota = cgroup.Unlimited
+	}
+	if quota != present.Quota {
+		w.Quota = &quota
+	}
+	if period := want.Period; period != 0 && want.Quota != 0 && period != present.Period {
+		w.Period = &period
+	}
+	if burst := want.Burst; burst != present.Burst && !present.NoBurst {
+		w.Burst = &burst
+	}
+	if is := want.Idle; idle && is != present.Idle && !present.NoIdle {
+		w.Idle = &is
+	}
+	if w != (cgroup.Wanted{}) {
+		a.Rest[path] = w
+	}
+}
+
+// Result is what became of actions.
+type Result struct {
+	Written []cgroup.Write
+	// Failed says, by group, what did not go as it should.
+	Failed map[string]error
+	// done is what each group was given.
+	done map[string][]cgroup.Wanted
+}
+
+// Applied tells what became of the last decision.
+func (c *Control) Applied(r Result) {
+	if c.view == nil {
+		return
+	}
+	c.problems = map[string]error{}
+	for path, err := range r.Failed {
+		if errors.Is(err, cgroup.ErrGone) {
+			delete(c.view.Settings, path)
+			continue
+		}
+		c.problems[path] = err
+	}
+	for path, all := range r.done {
+		for _, w := range all {
+			if present, ok := c.view.Settings[path]; ok {
+				c.view.Settings[path] = cgroup.Change{Path: path, Present: present, Wanted: w}.Target()
+			}
+		}
+	}
+	c.changed = nil
+	c.expected = maps.Clone(c.view.Settings)
+	for path := range c.problems {
+		delete(c.expected, path)
+	}
+}

@@ -1,0 +1,44 @@
+// Package control decides what the agent of a node does. It is a state machine
+// without input and output: it is told what is known (the machine, the kubelet's
+// configuration, pods, usage, what the runtime says, what the control groups hold) and
+// returns [Actions], which the caller carries out and reports back.
+//
+//	c.SetMachine(...), c.SetPods(...), ...   // what is known, in any order, any time
+//	c.Observe(view)                          // what the kernel holds
+//	actions := c.Decide(now)
+//	c.Applied(actions.Carry(apply))
+//
+// # What is enforced
+//
+// Package nodeplan says what each tier, pod and container should have. The groups that
+// exist are found by the ids of containers, which come from pods' statuses and, earlier,
+// from the runtime. Groups that belong to no known container (sandboxes, pods that the
+// API server does not know) are kept to the shared CPUs; their bandwidth is left alone.
+// So is that of a pod whose resize is under way: its limit is the kubelet's to change,
+// and at that moment the API does not say which of the two limits is in force.
+//
+// # Order
+//
+// Tiers and pods are widened first, then containers move in the order of
+// [nodeplan.Steps], then bandwidth follows. A container that could not be moved keeps
+// its CPUs: nobody is given these in the same round when either side is to have
+// them for itself.
+//
+// # Holding
+//
+// While something is not known without which any change could take CPUs from a
+// running container (the pods have not been listed since the start, the kubelet has
+// never been asked), nothing is changed: what an earlier agent has set stays in force.
+//
+// # Core sets after a restart
+//
+// The core sets in force are what the containers' groups hold, so they are read from
+// there, and nothing of them is kept in a file.
+//
+// # Foreign writes
+//
+// What a group holds after a round is remembered. A setting that is different in the
+// next observation was changed by somebody else; when the plan wants it back it is
+// reported. The kernel's own part (version 1 takes offline CPUs out of every group) is
+// no foreign write.
+package control

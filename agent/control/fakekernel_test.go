@@ -1,0 +1,238 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// fakeKernel holds control groups of version 1 in memory. Its writes are those that
+// package cgroup would do.
+type fakeKernel struct {
+	node   *fakeNode
+	naming cgroup.Naming
+	groups map[string]cgroup.Settings
+	names  map[string]string // of containers' and pods' groups, for people
+	faults map[string]string
+	made   int
+}
+
+func newFakeKernel(n *fakeNode) *fakeKernel {
+	return &fakeKernel{node: n, naming: cgroup.Naming{Driver: cgroup.Cgroupfs}, groups: map[string]cgroup.Settings{},
+		names: map[string]string{}, faults: map[string]string{}}
+}
+
+func (k *fakeKernel) layout() cgroup.Layout { return cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1} }
+
+func (k *fakeKernel) fresh() cgroup.Settings {
+	return cgroup.Settings{CPUs: k.node.machine().Online(), Quota: cgroup.Unlimited, Period: 100 * time.Millisecond}
+}
+
+func (k *fakeKernel) makeTiers() {
+	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
+		k.groups[k.naming.Tier(q)] = k.fresh()
+	}
+}
+
+func (k *fakeKernel) newID(of string) string {
+	k.made++
+	k.node.ids[of] = fmt.Sprintf("%064x", k.made)
+	return k.node.ids[of]
+}
+
+func (k *fakeKernel) podPath(name string) string { return k.naming.Pod(cgroup.Burstable, "uid-"+name) }
+
+// pathOf is the group of POD, POD/CONTAINER or a tier.
+func (k *fakeKernel) pathOf(of string) string {
+	for path, name := range k.names {
+		if name == of {
+			return path
+		}
+	}
+	return "/" + of
+}
+
+func (k *fakeKernel) name(path string) string {
+	if name := k.names[path]; name != "" {
+		return name
+	}
+	return strings.TrimPrefix(path, "/")
+}
+
+// named writes the names of groups into a text in the place of their paths.
+func (k *fakeKernel) named(text string) string {
+	paths := slices.Sorted(maps.Keys(k.names))
+	slices.Reverse(paths) // inner ones first
+	for _, path := range paths {
+		text = strings.ReplaceAll(text, path, k.names[path])
+	}
+	return text
+}
+
+// create makes a container's group as the runtime does, and its pod's as the kubelet.
+func (k *fakeKernel) create(of string, given Given) error {
+	pod, container, _ := strings.Cut(of, "/")
+	if k.node.ids[of] == "" {
+		k.newID(of)
+	}
+	path := k.naming.Container(cgroup.Burstable, "uid-"+pod, "", k.node.ids[of])
+	if _, ok := k.groups[k.podPath(pod)]; !ok {
+		k.groups[k.podPath(pod)] = k.fresh()
+		k.names[k.podPath(pod)] = pod
+	}
+	s := k.fresh()
+	if p := k.node.pods[pod]; p != nil {
+		state := newPodState(p, nil)
+		all, declared := time.Duration(0), true
+		for _, c := range state.plan.Containers {
+			quota := time.Duration(c.Limit) * 100 * time.Microsecond
+			all, declared = all+quota, declared && quota > 0
+			if c.Name == container && quota > 0 {
+				s.Quota = quota
+			}
+		}
+		if parent := k.groups[k.podPath(pod)]; declared && len(k.below(k.podPath(pod))) == 0 && given.Quota == 0 {
+			parent.Quota = all
+			k.groups[k.podPath(pod)] = parent
+		}
+	}
+	if !given.CPUs.IsEmpty() {
+		s.CPUs = given.CPUs
+	}
+	if given.Quota != 0 {
+		s.Quota = given.Quota
+	}
+	k.groups[path], k.names[path] = s, of
+	return nil
+}
+
+func (k *fakeKernel) below(path string) []string {
+	var found []string
+	for group := range k.groups {
+		if strings.HasPrefix(group, path+"/") {
+			found = append(found, group)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
+
+func (k *fakeKernel) takeOut(cpus cpuset.Set) {
+	for path, s := range k.groups {
+		s.CPUs = s.CPUs.Difference(cpus)
+		k.groups[path] = s
+	}
+}
+
+func (k *fakeKernel) foreign(of string, options map[string]string) error {
+	path := k.pathOf(of)
+	s, ok := k.groups[path]
+	if !ok {
+		return fmt.Errorf("there is no group %s", path)
+	}
+	var err error
+	if text := options["cpuset"]; text != "" {
+		s.CPUs, err = cpuset.Parse(text)
+	}
+	if text := options["quota"]; text != "" {
+		s.Quota, err = time.ParseDuration(text)
+	}
+	k.groups[path] = s
+	return err
+}
+
+func (k *fakeKernel) view() View {
+	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups)}
+	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
+		v.Tiers = append(v.Tiers, k.naming.Tier(q))
+	}
+	for _, path := range slices.Sorted(maps.Keys(k.groups)) {
+		place, ok := k.naming.Parse(path)
+		switch {
+		case !ok || place.PodUID == "":
+		case place.Container == "":
+			v.Pods = append(v.Pods, cgroup.Pod{Path: path, UID: place.PodUID, QoS: place.QoS})
+		default:
+			last := &v.Pods[len(v.Pods)-1]
+			last.Containers = append(last.Containers, cgroup.Container{Path: path, ID: place.Container})
+		}
+	}
+	return v
+}
+
+// apply is [cgroup.FS.Apply].
+func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+	o := cgroup.Outcome{Failed: map[string]error{}}
+	var changes []cgroup.Change
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		switch k.faults[path] {
+		case "vanish":
+			k.remove(path)
+			delete(k.faults, path)
+		case "refuse":
+			if wanted[path].CPUs != nil {
+				o.Failed[path] = &cgroup.WriteError{Write: cgroup.Write{Path: path, File: cgroup.CPUSetCPUs, Value: wanted[path].CPUs.String()}, Err: syscall.EBUSY}
+				continue
+			}
+		}
+		present, ok := k.groups[path]
+		if !ok {
+			o.Failed[path] = fmt.Errorf("%s: %w", path, cgroup.ErrGone)
+			continue
+		}
+		changes = append(changes, cgroup.Change{Path: path, Present: present, Wanted: wanted[path]})
+	}
+	var err error
+	if o.Written, err = cgroup.Plan(k.layout(), changes); err != nil {
+		k.node.broken = append(k.node.broken, fmt.Sprintf("the kernel would refuse: %v", err))
+	}
+	for _, c := range changes {
+		k.groups[c.Path] = c.Target()
+		k.check(c.Path, c.Target().CPUs.Difference(c.Present.CPUs))
+	}
+	return o
+}
+
+// checkAll looks at all groups after a round in which nothing failed.
+func (k *fakeKernel) checkAll() {
+	if len(k.node.control.problems) > 0 {
+		return
+	}
+	for path, s := range k.groups {
+		k.check(path, s.CPUs)
+	}
+}
+
+// check looks at whether some CPUs that a group has are another pod's alone, or are to be
+// this one's alone and another pod has them.
+func (k *fakeKernel) check(path string, cpus cpuset.Set) {
+	place, _ := k.naming.Parse(path)
+	for other, s := range k.groups {
+		at, ok := k.naming.Parse(other)
+		if !ok || at.Container == "" || at.PodUID == place.PodUID || place.Container == "" {
+			continue
+		}
+		both := s.CPUs.Intersection(cpus)
+		if !both.IsEmpty() && (k.node.control.exclusive[path] || k.node.control.exclusive[other]) {
+			k.node.broken = append(k.node.broken, fmt.Sprintf("%s and %s both have CPUs %s, which are to be one pod's",
+				k.name(path), k.name(other), both))
+		}
+	}
+}
+
+func (k *fakeKernel) print() string {
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(k.groups)) {
+		s := k.groups[path]
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s\n", k.name(path), s.CPUs, quotaText(s))
+	}
+	return b.String()
+}

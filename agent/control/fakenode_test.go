@@ -1,0 +1,336 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// fakeNode is a node in memory: what the API server, the kubelet, the runtime and the
+// kernel would hold.
+type fakeNode struct {
+	control *Control
+	now     time.Time
+	shape   topology.Shape
+	off     cpuset.Set
+	kubelet *Kubelet
+	pods    map[string]*corev1.Pod
+	apiGone bool
+	kernel  *fakeKernel
+	ids     map[string]string // of containers, by POD/CONTAINER
+	broken  []string          // invariants
+}
+
+func newFakeNode() *fakeNode {
+	n := &fakeNode{now: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}, ids: map[string]string{},
+		kubelet: &Kubelet{CPUManagerPolicy: "none"}}
+	n.kernel = newFakeKernel(n)
+	n.restart()
+	return n
+}
+
+func (n *fakeNode) restart() { n.control = New(Config{NodeName: "n1"}) }
+
+func (n *fakeNode) run(words []string) (string, error) {
+	args := words[1:]
+	options := map[string]string{}
+	for _, a := range args {
+		key, value, _ := strings.Cut(a, "=")
+		options[key] = value
+	}
+	n.now = n.now.Add(time.Second)
+	switch command := words[0]; command {
+	case "machine":
+		return "", n.setMachine(options)
+	case "offline", "online":
+		return "", n.hotplug(command == "offline", args[0])
+	case "kubelet":
+		return "", n.setKubelet(options)
+	case "pod":
+		return "", n.addPod(args)
+	case "resize", "resized":
+		return "", n.resize(args)
+	case "remove":
+		delete(n.pods, args[0])
+	case "api":
+		n.apiGone = args[0] == "gone"
+	case "status":
+		return "", n.status(args[0])
+	case "runtime":
+		return "", n.kernel.create(args[0], Given{})
+	case "create":
+		return n.create(args[0])
+	case "end":
+		return "", n.end(args[0])
+	case "write":
+		return "", n.kernel.foreign(args[0], options)
+	case "vanish", "refuse", "accept":
+		n.kernel.faults[n.kernel.pathOf(args[0])] = command
+	case "busy":
+		return "", n.busy(args)
+	case "restart":
+		n.restart()
+	case "round":
+		return n.round(), nil
+	case "groups":
+		return n.kernel.print(), nil
+	case "condition":
+		c := n.control.Report().Condition
+		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
+	case "cleanup":
+		n.tell()
+		return n.carry(n.control.GiveBack()), nil
+	default:
+		return "", fmt.Errorf("unknown command %q", command)
+	}
+	return "", nil
+}
+
+func (n *fakeNode) setMachine(options map[string]string) error {
+	for key, field := range map[string]*int{"packages": &n.shape.Packages, "numa": &n.shape.NUMAPerPackage,
+		"cores": &n.shape.CoresPerLLC, "threads": &n.shape.ThreadsPerCore} {
+		if options[key] == "" {
+			continue
+		}
+		var err error
+		if *field, err = strconv.Atoi(options[key]); err != nil {
+			return err
+		}
+	}
+	n.kernel.makeTiers()
+	return nil
+}
+
+func (n *fakeNode) machine() *topology.Machine {
+	m := n.shape.MustBuild()
+	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return n.off.Contains(c.ID) })
+	m.Offline = n.off
+	for i := range m.NUMANodes {
+		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(n.off)
+		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
+	}
+	return m
+}
+
+func (n *fakeNode) hotplug(off bool, list string) error {
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		return err
+	}
+	if off {
+		n.off = n.off.Union(cpus)
+		n.kernel.takeOut(cpus)
+	} else {
+		n.off = n.off.Difference(cpus)
+	}
+	return nil
+}
+
+func (n *fakeNode) setKubelet(options map[string]string) error {
+	if _, unknown := options["unknown"]; unknown {
+		n.kubelet = nil
+		return nil
+	}
+	n.kubelet = &Kubelet{CPUManagerPolicy: options["policy"]}
+	if text := options["period"]; text != "" {
+		period, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		n.kubelet.Quota.Period = period
+	}
+	reserved, err := cpuset.Parse(options["reserved"])
+	n.kubelet.ReservedCPUs = reserved
+	return err
+}
+
+// addPod makes a pod as the scheduler binds it.
+func (n *fakeNode) addPod(args []string) error {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, ObservedGeneration: 1,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(n.now)}}},
+	}
+	var placed []string
+	policy := "static"
+	for _, word := range args[1:] {
+		name, rest, _ := strings.Cut(word, "=")
+		limit, cpus, asks := strings.Cut(rest, "@")
+		c := corev1.Container{Name: name}
+		if limit != "-" {
+			amount, err := resource.ParseQuantity(limit)
+			if err != nil {
+				return err
+			}
+			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+		if nodes, burst := strings.CutPrefix(cpus, "node"); burst {
+			policy = "static-burst"
+			placed = append(placed, fmt.Sprintf(`{"name":%q,"numaNodes":[%s]}`, name, nodes))
+		} else if asks {
+			placed = append(placed, fmt.Sprintf(`{"name":%q,"cpus":%q,"numaNodes":[0]}`, name, cpus))
+		}
+	}
+	if len(placed) > 0 {
+		p.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: policy,
+			api.AllocationAnnotation: fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))}
+	}
+	n.pods[p.Name] = p
+	return nil
+}
+
+// resize changes a limit, and with only the pod's name says that it was carried out.
+func (n *fakeNode) resize(args []string) error {
+	p := n.pods[args[0]].DeepCopy()
+	n.pods[args[0]] = p
+	if len(args) == 1 {
+		p.Status.ObservedGeneration = p.Generation
+		return nil
+	}
+	name, limit, _ := strings.Cut(args[1], "=")
+	p.Generation++
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == name {
+			amount, err := resource.ParseQuantity(limit)
+			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
+			return err
+		}
+	}
+	return fmt.Errorf("no such container")
+}
+
+func (n *fakeNode) status(of string) error {
+	pod, container, _ := strings.Cut(of, "/")
+	if n.pods[pod] == nil || n.ids[of] == "" {
+		return fmt.Errorf("nothing runs there")
+	}
+	p := n.pods[pod].DeepCopy()
+	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = slices.DeleteFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: container,
+		ContainerID: "containerd://" + n.ids[of], State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	n.pods[pod] = p
+	return nil
+}
+
+// end ends a container; its status is seen at once.
+func (n *fakeNode) end(of string) error {
+	pod, container, _ := strings.Cut(of, "/")
+	n.kernel.remove(n.kernel.pathOf(of))
+	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
+	delete(n.ids, of)
+	if n.pods[pod] == nil {
+		return nil
+	}
+	p := n.pods[pod].DeepCopy()
+	for i := range p.Status.ContainerStatuses {
+		if s := &p.Status.ContainerStatuses[i]; s.Name == container {
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		}
+	}
+	n.pods[pod] = p
+	return nil
+}
+
+// create asks as the runtime does: about the groups as they were seen last.
+func (n *fakeNode) create(of string) (string, error) {
+	pod, container, _ := strings.Cut(of, "/")
+	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
+	n.tell()
+	id := n.kernel.newID(of)
+	n.control.Created(n.now, ref, id)
+	text := n.carry(n.control.Decide(n.now))
+	given := n.control.Give(ref)
+	text += fmt.Sprintf("%s is given CPUs %q, quota %v\n", of, given.CPUs, given.Quota)
+	return text, n.kernel.create(of, given)
+}
+
+func (n *fakeNode) busy(args []string) error {
+	busy := map[cpuset.CPU]ledger.MilliCPU{}
+	for _, a := range args {
+		list, amount, _ := strings.Cut(a, "=")
+		cpus, err := cpuset.Parse(list)
+		if err != nil {
+			return err
+		}
+		q, err := resource.ParseQuantity(amount)
+		if err != nil {
+			return err
+		}
+		for cpu := range cpus.All() {
+			busy[cpu] = ledger.MilliCPU(q.MilliValue())
+		}
+	}
+	n.control.SetUsage(busy, nil)
+	return nil
+}
+
+// tell tells the state machine what can be seen.
+func (n *fakeNode) tell() {
+	n.control.SetMachine(n.machine())
+	if n.kubelet != nil {
+		n.control.SetKubelet(*n.kubelet)
+	}
+	if !n.apiGone {
+		var pods []*corev1.Pod
+		for _, name := range slices.Sorted(maps.Keys(n.pods)) {
+			pods = append(pods, n.pods[name])
+		}
+		n.control.SetPods(pods)
+	}
+	n.control.Observe(n.kernel.view())
+}
+
+func (n *fakeNode) round() string {
+	n.tell()
+	text := n.carry(n.control.Decide(n.now))
+	for _, e := range n.control.Report().Events {
+		about := "node"
+		if e.Pod != nil {
+			about = "pod " + e.Pod.Name
+		}
+		text += fmt.Sprintf("event on %s: %s: %s\n", about, e.Reason, n.kernel.named(e.Message))
+	}
+	n.kernel.checkAll()
+	return text
+}
+
+// carry does actions and prints them.
+func (n *fakeNode) carry(a Actions) string {
+	var b strings.Builder
+	if a.Hold != "" {
+		fmt.Fprintf(&b, "on hold: %s\n", a.Hold)
+		return b.String()
+	}
+	for _, f := range a.Foreign {
+		fmt.Fprintf(&b, "foreign: %s of %s was changed from %s to %s\n", f.Field, n.kernel.name(f.Path), f.Ours, f.Theirs)
+	}
+	r := a.Carry(n.kernel.apply)
+	n.control.Applied(r)
+	for _, w := range r.Written {
+		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {
+		fmt.Fprintf(&b, "failed: %s\n", n.kernel.named(r.Failed[path].Error()))
+	}
+	if b.Len() == 0 {
+		return "nothing to do\n"
+	}
+	return b.String()
+}

@@ -1,0 +1,107 @@
+package control
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Given is what the runtime is to give a container; zero values leave alone what it
+// would do.
+type Given struct {
+	CPUs   cpuset.Set
+	Quota  time.Duration // cgroup.Unlimited for none
+	Period time.Duration
+}
+
+// Give returns what a container is to be created with, after the last decision was
+// carried out. Quota is given only where it is not the kubelet's own, so that other
+// plugins may set it on all other containers.
+func (c *Control) Give(ref nodeplan.Ref) Given {
+	if c.hold() != "" {
+		return Given{}
+	}
+	settings, ordinary := find(c.desired, ref)
+	if settings == nil { // of a pod that is not known
+		if !c.bound() {
+			return Given{}
+		}
+		return Given{CPUs: c.free(ref.Pod, c.desired.Shared, false)}
+	}
+	given := Given{CPUs: c.free(ref.Pod, settings.CPUs, settings.Home == nodeplan.HomeExclusive)}
+	if given.CPUs.IsEmpty() && !settings.CPUs.IsEmpty() {
+		return Given{CPUs: c.free(ref.Pod, c.desired.Shared, false)} // until its own are free
+	}
+	if b := settings.Bandwidth; b != ordinary {
+		given.Quota, given.Period = b.Quota, b.Period
+		if b.Quota == 0 {
+			given.Quota, given.Period = cgroup.Unlimited, 0
+		}
+	}
+	return given
+}
+
+// free is what is left of some CPUs without those that other pods still hold where
+// one of the two is to have them alone.
+func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
+	for _, p := range c.view.Pods {
+		if ledger.PodID(p.UID) == pod {
+			continue
+		}
+		for _, container := range p.Containers {
+			if c.exists(container.Path) && (exclusive || c.exclusive[container.Path]) {
+				cpus = cpus.Difference(c.held(container.Path))
+			}
+		}
+	}
+	return cpus
+}
+
+// find returns a container's settings in the plan, and its bandwidth in the
+// kubelet's.
+func find(d desired, ref nodeplan.Ref) (*nodeplan.ContainerSettings, nodeplan.Bandwidth) {
+	for i := range d.Pods {
+		if d.Pods[i].ID != ref.Pod {
+			continue
+		}
+		for j := range d.Pods[i].Containers {
+			if c := &d.Pods[i].Containers[j]; c.Name == ref.Container {
+				return c, d.ordinary[ref]
+			}
+		}
+	}
+	return nil, nodeplan.Bandwidth{}
+}
+
+// desired is a plan, and the bandwidth that the kubelet would give containers.
+type desired struct {
+	nodeplan.Desired
+	ordinary map[nodeplan.Ref]nodeplan.Bandwidth
+}
+
+func newDesired(s nodeplan.State, d nodeplan.Desired) desired {
+	ordinary := map[nodeplan.Ref]nodeplan.Bandwidth{}
+	for _, p := range nodeplan.Kubelet(s).Pods {
+		for _, c := range p.Containers {
+			ordinary[nodeplan.Ref{Pod: p.ID, Container: c.Name}] = c.Bandwidth
+		}
+	}
+	return desired{d, ordinary}
+}
+
+// CoreSetGroups are the groups of the containers that have core sets.
+func (c *Control) CoreSetGroups() map[nodeplan.Ref]string {
+	if c.view == nil || len(c.previous.Sets) == 0 {
+		return nil
+	}
+	found := map[nodeplan.Ref]string{}
+	for ref, path := range c.locate().containers {
+		if _, ok := c.previous.Sets[ref]; ok {
+			found[ref] = path
+		}
+	}
+	return found
+}

@@ -1,0 +1,50 @@
+package control
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// GiveBack returns what makes the groups as the kubelet, with the CPU manager policy
+// none, would have them: all CPUs for everybody, groups of no known container included,
+// and every limit a quota.
+func (c *Control) GiveBack() Actions {
+	if hold := c.hold(); hold != "" {
+		return Actions{Hold: hold}
+	}
+	g := c.locate()
+	d := nodeplan.Kubelet(c.state())
+	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
+	c.widen(&a, d, g)
+	if c.bound() {
+		c.unbind(&a, g)
+	}
+	c.exclusive = map[string]bool{}
+	c.bandwidth(&a, d, g)
+	return a
+}
+
+// unbind gives every container all CPUs.
+func (c *Control) unbind(a *Actions, g groups) {
+	online := c.machine().Online()
+	for _, path := range slices.Sorted(maps.Values(g.containers)) {
+		if c.exists(path) && c.held(path) != online {
+			a.Moves = append(a.Moves, Move{Path: path, CPUs: online})
+		}
+	}
+}
+
+// Err returns all that failed as one error, without groups that have vanished.
+func (r Result) Err() error {
+	var errs []error
+	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {
+		if err := r.Failed[path]; !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

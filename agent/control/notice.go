@@ -1,0 +1,180 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// BadAllocation is the reason of a notice about a pod whose allocation cannot be
+// believed.
+const BadAllocation = "BadCPUAllocation"
+
+// Notice is something that a user should know.
+type Notice struct {
+	// Pod is nil when it is about the node.
+	Pod             *corev1.Pod
+	Reason, Message string
+}
+
+// Summary is how things are, for the node's condition and for metrics.
+type Summary struct {
+	Exclusive, Shared cpuset.Set
+	// Containers counts running containers by where they live.
+	Containers map[nodeplan.Home]int
+	// Quality is the sum over the containers that have exclusive CPUs.
+	Quality placement.Quality
+	// Conflicts is how many pods lost their CPUs to others.
+	Conflicts int
+	// Problems is everything that cannot be done, in words.
+	Problems []Notice
+}
+
+func (c *Control) summary() Summary {
+	d := c.desired.Desired
+	s := Summary{Exclusive: d.Exclusive, Shared: d.Shared, Containers: map[nodeplan.Home]int{}}
+	for _, p := range d.Pods {
+		for _, container := range p.Containers {
+			if !container.Running {
+				continue
+			}
+			s.Containers[container.Home]++
+			if container.Home == nodeplan.HomeExclusive {
+				q := c.index.Quality(container.CPUs)
+				s.Quality.NUMANodes += q.NUMANodes
+				s.Quality.SplitCores += q.SplitCores
+				s.Quality.LLCs += q.LLCs
+			}
+		}
+	}
+	for _, f := range d.Findings {
+		if f.Kind == nodeplan.Conflict {
+			s.Conflicts++
+		}
+	}
+	s.Problems = c.problemsOf(d)
+	return s
+}
+
+// Report is what is to be shown after a round.
+type Report struct {
+	Summary Summary
+	// Events are the problems that were not there in the last report.
+	Events []Notice
+	// Condition has no times: equal situations give equal conditions.
+	Condition corev1.NodeCondition
+}
+
+// Report tells how things are, after what was decided has been applied.
+func (c *Control) Report() Report {
+	if hold := c.hold(); hold != "" {
+		return Report{Condition: corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionUnknown, Reason: "Waiting",
+			Message: "nothing is changed, and what was set before stays in force: " + hold}}
+	}
+	s := c.summary()
+	return Report{s, c.fresh(s.Problems), condition(s.Problems)}
+}
+
+// problemsOf are the findings of the plan, the allocations that cannot be believed, and
+// the groups that could not be written.
+func (c *Control) problemsOf(d nodeplan.Desired) []Notice {
+	var all []Notice
+	for _, f := range d.Findings {
+		n := Notice{Reason: string(f.Kind), Message: f.Describe(c.podName)}
+		if s := c.pod(f.Pod); s != nil {
+			n.Pod = s.object
+		}
+		all = append(all, n)
+	}
+	for i := range c.pods {
+		if s := &c.pods[i]; s.problem != nil {
+			all = append(all, Notice{s.object, BadAllocation, fmt.Sprintf("pod %s: %v", c.podName(s.plan.ID), s.problem)})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.problems)) {
+		if err := c.problems[path]; !errors.Is(err, ErrBlocked) {
+			all = append(all, Notice{Reason: "CannotWrite", Message: err.Error()})
+		}
+	}
+	return all
+}
+
+// podName writes a pod as users know it.
+func (c *Control) podName(id ledger.PodID) string {
+	if s := c.pod(id); s != nil {
+		return s.object.Namespace + "/" + s.object.Name
+	}
+	return string(id)
+}
+
+// fresh are the problems that were not there before.
+func (c *Control) fresh(problems []Notice) []Notice {
+	var fresh []Notice
+	now := map[string]bool{}
+	for _, n := range problems {
+		key := n.Reason + " " + n.Message
+		if n.Pod != nil {
+			key += " " + string(n.Pod.UID)
+		}
+		if !c.noticed[key] && !now[key] {
+			fresh = append(fresh, n)
+		}
+		now[key] = true
+	}
+	c.noticed = now
+	return fresh
+}
+
+// ConditionType is the type of the condition of nodes that tells whether what was
+// decided about CPUs is enforced.
+const ConditionType corev1.NodeConditionType = "PinfoldCPUBinding"
+
+// maxMessage keeps the message of the condition readable.
+const maxMessage = 2000
+
+func condition(problems []Notice) corev1.NodeCondition {
+	c := corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Enforced",
+		Message: "containers run on the CPUs that they were given"}
+	if len(problems) > 0 {
+		var lines []string
+		for _, p := range problems {
+			if p.Reason != string(nodeplan.NotBound) { // the same for every pod
+				lines = append(lines, p.Message)
+			}
+		}
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, problems[0].Reason, strings.Join(lines, "; ")
+	}
+	if len(c.Message) > maxMessage {
+		c.Message = c.Message[:maxMessage] + " ..."
+	}
+	return c
+}
+
+// Topology is the object about the node that should be published; nil while too little
+// is known. Health is [nodetopology.AgentHealthy] or what is wrong.
+func (c *Control) Topology(health string) (*v1alpha2.NodeResourceTopology, error) {
+	if c.index == nil || c.node.UID == "" {
+		return nil, nil //nolint:nilnil // nothing to publish yet is no failure
+	}
+	state := nodetopology.State{AgentHealth: health}
+	if c.kubelet != nil {
+		state.KubeletPolicy, state.ReservedCPUs = c.kubelet.CPUManagerPolicy, c.kubelet.ReservedCPUs
+	}
+	object, err := nodetopology.FromMachine(c.config.NodeName, c.machine(), state)
+	if err != nil {
+		return nil, err
+	}
+	nodetopology.OwnedByNode(object, c.node.UID)
+	return object, nil
+}

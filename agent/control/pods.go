@@ -1,0 +1,136 @@
+package control
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// The kubelet's annotation on the API server's copy of a static pod: the id by which
+// the kubelet, and so the control groups, know it
+// (pkg/kubelet/types/pod_update.go of Kubernetes 1.37).
+const configHash = "kubernetes.io/config.hash"
+
+func newPodState(object *corev1.Pod, m *topology.Machine) podState {
+	claim, err := api.Claim(object, m)
+	intent, parseErr := api.Parse(object)
+	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
+	s.plan = nodeplan.Pod{
+		ID:       ledger.PodID(object.UID),
+		Tier:     tierOf(object),
+		Claim:    claim,
+		Overhead: milli(object.Spec.Overhead),
+	}
+	if hash, ok := object.Annotations[configHash]; ok {
+		s.plan.ID = ledger.PodID(hash)
+	}
+	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
+		s.plan.QoS, s.plan.Period = nodeplan.QoS(intent.QoS), intent.Period
+	}
+	if object.Spec.Resources != nil {
+		s.plan.Limit = milli(object.Spec.Resources.Limits)
+	}
+	s.addContainers()
+	return s
+}
+
+func (s *podState) addContainers() {
+	spec, status := &s.object.Spec, &s.object.Status
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		role := ledger.RoleInit
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			role = ledger.RoleSidecar
+		}
+		s.add(nodeplan.Container{Name: c.Name, Role: role}, c.Resources, status.InitContainerStatuses)
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		s.add(nodeplan.Container{Name: c.Name}, c.Resources, status.ContainerStatuses)
+	}
+	for i := range spec.EphemeralContainers {
+		c := &spec.EphemeralContainers[i]
+		s.add(nodeplan.Container{Name: c.Name, Ephemeral: true}, c.Resources, status.EphemeralContainerStatuses)
+	}
+}
+
+func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, statuses []corev1.ContainerStatus) {
+	c.Limit, c.Request = milli(r.Limits), milli(r.Requests)
+	for i := range statuses {
+		status := &statuses[i]
+		if status.Name != c.Name {
+			continue
+		}
+		c.Phase = s.phase(&c, status.State)
+		if _, id, ok := strings.Cut(status.ContainerID, "://"); ok && c.Phase == nodeplan.Running {
+			s.ids[c.Name] = id
+		}
+	}
+	if hasEnded(s.object) {
+		c.Phase = nodeplan.Ended
+	}
+	s.plan.Containers = append(s.plan.Containers, c)
+}
+
+// phase says whether a container runs, will run, or is done.
+func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nodeplan.Phase {
+	switch {
+	case state.Running != nil:
+		return nodeplan.Running
+	case state.Terminated == nil:
+		return nodeplan.Waiting
+	}
+	well := state.Terminated.ExitCode == 0
+	policy := s.object.Spec.RestartPolicy
+	switch {
+	case c.Ephemeral, c.Role == ledger.RoleInit && well, c.Role != ledger.RoleSidecar && policy == corev1.RestartPolicyNever,
+		c.Role == ledger.RoleMain && well && policy == corev1.RestartPolicyOnFailure:
+		return nodeplan.Ended
+	}
+	return nodeplan.Waiting
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isResizing reports whether the kubelet has yet to take in, to accept or to carry
+// out a change of the pod.
+func isResizing(pod *corev1.Pod) bool {
+	if seen := pod.Status.ObservedGeneration; seen != 0 && seen < pod.Generation {
+		return true
+	}
+	for _, condition := range pod.Status.Conditions {
+		if (condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress) &&
+			condition.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// tierOf is the class that the API server computed at creation; it never changes.
+func tierOf(pod *corev1.Pod) nodeplan.Tier {
+	switch pod.Status.QOSClass {
+	case corev1.PodQOSGuaranteed:
+		return nodeplan.Guaranteed
+	case corev1.PodQOSBestEffort:
+		return nodeplan.BestEffort
+	}
+	return nodeplan.Burstable
+}
+
+// milli is the amount of CPU in a list of resources, rounded up as the kubelet does.
+func milli(list corev1.ResourceList) ledger.MilliCPU {
+	q, ok := list[corev1.ResourceCPU]
+	if !ok || q.Sign() <= 0 || q.Cmp(*resource.NewQuantity(1<<30, resource.DecimalSI)) > 0 {
+		return 0
+	}
+	return ledger.MilliCPU(q.MilliValue())
+}

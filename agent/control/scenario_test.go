@@ -1,0 +1,114 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
+
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one
+// a line, then "----" and what they print. Lines that begin with # are for the reader.
+// The commands:
+//
+//	machine packages=1 numa=2 cores=4 threads=2, offline CPUS, online CPUS
+//	    the node's machine, and CPUs of it that go off and on
+//	kubelet policy=none reserved=0 period=50ms, kubelet unknown
+//	pod NAME CONTAINER...
+//	    the API server has a pod of one container or more, NAME=LIMIT, followed by @
+//	    and its CPUs when it is static, or by @node and its NUMA nodes; "-" is no limit
+//	resize POD CONTAINER=LIMIT, resized POD
+//	    its limit changes; the kubelet has carried it out
+//	remove POD
+//	    the API server has it no more
+//	api gone, api back
+//	    while it is gone nothing of the above is seen
+//	runtime POD/CONTAINER
+//	    the runtime makes the group, as without NRI: all CPUs, the limit as quota; for
+//	    a container that the pod does not have, a group that nobody knows
+//	status POD/CONTAINER
+//	    the pod's status says that it runs
+//	create POD/CONTAINER
+//	    the runtime asks by NRI, and makes the group with what it is given
+//	end POD/CONTAINER
+//	    the container ends, and its group with it
+//	write GROUP cpuset=0-3 quota=50ms
+//	    somebody else writes a setting
+//	vanish GROUP, refuse GROUP, accept GROUP
+//	    the group goes between reading and writing; the kernel refuses to move it,
+//	    and does so no more
+//	busy 0-3=900m
+//	    a sample of usage
+//	restart
+//	    the agent ends and another one starts
+//	round
+//	    prints the writes in their order, and what users are told
+//	groups
+//	    prints what the groups hold
+//	condition
+//	cleanup
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			node := newFakeNode()
+			got, err := transcript(string(text), node.run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range node.broken {
+				t.Error(b)
+			}
+			if update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(text), got); d != "" {
+				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
+			}
+		})
+	}
+}
+
+// transcript returns a scenario with what its commands print.
+func transcript(text string, run func(words []string) (string, error)) (string, error) {
+	var out strings.Builder
+	printed, skipping := "", false
+	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		switch {
+		case skipping && line != "":
+			continue
+		case line == "----":
+			out.WriteString("----\n" + printed)
+			printed, skipping = "", true
+			continue
+		case line != "" && !strings.HasPrefix(line, "#"):
+			result, err := run(strings.Fields(line))
+			if err != nil {
+				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
+			}
+			printed += result
+		}
+		skipping = false
+		out.WriteString(line + "\n")
+	}
+	if printed != "" {
+		return "", fmt.Errorf("nothing is expected of the last commands; end them with ----")
+	}
+	return out.String(), nil
+}
