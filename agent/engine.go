@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// engine runs the state machine on a kernel. Its methods may be called by several
+// goroutines; rounds and the runtime's requests take turns.
+type engine struct {
+	log    *slog.Logger
+	now    func() time.Time
+	said   *said
+	wake   chan struct{}        // something has changed
+	events func(control.Notice) // where users see them
+	report func(control.Report) // after each decision
+	looped atomic.Int64         // when the last round ended, in Unix nanoseconds
+
+	mu      sync.Mutex
+	kernel  *kernel
+	control *control.Control
+	// pods lists the pods of the node, nil while they are not known.
+	pods    func() []*corev1.Pod
+	load    map[cpuset.CPU]cpuTimes
+	used    map[string]cpuTime // by group
+	sampled time.Time
+	figures figures
+	health  string
+}
+
+// figures are what metrics are made of.
+type figures struct {
+	summary   control.Summary
+	holding   bool
+	rounds    uint64
+	lastRound time.Time
+	foreign   map[control.Field]uint64
+	failed    int // groups
+	runtime   bool
+}
+
+func newEngine(o Options, k *kernel) *engine {
+	e := &engine{
+		log: o.Log, now: o.Now, said: newSaid(o.Now), wake: make(chan struct{}, 1),
+		events: func(control.Notice) {}, report: func(control.Report) {},
+		kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
+		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}},
+		health: nodetopology.AgentHealthy,
+	}
+	e.looped.Store(o.Now().UnixNano())
+	return e
+}
+
+// poke asks for a round soon.
+func (e *engine) poke() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop does rounds until the context ends.
+func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, observe func(time.Duration)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.wake:
+		case <-timer.C:
+		}
+		begun := time.Now()
+		e.round()
+		observe(time.Since(begun))
+		e.looped.Store(e.now().UnixNano())
+		timer.Reset(period)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(minInterval):
+		}
+	}
+}
+
+// round looks at everything and puts right what differs.
+func (e *engine) round() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lookAtMachine()
+	if err := e.observe(); err != nil {
+		e.unhealthy("groups", err)
+		e.figures.holding = true
+		return
+	}
+	e.said.clear("groups")
+	e.health = nodetopology.AgentHealthy
+	e.decide()
+	e.figures.rounds++
+	e.figures.lastRound = e.now()
+}
+
+// lookAtMachine reads the machine where it has changed.
+func (e *engine) lookAtMachine() {
+	m, err := e.kernel.machine()
+	switch {
+	case err != nil:
+		e.unhealthy("machine", err)
+	case m != nil:
+		e.said.clear("machine")
+		e.log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
+		e.control.SetMachine(m)
+	}
+}
+
+// unhealthy reports that the agent cannot do its work.
+func (e *engine) unhealthy(about string, err error) {
+	e.health = err.Error()
+	e.said.warn(e.log, about, "cannot enforce anything", err)
+}
+
+func (e *engine) observe() error {
+	if e.control.Kubelet() == nil {
+		return nil // where its groups are is not known either
+	}
+	view, partial, err := e.kernel.view(e.control.Kubelet().CgroupRoot)
+	if err != nil {
+		return err
+	}
+	if err := e.kernel.groups.CheckWritable(); err != nil {
+		return err
+	}
+	e.said.warnOrClear(e.log, "reading", "cannot read some control groups; they are left alone", partial)
+	e.control.Observe(view)
+	return nil
+}
+
+// decide has the state machine decide on what it knows, and does what it says. The
+// lock must be held.
+func (e *engine) decide() {
+	if pods := e.pods(); pods != nil {
+		e.control.SetPods(pods)
+	}
+	actions := e.control.Decide(e.now())
+	e.figures.holding = actions.Hold != ""
+	if actions.Hold != "" {
+		e.said.info(e.log, "hold", "nothing is changed for now: "+actions.Hold)
+		e.report(e.control.Report())
+		return
+	}
+	e.said.clear("hold")
+	for _, f := range actions.Foreign {
+		e.figures.foreign[f.Field]++
+		e.said.info(e.log, "foreign "+f.Path+" "+string(f.Field), f.String())
+	}
+	result := actions.Carry(e.kernel.groups.Apply)
+	e.control.Applied(result)
+	e.logResult(result)
+	report := e.control.Report()
+	e.figures.summary = report.Summary
+	for _, n := range report.Events {
+		e.log.Warn(n.Message, "reason", n.Reason)
+		e.events(n)
+	}
+	e.report(report)
+}
+
+func (e *engine) logResult(r control.Result) {
+	for _, w := range r.Written {
+		e.log.Debug("wrote", "group", w.Path, "file", string(w.File), "value", w.Value)
+	}
+	e.figures.failed = 0
+	for path, err := range r.Failed {
+		if errors.Is(err, cgroup.ErrGone) {
+			continue // it ended meanwhile
+		}
+		e.figures.failed++
+		e.said.warn(e.log, "write "+path, "cannot give a control group what it should have", err)
+	}
+}
+
+// setKubelet takes in the kubelet's configuration.
+func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if before := e.control.Kubelet(); before != nil && *before == k {
+		return false
+	}
+	e.control.SetKubelet(k)
+	e.poke()
+	return true
+}
+
+func (e *engine) setNode(n control.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.control.SetNode(n)
+}
+
+// sortPods brings pods into an order of their own.
+func sortPods(pods []*corev1.Pod) []*corev1.Pod {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return pods
+}

@@ -1,0 +1,268 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// hostTree makes groups on this machine as a kubelet and a runtime would, below a
+// group of the test's own.
+type hostTree struct {
+	t    *testing.T
+	fs   *cgroup.FS
+	root string
+}
+
+func newHostTree(t *testing.T) *hostTree {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("making control groups needs root: run the test as root")
+	}
+	fs, err := cgroup.Open("/")
+	if err != nil {
+		t.Skipf("this machine has no usable control groups: %v", err)
+	}
+	if fs.Layout().CPU != cgroup.V1 {
+		t.Skip("this test makes groups of version 1; test/vm has a machine with version 2")
+	}
+	if err := fs.CheckWritable(); err != nil {
+		t.Skipf("the control groups cannot be written: %v", err)
+	}
+	tree := &hostTree{t, fs, fmt.Sprintf("/pinfold-agent-test-%d", os.Getpid())}
+	t.Cleanup(tree.remove)
+	for _, group := range []string{"", "/kubepods", "/kubepods/burstable", "/kubepods/besteffort"} {
+		tree.make(tree.root + group)
+	}
+	return tree
+}
+
+// make makes a group with the CPUs and memory of the one above.
+func (h *hostTree) make(group string) {
+	h.t.Helper()
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+		dir := h.fs.Dir(c, group)
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			h.t.Fatal(err)
+		}
+		if c != cgroup.CPUSet {
+			continue
+		}
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			h.write(filepath.Join(dir, file), strings.TrimSpace(string(text)))
+		}
+	}
+}
+
+func (h *hostTree) write(file, value string) {
+	h.t.Helper()
+	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// container makes the group of a container and a process in it.
+func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int) {
+	h.t.Helper()
+	h.make(h.podGroup(pod))
+	group = h.podGroup(pod) + "/" + id
+	h.make(group)
+	command := exec.Command("sleep", "300")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
+	}
+	return group, command.Process.Pid
+}
+
+func (h *hostTree) podGroup(pod *corev1.Pod) string {
+	return h.root + "/kubepods/burstable/pod" + string(pod.UID)
+}
+
+// remove removes all groups, inner ones first. Processes have ended by then.
+func (h *hostTree) remove() {
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+		var dirs []string
+		_ = filepath.WalkDir(h.fs.Dir(c, h.root), func(name string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, name)
+			}
+			return nil
+		})
+		slices.Reverse(dirs)
+		for _, dir := range dirs {
+			if err := syscall.Rmdir(dir); err != nil {
+				h.t.Errorf("remove %s: %v", dir, err)
+			}
+		}
+	}
+}
+
+// allowed is what the kernel says a process may run on.
+func allowed(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return strings.TrimSpace(list)
+		}
+	}
+	t.Fatal("no Cpus_allowed_list")
+	return ""
+}
+
+// TestOnThisMachine runs the agent on the control groups of this machine: a bound pod and
+// one beside it, which run; one that comes; a foreign writer; an end; and the cleanup.
+func TestOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	online, err := tree.fs.Effective("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if online.Len() < 2 {
+		t.Skip("this machine has one CPU; binding needs two")
+	}
+	first := online.First()
+	own, rest := cpuset.Of(first), online.Difference(cpuset.Of(first))
+	bound := newPod("bound", "1", own.String())
+	beside := newPod("beside", "1", "")
+	idBound, idBeside := containerID('a'), containerID('b')
+	run(bound, idBound)
+	run(beside, idBeside)
+	groupBound, pidBound := tree.container(bound, idBound)
+	groupBeside, pidBeside := tree.container(beside, idBeside)
+	tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
+	tree.write(tree.fs.File(groupBound, cgroup.CPUCFSQuota), "100000")
+
+	w := newWorld(t, bound, beside)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.root = "/"
+	stop := w.start()
+	w.eventually(func() error {
+		switch {
+		case allowed(t, pidBound) != own.String():
+			return fmt.Errorf("the bound pod runs on %s, want %s", allowed(t, pidBound), own)
+		case allowed(t, pidBeside) != rest.String():
+			return fmt.Errorf("the other pod runs on %s, want %s", allowed(t, pidBeside), rest)
+		}
+		for _, group := range []string{groupBound, tree.podGroup(bound)} {
+			if s, err := tree.fs.Read(group); err != nil || s.Quota != cgroup.Unlimited {
+				return fmt.Errorf("%s has quota %v, want none (%v)", group, s.Quota, err)
+			}
+		}
+		s, err := tree.fs.Read(groupBeside)
+		if err != nil || s.Quota != 100*time.Millisecond {
+			return fmt.Errorf("the other container has quota %v, want 100ms (%v)", s.Quota, err)
+		}
+		return nil
+	})
+
+	tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
+	w.eventually(func() error {
+		if got := allowed(t, pidBeside); got != rest.String() {
+			return fmt.Errorf("after a foreign write the other pod runs on %s", got)
+		}
+		return nil
+	})
+	stop()
+	if got := allowed(t, pidBound); got != own.String() {
+		t.Errorf("the agent has stopped, and the bound pod runs on %s", got)
+	}
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := tree.fs.Read(groupBound)
+	if err != nil || s.CPUs != online || s.Quota != 100*time.Millisecond {
+		t.Errorf("after the cleanup %+v (%v)", s, err)
+	}
+	if s, err = tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != 100*time.Millisecond {
+		t.Errorf("after the cleanup the pod has %+v (%v)", s, err)
+	}
+}
+
+// TestCreateOnThisMachine asks the agent as the runtime would.
+func TestCreateOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	online, err := tree.fs.Effective("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if online.Len() < 2 {
+		t.Skip("this machine has one CPU; binding needs two")
+	}
+	own := cpuset.Of(online.First())
+	beside := newPod("beside", "1", "")
+	run(beside, containerID('b'))
+	_, pidBeside := tree.container(beside, containerID('b'))
+	bound := newPod("bound", "1", own.String())
+	w := newWorld(t, beside, bound)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.root = "/"
+	got := make(chan nri.Settings, 1)
+	w.runtime = func(ctx context.Context, h nri.Handler, connected func(bool)) error {
+		connected(true)
+		h.Synchronize(ctx, nil, nil)
+		w.eventually(func() error {
+			if list := allowed(t, pidBeside); list == own.String() {
+				return fmt.Errorf("runs on %s", list)
+			}
+			return w.ready()
+		})
+		pod := nri.Pod{ID: "s", UID: "uid-bound", Namespace: "default", Name: "bound", CgroupParent: tree.podGroup(bound)}
+		c := nri.Container{ID: containerID('a'), PodID: "s", Name: "app", CgroupsPath: tree.podGroup(bound) + "/" + containerID('a')}
+		tree.make(tree.podGroup(bound))
+		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
+		settings, err := h.Create(ctx, pod, c)
+		if err != nil {
+			t.Error(err)
+		}
+		if list := allowed(t, pidBeside); list != online.Difference(own).String() {
+			t.Errorf("the container is created while another one still runs on %s", list)
+		}
+		tree.make(c.CgroupsPath)
+		if err := h.Start(ctx, pod, c); err != nil {
+			t.Error(err)
+		}
+		got <- settings
+		<-ctx.Done()
+		return nil
+	}
+	stop := w.start()
+	defer stop()
+	select {
+	case settings := <-got:
+		if settings.CPUs != own || settings.Quota != nri.Unlimited {
+			t.Errorf("the container is given %s and quota %v", settings.CPUs, settings.Quota)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != cgroup.Unlimited {
+		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)
+	}
+}

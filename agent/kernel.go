@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// kernel is what the agent reads and writes of the machine.
+type kernel struct {
+	root   string
+	groups *cgroup.FS
+	naming cgroup.Naming
+	// online is the text by which a change of the CPUs is noticed.
+	online string
+}
+
+func openKernel(root string) (*kernel, error) {
+	groups, err := cgroup.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	return &kernel{root: root, groups: groups}, nil
+}
+
+// machine reads the machine when its CPUs or NUMA nodes have changed since the last
+// time, and returns nil when they have not.
+func (k *kernel) machine() (*topology.Machine, error) {
+	sys := os.DirFS(filepath.Join(k.root, "sys"))
+	online, err := onlineText(sys)
+	if err != nil || online == k.online {
+		return nil, err
+	}
+	var m *topology.Machine
+	for range 3 { // CPUs that go on or off meanwhile look like a contradiction
+		if m, err = sysfs.Read(sys); !errors.Is(err, topology.ErrInconsistent) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the machine: %w", err)
+	}
+	k.online = online
+	return m, nil
+}
+
+func onlineText(sys fs.FS) (string, error) {
+	cpus, err := fs.ReadFile(sys, "devices/system/cpu/online")
+	if err != nil {
+		return "", fmt.Errorf("read the CPUs that are online: %w", err)
+	}
+	nodes, err := fs.ReadFile(sys, "devices/system/node/online")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the NUMA nodes that are online: %w", err)
+	}
+	return string(cpus) + string(nodes), nil
+}
+
+// view reads all groups of pods. Groups that vanish meanwhile are left out, and so are
+// those that cannot be read, of which partial tells.
+func (k *kernel) view(cgroupRoot string) (v control.View, partial, err error) {
+	naming, err := k.groups.Naming(cgroupRoot)
+	if err != nil {
+		return v, nil, fmt.Errorf("find the groups of pods: %w", err)
+	}
+	k.naming = naming
+	v = control.View{Layout: k.groups.Layout(), Settings: map[string]cgroup.Settings{}}
+	if v.Pods, err = k.groups.Pods(naming); err != nil {
+		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
+	}
+	var errs []error
+	read := func(path string, idle bool) {
+		s, err := k.read(path, idle)
+		switch {
+		case err == nil:
+			v.Settings[path] = s
+		case !errors.Is(err, cgroup.ErrGone):
+			errs = append(errs, err)
+		}
+	}
+	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
+		v.Tiers = append(v.Tiers, naming.Tier(q))
+		read(naming.Tier(q), false)
+	}
+	for _, p := range v.Pods {
+		read(p.Path, true)
+		for _, c := range p.Containers {
+			read(c.Path, false)
+		}
+	}
+	return v, errors.Join(errs...), nil
+}
+
+// read reads what the agent looks at of one group.
+func (k *kernel) read(path string, idle bool) (cgroup.Settings, error) {
+	return k.groups.ReadParts(path, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: idle})
+}
+
+// place reads the path of a group out of what the OCI runtime is told: the path
+// itself, the slice of a pod, or SLICE:PREFIX:NAME of a container.
+func (k *kernel) place(told string) (group string, where cgroup.Place, ok bool) {
+	parts := strings.Split(told, ":")
+	switch {
+	case len(parts) == 3:
+		told = path.Join(slicePath(parts[0]), parts[1]+"-"+parts[2]+".scope")
+	case strings.HasSuffix(told, ".slice"):
+		told = slicePath(path.Base(told))
+	}
+	group = path.Clean("/" + told)
+	where, ok = k.naming.Parse(group)
+	return group, where, ok && where.PodUID != ""
+}
+
+// slicePath is where a slice is: "a-b.slice" lies in "a.slice" (systemd.slice(5)).
+func slicePath(slice string) string {
+	names := strings.Split(strings.TrimSuffix(slice, ".slice"), "-")
+	p := "/"
+	for i := range names {
+		p = path.Join(p, strings.Join(names[:i+1], "-")+".slice")
+	}
+	return p
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nri"
+)
+
+// Options are what an agent works with.
+type Options struct {
+	control.Config
+	// Root is the root directory of the machine: "/", or where it is mounted.
+	Root string
+	// RunDir is a directory that ends with the machine's uptime.
+	RunDir     string
+	Client     kubernetes.Interface
+	Topologies topologyclient.Interface
+	// Kubelet asks the kubelet for its configuration.
+	Kubelet func(context.Context) (control.Kubelet, error)
+	// Runtime serves the container runtime until the context ends; nil when there
+	// is none. Connected is called with what became of each connection.
+	Runtime func(ctx context.Context, handler nri.Handler, connected func(bool)) error
+	// Listen is where metrics and health are served; "" for nowhere.
+	Listen string
+	// Period is how often everything is looked at, and MinInterval how often at most
+	// when things change. SampleEvery is how often usage is read.
+	Period, MinInterval, SampleEvery time.Duration
+	Log                              *slog.Logger
+	Now                              func() time.Time
+}
+
+// The defaults of [Options].
+const (
+	DefaultPeriod      = 10 * time.Second
+	DefaultMinInterval = 100 * time.Millisecond
+	DefaultSampleEvery = 5 * time.Second
+)
+
+// apiEvery is how often the Node, the topology object and the kubelet's configuration
+// are looked at, and retryAfter when that failed.
+const (
+	apiEvery   = time.Minute
+	retryAfter = 5 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	for value, otherwise := range map[*time.Duration]time.Duration{
+		&o.Period: DefaultPeriod, &o.MinInterval: DefaultMinInterval, &o.SampleEvery: DefaultSampleEvery} {
+		if *value == 0 {
+			*value = otherwise
+		}
+	}
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.RunDir == "" {
+		o.RunDir = DefaultRunDir(o.Root)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return o
+}
+
+// DefaultRunDir is the directory for what lasts as long as the machine is up.
+func DefaultRunDir(root string) string { return filepath.Join(root, "run/pinfold") }

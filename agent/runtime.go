@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/nri"
+)
+
+// runtimeHandler answers the container runtime. What cannot be given at creation is no
+// reason to fail a container: the next round puts it right.
+type runtimeHandler struct{ *engine }
+
+var _ nri.Handler = runtimeHandler{}
+
+// awaitPod is how long a creation waits for the pod to come from the API server. The
+// kubelet has it from there, so it is on its way.
+const awaitPod = 500 * time.Millisecond
+
+// Synchronize takes in what runs. What differs is written by the next round.
+func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, containers []nri.Container) map[string]nri.Settings {
+	uids := map[string]ledger.PodID{}
+	for _, p := range pods {
+		uids[p.ID] = p.UID
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range containers {
+		if c.Running {
+			h.control.Created(h.now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+		}
+	}
+	h.log.Info("the container runtime is connected", "containers", len(containers))
+	h.poke()
+	return nil
+}
+
+// Create frees the container's CPUs, then gives it these and its quota.
+func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container) (nri.Settings, error) {
+	h.await(ctx, pod.UID)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
+	h.control.Created(h.now(), ref, c.ID)
+	h.learn(pod.CgroupParent)
+	h.decide()
+	given := h.control.Give(ref)
+	h.log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
+		"cpus", given.CPUs.String(), "quota", given.Quota)
+	return nri.Settings{CPUs: given.CPUs, Quota: given.Quota, Period: given.Period}, nil
+}
+
+// Start writes what the runtime cannot, before the container's first instruction.
+func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.learn(pod.CgroupParent)
+	h.learn(c.CgroupsPath)
+	h.decide()
+	h.poke()
+	return nil
+}
+
+// Update keeps the CPUs, and the quota where it is lifted.
+func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) nri.Settings {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.poke()
+	given := h.control.Give(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
+	settings := nri.Settings{CPUs: given.CPUs}
+	if given.Quota == nri.Unlimited {
+		settings.Quota = given.Quota
+	}
+	return settings
+}
+
+// Stopped frees what the container had.
+func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
+	h.poke()
+}
+
+// await waits a little for a pod to be known.
+func (h runtimeHandler) await(ctx context.Context, id ledger.PodID) {
+	deadline := time.After(awaitPod)
+	for !h.knows(id) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-deadline:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// knows reports whether waiting for a pod would be of no use.
+func (h runtimeHandler) knows(id ledger.PodID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pods := h.pods()
+	if pods != nil {
+		h.control.SetPods(pods)
+	}
+	return pods == nil || h.control.HasPod(id)
+}
+
+// learn looks at a group that is new. The lock must be held.
+func (h runtimeHandler) learn(told string) {
+	group, where, ok := h.kernel.place(told)
+	if !ok {
+		return
+	}
+	settings, err := h.kernel.read(group, where.Container == "")
+	if err != nil {
+		return // the next round reads it, or says what is wrong
+	}
+	h.control.Learn(group, where, settings)
+}
+
+// setConnected notes whether the runtime asks.
+func (e *engine) setConnected(is bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.figures.runtime && !is {
+		e.log.Warn("the container runtime is not connected by NRI: containers get their CPUs a little after they start")
+	}
+	e.figures.runtime = is
+}

@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nri"
+)
+
+// world is what an agent under test lives in: an API server in memory, a kubelet that is
+// asked, and the control groups below a root directory.
+type world struct {
+	t          *testing.T
+	client     *fake.Clientset
+	topologies *topologyfake.Clientset
+	kubelet    control.Kubelet
+	root       string
+	runDir     string
+	runtime    func(context.Context, nri.Handler, func(bool)) error
+	log        *lines
+
+	mu         sync.Mutex
+	kubeletErr error
+}
+
+const nodeName = "n1"
+
+func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-n1"}, Status: corev1.NodeStatus{
+		Capacity:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
+	}}
+	objects := []runtime.Object{node}
+	for _, p := range pods {
+		objects = append(objects, p)
+	}
+	return &world{t: t, client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, runDir: t.TempDir(), log: &lines{}}
+}
+
+func (w *world) options() Options {
+	return Options{
+		Config: control.Config{NodeName: nodeName}, Root: w.root, RunDir: w.runDir,
+		Client: w.client, Topologies: w.topologies, Runtime: w.runtime,
+		Kubelet: func(context.Context) (control.Kubelet, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.kubelet, w.kubeletErr
+		},
+		Period: 50 * time.Millisecond, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+}
+
+// start runs an agent, until stop.
+func (w *world) start() (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, w.options()) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				w.t.Errorf("the agent ended: %v", err)
+			}
+		})
+	}
+	w.t.Cleanup(func() {
+		stop()
+		if w.t.Failed() {
+			w.t.Log("the agent's log:\n" + w.log.String())
+		}
+	})
+	return stop
+}
+
+// eventually waits until something is so.
+func (w *world) eventually(check func() error) {
+	w.t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Error(err)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// ready is nil once the condition says that all is enforced.
+func (w *world) ready() error {
+	if c := w.condition(); c.Status != corev1.ConditionTrue {
+		return fmt.Errorf("condition %s %s: %s", c.Status, c.Reason, c.Message)
+	}
+	return nil
+}
+
+func (w *world) condition() corev1.NodeCondition {
+	node, err := w.client.CoreV1().Nodes().Get(context.Background(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		return corev1.NodeCondition{Message: err.Error()}
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == control.ConditionType {
+			return c
+		}
+	}
+	return corev1.NodeCondition{Message: "there is none"}
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) has(text string) error {
+	if !strings.Contains(l.String(), text) {
+		return errors.New("the log does not say " + text)
+	}
+	return nil
+}
+
+// newPod is a pod of one container, which asks for CPUs when it has some.
+func newPod(name, limit, cpus string) *corev1.Pod {
+	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
+		Spec: corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app",
+			Resources: corev1.ResourceRequirements{Limits: amount, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable},
+	}
+	if cpus != "" {
+		p.Annotations = map[string]string{
+			"pinfold.dev/cpuset-scheduler": "true",
+			"pinfold.dev/cpu-allocation": fmt.Sprintf(
+				`{"version":1,"node":%q,"policy":"static","containers":[{"name":"app","cpus":%q,"numaNodes":[0]}]}`, nodeName, cpus),
+		}
+	}
+	return p
+}
+
+// run gives the pod's container a status as the kubelet would.
+func run(p *corev1.Pod, id string) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "containerd://" + id,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+}
+
+// containerID is an id as runtimes make them.
+func containerID(c rune) string { return strings.Repeat(string(c), 64) }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/agent"
+)
+
+func newRun() *cobra.Command {
+	var node nodeFlags
+	var listen string
+	var minShared int
+	var period, sample time.Duration
+	var batchIdle bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := node.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if minShared < 0 || period <= 0 || sample <= 0 {
+				return usageError{fmt.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")}
+			}
+			o.Listen, o.Period, o.SampleEvery = listen, period, sample
+			o.MinShared, o.BatchIdle = minShared, batchIdle
+			return agent.Run(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	node.add(flags)
+	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
+	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
+	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
+	flags.BoolVar(&batchIdle, "batch-idle", false, "give batch pods (qos BE) the CPU only when nobody else wants it (cpu.idle)")
+	return cmd
+}
+
+func newCleanup() *cobra.Command {
+	var node nodeFlags
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Give everything back: control groups as the kubelet would have them",
+		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
+would give them, and removes the node's topology object and condition. Stop the
+agent first, or it takes everything again.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := node.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			result, err := agent.Cleanup(cmd.Context(), o)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups put back\n", len(result.Written))
+			return err
+		},
+	}
+	node.add(cmd.Flags())
+	return cmd
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			version, revision := "(unknown)", ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				if info.Main.Version != "" {
+					version = info.Main.Version
+				}
+				for _, setting := range info.Settings {
+					if setting.Key == "vcs.revision" {
+						revision = " " + setting.Value
+					}
+				}
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "pinfold-agent %s%s, %s, %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}

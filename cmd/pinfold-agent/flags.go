@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/agent/control"
+)
+
+// nodeFlags are what run and cleanup need both.
+type nodeFlags struct {
+	nodeName, kubeconfig, root, runDir, kubeletCA string
+	verbose                                       bool
+}
+
+func (f *nodeFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name (default: the variable NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
+	flags.StringVar(&f.root, "host-root", "/", "where the machine's root directory is mounted")
+	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and what was last known (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
+}
+
+// options turns the flags into what the agent works with.
+func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
+	if f.nodeName == "" {
+		return agent.Options{}, usageError{errors.New("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")}
+	}
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	o := agent.Options{
+		Config: control.Config{NodeName: f.nodeName},
+		Root:   f.root,
+		RunDir: f.runDir,
+		Log:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+	}
+	config, err := restConfig(f.kubeconfig)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return agent.Options{}, fmt.Errorf("make a client: %w", err)
+	}
+	if o.Topologies, err = topologyclient.NewForConfig(config); err != nil {
+		return agent.Options{}, fmt.Errorf("make a client: %w", err)
+	}
+	kubelet := agent.KubeletClient{Config: config, CAFile: f.kubeletCA}
+	o.Kubelet = func(ctx context.Context) (control.Kubelet, error) {
+		host, port, err := agent.KubeletAddress(ctx, o.Client, f.nodeName)
+		if err != nil {
+			return control.Kubelet{}, err
+		}
+		return kubelet.Get(ctx, host, port)
+	}
+	return o, nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, usageError{errors.New("this is no pod of a cluster: name a kubeconfig file with --kubeconfig")}
+		}
+		return config, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return config, nil
+}
