@@ -1,0 +1,61 @@
+// Command web is a small web server that can use a chosen amount of CPU time for
+// each request: the stand-in for nginx and go-demo.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// endTimeout bounds the time that requests under way have after SIGTERM.
+const endTimeout = 5 * time.Second
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "web: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("web", flag.ContinueOnError)
+	listen := flags.String("listen", ":8080", "address to serve on")
+	size := flags.Int("size", 615, "bytes of the page; nginx's own has 615")
+	cpu := flags.Duration("cpu", 0, "CPU time of a request that does not ask for another with ?cpu=")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("read the arguments: %w", err)
+	}
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	fmt.Printf("serving %d bytes on %s\n", *size, listener.Addr())
+	return serve(ctx, listener, newHandler(*size, *cpu))
+}
+
+// serve ends with the context, and with it the requests under way.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return fmt.Errorf("end: %w", err)
+	}
+	return nil
+}

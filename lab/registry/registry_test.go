@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"pinfold.dev/pinfold/lab/images"
+)
+
+// programs makes a directory with an executable of each name.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range images.Programs() {
+		path := filepath.Join(dir, images.Path(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("program "+name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// get asks the registry for something and checks that it is what its digest says.
+func get(t *testing.T, server *httptest.Server, path string) []byte {
+	t.Helper()
+	response, err := http.Get(server.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s: %s (%v)", path, response.Status, data, err)
+	}
+	if named := response.Header.Get("Docker-Content-Digest"); named != digest(data).String() {
+		t.Errorf("GET %s: digest %s named, %s found", path, named, digest(data))
+	}
+	return data
+}
+
+// TestPull reads every image as a runtime does: manifest by tag, the rest by digest.
+func TestPull(t *testing.T) {
+	handler, err := New(images.All(), programs(t), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	for _, image := range images.All() {
+		_, repository, tag, err := Split(image.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var manifest v1.Manifest
+		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/manifests/"+tag+"?ns=docker.io"), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		var config v1.ConfigFile
+		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/blobs/"+manifest.Config.Digest.String()), &config); err != nil {
+			t.Fatal(err)
+		}
+		layer := get(t, server, "/v2/"+repository+"/blobs/"+manifest.Layers[0].Digest.String())
+		if config.RootFS.DiffIDs[0] != digest(layer) || config.Architecture != runtime.GOARCH {
+			t.Errorf("%s: the configuration is not of this layer and machine: %+v", image.Name, config)
+		}
+		files := list(t, layer)
+		if got := files[config.Config.Entrypoint[0][1:]]; got != "program "+image.Program {
+			t.Errorf("%s: %v is %q", image.Name, config.Config.Entrypoint, got)
+		}
+		for _, dir := range image.Dirs {
+			if _, ok := files[dir+"/"]; !ok {
+				t.Errorf("%s: no directory %s", image.Name, dir)
+			}
+		}
+	}
+}
+
+// list returns the contents of a layer, and fails when a name comes before its
+// directory.
+func list(t *testing.T, layer []byte) map[string]string {
+	t.Helper()
+	files := map[string]string{"./": ""}
+	archive := tar.NewReader(bytes.NewReader(layer))
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := files[filepath.Dir(strings.TrimSuffix(header.Name, "/"))+"/"]; !ok {
+			t.Errorf("%s comes before its directory", header.Name)
+		}
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(data)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := programs(t)
+	handler, err := New(images.All(), dir, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		method, target string
+		status         int
+	}{
+		{http.MethodGet, "/v2/library/apache/manifests/latest", http.StatusNotFound},
+		{http.MethodPut, "/v2/library/nginx/manifests/latest", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/v2/library/nginx/blobs/uploads/", http.StatusMethodNotAllowed},
+		{http.MethodDelete, "/v2/library/nginx/manifests/latest", http.StatusMethodNotAllowed},
+	} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(test.method, test.target, strings.NewReader("{}")))
+		if answer.Code != test.status {
+			t.Errorf("%s %s: status %d, want %d", test.method, test.target, answer.Code, test.status)
+		}
+	}
+	if _, err := New([]images.Image{{Name: "nginx", Program: "web"}}, dir, io.Discard); err == nil {
+		t.Error("a short name is taken")
+	}
+	if _, err := New(images.All(), t.TempDir(), io.Discard); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("programs that are not there: %v", err)
+	}
+}
+
+func TestBuildIsReproducible(t *testing.T) {
+	image := images.All()[1]
+	first, err := build(image, []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := build(image, []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, second, cmp.AllowUnexported(built{})); diff != "" {
+		t.Error(diff)
+	}
+}
