@@ -1,0 +1,65 @@
+package localnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// hierarchies returns the mount points of all control group hierarchies, of both
+// versions.
+func hierarchies() ([]string, error) {
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, fmt.Errorf("list the mounts: %w", err)
+	}
+	var points []string
+	for _, mount := range mounts {
+		points = append(points, mount.Mountpoint)
+	}
+	return points, nil
+}
+
+// mountsBelow returns what is mounted on a directory or in it, the latest first.
+func mountsBelow(dir string) ([]string, error) {
+	mounts, err := mountinfo.GetMounts(func(mount *mountinfo.Info) (skip, stop bool) {
+		return mount.Mountpoint != dir && !strings.HasPrefix(mount.Mountpoint, dir+"/"), false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the mounts: %w", err)
+	}
+	points := make([]string, 0, len(mounts))
+	for i := range mounts {
+		points = append(points, mounts[len(mounts)-1-i].Mountpoint)
+	}
+	return points, nil
+}
+
+// unmountBelow takes away everything that is mounted below a directory. What is still
+// in use goes with its last user.
+func unmountBelow(dir string) error {
+	for {
+		points, err := mountsBelow(dir)
+		if err != nil || len(points) == 0 {
+			return err
+		}
+		progress := false
+		var failed []error
+		for _, point := range points {
+			// A file that has been deleted under its mount has this suffix.
+			point = strings.TrimSuffix(point, "//deleted")
+			if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				failed = append(failed, fmt.Errorf("unmount %s: %w", point, os.NewSyscallError("umount2", err)))
+				continue
+			}
+			progress = true
+		}
+		if !progress {
+			return errors.Join(failed...)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package localnode
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// The names of configuration files and directories in config/.
+const (
+	containerdConfigName = "containerd.toml"
+	kubeletConfigName    = "kubelet.yaml"
+	networkDir           = "cni"
+	hostsDir             = "hosts"
+)
+
+// Prepare writes down how the machine is, and makes everything that the components
+// need before they start. From here on Restore is needed.
+func (n *Node) Prepare(credentials Credentials) error {
+	if err := os.MkdirAll(n.layout.dir, 0o700); err != nil {
+		return fmt.Errorf("make the node's directory: %w", err)
+	}
+	if err := n.save(); err != nil {
+		return err
+	}
+	for _, dir := range []string{
+		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("containerd", "nri"),
+		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"), n.layout.run,
+	} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make a directory of the node: %w", err)
+		}
+	}
+	if err := addAddress(n.network.node); err != nil {
+		return err
+	}
+	var err error
+	if n.ports, err = choosePorts(n.network.node); err != nil {
+		return err
+	}
+	return n.writeConfigurations(credentials)
+}
+
+func (n *Node) writeConfigurations(credentials Credentials) error {
+	containerd, err := n.containerdConfig()
+	if err != nil {
+		return err
+	}
+	kubelet, err := n.kubeletConfig(credentials)
+	if err != nil {
+		return err
+	}
+	network, err := networkConfig(n.network, n.layout.path("addresses"))
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		containerdConfigName: containerd,
+		kubeletConfigName:    kubelet,
+		filepath.Join(networkDir, networkName+".conflist"): network,
+		filepath.Join(hostsDir, "_default", "hosts.toml"):  hostsConfig(n.options.Registry),
+	} {
+		if err := os.WriteFile(n.layout.path("config", name), data, 0o600); err != nil {
+			return fmt.Errorf("write the node's configuration: %w", err)
+		}
+	}
+	return nil
+}
