@@ -35,6 +35,17 @@ bin/%: FORCE
 .PHONY: FORCE
 FORCE:
 
+# What "pinfold-local up --node" and test/node need besides: the kubelet as it is, and
+# the programs in the images. runc alone needs a C compiler.
+NODE_IMAGES := pause pi web
+
+.PHONY: build-node
+build-node: ## build the programs of a real node into bin/node/
+	@echo "building bin/node: the first time this takes minutes"
+	@go build -v -ldflags '$(LDFLAGS)' -o bin/node/kubelet k8s.io/kubernetes/cmd/kubelet 2>&1 | $(PROGRESS)
+	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
+	@tools/node/build bin/node
+
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
 	@echo "building bin/pinfold-local: the first time this compiles Kubernetes, which takes minutes"

@@ -70,8 +70,9 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	return a.issue(template)
 }
 
-// server issues a certificate for a component that listens on loopback.
-func (a *authority) server(component string) (keyPair, error) {
+// server issues a certificate for a component that listens on loopback, and on
+// further addresses.
+func (a *authority) server(component string, further ...net.IP) (keyPair, error) {
 	template, err := a.template(pkix.Name{CommonName: component})
 	if err != nil {
 		return keyPair{}, err
@@ -79,7 +80,7 @@ func (a *authority) server(component string) (keyPair, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	template.DNSNames = []string{"localhost"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.IPAddresses = append([]net.IP{net.IPv4(127, 0, 0, 1)}, further...)
 	return a.issue(template)
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
@@ -21,6 +22,7 @@ type Cluster struct {
 	lock       *directoryLock
 	ports      map[string]*reservedPort // by component
 	admin      *rest.Config
+	node       *localnode.Node // nil: only simulated ones
 	supervisor *supervisor.Supervisor
 	failed     chan error
 
@@ -101,7 +103,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err := etcd.WaitReady(ctx); err != nil {
 		return err
 	}
-	api := c.run(APIServer, apiServerFlags(c.layout, c.ports[APIServer].number), c.answers(probe, APIServer, "readyz"))
+	api := c.run(APIServer, c.apiServerFlags(), c.answers(probe, APIServer, "readyz"))
 	if err := api.WaitReady(ctx); err != nil {
 		return err
 	}
@@ -128,6 +130,11 @@ func (c *Cluster) launch(ctx context.Context) error {
 	}
 	if err := waitForServiceAccount(ctx, client); err != nil {
 		return err
+	}
+	if c.node != nil {
+		if err := c.startNode(ctx, client); err != nil {
+			return err
+		}
 	}
 	c.step("creating the nodes")
 	return c.config.Populate(ctx, c.RESTConfig())
@@ -200,12 +207,13 @@ func (c *Cluster) Stop() error {
 	if c.config.ExportKubeconfig != "" && c.ports[APIServer] != nil {
 		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
 	}
+	restored := localnode.Restore(c.layout.path(nodeDirName))
 	c.mu.Lock()
 	c.ready = false
-	keep := c.config.KeepData || c.problem != nil
+	keep := c.config.KeepData || c.problem != nil || restored != nil
 	c.mu.Unlock()
 	if keep {
-		return errors.Join(withdrawal, c.saveState())
+		return errors.Join(withdrawal, restored, c.saveState())
 	}
 	return errors.Join(withdrawal, c.layout.remove())
 }

@@ -24,6 +24,14 @@ func etcdFlags(l layout) []string {
 	return []string{"--config-file=" + l.path("config", etcdConfigName)}
 }
 
+func (c *Cluster) apiServerFlags() []string {
+	flags := apiServerFlags(c.layout, c.ports[APIServer].number)
+	if c.node != nil {
+		flags = append(flags, nodeFlags(c.layout)...)
+	}
+	return flags
+}
+
 func apiServerFlags(l layout, port int) []string {
 	return slices.Concat(servingFlags(l, APIServer, port), []string{
 		"--advertise-address=127.0.0.1",
@@ -42,8 +50,9 @@ func apiServerFlags(l layout, port int) []string {
 		"--service-account-key-file=" + l.path("pki", "service-account.pub"),
 		"--service-account-signing-key-file=" + l.path("pki", "service-account.key"),
 		"--service-cluster-ip-range=10.96.0.0/16",
-		// No pod runs here, so nobody needs the endpoint of the service
-		// "kubernetes"; and a loopback address is not allowed in one.
+		// No pod of a simulated node runs, and on a real one services have no
+		// addresses, so nobody needs the endpoint of the service "kubernetes"; and a
+		// loopback address is not allowed in one.
 		"--endpoint-reconciler-type=none",
 	})
 }
@@ -56,7 +65,7 @@ func controllerManagerFlags(l layout, port int) []string {
 		"--root-ca-file=" + l.path("pki", "ca.crt"),
 		"--leader-elect=false",
 		// Nothing heartbeats for the simulated nodes (see kwok.go), and none of
-		// them ever dies.
+		// them ever dies. A real one that does is started again.
 		"--node-monitor-grace-period=87600h",
 		// Hints to kubelets how long to cache secrets: annotates every node again
 		// each time that their number passes 100, 500 or 1,000.

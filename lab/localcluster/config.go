@@ -37,6 +37,9 @@ type Config struct {
 	// Populate runs when pods can be scheduled. It is the place for nodes; the
 	// cluster counts as ready when it returns.
 	Populate func(ctx context.Context, admin *rest.Config) error
+	// RealNode adds this machine as a node, before Populate. nil: it is none. Needs
+	// root.
+	RealNode *RealNode
 	// Progress takes a few words about each step of Start. nil: none.
 	Progress func(step string)
 	// Logger takes unexpected ends of components. nil: none.

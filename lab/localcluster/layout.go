@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // layout knows where things are in a data directory.
@@ -28,7 +30,7 @@ const (
 // lock and the supervisor's log, only these are ever removed, so that a directory
 // with other things in it, given by mistake, survives.
 var entries = []string{
-	"logs", "config", "pki", "etcd", socketName, peerSocketName, kubeconfigName, stateName,
+	"logs", "config", "pki", "etcd", nodeDirName, socketName, peerSocketName, kubeconfigName, stateName,
 	kubeconfigName + temporarySuffix, stateName + temporarySuffix,
 }
 
@@ -59,8 +61,12 @@ func (l layout) create() error {
 	return nil
 }
 
-// clear removes what a cluster made.
+// clear removes what a cluster made. A real node goes first: while it has anything
+// mounted or running in the directory, nothing of it is removed.
 func (l layout) clear() error {
+	if err := localnode.Restore(l.path(nodeDirName)); err != nil {
+		return err
+	}
 	for _, name := range entries {
 		if err := os.RemoveAll(l.path(name)); err != nil {
 			return fmt.Errorf("clear the data directory: %w", err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // prepare makes everything that the components need before they start.
@@ -14,12 +16,13 @@ func (c *Cluster) prepare() error {
 	if err := c.takeDirectory(); err != nil {
 		return err
 	}
-	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
-		port, err := reservePort()
-		if err != nil {
+	if err := c.reservePorts(); err != nil {
+		return err
+	}
+	if c.config.RealNode != nil {
+		if err := c.planNode(); err != nil {
 			return err
 		}
-		c.ports[name] = port
 	}
 	ca, err := newAuthority(time.Now())
 	if err != nil {
@@ -32,6 +35,21 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	return c.writeConfigurations()
+}
+
+func (c *Cluster) reservePorts() error {
+	names := []string{APIServer, ControllerManager, Scheduler}
+	if c.config.RealNode != nil {
+		names = append(names, localnode.Registry)
+	}
+	for _, name := range names {
+		port, err := reservePort()
+		if err != nil {
+			return err
+		}
+		c.ports[name] = port
+	}
+	return nil
 }
 
 func (c *Cluster) writeConfigurations() error {
@@ -93,7 +111,7 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 		c.layout.path("pki", "service-account.key"): private,
 		c.layout.path("pki", "service-account.pub"): public,
 	}
-	for name := range c.ports {
+	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
 		pair, err := ca.server(name)
 		if err != nil {
 			return err
@@ -121,6 +139,11 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 		}
 		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
 		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
+			return err
+		}
+	}
+	if c.node != nil {
+		if err := c.writeNodeCredentials(ca); err != nil {
 			return err
 		}
 	}

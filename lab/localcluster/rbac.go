@@ -17,6 +17,7 @@ const (
 	schedulerUser         = "system:kube-scheduler"
 	controllerManagerUser = "system:kube-controller-manager"
 	kwokUser              = "pinfold:kwok"
+	kubeletClientUser     = "pinfold:kube-apiserver-kubelet-client"
 )
 
 // grant is a role with the one user that has it.
@@ -30,6 +31,12 @@ func grants() []grant {
 	return []grant{
 		{name: "pinfold:scheduler-topology", user: schedulerUser, rules: []rbacv1.PolicyRule{
 			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "list", "watch"),
+		}},
+		// As the built-in role system:kubelet-api-admin: what the API server may ask a
+		// real node's kubelet.
+		{name: "pinfold:kubelet-api", user: kubeletClientUser, rules: []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
+			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
 		}},
 		{name: "pinfold:kwok", user: kwokUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get", "list", "watch"),

@@ -60,7 +60,7 @@ func (c *Cluster) child(name string) (*supervisor.Child, error) {
 // names returns the components that have been started; c.mu is held.
 func (c *Cluster) names() []string {
 	var names []string
-	for _, name := range Names() {
+	for _, name := range allNames() {
 		if _, ok := c.running[name]; ok {
 			names = append(names, name)
 		}

@@ -64,6 +64,9 @@ func (o upOptions) supervisorCommand(log *os.File) (*exec.Cmd, error) {
 	for _, machine := range o.machines {
 		args = append(args, "--machine="+machine)
 	}
+	if o.node {
+		args = append(args, "--node", "--node-binaries="+o.binaries)
+	}
 	if o.keepData {
 		args = append(args, "--keep-data")
 	}

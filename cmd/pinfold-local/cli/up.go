@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +26,8 @@ type upOptions struct {
 	schedulerConfig string
 	keepData        bool
 	detach          bool
+	node            bool     // this machine as a real one
+	binaries        string   // of the real node
 	shapes          []string // NAME or counts, with =COUNT
 	machines        []string // files, with =COUNT
 }
@@ -53,6 +56,9 @@ func newUp() *cobra.Command {
 			simnode.ShapeSyntax+"; may be repeated")
 	flags.StringArrayVar(&options.machines, "machine", nil,
 		"simulated nodes of the machine in a `FILE[=COUNT]`, as written by pinfold topology -o json; may be repeated")
+	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
+	flags.StringVar(&options.binaries, "node-binaries", "",
+		"`directory` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
 	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
 	return command
 }
@@ -101,6 +107,13 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		},
 		Progress: newProgress(stderr).step,
 		Logger:   slog.New(slog.NewTextHandler(stderr, nil)),
+	}
+	if o.node {
+		binaries := o.binaries
+		if binaries == "" {
+			binaries = filepath.Join(filepath.Dir(executable), "node")
+		}
+		config.RealNode = &localcluster.RealNode{Binaries: binaries}
 	}
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {

@@ -7,11 +7,13 @@ package component
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // Word is the first argument that makes the executable be a component.
@@ -27,6 +29,7 @@ var servers = map[string]server{
 	localcluster.ControllerManager: controllerManager,
 	localcluster.Scheduler:         scheduler,
 	localcluster.KWOK:              kwok,
+	localnode.Registry:             imageRegistry,
 }
 
 // Main is the component named by the first argument, with the rest as its
@@ -34,7 +37,7 @@ var servers = map[string]server{
 func Main(args []string, stderr io.Writer) int {
 	if len(args) == 0 || servers[args[0]] == nil {
 		fmt.Fprintf(stderr, "pinfold-local: give one of these components, and its flags: %s\n",
-			strings.Join(slices.Sorted(slices.Values(localcluster.Names())), ", "))
+			strings.Join(slices.Sorted(maps.Keys(servers)), ", "))
 		return 2
 	}
 	name, flags := args[0], args[1:]

@@ -1,0 +1,112 @@
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/lab/localnode"
+)
+
+// RealNode says how this machine becomes a node of the cluster.
+type RealNode struct {
+	// Binaries is the directory of the node's programs.
+	Binaries string
+	// Labels are the node's, besides those that a kubelet sets itself.
+	Labels map[string]string
+}
+
+// nodeDirName is where a real node keeps everything.
+const nodeDirName = "node"
+
+// planNode finds out whether this machine can be a node.
+func (c *Cluster) planNode() error {
+	node, err := localnode.New(localnode.Options{
+		Dir:        c.layout.path(nodeDirName),
+		Binaries:   c.config.RealNode.Binaries,
+		Executable: c.config.Executable,
+		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
+		Labels:     c.config.RealNode.Labels,
+	})
+	if err != nil {
+		return err
+	}
+	c.node = node
+	return nil
+}
+
+func (l layout) nodeCredentials() localnode.Credentials {
+	certificate, key := l.certificate(localnode.Kubelet)
+	return localnode.Credentials{
+		Kubeconfig:  l.kubeconfig(localnode.Kubelet),
+		ClientCA:    l.path("pki", "ca.crt"),
+		Certificate: certificate,
+		Key:         key,
+	}
+}
+
+// writeNodeCredentials lets the kubelet and the API server know each other.
+func (c *Cluster) writeNodeCredentials(ca *authority) error {
+	user, err := ca.client("system:node:"+localnode.Name, "system:nodes")
+	if err != nil {
+		return err
+	}
+	if err := writeKubeconfig(c.layout.kubeconfig(localnode.Kubelet), newKubeconfig(c.URL(APIServer), ca.certificate, user)); err != nil {
+		return err
+	}
+	serving, err := ca.server(localnode.Kubelet, c.node.Address().AsSlice())
+	if err != nil {
+		return err
+	}
+	client, err := ca.client(kubeletClientUser)
+	if err != nil {
+		return err
+	}
+	for component, pair := range map[string]keyPair{localnode.Kubelet: serving, kubeletClientName: client} {
+		certificate, key := c.layout.certificate(component)
+		if err := writeFile(certificate, pair.certificate); err != nil {
+			return err
+		}
+		if err := writeFile(key, pair.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kubeletClientName names the files by which the API server is known to the kubelet.
+const kubeletClientName = "kube-apiserver-kubelet-client"
+
+// nodeFlags are the API server's when there is a real node: it reads logs and runs
+// commands there, and lets a node change nothing but itself.
+func nodeFlags(l layout) []string {
+	certificate, key := l.certificate(kubeletClientName)
+	return []string{
+		"--kubelet-certificate-authority=" + l.path("pki", "ca.crt"),
+		"--kubelet-client-certificate=" + certificate,
+		"--kubelet-client-key=" + key,
+		"--enable-admission-plugins=NodeRestriction",
+	}
+}
+
+// startNode adds this machine as a node and returns when pods run on it.
+func (c *Cluster) startNode(ctx context.Context, client kubernetes.Interface) error {
+	c.step("adding this machine as a node")
+	credentials := c.layout.nodeCredentials()
+	if err := c.node.Prepare(credentials); err != nil {
+		return err
+	}
+	for _, spec := range c.node.Components(credentials) {
+		spec.Dir, spec.Log = c.layout.dir, c.layout.log(spec.Name)
+		spec.Env = slices.Concat(c.environment(), spec.Env)
+		if err := c.startChild(spec).WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return localnode.WaitReady(ctx, client)
+}
+
+// allNames lists what a cluster may consist of.
+func allNames() []string { return slices.Concat(Names(), localnode.Names()) }
