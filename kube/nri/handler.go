@@ -19,12 +19,14 @@ type Handler interface {
 	// Create is called before a container is created.
 	Create(ctx context.Context, pod Pod, c Container) (Settings, error)
 	// Start is called when the container's cgroup exists and before its first
-	// instruction runs.
+	// instruction runs. It writes all of the container's settings that differ there:
+	// also those given to Create, which are not always taken (package comment, "Other
+	// plugins").
 	Start(ctx context.Context, pod Pod, c Container) error
 	// Update is called when somebody (the kubelet, at a resize) updates a container's
 	// resources. The settings take the place of what was asked for.
 	Update(ctx context.Context, pod Pod, c Container) Settings
-	// Stopped is called when a container has stopped.
+	// Stopped is called when a container has stopped, or could not be created.
 	Stopped(ctx context.Context, pod Pod, c Container)
 }
 
@@ -50,7 +52,8 @@ type Container struct {
 }
 
 // Settings are what a handler wants of a container; zero values leave alone what the
-// runtime would do.
+// runtime would do. Those that the kernel refuses fail the container's creation: CPUs that
+// its pod's group does not have, and with cgroup v1 a quota above that of the pod's group.
 type Settings struct {
 	CPUs cpuset.Set
 	// Quota is CPU time per Period; Unlimited for none; 0 leaves quota and period alone.

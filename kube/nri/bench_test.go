@@ -1,0 +1,94 @@
+package nri
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// BenchmarkCreateContainer measures what the runtime waits for at a container's
+// creation: one round trip with our plugin and one with a plugin by NRI's stub that says
+// nothing, in turns, each with a runtime of its own in this process. It reports the
+// median and the 99th percentile of both and the difference.
+func BenchmarkCreateContainer(b *testing.B) {
+	ours, empty := newTestRuntime(b), newTestRuntime(b)
+	ours.begin()
+	empty.begin()
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := Run(ctx, Options{Socket: ours.socket()}, steady{}); err != nil {
+			b.Error(err)
+		}
+	})
+	defer ended.Wait()
+	defer cancel()
+	other, err := stub.New(&other{}, stub.WithPluginName("empty"), stub.WithPluginIdx("10"), stub.WithSocketPath(empty.socket()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := other.Start(ctx); err != nil {
+		b.Fatal(err)
+	}
+	defer other.Stop()
+	ours.await(1)
+	empty.await(1)
+
+	pod := &api.PodSandbox{Id: "sandbox", Uid: "5a0c", Name: "web", Namespace: "default"}
+	create := func(r *testRuntime) time.Duration {
+		c := &api.Container{Id: "c1", PodSandboxId: "sandbox", Name: "main", Linux: &api.LinuxContainer{
+			CgroupsPath: "/kubepods/pod5a0c/c1", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Quota: api.Int64(100000)}}}}
+		began := time.Now()
+		if err := r.create(ctx, pod, c); err != nil {
+			b.Fatal(err)
+		}
+		took := time.Since(began)
+		if r == ours && c.Linux.Resources.Cpu.Cpus != "2-3" {
+			b.Fatal("created without our settings")
+		}
+		if err := r.start(ctx, pod, c); err != nil {
+			b.Fatal(err)
+		}
+		if err := r.remove(ctx, pod, c); err != nil {
+			b.Fatal(err)
+		}
+		return took
+	}
+	var a, e []time.Duration
+	for b.Loop() {
+		a, e = append(a, create(ours)), append(e, create(empty))
+		e, a = append(e, create(empty)), append(a, create(ours)) // neither always first
+	}
+	for percent, unit := range map[int]string{50: "p50", 99: "p99"} {
+		x, y := percentile(a, percent), percentile(e, percent)
+		b.ReportMetric(float64(x.Nanoseconds())/1e3, "us-"+unit)
+		b.ReportMetric(float64(y.Nanoseconds())/1e3, "us-empty-"+unit)
+		b.ReportMetric(float64((x-y).Nanoseconds())/1e3, "us-more-"+unit)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func percentile(d []time.Duration, percent int) time.Duration {
+	slices.Sort(d)
+	return d[(len(d)-1)*percent/100]
+}
+
+// steady always wants the same.
+type steady struct{}
+
+func (steady) Synchronize(context.Context, []Pod, []Container) map[string]Settings { return nil }
+
+func (steady) Create(context.Context, Pod, Container) (Settings, error) {
+	return Settings{CPUs: cpuset.Range(2, 3), Quota: Unlimited}, nil
+}
+
+func (steady) Start(context.Context, Pod, Container) error     { return nil }
+func (steady) Update(context.Context, Pod, Container) Settings { return Settings{} }
+func (steady) Stopped(context.Context, Pod, Container)         {}

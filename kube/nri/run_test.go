@@ -1,0 +1,244 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/net/multiplex"
+	"github.com/containerd/ttrpc"
+)
+
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Name: "pin fold"}, {Index: "1"}, {Index: "ab"}} {
+		if err := Run(context.Background(), o, newScript()); err == nil {
+			t.Errorf("Run with name %q and index %q returned no error", o.Name, o.Index)
+		}
+	}
+}
+
+// running starts Run, and returns how to end it and a channel of what it tells.
+func running(t *testing.T, socket string, h Handler) (end func(), states chan State) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	states, ended := make(chan State, 1000), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{Socket: socket, OnState: func(s State) { states <- s }}, h)
+	}()
+	end = func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("Run has not ended")
+		}
+	}
+	return end, states
+}
+
+func next(t *testing.T, states <-chan State) State {
+	t.Helper()
+	select {
+	case s := <-states:
+		return s
+	case <-time.After(20 * time.Second):
+		t.Fatal("no state was told")
+		return State{}
+	}
+}
+
+// TestNothingLeft connects and ends many times and counts what is left.
+func TestNothingLeft(t *testing.T) {
+	r := newTestRuntime(t)
+	r.begin()
+	before := runtime.NumGoroutine()
+	for range 20 {
+		end, states := running(t, r.socket(), newScript())
+		if s := next(t, states); !s.Connected {
+			t.Fatalf("not connected: %v", s.Err)
+		}
+		end()
+	}
+	r.end(false)
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// TestEndWhileHandling ends Run in the middle of a call: the runtime goes on without
+// it, and the handler's context ends.
+func TestEndWhileHandling(t *testing.T) {
+	r, h := newTestRuntime(t), newScript()
+	r.begin()
+	h.behave("create", "hangs")
+	end, states := running(t, r.socket(), h)
+	next(t, states)
+	r.await(1)
+	pod := &api.PodSandbox{Id: "p"}
+	created := make(chan error, 1)
+	go func() {
+		created <- r.create(context.Background(), pod, &api.Container{Id: "c", PodSandboxId: "p",
+			Linux: &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}})
+	}()
+	eventually(t, func() bool { return strings.Contains(h.take(), "create") })
+	end()
+	if err := <-created; err != nil {
+		t.Errorf("the container was not created: %v", err)
+	}
+}
+
+// TestRefused serves a runtime that refuses the plugin, one that registers it and dies
+// before it has configured it, and one that hangs up at once.
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		accept func(net.Conn)
+		want   error
+	}{
+		{"refuses", func(c net.Conn) { serveRuntime(c, func() error { return errors.New("the name is taken") }) }, ErrRefused},
+		{"dies", func(c net.Conn) {
+			serveRuntime(c, func() error { time.AfterFunc(20*time.Millisecond, func() { c.Close() }); return nil })
+		}, ErrLost},
+		{"hangs up", func(c net.Conn) { c.Close() }, ErrLost},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, err := os.MkdirTemp("", "nri")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			socket := filepath.Join(dir, "s")
+			listener, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			var accepted atomic.Int64
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					accepted.Add(1)
+					go test.accept(conn)
+				}
+			}()
+			end, states := running(t, socket, newScript())
+			if s := next(t, states); s.Connected || !errors.Is(s.Err, test.want) {
+				t.Errorf("told %+v, want %v", s, test.want)
+			}
+			time.Sleep(time.Second)
+			end()
+			// At pauses of 50, 100, 200, 400 ms at least, the sixth comes after 1.5 s.
+			if n := accepted.Load(); n < 2 || n > 5 {
+				t.Errorf("%d connections within a second", n)
+			}
+			if n := len(states); n != 0 {
+				t.Errorf("the same state was told %d times more", n)
+			}
+		})
+	}
+}
+
+// serveRuntime is the runtime's side of a connection as far as registration.
+func serveRuntime(conn net.Conn, register func() error) {
+	mux := multiplex.Multiplex(conn)
+	listener, err := mux.Listen(multiplex.RuntimeServiceConn)
+	if err != nil {
+		return
+	}
+	server, err := ttrpc.NewServer()
+	if err != nil {
+		return
+	}
+	api.RegisterRuntimeService(server, registrar(register))
+	_ = server.Serve(context.Background(), listener)
+}
+
+type registrar func() error
+
+func (r registrar) RegisterPlugin(context.Context, *api.RegisterPluginRequest) (*api.Empty, error) {
+	return &api.Empty{}, r()
+}
+
+func (r registrar) UpdateContainers(context.Context, *api.UpdateContainersRequest) (*api.UpdateContainersResponse, error) {
+	return nil, errors.New("not asked for")
+}
+
+func TestExplainDial(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "file")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for socket, want := range map[string]error{
+		filepath.Join(dir, "none", "s"): ErrNoSocket,
+		plain:                           ErrNotListening,
+		dir + strings.Repeat("x", 200):  ErrNotListening, // no path of a socket
+	} {
+		_, err := net.Dial("unix", socket)
+		if got := explainDial(socket, err); !errors.Is(got, want) || !strings.Contains(got.Error(), socket) {
+			t.Errorf("%v is explained as %v, want %v", err, got, want)
+		}
+	}
+	if got := explainDial("s", &net.OpError{Err: os.ErrPermission}); !errors.Is(got, ErrNotAllowed) {
+		t.Errorf("explained as %v", got)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	low, high := backoff{jitter: func() float64 { return 0 }}, backoff{jitter: func() float64 { return 0.999999 }}
+	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 2000, 2000} {
+		want *= time.Millisecond
+		if a, b := low.pause(), high.pause(); a != want/2 || b < want*99/100 || b > want {
+			t.Errorf("pauses of %v to %v, want half of %v to all", a, b, want)
+		}
+	}
+	low.reset()
+	if got := low.pause(); got != minPause/2 {
+		t.Errorf("%v after a reset", got)
+	}
+}
+
+// TestManyContainers synchronises more than one message can hold (4 MB).
+func TestManyContainers(t *testing.T) {
+	r := newTestRuntime(t)
+	long := strings.Repeat("x", 30_000)
+	for i := range 300 {
+		id := fmt.Sprint(i)
+		r.pods = append(r.pods, &api.PodSandbox{Id: "p" + id})
+		c := attempt("c" + id)
+		c.Env = []string{long}
+		r.containers = append(r.containers, c)
+	}
+	r.begin()
+	h := newScript()
+	h.want("main", Settings{Quota: Unlimited})
+	end, states := running(t, r.socket(), h)
+	defer end()
+	if s := next(t, states); !s.Connected {
+		t.Fatalf("not connected: %v", s.Err)
+	}
+	r.await(1)
+	calls := h.take()
+	if n := strings.Count(calls, "main of"); strings.Count(calls, "synchronize 300 pods") != 1 || n != 300 {
+		t.Errorf("synchronised %d containers:\n%.300s", n, calls)
+	}
+	for _, c := range r.containers {
+		if c.Linux.Resources.Cpu.GetQuota().GetValue() != -1 {
+			t.Errorf("%s was not updated", c.Id)
+		}
+	}
+}
