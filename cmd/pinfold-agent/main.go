@@ -73,7 +73,7 @@ the node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newRun(), newCleanup(), newVersion())
+	root.AddCommand(newRun(), newDoctor(), newCleanup(), newVersion())
 	return root
 }
 
