@@ -81,7 +81,7 @@ func (x *examination) kubeletGroups() {
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(cgroup.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
 	if naming.Driver == cgroup.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
-			"nothing: the agent restores its settings at once; expect them in pinfold_foreign_writes_total")
+			"nothing: the agent restores its settings at once; expect them in pinfold_foreign_writes_undone_total")
 	}
 }
 
