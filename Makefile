@@ -18,7 +18,7 @@ SHELL := bash
 # is not a package's name.
 PROGRESS := awk '/[ :]/ {print; next} ++n % 200 == 0 {printf "  %d packages compiled\n", n; fflush()}'
 
-COMMANDS := pinfold pinfold-local pinfold-scheduler
+COMMANDS := pinfold pinfold-agent pinfold-local pinfold-scheduler
 FUZZTIME ?= 20s
 
 .PHONY: help

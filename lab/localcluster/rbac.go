@@ -17,6 +17,7 @@ const (
 	schedulerUser         = "system:kube-scheduler"
 	controllerManagerUser = "system:kube-controller-manager"
 	kwokUser              = "pinfold:kwok"
+	agentUser             = "pinfold:agent"
 	kubeletClientUser     = "pinfold:kube-apiserver-kubelet-client"
 )
 
@@ -37,6 +38,14 @@ func grants() []grant {
 		{name: "pinfold:kubelet-api", user: kubeletClientUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
 			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
+		}},
+		{name: "pinfold:agent", user: agentUser, rules: []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "get"),
+			rule("", []string{"nodes/status"}, "patch"),
+			rule("", []string{"nodes/configz"}, "get"),
+			rule("", []string{"pods"}, "get", "list", "watch"),
+			rule("", []string{"events"}, "create", "patch"),
+			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "list", "watch", "create", "update", "delete"),
 		}},
 		{name: "pinfold:kwok", user: kwokUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get", "list", "watch"),

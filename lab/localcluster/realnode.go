@@ -16,6 +16,9 @@ type RealNode struct {
 	Binaries string
 	// Labels are the node's, besides those that a kubelet sets itself.
 	Labels map[string]string
+	// Agent is pinfold-agent's executable. Empty: the node has no agent, and pods that
+	// ask for placement are not scheduled to it.
+	Agent string
 }
 
 // nodeDirName is where a real node keeps everything.
@@ -29,6 +32,7 @@ func (c *Cluster) planNode() error {
 		Executable: c.config.Executable,
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
 		Labels:     c.config.RealNode.Labels,
+		Agent:      c.config.RealNode.Agent,
 	})
 	if err != nil {
 		return err
@@ -44,17 +48,25 @@ func (l layout) nodeCredentials() localnode.Credentials {
 		ClientCA:    l.path("pki", "ca.crt"),
 		Certificate: certificate,
 		Key:         key,
+
+		AgentKubeconfig: l.kubeconfig(localnode.Agent),
 	}
 }
 
 // writeNodeCredentials lets the kubelet and the API server know each other.
 func (c *Cluster) writeNodeCredentials(ca *authority) error {
-	user, err := ca.client("system:node:"+localnode.Name, "system:nodes")
-	if err != nil {
-		return err
-	}
-	if err := writeKubeconfig(c.layout.kubeconfig(localnode.Kubelet), newKubeconfig(c.URL(APIServer), ca.certificate, user)); err != nil {
-		return err
+	for component, user := range map[string]struct{ name, group string }{
+		localnode.Kubelet: {"system:node:" + localnode.Name, "system:nodes"},
+		localnode.Agent:   {agentUser, "system:authenticated"},
+	} {
+		pair, err := ca.client(user.name, user.group)
+		if err != nil {
+			return err
+		}
+		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
+		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
+			return err
+		}
 	}
 	serving, err := ca.server(localnode.Kubelet, c.node.Address().AsSlice())
 	if err != nil {

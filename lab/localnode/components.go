@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
+	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
@@ -17,16 +19,16 @@ const (
 	Registry   = "registry"
 	Containerd = "containerd"
 	Kubelet    = "kubelet"
+	Agent      = "pinfold-agent"
 )
 
 // Names lists the components in the order of their start.
-func Names() []string { return []string{Registry, Containerd, Kubelet} }
+func Names() []string { return []string{Registry, Containerd, Kubelet, Agent} }
 
 // Components returns how the components are run, after Prepare. Each needs those
 // before it. The caller says where and with what environment and log.
 func (n *Node) Components(credentials Credentials) []supervisor.Spec {
-	health := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(n.network.node.String(), fmt.Sprint(n.ports.health)))
-	return []supervisor.Spec{
+	specs := []supervisor.Spec{
 		{
 			Name:  Registry,
 			Path:  n.options.Executable,
@@ -44,8 +46,38 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 			Name:  Kubelet,
 			Path:  filepath.Join(n.options.Binaries, kubeletProgram),
 			Args:  n.kubeletFlags(credentials.Kubeconfig),
-			Ready: answers(health),
+			Ready: answers("http://" + n.serving(n.ports.health) + "/healthz"),
 		},
+	}
+	if n.options.Agent == "" {
+		return specs
+	}
+	return append(specs, supervisor.Spec{
+		Name:  Agent,
+		Path:  n.options.Agent,
+		Args:  n.agentFlags(credentials),
+		Ready: answers("http://" + n.serving(n.ports.agent) + "/readyz"),
+	})
+}
+
+// serving is a host:port on the node's address.
+func (n *Node) serving(port int) string {
+	return netip.AddrPortFrom(n.network.node, uint16(port)).String()
+}
+
+// minShared is how many CPUs the scheduler keeps shared when its configuration does
+// not say.
+const minShared = scheduler.DefaultMinSharedCPUs
+
+func (n *Node) agentFlags(credentials Credentials) []string {
+	return []string{
+		"run",
+		"--node-name=" + Name,
+		"--kubeconfig=" + credentials.AgentKubeconfig,
+		"--kubelet-ca=" + credentials.ClientCA,
+		"--run-dir=" + n.layout.path("agent"),
+		"--listen=" + n.serving(n.ports.agent),
+		fmt.Sprintf("--min-shared-cpus=%d", minShared),
 	}
 }
 

@@ -12,22 +12,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ports are where the kubelet serves, on the node's address.
-type ports struct{ kubelet, health int }
+// ports are where the kubelet and the agent serve, on the node's address.
+type ports struct{ kubelet, health, agent int }
 
-// choosePorts takes two that are free now. The address is the node's own, so only
+// choosePorts takes three that are free now. The address is the node's own, so only
 // somebody who listens on all addresses could take one in between.
 func choosePorts(address netip.Addr) (ports, error) {
-	var free [2]int
+	var free [3]int
 	for i := range free {
 		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, 0)))
 		if err != nil {
-			return ports{}, fmt.Errorf("choose a port for the kubelet: %w", err)
+			return ports{}, fmt.Errorf("choose a port of the node: %w", err)
 		}
 		defer listener.Close()
 		free[i] = int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 	}
-	return ports{kubelet: free[0], health: free[1]}, nil
+	return ports{kubelet: free[0], health: free[1], agent: free[2]}, nil
 }
 
 // resolverFile is what pods get as their resolver's configuration, where it exists.

@@ -18,6 +18,7 @@ type Options struct {
 	Executable string            // the multi-call program that has the registry as a component
 	Registry   string            // host:port where the registry is to listen
 	Labels     map[string]string // of the node
+	Agent      string            // pinfold-agent, which enforces placements; empty: nobody does
 }
 
 // Credentials are files by which the node and the API server know each other.
@@ -25,6 +26,7 @@ type Credentials struct {
 	Kubeconfig       string // of the kubelet, as user system:node:Name
 	ClientCA         string // authority of those who may ask the kubelet
 	Certificate, Key string // of the kubelet, for Node.Address
+	AgentKubeconfig  string // of the agent
 }
 
 // Node is this machine as a node.
@@ -32,7 +34,7 @@ type Node struct {
 	options Options
 	layout  layout
 	network network
-	ports   ports // of the kubelet
+	ports   ports
 }
 
 // layout knows where things are.

@@ -24,7 +24,7 @@ func (n *Node) Prepare(credentials Credentials) error {
 		return err
 	}
 	for _, dir := range []string{
-		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("containerd", "nri"),
+		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("agent"), n.layout.path("containerd", "nri"),
 		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"), n.layout.run,
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

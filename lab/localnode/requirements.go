@@ -83,6 +83,6 @@ func checkHierarchies(hierarchies []string) error {
 
 // isProgram tells whether a path is that of one of the node's long-lived programs.
 func isProgram(path string) bool {
-	names := []string{kubeletProgram, containerdProgram, shimProgram, runcProgram}
+	names := []string{kubeletProgram, containerdProgram, shimProgram, runcProgram, Agent}
 	return slices.Contains(names, filepath.Base(strings.TrimSuffix(path, " (deleted)")))
 }

@@ -113,7 +113,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries}
+		config.RealNode = &localcluster.RealNode{Binaries: binaries, Agent: beside(executable, "pinfold-agent")}
 	}
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {
@@ -121,6 +121,15 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		}
 	}
 	return config, nil
+}
+
+// beside returns the path of a program in the same directory, "" when there is none.
+func beside(executable, name string) string {
+	path := filepath.Join(filepath.Dir(executable), name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }
 
 // install gives the API server what the scheduler needs of it.
