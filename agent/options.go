@@ -33,8 +33,12 @@ type Options struct {
 	// Period is how often everything is looked at, and MinInterval how often at most
 	// when things change. SampleEvery is how often usage is read.
 	Period, MinInterval, SampleEvery time.Duration
-	Log                              *slog.Logger
-	Now                              func() time.Time
+	// APIEvery is how often the Node, the topology object and the kubelet's
+	// configuration are looked at, and RetryAfter when that failed; the runtime is
+	// tried again after that time, too.
+	APIEvery, RetryAfter time.Duration
+	Log                  *slog.Logger
+	Now                  func() time.Time
 }
 
 // The defaults of [Options].
@@ -42,18 +46,14 @@ const (
 	DefaultPeriod      = 10 * time.Second
 	DefaultMinInterval = 100 * time.Millisecond
 	DefaultSampleEvery = 5 * time.Second
-)
-
-// apiEvery is how often the Node, the topology object and the kubelet's configuration
-// are looked at, and retryAfter when that failed.
-const (
-	apiEvery   = time.Minute
-	retryAfter = 5 * time.Second
+	DefaultAPIEvery    = time.Minute
+	DefaultRetryAfter  = 5 * time.Second
 )
 
 func (o Options) withDefaults() Options {
 	for value, otherwise := range map[*time.Duration]time.Duration{
-		&o.Period: DefaultPeriod, &o.MinInterval: DefaultMinInterval, &o.SampleEvery: DefaultSampleEvery} {
+		&o.Period: DefaultPeriod, &o.MinInterval: DefaultMinInterval, &o.SampleEvery: DefaultSampleEvery,
+		&o.APIEvery: DefaultAPIEvery, &o.RetryAfter: DefaultRetryAfter} {
 		if *value == 0 {
 			*value = otherwise
 		}

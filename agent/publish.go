@@ -34,6 +34,8 @@ type publisher struct {
 	log        *slog.Logger
 	said       *said
 	now        func() time.Time
+	// every is how often it looks, and retry when that failed.
+	every, retry time.Duration
 
 	changed   chan struct{}
 	mu        sync.Mutex
@@ -60,15 +62,15 @@ func (p *publisher) conditionIs(c corev1.NodeCondition) {
 // loop publishes what changes, and looks now and then at what others may have changed.
 func (p *publisher) loop(ctx context.Context) {
 	for {
-		wait := apiEvery
+		wait := p.every
 		if err := p.once(ctx); err != nil && ctx.Err() == nil {
-			wait = retryAfter
+			wait = p.retry
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
-			pause(ctx, time.Second) // changes come together
+			pause(ctx, min(time.Second, p.retry)) // changes come together
 		case <-time.After(wait):
 		}
 	}

@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 	stopEvents := e.showEvents(o.Client, o.NodeName)
 	defer stopEvents()
 	p := &publisher{node: o.NodeName, client: o.Client, topologies: o.Topologies, kubelet: o.Kubelet, runDir: o.RunDir,
-		engine: e, log: o.Log, said: newSaid(o.Now), now: o.Now, changed: make(chan struct{}, 1)}
+		engine: e, log: o.Log, said: newSaid(o.Now), now: o.Now, every: o.APIEvery, retry: o.RetryAfter, changed: make(chan struct{}, 1)}
 	e.report = func(r control.Report) { p.conditionIs(r.Condition) }
 	if err := e.watchPods(ctx, o.Client, o.NodeName); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *engine) serveRuntime(ctx context.Context, o Options) {
 		if err != nil {
 			e.said.warn(e.log, "runtime", "the container runtime cannot be reached by NRI: containers get their CPUs a little after they start", err)
 		}
-		pause(ctx, retryAfter)
+		pause(ctx, o.RetryAfter)
 	}
 }
 

@@ -32,6 +32,7 @@ type world struct {
 	kubelet    control.Kubelet
 	root       string
 	runDir     string
+	listen     string
 	runtime    func(context.Context, nri.Handler, func(bool)) error
 	log        *lines
 
@@ -65,6 +66,7 @@ func (w *world) options() Options {
 			return w.kubelet, w.kubeletErr
 		},
 		Period: 50 * time.Millisecond, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
+		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

@@ -1,0 +1,272 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// bothPods is a world with a bound pod and one beside it, which run.
+func bothPods(t *testing.T) (w *world, k *tree, bound, beside string) {
+	t.Helper()
+	k = newTree(t)
+	web, other := newPod("web", "1", "0"), newPod("other", "1", "")
+	run(web, containerID('a'))
+	run(other, containerID('b'))
+	w = newWorld(t, web, other)
+	w.root = k.root
+	return w, k, k.pod("web", containerID('a')), k.pod("other", containerID('b'))
+}
+
+func (w *world) enforced(k *tree, bound, beside string) {
+	w.t.Helper()
+	w.eventually(func() error { return errors.Join(k.cpus(bound, "0"), k.cpus(beside, "1-7")) })
+}
+
+func TestStartedTwice(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.start()
+	w.enforced(k, bound, beside)
+	err := Run(t.Context(), w.options())
+	if !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "stop that one first") {
+		t.Errorf("a second agent says %v", err)
+	}
+	if _, err := Cleanup(t.Context(), w.options()); !errors.Is(err, ErrRunning) {
+		t.Errorf("a cleanup beside the agent says %v", err)
+	}
+}
+
+func TestRestartChangesNothing(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	stop := w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(w.ready)
+	stop()
+	w.log = &lines{}
+	stop = w.start()
+	w.eventually(func() error { return w.log.has("read the machine") })
+	time.Sleep(200 * time.Millisecond) // a few rounds
+	stop()
+	if err := errors.Join(k.cpus(bound, "0"), k.cpus(beside, "1-7")); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(w.log.String(), "msg=wrote") {
+		t.Error("the second agent has written")
+	}
+}
+
+func TestKubeletCannotBeAsked(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.kubeletErr = errors.New("connection refused")
+	stop := w.start()
+	w.eventually(func() error { return w.log.has("the kubelet's configuration is not known") })
+	w.eventually(func() error {
+		if c := w.condition(); c.Status != corev1.ConditionUnknown {
+			return fmt.Errorf("condition %+v", c)
+		}
+		return nil
+	})
+	if err := errors.Join(k.cpus(bound, "0-7"), k.cpus(beside, "0-7")); err != nil {
+		t.Error(err)
+	}
+	w.setKubelet(nil)
+	w.enforced(k, bound, beside)
+	stop()
+
+	// The next agent begins with what was known.
+	w.setKubelet(errors.New("connection refused"))
+	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.log.has("connection refused") })
+}
+
+func TestAPIServerGone(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	stop := w.start()
+	w.enforced(k, bound, beside)
+	w.apiGone()
+	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.log.has("by somebody else; it is put back") })
+	w.eventually(func() error { return w.log.has("cannot read the Node object") })
+	stop()
+
+	// An agent that starts meanwhile touches nothing.
+	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	w.log = &lines{}
+	stop = w.start()
+	w.eventually(func() error { return w.log.has("the pods of this node are not known") })
+	w.eventually(func() error { return w.log.has("cannot be watched") })
+	stop()
+	if err := errors.Join(k.cpus(bound, "0"), k.cpus(beside, "0-7")); err != nil {
+		t.Error(err)
+	}
+}
+
+// apiGone makes every request fail from now on.
+func (w *world) apiGone() {
+	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(errors.New("connection refused"))
+	}
+	w.client.PrependReactor("*", "*", gone)
+	w.topologies.PrependReactor("*", "*", gone)
+}
+
+func TestRuntimeWithoutNRI(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.runtime = func(context.Context, nri.Handler, func(bool)) error { return errors.New("no such file") }
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.log.has("containers get their CPUs a little after they start") })
+}
+
+func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
+	w, _, _, _ := bothPods(t)
+	objects := w.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	foreign := &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: nodeName, ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "nfd-topology-updater", Time: &metav1.Time{Time: time.Unix(1, 0)}}}}}
+	if _, err := objects.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stop := w.start()
+	w.eventually(func() error { return w.log.has("nfd-topology-updater") })
+	if have, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil || len(have.Zones) != 0 {
+		t.Errorf("the foreign object is %+v, %v", have, err)
+	}
+	if err := objects.Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error {
+		have, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		machine, state, err := nodetopology.ToMachine(have)
+		if err != nil || machine.Online().String() != "0-7" || state.KubeletPolicy != "none" || state.AgentHealth != nodetopology.AgentHealthy {
+			return fmt.Errorf("published %+v, %v", state, err)
+		}
+		return nil
+	})
+	stop()
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Error(err)
+	}
+	if _, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the cleanup: %v", err)
+	}
+	if c := w.condition(); c.Type != "" {
+		t.Errorf("after the cleanup the node has %+v", c)
+	}
+}
+
+// TestGroupsCannotBeRead takes the groups away, and gives them back.
+func TestGroupsCannotBeRead(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
+	w.start()
+	w.eventually(func() error { return w.log.has("is the kubelet running, and with this --cgroup-root?") })
+	w.eventually(func() error {
+		have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if _, state, err := nodetopology.ToMachine(have); err != nil || !strings.Contains(state.AgentHealth, "groups of a kubelet") {
+			return fmt.Errorf("health %q, %v", state.AgentHealth, err)
+		}
+		return nil
+	})
+	w.mu.Lock()
+	w.kubelet.CgroupRoot = ""
+	w.mu.Unlock()
+	w.enforced(k, bound, beside)
+	w.eventually(w.ready)
+}
+
+func TestEventsAndMetrics(t *testing.T) {
+	k := newTree(t)
+	first, second := newPod("first", "1", "0"), newPod("second", "1", "0")
+	second.CreationTimestamp = metav1.NewTime(time.Unix(1_800_000_000, 0))
+	run(first, containerID('a'))
+	run(second, containerID('b'))
+	w := newWorld(t, first, second)
+	w.root, w.listen = k.root, "127.0.0.1:0"
+	groupFirst, groupSecond := k.pod("first", containerID('a')), k.pod("second", containerID('b'))
+	w.start()
+	w.enforced(k, groupFirst, groupSecond)
+	w.eventually(func() error {
+		events, err := w.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(events.Items) != 1 {
+			return fmt.Errorf("%d events, want 1 (%v)", len(events.Items), err)
+		}
+		if e := events.Items[0]; e.InvolvedObject.Name != "second" || e.Reason != "CPUConflict" {
+			return fmt.Errorf("event %+v", e)
+		}
+		return nil
+	})
+	k.write(groupSecond, cgroup.CPUSetCPUs, "0-7")
+	w.eventually(func() error {
+		text, err := w.get("/metrics")
+		if err != nil {
+			return err
+		}
+		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 1`,
+			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 3`,
+			`pinfold_exclusive_split_cores 1`, `pinfold_runtime_connected 0`, `pinfold_containers{home="exclusive"} 1`} {
+			if !strings.Contains(text, line+"\n") {
+				return fmt.Errorf("no %s in\n%s", line, text)
+			}
+		}
+		return nil
+	})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if text, err := w.get(path); err != nil || text != "ok\n" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	if c := w.condition(); c.Status != corev1.ConditionFalse || c.Reason != "CPUConflict" {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+// get asks the agent's server, whose address is in the log.
+func (w *world) get(path string) (string, error) {
+	_, address, ok := strings.Cut(w.log.String(), "metrics=")
+	if !ok {
+		return "", errors.New("the log does not say where metrics are")
+	}
+	address, _, _ = strings.Cut(address, "\n")
+	response, err := http.Get("http://" + address + path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return string(text), err
+}
+
+func (w *world) setKubelet(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kubeletErr = err
+}
