@@ -50,6 +50,7 @@ type figures struct {
 	foreign   map[control.Field]uint64
 	failed    int // groups
 	runtime   bool
+	rivals    uint64 // containers that another NRI plugin sets, too
 }
 
 func newEngine(o Options, k *kernel) *engine {

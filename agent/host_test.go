@@ -224,8 +224,8 @@ func TestCreateOnThisMachine(t *testing.T) {
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.root = "/"
 	got := make(chan nri.Settings, 1)
-	w.runtime = func(ctx context.Context, h nri.Handler, connected func(bool)) error {
-		connected(true)
+	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) error {
+		o.OnState(nri.State{Connected: true})
 		h.Synchronize(ctx, nil, nil)
 		w.eventually(func() error {
 			if list := allowed(t, pidBeside); list == own.String() {

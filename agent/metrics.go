@@ -21,7 +21,7 @@ type metrics struct {
 	engine                                                *engine
 	cpus, containers, numaNodes, splitCores, llcs         *prometheus.Desc
 	conflicts, problems, failed, holding, runtime, writes *prometheus.Desc
-	foreign, rounds                                       *prometheus.Desc
+	foreign, rounds, rivals                               *prometheus.Desc
 }
 
 func newMetrics(e *engine) *metrics {
@@ -42,6 +42,7 @@ func newMetrics(e *engine) *metrics {
 		runtime:    desc("runtime_connected", "1 while the container runtime asks by NRI."),
 		writes:     desc("cgroup_writes_total", "Writes to files of control groups.", "file", "result"),
 		foreign:    desc("foreign_writes_undone_total", "Settings changed by somebody else and put back.", "setting"),
+		rivals:     desc("nri_conflicts_total", "Containers that another NRI plugin sets, too."),
 		rounds:     desc("reconciles_total", "Rounds in which all control groups were looked at."),
 	}
 }
@@ -75,6 +76,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(m.holding, oneIf(f.holding))
 	gauge(m.runtime, oneIf(f.runtime))
 	counter(m.rounds, f.rounds)
+	counter(m.rivals, f.rivals)
 	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle} {
 		counter(m.foreign, f.foreign[field], string(field))
 	}

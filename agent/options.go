@@ -25,9 +25,11 @@ type Options struct {
 	Topologies topologyclient.Interface
 	// Kubelet asks the kubelet for its configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)
-	// Runtime serves the container runtime until the context ends; nil when there
-	// is none. Connected is called with what became of each connection.
-	Runtime func(ctx context.Context, handler nri.Handler, connected func(bool)) error
+	// Socket is the container runtime's for NRI; "" does without.
+	Socket string
+	// Runtime serves the container runtime until the context ends; [nri.Run] unless
+	// given.
+	Runtime func(context.Context, nri.Options, nri.Handler) error
 	// Listen is where metrics and health are served; "" for nowhere.
 	Listen string
 	// Period is how often everything is looked at, and MinInterval how often at most
@@ -64,6 +66,9 @@ func (o Options) withDefaults() Options {
 	if o.RunDir == "" {
 		o.RunDir = DefaultRunDir(o.Root)
 	}
+	if o.Runtime == nil {
+		o.Runtime = nri.Run
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -75,3 +80,7 @@ func (o Options) withDefaults() Options {
 
 // DefaultRunDir is the directory for what lasts as long as the machine is up.
 func DefaultRunDir(root string) string { return filepath.Join(root, "run/pinfold") }
+
+// DefaultSocket is where container runtimes serve NRI on a machine. (/var/run, as it is
+// usually written, is a link that leads astray when the root is mounted elsewhere.)
+func DefaultSocket(root string) string { return filepath.Join(root, "run/nri/nri.sock") }

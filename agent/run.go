@@ -70,25 +70,6 @@ func (s *server) address() string {
 	return s.listener.Addr().String()
 }
 
-// serveRuntime keeps up the connection to the runtime.
-func (e *engine) serveRuntime(ctx context.Context, o Options) {
-	if o.Runtime == nil {
-		e.log.Warn("no NRI: containers get their CPUs a little after they start")
-		return
-	}
-	for ctx.Err() == nil {
-		err := o.Runtime(ctx, runtimeHandler{e}, e.setConnected)
-		e.setConnected(false)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			e.said.warn(e.log, "runtime", "the container runtime cannot be reached by NRI: containers get their CPUs a little after they start", err)
-		}
-		pause(ctx, o.RetryAfter)
-	}
-}
-
 // watchPods keeps the pods of the node known. It does not wait for them: the API
 // server may be down.
 func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, node string) error {

@@ -132,7 +132,7 @@ func (w *world) apiGone() {
 
 func TestRuntimeWithoutNRI(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
-	w.runtime = func(context.Context, nri.Handler, func(bool)) error { return errors.New("no such file") }
+	w.runtime = func(context.Context, nri.Options, nri.Handler) error { return errors.New("no such file") }
 	w.start()
 	w.enforced(k, bound, beside)
 	w.eventually(func() error { return w.log.has("containers get their CPUs a little after they start") })

@@ -122,12 +122,46 @@ func (h runtimeHandler) learn(told string) {
 	h.control.Learn(group, where, settings)
 }
 
-// setConnected notes whether the runtime asks.
-func (e *engine) setConnected(is bool) {
+// withoutNRI is what it means that the runtime does not ask.
+const withoutNRI = "the container runtime does not ask by NRI: containers get their CPUs a little after they start"
+
+// serveRuntime answers the runtime until the context ends.
+func (e *engine) serveRuntime(ctx context.Context, o Options) {
+	if o.Socket == "" {
+		e.log.Warn(withoutNRI + ", because no socket is named")
+		return
+	}
+	for ctx.Err() == nil {
+		err := o.Runtime(ctx, nri.Options{Socket: o.Socket, Logger: o.Log, OnState: e.runtimeIs, OnConflict: e.runtimeConflict}, runtimeHandler{e})
+		if err != nil && ctx.Err() == nil {
+			e.runtimeIs(nri.State{Err: err})
+			pause(ctx, o.RetryAfter)
+		}
+	}
+}
+
+// runtimeIs notes whether the runtime asks.
+func (e *engine) runtimeIs(s nri.State) {
+	if s.Connected {
+		e.said.clear("runtime")
+	} else if s.Err != nil {
+		e.said.warn(e.log, "runtime", withoutNRI, s.Err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.figures.runtime && !is {
-		e.log.Warn("the container runtime is not connected by NRI: containers get their CPUs a little after they start")
-	}
-	e.figures.runtime = is
+	e.figures.runtime = s.Connected
+}
+
+// runtimeConflict tells of another plugin. It does not wait for the lock, which the
+// runtime's request may hold.
+func (e *engine) runtimeConflict(c nri.Conflict) {
+	go func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.figures.rivals++
+		if n := e.control.About(c.Pod.UID, "NRIConflict", c.String()); e.said.fresh("rival "+c.Container.ID, n.Message) {
+			e.log.Warn(n.Message, "reason", n.Reason)
+			e.events(n)
+		}
+	}()
 }

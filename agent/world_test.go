@@ -33,7 +33,7 @@ type world struct {
 	root       string
 	runDir     string
 	listen     string
-	runtime    func(context.Context, nri.Handler, func(bool)) error
+	runtime    func(context.Context, nri.Options, nri.Handler) error
 	log        *lines
 
 	mu         sync.Mutex
@@ -57,8 +57,12 @@ func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 }
 
 func (w *world) options() Options {
+	socket := ""
+	if w.runtime != nil {
+		socket = "given"
+	}
 	return Options{
-		Config: control.Config{NodeName: nodeName}, Root: w.root, RunDir: w.runDir,
+		Socket: socket, Config: control.Config{NodeName: nodeName}, Root: w.root, RunDir: w.runDir,
 		Client: w.client, Topologies: w.topologies, Runtime: w.runtime,
 		Kubelet: func(context.Context) (control.Kubelet, error) {
 			w.mu.Lock()

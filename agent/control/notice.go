@@ -28,6 +28,15 @@ type Notice struct {
 	Reason, Message string
 }
 
+// About is a notice about a pod, or about the node when the pod is not known.
+func (c *Control) About(id ledger.PodID, reason, message string) Notice {
+	n := Notice{Reason: reason, Message: message}
+	if s := c.pod(id); s != nil {
+		n.Pod = s.object
+	}
+	return n
+}
+
 // Summary is how things are, for the node's condition and for metrics.
 type Summary struct {
 	Exclusive, Shared cpuset.Set
@@ -91,11 +100,7 @@ func (c *Control) Report() Report {
 func (c *Control) problemsOf(d nodeplan.Desired) []Notice {
 	var all []Notice
 	for _, f := range d.Findings {
-		n := Notice{Reason: string(f.Kind), Message: f.Describe(c.podName)}
-		if s := c.pod(f.Pod); s != nil {
-			n.Pod = s.object
-		}
-		all = append(all, n)
+		all = append(all, c.About(f.Pod, string(f.Kind), f.Describe(c.podName)))
 	}
 	for i := range c.pods {
 		if s := &c.pods[i]; s.problem != nil {

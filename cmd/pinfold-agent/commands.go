@@ -13,7 +13,7 @@ import (
 
 func newRun() *cobra.Command {
 	var node nodeFlags
-	var listen string
+	var listen, socket string
 	var minShared int
 	var period, sample time.Duration
 	var batchIdle bool
@@ -30,6 +30,10 @@ func newRun() *cobra.Command {
 				return usageError{fmt.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")}
 			}
 			o.Listen, o.Period, o.SampleEvery = listen, period, sample
+			o.Socket = socket
+			if !cmd.Flags().Changed("nri-socket") {
+				o.Socket = agent.DefaultSocket(o.Root)
+			}
 			o.MinShared, o.BatchIdle = minShared, batchIdle
 			return agent.Run(cmd.Context(), o)
 		},
@@ -37,6 +41,7 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	node.add(flags)
 	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
 	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
 	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
