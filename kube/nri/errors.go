@@ -27,7 +27,7 @@ var (
 func explainDial(socket string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w at %s: switch NRI on, then restart the runtime: containerd 1.7 and later have disable = false under"+
+		return fmt.Errorf("%w at %s: the runtime is down or has NRI off; to switch it on: containerd 1.7 and later have disable = false under"+
 			" [plugins.'io.containerd.nri.v1.nri'] (2.0 and later by default; older than 1.7 has no NRI),"+
 			" CRI-O enable_nri = true under [crio.nri]; in a pod, mount the socket's directory from the host", ErrNoSocket, socket)
 	case errors.Is(err, syscall.ECONNREFUSED):

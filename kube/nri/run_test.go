@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/net/multiplex"
 	"github.com/containerd/ttrpc"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestOptions(t *testing.T) {
@@ -76,25 +79,38 @@ func TestNothingLeft(t *testing.T) {
 }
 
 // TestEndWhileHandling ends Run in the middle of a call: the runtime goes on without
-// it, and the handler's context ends.
+// it, the handler's context ends, and Run returns after the handler.
 func TestEndWhileHandling(t *testing.T) {
-	r, h := newTestRuntime(t), newScript()
+	r, h := newTestRuntime(t), &lingering{began: make(chan struct{})}
 	r.begin()
-	h.behave("create", "hangs")
 	end, states := running(t, r.socket(), h)
 	next(t, states)
 	r.await(1)
-	pod := &api.PodSandbox{Id: "p"}
 	created := make(chan error, 1)
-	go func() {
-		created <- r.create(context.Background(), pod, &api.Container{Id: "c", PodSandboxId: "p",
-			Linux: &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}})
-	}()
-	eventually(t, func() bool { return strings.Contains(h.take(), "create") })
+	go func() { created <- r.create(context.Background(), &api.PodSandbox{Id: "p"}, attempt("c")) }()
+	<-h.began
 	end()
+	if !h.over.Load() {
+		t.Error("Run returned before the handler")
+	}
 	if err := <-created; err != nil {
 		t.Errorf("the container was not created: %v", err)
 	}
+}
+
+// lingering is a handler that cleans up for a while when its context has ended.
+type lingering struct {
+	steady
+	began chan struct{}
+	over  atomic.Bool
+}
+
+func (l *lingering) Create(ctx context.Context, _ Pod, _ Container) (Settings, error) {
+	close(l.began)
+	<-ctx.Done()
+	time.Sleep(200 * time.Millisecond)
+	l.over.Store(true)
+	return Settings{}, ctx.Err()
 }
 
 // TestRefused serves a runtime that refuses the plugin, one that registers it and dies
@@ -240,5 +256,45 @@ func TestManyContainers(t *testing.T) {
 		if c.Linux.Resources.Cpu.GetQuota().GetValue() != -1 {
 			t.Errorf("%s was not updated", c.Id)
 		}
+	}
+}
+
+// TestFollow: a connection brings the pauses back only when it lasted, and a runtime
+// that does not synchronise is told of.
+func TestFollow(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		waits   time.Duration // until synchronised
+		lasts   time.Duration // after that
+		told    []State
+		resumes time.Duration // the longest next pause
+	}{
+		{"short", 0, time.Second, []State{{Connected: true, Runtime: "r 1"}}, 800 * time.Millisecond},
+		{"long", 0, maxPause, []State{{Connected: true, Runtime: "r 1"}}, minPause},
+		{"late", 6 * time.Second, maxPause, []State{{Err: ErrWaiting}, {Connected: true, Runtime: "r 1"}}, minPause},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []State
+				o := Options{OnState: func(s State) { told = append(told, s) }}.withDefaults()
+				r := &runner{options: o, backoff: backoff{next: 800 * time.Millisecond, jitter: func() float64 { return 1 }}}
+				synced, ended, lost := make(chan string), make(chan error), errors.New("lost")
+				go func() {
+					time.Sleep(test.waits)
+					synced <- "r 1"
+					time.Sleep(test.lasts)
+					ended <- lost
+				}()
+				if err := r.follow(synced, ended); !errors.Is(err, lost) {
+					t.Error(err)
+				}
+				if diff := cmp.Diff(test.told, told, cmpopts.EquateErrors()); diff != "" {
+					t.Errorf("told (-want +got)\n%s", diff)
+				}
+				if got := r.backoff.pause(); got != test.resumes {
+					t.Errorf("the next pause is %v, want %v", got, test.resumes)
+				}
+			})
+		})
 	}
 }

@@ -80,11 +80,10 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	closed := make(chan struct{})
 	client := ttrpc.NewClient(runtime, ttrpc.WithOnClose(func() { close(closed) }))
 	var serving sync.WaitGroup
-	// Serve ends when mux and server are closed, not with ctx, which is that of
-	// requests. Why it ends is known by then.
+	// Serve ends when the server is closed, not with ctx, which is that of requests. Why
+	// it ends is known by then.
 	serving.Go(func() { _ = server.Serve(ctx, listener) })
 	defer func() {
-		mux.Close()
 		client.Close()
 		server.Close()
 		serving.Wait()
