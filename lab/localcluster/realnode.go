@@ -96,6 +96,7 @@ const kubeletClientName = "kube-apiserver-kubelet-client"
 func nodeFlags(l layout) []string {
 	certificate, key := l.certificate(kubeletClientName)
 	return []string{
+		"--kubelet-preferred-address-types=InternalIP", // nobody resolves its name
 		"--kubelet-certificate-authority=" + l.path("pki", "ca.crt"),
 		"--kubelet-client-certificate=" + certificate,
 		"--kubelet-client-key=" + key,

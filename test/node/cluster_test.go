@@ -1,0 +1,161 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
+)
+
+// The first build may compile Kubernetes.
+const (
+	buildTimeout = 25 * time.Minute
+	startTimeout = 3 * time.Minute
+	waitTimeout  = time.Minute
+)
+
+// binaries is where "make build-node" puts the node's programs.
+const binaries = "../../bin/node"
+
+// requireNode skips where a machine cannot be a node.
+func requireNode(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: a kubelet makes control groups, mounts and network namespaces")
+	}
+	if err := localnode.Missing(binaries); err != nil {
+		t.Skipf("needs the programs of a node: %v", err)
+	}
+}
+
+// programs is where the commands are once they have been built.
+var programs string
+
+// build makes the commands once for all tests of this program.
+var build = sync.OnceValue(func() (err error) {
+	if programs, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return nil
+})
+
+func TestMain(m *testing.M) {
+	// A cluster is told to end when the thread ends that started it, so this must be
+	// the program's own: then nothing survives it, however it ends.
+	runtime.LockOSThread()
+	status := m.Run()
+	if programs != "" {
+		_ = os.RemoveAll(programs) // of a temporary directory
+	}
+	os.Exit(status)
+}
+
+// cluster is a local cluster with this machine as a node, in a process of its own.
+type cluster struct {
+	program, dir string
+	command      *exec.Cmd
+	client       kubernetes.Interface
+}
+
+func start(t *testing.T) *cluster {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatalf("build the commands: %v", err)
+	}
+	programDirs, err := filepath.Abs(binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(programs, "data")}
+	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir, "--nodes", "intel-104")
+	var out bytes.Buffer
+	c.command.Stdout, c.command.Stderr = &out, &out
+	if err := c.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.down(t) }) // nothing to do after a test that came to its end
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
+		state, err := localcluster.ReadState(c.dir)
+		if err == nil && state.Ready {
+			config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.client, err = kubernetes.NewForConfig(config); err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		if time.Now().After(deadline) || syscall.Kill(c.command.Process.Pid, 0) != nil {
+			t.Fatalf("the cluster is not ready: %v\n%s", err, out.String())
+		}
+	}
+}
+
+// kill ends the supervisor without a chance to put anything back.
+func (c *cluster) kill(t *testing.T) {
+	t.Helper()
+	if err := c.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.command.Wait() // killed
+}
+
+// down is the command of that name.
+func (c *cluster) down(t *testing.T) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() { _ = c.command.Wait(); close(ended) }() // the second time: an error at once
+	if text, err := exec.Command(c.program, "down", "--data-dir", c.dir).CombinedOutput(); err != nil {
+		t.Errorf("down: %v\n%s", err, text)
+	}
+	<-ended
+}
+
+// eventually asks until nothing is wrong any more.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(50 * time.Millisecond) {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// as returns a client with the credentials of a component.
+func (c *cluster) as(t *testing.T, component string) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", component+".kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/mountinfo"
+)
+
+// machine is what a node must leave as it was, as lines by subject.
+type machine map[string][]string
+
+// changing are sysctls that the kernel changes by itself.
+var changing = regexp.MustCompile(`/(random/.*|ns_last_pid|pty/nr|tcp_mem|udp_mem|flush|stat_refresh|sched_domain/.*)$`)
+
+// nodeMount is what a node's mounts look like. Other tests mount other things.
+var nodeMount = regexp.MustCompile(`^(overlay|nsfs) |pinfold|kube|containerd|cni`)
+
+// lookAt reads the machine. Of control groups only the names matter that a kubelet
+// gives: other tests have groups too.
+func lookAt(t *testing.T) machine {
+	t.Helper()
+	m := machine{}
+	for _, dir := range []string{"vm", "kernel", "net/ipv4"} {
+		err := filepath.WalkDir("/proc/sys/"+dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || changing.MatchString(path) {
+				return nil //nolint:nilerr // an interface of somebody else may go meanwhile
+			}
+			if value, err := os.ReadFile(path); err == nil {
+				m["sysctls"] = append(m["sysctls"], path+" = "+string(value))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mount := range mounts {
+		if nodeMount.MatchString(mount.FSType + " " + mount.Mountpoint) {
+			m["mounts"] = append(m["mounts"], mount.FSType+" on "+mount.Mountpoint)
+		}
+		if strings.HasPrefix(mount.FSType, "cgroup") {
+			groups, err := filepath.Glob(mount.Mountpoint + "/kubepods*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m["control groups"] = append(m["control groups"], groups...)
+		}
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range interfaces {
+		addresses, err := link.Addrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m["interfaces"] = append(m["interfaces"], fmt.Sprint(link.Name, addresses))
+	}
+	for _, pattern := range []string{"/run/[!p]*", "/run/pinfold-*", "/var/lib/*", "/var/log/*", "/opt/*", "/etc/*", "/usr/libexec/*", "/var/lib/cni/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m["directories"] = append(m["directories"], paths...)
+	}
+	return m
+}
+
+// expectUnchanged compares with how the machine is now.
+func (m machine) expectUnchanged(t *testing.T) {
+	t.Helper()
+	after := lookAt(t)
+	for _, subject := range slices.Sorted(maps.Keys(m)) {
+		if diff := cmp.Diff(m[subject], after[subject]); diff != "" {
+			t.Errorf("%s were changed and not put back (-before +after):\n%s", subject, diff)
+		}
+	}
+	if left := after["control groups"]; len(left) > 0 {
+		t.Errorf("control groups stay: %v", left)
+	}
+}
+
+// processesOf returns the command lines of the processes that mention a directory.
+func processesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range lines {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), dir) {
+			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return found
+}
