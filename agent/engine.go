@@ -105,6 +105,7 @@ func (e *engine) round() {
 	if err := e.observe(); err != nil {
 		e.unhealthy("groups", err)
 		e.figures.holding = true
+		e.show(e.control.Unable(err))
 		return
 	}
 	e.said.clear("groups")
@@ -170,13 +171,17 @@ func (e *engine) decide() {
 	result := actions.Carry(e.kernel.groups.Apply)
 	e.control.Applied(result)
 	e.logResult(result)
-	report := e.control.Report()
-	e.figures.summary = report.Summary
-	for _, n := range report.Events {
+	e.show(e.control.Report())
+}
+
+// show tells users how things are.
+func (e *engine) show(r control.Report) {
+	e.figures.summary = r.Summary
+	for _, n := range r.Events {
 		e.log.Warn(n.Message, "reason", n.Reason)
 		e.events(n)
 	}
-	e.report(report)
+	e.report(r)
 }
 
 func (e *engine) logResult(r control.Result) {

@@ -148,6 +148,15 @@ const ConditionType corev1.NodeConditionType = "PinfoldCPUBinding"
 // maxMessage keeps the message of the condition readable.
 const maxMessage = 2000
 
+// CannotEnforce is the reason of the notice that nothing can be done at all.
+const CannotEnforce = "CannotEnforce"
+
+// Unable is the report of a round that could not begin.
+func (c *Control) Unable(err error) Report {
+	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
+	return Report{Summary{Problems: problems}, c.fresh(problems), condition(problems)}
+}
+
 func condition(problems []Notice) corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Enforced",
 		Message: "containers run on the CPUs that they were given"}

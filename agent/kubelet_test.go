@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// configz is an answer of kubelet 1.37, shortened.
+const configz = `{"kubeletconfig":{"enableServer":true,"syncFrequency":"1m0s","cgroupsPerQOS":true,"cgroupDriver":"cgroupfs",` +
+	`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","cpuCFSQuota":true,"cpuCFSQuotaPeriod":"50ms",` +
+	`"reservedSystemCPUs":"0-1","cgroupRoot":"/"}}`
+
+func TestParseKubelet(t *testing.T) {
+	got, err := ParseKubelet([]byte(configz))
+	want := control.Kubelet{CPUManagerPolicy: "none", ReservedCPUs: cpuset.MustParse("0-1"), CgroupRoot: "/"}
+	want.Quota.Period = 50 * time.Millisecond
+	if err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	got, err = ParseKubelet([]byte(`{"kubeletconfig":{"cpuManagerPolicy":"Static","cpuCFSQuota":false}}`))
+	if err != nil || got.CPUManagerPolicy != "static" || !got.Quota.NoQuota {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"", "{}", `{"kubeletconfig":{}}`, `{"kubeletconfig":{"cpuManagerPolicy":"none","reservedSystemCPUs":"x"}}`, "<html>"} {
+		if got, err := ParseKubelet([]byte(text)); err == nil {
+			t.Errorf("%q gives %+v", text, got)
+		}
+	}
+}
+
+func FuzzParseKubelet(f *testing.F) {
+	f.Add([]byte(configz))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if k, err := ParseKubelet(text); err == nil && k.CPUManagerPolicy == "" {
+			t.Errorf("no policy and no error for %q", text)
+		}
+	})
+}
+
+// serveConfigz is a kubelet that lets in whoever has the token.
+func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
+	t.Helper()
+	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") != "Bearer secret":
+			http.Error(w, "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource=configz)", http.StatusForbidden)
+		case r.URL.Path != "/configz":
+			http.NotFound(w, r)
+		default:
+			_, _ = w.Write([]byte(configz))
+		}
+	}))
+	t.Cleanup(server.Close)
+	_, text, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port, err = strconv.Atoi(text); err != nil {
+		t.Fatal(err)
+	}
+	return server, port
+}
+
+func TestKubeletClient(t *testing.T) {
+	server, port := serveConfigz(t)
+	client := KubeletClient{Config: &rest.Config{BearerToken: "secret"}}
+	if got, err := client.Get(t.Context(), "127.0.0.1", port); err != nil || got.CPUManagerPolicy != "none" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	client.Config = &rest.Config{BearerToken: "wrong"}
+	if _, err := client.Get(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
+		t.Errorf("without permission: %v", err)
+	}
+	// Elsewhere the token would go to whoever answers.
+	if _, err := client.Get(t.Context(), "192.0.2.1", port); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
+		t.Errorf("to another machine: %v", err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client = KubeletClient{Config: &rest.Config{BearerToken: "secret"}, CAFile: ca}
+	if _, err := client.Get(t.Context(), "127.0.0.1", port); err != nil {
+		t.Errorf("with the right CA: %v", err)
+	}
+	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("with a broken CA: %v", err)
+	}
+}
+
+func TestKubeletIsKept(t *testing.T) {
+	dir := t.TempDir()
+	if got := lastKubelet(dir); got != nil {
+		t.Errorf("nothing was kept, and it is %+v", got)
+	}
+	k, err := ParseKubelet([]byte(configz))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keepKubelet(dir, k); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastKubelet(dir); got == nil || *got != k {
+		t.Errorf("kept %+v, got %+v", k, got)
+	}
+	if err := os.WriteFile(kubeletFile(dir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastKubelet(dir); got != nil {
+		t.Errorf("a broken file gives %+v", got)
+	}
+}
