@@ -16,6 +16,7 @@ import (
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -130,6 +131,7 @@ func start(binary, data string) (stop func() error, err error) {
 // running is a cluster that is up.
 type running struct {
 	dir        string
+	config     *rest.Config
 	client     kubernetes.Interface
 	objects    dynamic.Interface
 	topologies topologyclient.Interface
@@ -141,7 +143,7 @@ func connect(dir, kubeconfig string) (*running, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = 1000, 1000
-	r := &running{dir: dir}
+	r := &running{dir: dir, config: config}
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
