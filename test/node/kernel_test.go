@@ -1,0 +1,150 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// kernel reads back what became of pods.
+type kernel struct {
+	groups *cgroup.FS
+	naming cgroup.Naming
+}
+
+func openKernel(t *testing.T) kernel {
+	t.Helper()
+	groups, err := cgroup.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	naming, err := groups.Naming("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernel{groups, naming}
+}
+
+// settings are what a test expects of a container or pod. The zero set of CPUs says
+// that they do not matter.
+type settings struct {
+	cpus   cpuset.Set
+	quota  time.Duration // cgroup.Unlimited for none
+	period time.Duration // 0 for 100 ms
+}
+
+func tierOf(pod *corev1.Pod) cgroup.QoS { return cgroup.QoS(pod.Status.QOSClass) }
+
+func (k kernel) podGroup(pod *corev1.Pod) string {
+	uid := string(pod.UID)
+	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
+		uid = hash // a static pod, by the id that the kubelet has given it
+	}
+	return k.naming.Pod(tierOf(pod), uid)
+}
+
+// containerGroup is "" while the container has no id.
+func (k kernel) containerGroup(pod *corev1.Pod, container string) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if _, id, ok := strings.Cut(s.ContainerID, "://"); ok && s.Name == container {
+			return k.podGroup(pod) + "/" + id
+		}
+	}
+	return ""
+}
+
+// expectPod compares a pod's own group.
+func (k kernel) expectPod(pod *corev1.Pod, want settings) error {
+	return k.expect(k.podGroup(pod), want)
+}
+
+// expectContainer compares a container's group, and what each of its threads may run on.
+func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings) error {
+	group := k.containerGroup(pod, container)
+	if group == "" {
+		return fmt.Errorf("container %s has not begun: %+v", container, pod.Status.ContainerStatuses)
+	}
+	if err := k.expect(group, want); err != nil {
+		return err
+	}
+	threads, err := k.groups.Threads(group)
+	if err != nil {
+		return err
+	}
+	if len(threads) == 0 {
+		return fmt.Errorf("%s has no threads", group)
+	}
+	for _, thread := range threads {
+		allowed, err := allowedCPUs(thread)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just ended
+		}
+		if err == nil && allowed != want.cpus {
+			err = fmt.Errorf("thread %d of %s may run on %s, want %s", thread, container, allowed, want.cpus)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k kernel) expect(group string, want settings) error {
+	got, err := k.groups.Read(group)
+	if err != nil {
+		return err
+	}
+	if want.period == 0 {
+		want.period = 100 * time.Millisecond
+	}
+	if got.Quota != want.quota || got.Quota != cgroup.Unlimited && got.Period != want.period {
+		return fmt.Errorf("%s: quota %v per %v, want %v per %v", group, got.Quota, got.Period, want.quota, want.period)
+	}
+	if !want.cpus.IsEmpty() && got.CPUs != want.cpus {
+		return fmt.Errorf("%s: CPUs %s, want %s", group, got.CPUs, want.cpus)
+	}
+	return nil
+}
+
+// expectNobodyElseOn looks at every container's group there is, sandboxes included.
+func (k kernel) expectNobodyElseOn(cpus cpuset.Set, owner string) error {
+	pods, err := k.groups.Pods(k.naming)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Containers {
+			s, err := k.groups.Read(c.Path)
+			if err != nil || c.Path == owner {
+				continue // gone meanwhile, or the owner
+			}
+			if s.CPUs.Intersects(cpus) {
+				return fmt.Errorf("%s has CPUs %s, of which %s are another's alone", c.Path, s.CPUs, s.CPUs.Intersection(cpus))
+			}
+		}
+	}
+	return nil
+}
+
+// allowedCPUs reads Cpus_allowed_list of a thread.
+func allowedCPUs(thread int) (cpuset.Set, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	_, rest, ok := strings.Cut(string(text), "Cpus_allowed_list:")
+	if !ok {
+		return cpuset.Set{}, fmt.Errorf("/proc/%d/status has no Cpus_allowed_list", thread)
+	}
+	list, _, _ := strings.Cut(rest, "\n")
+	return cpuset.Parse(strings.TrimSpace(list))
+}

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localnode"
+)
+
+// webImage serves on the port that its argument says.
+const webImage = "registry.cn-hangzhou.aliyuncs.com/haoshuwei24/go-demo:1k"
+
+// container returns a container of the web server. Limit is "" for none.
+func container(name, port, limit string) corev1.Container {
+	c := corev1.Container{Name: name, Image: webImage, Args: []string{"--listen=:" + port}}
+	if limit != "" {
+		c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}
+	}
+	return c
+}
+
+// podOf returns a pod for this machine. Policy is "" for one that does not ask.
+func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{}},
+		Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{corev1.LabelHostname: localnode.Name},
+			Containers:                    containers,
+			TerminationGracePeriodSeconds: new(int64),
+		},
+	}
+	if policy != "" {
+		pod.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: policy}
+	}
+	return pod
+}
+
+// run creates a pod and waits until it runs.
+func (c *cluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return c.awaitRunning(t, pod.Name)
+}
+
+func (c *cluster) awaitRunning(t *testing.T, name string) (pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, "pod "+name, func() (err error) {
+		pod, err = c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("is %s: %+v %+v", pod.Status.Phase, pod.Status.Conditions, pod.Status.ContainerStatuses)
+		}
+		return err
+	})
+	return pod
+}
+
+func (c *cluster) remove(t *testing.T, name string) {
+	t.Helper()
+	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
+	if err := pods.Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,330 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/lab/supervisor"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// settled is a cluster on whose real node one pod of each kind runs.
+type settled struct {
+	*cluster
+	kernel kernel
+	// own are the CPUs of the static pod, shared all others.
+	own, shared cpuset.Set
+	pods        map[string]*corev1.Pod
+}
+
+// TestSettings reads back from the kernel what real containers of a real kubelet got,
+// and whether they keep it while everything around them is killed.
+func TestSettings(t *testing.T) {
+	requireNode(t)
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.CPUs) < 2 {
+		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+	}
+	s := settle(t, start(t), m.Online())
+	t.Run("rows", s.testRows)
+	t.Run("node", s.testNode)
+	t.Run("exec", s.testExec)
+	t.Run("foreign writer", s.testForeignWriter)
+	t.Run("resize", s.testResize)
+	t.Run("static pod", s.testStaticPod)
+	for _, component := range []string{localnode.Agent, localnode.Containerd, localnode.Kubelet, localcluster.APIServer} {
+		t.Run("kill "+component, func(t *testing.T) { s.testKill(t, component) })
+	}
+}
+
+func settle(t *testing.T, c *cluster, online cpuset.Set) *settled {
+	t.Helper()
+	s := &settled{cluster: c, kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
+	batch := podOf("batch", "", container("main", "8001", "300m"))
+	batch.Labels[api.QoSLabel] = string(api.BestEffort)
+	for _, pod := range []*corev1.Pod{
+		podOf("before", "", container("main", "8001", "")), // has all CPUs until they are another's
+		podOf("static", "static", container("main", "8001", "1"), container("side", "8002", "200m")),
+		podOf("burst", "static-burst", container("main", "8001", "1")),
+		podOf("limited", "", container("main", "8001", "500m")),
+		batch,
+	} {
+		s.pods[pod.Name] = c.run(t, pod)
+	}
+	allocation, err := api.AllocationOf(s.pods["static"])
+	if err != nil || allocation == nil {
+		t.Fatalf("the scheduler gave the static pod %v, %v", allocation, err)
+	}
+	s.own = allocation.Containers[0].CPUs
+	s.shared = online.Difference(s.own)
+	return s
+}
+
+// rows are what each kind of container has, by pod and container ("" for the pod).
+func (s *settled) rows() map[string]map[string]settings {
+	none := cgroup.Unlimited
+	return map[string]map[string]settings{
+		"static":  {"": {quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * time.Millisecond}},
+		"burst":   {"": {quota: 100 * time.Millisecond}, "main": {cpus: s.shared, quota: 100 * time.Millisecond}},
+		"limited": {"": {quota: 50 * time.Millisecond}, "main": {cpus: s.shared, quota: 50 * time.Millisecond}},
+		"before":  {"": {quota: none}, "main": {cpus: s.shared, quota: none}},
+		"batch":   {"": {quota: 30 * time.Millisecond}, "main": {cpus: s.shared, quota: 30 * time.Millisecond}},
+	}
+}
+
+func (s *settled) check() error {
+	for name, containers := range s.rows() {
+		for container, want := range containers {
+			err := s.kernel.expectPod(s.pods[name], want)
+			if container != "" {
+				err = s.kernel.expectContainer(s.pods[name], container, want)
+			}
+			if err != nil {
+				return fmt.Errorf("pod %s: %w", name, err)
+			}
+		}
+	}
+	return s.kernel.expectNobodyElseOn(s.own, s.kernel.containerGroup(s.pods["static"], "main"))
+}
+
+func (s *settled) testRows(t *testing.T) {
+	if n := s.own.Len(); n != 1 {
+		t.Fatalf("the static pod has CPUs %s, want one", s.own)
+	}
+	eventually(t, "settings", s.check)
+}
+
+// testNode looks at what the agent reports.
+func (s *settled) testNode(t *testing.T) {
+	eventually(t, "condition", func() error {
+		node, err := s.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == control.ConditionType {
+				if c.Status != corev1.ConditionTrue {
+					return fmt.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s has no condition %s", node.Name, control.ConditionType)
+	})
+}
+
+// testExec runs a second process in the static container, as kubectl exec does.
+func (s *settled) testExec(t *testing.T) {
+	state, err := localcluster.ReadState(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := s.client.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("static").SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: "main", Stdout: true, Stderr: true,
+			Command: []string{"/bin/web", "--listen=:8009"}}, scheme.ParameterCodec)
+	executor, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	var output bytes.Buffer
+	go func() {
+		ended <- executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &output, Stderr: &output})
+	}()
+	group := s.kernel.containerGroup(s.pods["static"], "main")
+	var processes []int
+	eventually(t, "the second process", func() error {
+		if processes, err = s.kernel.groups.Processes(group); err == nil && len(processes) < 2 {
+			err = fmt.Errorf("processes %v", processes)
+		}
+		return err
+	})
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	<-ended
+	slices.Sort(processes)
+	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one that was started here
+}
+
+// testForeignWriter changes settings as another program would.
+func (s *settled) testForeignWriter(t *testing.T) {
+	group := s.kernel.containerGroup(s.pods["limited"], "main")
+	all, quota := s.own.Union(s.shared), 40*time.Millisecond
+	if err := s.kernel.groups.Apply(map[string]cgroup.Wanted{group: {CPUs: &all, Quota: &quota}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if s.check() == nil {
+		t.Log("it was undone at once")
+	}
+	eventually(t, "settings after a foreign write", s.check)
+}
+
+// testResize resizes in place: a pod without CPUs of its own, and one with them, which is
+// refused.
+func (s *settled) testResize(t *testing.T) {
+	pods := s.client.CoreV1().Pods("default")
+	resize := func(name, limit string) error {
+		pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse(limit)
+		_, err = pods.UpdateResize(t.Context(), name, pod, metav1.UpdateOptions{})
+		return err
+	}
+	c := podOf("resized", "", container("main", "8001", "200m"))
+	pod := s.run(t, c)
+	defer s.remove(t, "resized")
+	for _, step := range []struct {
+		limit string
+		quota time.Duration
+	}{{"600m", 60 * time.Millisecond}, {"100m", 10 * time.Millisecond}} {
+		if err := resize("resized", step.limit); err != nil {
+			t.Fatal(err)
+		}
+		want := settings{cpus: s.shared, quota: step.quota}
+		eventually(t, "resize to "+step.limit, func() error {
+			if err := s.kernel.expectPod(pod, settings{quota: step.quota}); err != nil {
+				return err
+			}
+			return s.kernel.expectContainer(pod, "main", want)
+		})
+	}
+	if err := resize("static", "2"); err == nil || !strings.Contains(err.Error(), "cannot be resized in place") {
+		t.Errorf("a resize of the static pod: %v", err)
+	}
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testStaticPod has the kubelet run a pod of a file, which the scheduler knows nothing of.
+func (s *settled) testStaticPod(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(s.dir, "*", "static-pods"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("directories of static pods: %v, %v", dirs, err)
+	}
+	pod := podOf("of-file", "", container("main", "8001", "400m"))
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.Spec.NodeSelector = nil
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dirs[0], "of-file.yaml")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(file)
+	mirror := s.awaitRunning(t, "of-file-"+localnode.Name)
+	eventually(t, "settings of the static pod", func() error {
+		if err := s.kernel.expectPod(mirror, settings{quota: 40 * time.Millisecond}); err != nil {
+			return err
+		}
+		return s.kernel.expectContainer(mirror, "main", settings{cpus: s.shared, quota: 40 * time.Millisecond})
+	})
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testKill kills a component. What runs goes on, as it was, and the next pod gets its
+// settings as soon as the component is back.
+func (s *settled) testKill(t *testing.T, component string) {
+	state, err := localcluster.ReadState(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, ok := state.Component(component)
+	if !ok || before.PID == 0 {
+		t.Fatalf("%s does not run: %+v", component, state.Components)
+	}
+	processes := s.processes(t)
+	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err := s.check(); err != nil {
+			t.Fatalf("right after the kill: %v", err)
+		}
+	}
+	eventually(t, component+" is back", func() error {
+		state, err := localcluster.ReadState(s.dir)
+		now, _ := state.Component(component)
+		if err == nil && (now.PID == 0 || now.PID == before.PID || now.State != supervisor.Ready) {
+			err = fmt.Errorf("%+v", now)
+		}
+		return err
+	})
+	name := "after-" + component
+	var pod *corev1.Pod
+	eventually(t, "a pod is created", func() error {
+		_, err := s.client.CoreV1().Pods("default").Create(t.Context(), podOf(name, "", container("main", "8001", "250m")), metav1.CreateOptions{})
+		return err
+	})
+	defer s.remove(t, name)
+	pod = s.awaitRunning(t, name)
+	eventually(t, "settings of a pod that came later", func() error {
+		if err := s.kernel.expectPod(pod, settings{quota: 25 * time.Millisecond}); err != nil {
+			return err
+		}
+		return s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 25 * time.Millisecond})
+	})
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+	if after := s.processes(t); !slices.Equal(processes, after) {
+		t.Errorf("processes of containers were %v and are %v: some were restarted", processes, after)
+	}
+}
+
+// processes are those of the settled pods' containers.
+func (s *settled) processes(t *testing.T) (all []int) {
+	t.Helper()
+	for name, containers := range s.rows() {
+		for container := range containers {
+			if container == "" {
+				continue
+			}
+			of, err := s.kernel.groups.Processes(s.kernel.containerGroup(s.pods[name], container))
+			if err != nil || len(of) == 0 {
+				t.Fatalf("%s/%s has processes %v: %v", name, container, of, err)
+			}
+			all = append(all, of...)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
