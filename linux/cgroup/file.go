@@ -59,6 +59,16 @@ func (f File) Controller() Controller {
 	}
 }
 
+// oneLine reports whether the file is a single line, which one read returns whole. A
+// list may come in several pieces, none of which fills the buffer.
+func (f File) oneLine() bool {
+	switch f {
+	case CPUStat, Tasks, Threads, Procs:
+		return false
+	}
+	return true
+}
+
 // since returns the first kernel that has the file; "" for files as old as the
 // controller.
 func (f File) since() string {

@@ -32,6 +32,9 @@ func (fs *FS) read(group string, f File) (string, error) {
 			return string(text), nil
 		default:
 			text = append(text, buffer[:n]...)
+			if n < len(buffer) && f.oneLine() {
+				return string(text), nil
+			}
 		}
 	}
 }
