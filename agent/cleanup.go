@@ -61,7 +61,7 @@ func giveBack(ctx context.Context, o Options) (control.Result, error) {
 		pods = append(pods, &list.Items[i])
 	}
 	c.SetPods(sortPods(pods))
-	view, partial, err := k.view(kubelet.CgroupRoot)
+	view, partial, err := k.view(kubelet.CgroupRoot, c.Known())
 	if err != nil {
 		return control.Result{}, err
 	}

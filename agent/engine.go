@@ -36,7 +36,6 @@ type engine struct {
 	pods    func() []*corev1.Pod
 	load    map[cpuset.CPU]cpuTimes
 	used    map[string]cpuTime // by group
-	sampled time.Time
 	figures figures
 	health  string
 }
@@ -135,10 +134,11 @@ func (e *engine) unhealthy(about string, err error) {
 }
 
 func (e *engine) observe() error {
+	e.learnPods()
 	if e.control.Kubelet() == nil {
 		return nil // where its groups are is not known either
 	}
-	view, partial, err := e.kernel.view(e.control.Kubelet().CgroupRoot)
+	view, partial, err := e.kernel.view(e.control.Kubelet().CgroupRoot, e.control.Known())
 	if err != nil {
 		return err
 	}
@@ -150,12 +150,16 @@ func (e *engine) observe() error {
 	return nil
 }
 
-// decide has the state machine decide on what it knows, and does what it says. The
-// lock must be held.
-func (e *engine) decide() {
+func (e *engine) learnPods() {
 	if pods := e.pods(); pods != nil {
 		e.control.SetPods(pods)
 	}
+}
+
+// decide has the state machine decide on what it knows, and does what it says. The
+// lock must be held.
+func (e *engine) decide() {
+	e.learnPods()
 	actions := e.control.Decide(e.now())
 	e.figures.holding = actions.Hold != ""
 	if actions.Hold != "" {

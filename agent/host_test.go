@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,12 +24,12 @@ import (
 // hostTree makes groups on this machine as a kubelet and a runtime would, below a
 // group of the test's own.
 type hostTree struct {
-	t    *testing.T
+	t    testing.TB
 	fs   *cgroup.FS
 	root string
 }
 
-func newHostTree(t *testing.T) *hostTree {
+func newHostTree(t testing.TB) *hostTree {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("making control groups needs root: run the test as root")
@@ -149,8 +150,8 @@ func TestOnThisMachine(t *testing.T) {
 	}
 	first := online.First()
 	own, rest := cpuset.Of(first), online.Difference(cpuset.Of(first))
-	bound := newPod("bound", "1", own.String())
-	beside := newPod("beside", "1", "")
+	bound := newPod("bound", own.String())
+	beside := newPod("beside", "")
 	idBound, idBeside := containerID('a'), containerID('b')
 	run(bound, idBound)
 	run(beside, idBeside)
@@ -172,12 +173,12 @@ func TestOnThisMachine(t *testing.T) {
 		}
 		for _, group := range []string{groupBound, tree.podGroup(bound)} {
 			if s, err := tree.fs.Read(group); err != nil || s.Quota != cgroup.Unlimited {
-				return fmt.Errorf("%s has quota %v, want none (%v)", group, s.Quota, err)
+				return errors.Join(err, fmt.Errorf("%s has quota %v, want none", group, s.Quota))
 			}
 		}
 		s, err := tree.fs.Read(groupBeside)
 		if err != nil || s.Quota != 100*time.Millisecond {
-			return fmt.Errorf("the other container has quota %v, want 100ms (%v)", s.Quota, err)
+			return errors.Join(err, fmt.Errorf("the other container has quota %v, want 100ms", s.Quota))
 		}
 		return nil
 	})
@@ -216,10 +217,10 @@ func TestCreateOnThisMachine(t *testing.T) {
 		t.Skip("this machine has one CPU; binding needs two")
 	}
 	own := cpuset.Of(online.First())
-	beside := newPod("beside", "1", "")
+	beside := newPod("beside", "")
 	run(beside, containerID('b'))
 	_, pidBeside := tree.container(beside, containerID('b'))
-	bound := newPod("bound", "1", own.String())
+	bound := newPod("bound", own.String())
 	w := newWorld(t, beside, bound)
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.root = "/"

@@ -65,21 +65,33 @@ func onlineText(sys fs.FS) (string, error) {
 	return string(cpus) + string(nodes), nil
 }
 
-// view reads all groups of pods. Groups that vanish meanwhile are left out, and so are
-// those that cannot be read, of which partial tells.
-func (k *kernel) view(cgroupRoot string) (v control.View, partial, err error) {
+// findNaming finds out how groups are named, unless they are still named as before.
+func (k *kernel) findNaming(cgroupRoot string) error {
+	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(cgroup.Burstable)) {
+		return nil
+	}
 	naming, err := k.groups.Naming(cgroupRoot)
 	if err != nil {
-		return v, nil, fmt.Errorf("find the groups of pods: %w", err)
+		return fmt.Errorf("find the groups of pods: %w", err)
 	}
 	k.naming = naming
+	return nil
+}
+
+// view reads all groups of pods; of containers that are not known only their CPUs.
+// Groups that vanish meanwhile are left out, and so are those that cannot be read, of
+// which partial tells.
+func (k *kernel) view(cgroupRoot string, known func(id string) bool) (v control.View, partial, err error) {
+	if err := k.findNaming(cgroupRoot); err != nil {
+		return v, nil, err
+	}
 	v = control.View{Layout: k.groups.Layout(), Settings: map[string]cgroup.Settings{}}
-	if v.Pods, err = k.groups.Pods(naming); err != nil {
+	if v.Pods, err = k.groups.Pods(k.naming); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
 	var errs []error
-	read := func(path string, idle bool) {
-		s, err := k.read(path, idle)
+	read := func(path string, parts cgroup.Parts) {
+		s, err := k.groups.ReadParts(path, parts)
 		switch {
 		case err == nil:
 			v.Settings[path] = s
@@ -88,21 +100,16 @@ func (k *kernel) view(cgroupRoot string) (v control.View, partial, err error) {
 		}
 	}
 	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		v.Tiers = append(v.Tiers, naming.Tier(q))
-		read(naming.Tier(q), false)
+		v.Tiers = append(v.Tiers, k.naming.Tier(q))
+		read(k.naming.Tier(q), cgroup.Parts{CPUs: true})
 	}
 	for _, p := range v.Pods {
-		read(p.Path, true)
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: true})
 		for _, c := range p.Containers {
-			read(c.Path, false)
+			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known(c.ID)})
 		}
 	}
 	return v, errors.Join(errs...), nil
-}
-
-// read reads what the agent looks at of one group.
-func (k *kernel) read(path string, idle bool) (cgroup.Settings, error) {
-	return k.groups.ReadParts(path, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: idle})
 }
 
 // place reads the path of a group out of what the OCI runtime is told: the path

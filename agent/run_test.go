@@ -20,14 +20,13 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // bothPods is a world with a bound pod and one beside it, which run.
 func bothPods(t *testing.T) (w *world, k *tree, bound, beside string) {
 	t.Helper()
 	k = newTree(t)
-	web, other := newPod("web", "1", "0"), newPod("other", "1", "")
+	web, other := newPod("web", "0"), newPod("other", "")
 	run(web, containerID('a'))
 	run(other, containerID('b'))
 	w = newWorld(t, web, other)
@@ -92,7 +91,7 @@ func TestKubeletCannotBeAsked(t *testing.T) {
 
 	// The next agent begins with what was known.
 	w.setKubelet(errors.New("connection refused"))
-	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	k.loosen(beside)
 	w.start()
 	w.enforced(k, bound, beside)
 	w.eventually(func() error { return w.log.has("connection refused") })
@@ -103,14 +102,14 @@ func TestAPIServerGone(t *testing.T) {
 	stop := w.start()
 	w.enforced(k, bound, beside)
 	w.apiGone()
-	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	k.loosen(beside)
 	w.enforced(k, bound, beside)
 	w.eventually(func() error { return w.log.has("by somebody else; it is put back") })
 	w.eventually(func() error { return w.log.has("cannot read the Node object") })
 	stop()
 
 	// An agent that starts meanwhile touches nothing.
-	k.write(beside, cgroup.CPUSetCPUs, "0-7")
+	k.loosen(beside)
 	w.log = &lines{}
 	stop = w.start()
 	w.eventually(func() error { return w.log.has("the pods of this node are not known") })
@@ -161,7 +160,7 @@ func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
 		}
 		machine, state, err := nodetopology.ToMachine(have)
 		if err != nil || machine.Online().String() != "0-7" || state.KubeletPolicy != "none" || state.AgentHealth != nodetopology.AgentHealthy {
-			return fmt.Errorf("published %+v, %v", state, err)
+			return errors.Join(err, fmt.Errorf("published %+v", state))
 		}
 		return nil
 	})
@@ -189,7 +188,7 @@ func TestGroupsCannotBeRead(t *testing.T) {
 			return err
 		}
 		if _, state, err := nodetopology.ToMachine(have); err != nil || !strings.Contains(state.AgentHealth, "groups of a kubelet") {
-			return fmt.Errorf("health %q, %v", state.AgentHealth, err)
+			return errors.Join(err, fmt.Errorf("health %q", state.AgentHealth))
 		}
 		return nil
 	})
@@ -202,7 +201,7 @@ func TestGroupsCannotBeRead(t *testing.T) {
 
 func TestEventsAndMetrics(t *testing.T) {
 	k := newTree(t)
-	first, second := newPod("first", "1", "0"), newPod("second", "1", "0")
+	first, second := newPod("first", "0"), newPod("second", "0")
 	second.CreationTimestamp = metav1.NewTime(time.Unix(1_800_000_000, 0))
 	run(first, containerID('a'))
 	run(second, containerID('b'))
@@ -214,14 +213,14 @@ func TestEventsAndMetrics(t *testing.T) {
 	w.eventually(func() error {
 		events, err := w.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(events.Items) != 1 {
-			return fmt.Errorf("%d events, want 1 (%v)", len(events.Items), err)
+			return errors.Join(err, fmt.Errorf("%d events, want 1", len(events.Items)))
 		}
 		if e := events.Items[0]; e.InvolvedObject.Name != "second" || e.Reason != "CPUConflict" {
 			return fmt.Errorf("event %+v", e)
 		}
 		return nil
 	})
-	k.write(groupSecond, cgroup.CPUSetCPUs, "0-7")
+	k.loosen(groupSecond)
 	w.eventually(func() error {
 		text, err := w.get("/metrics")
 		if err != nil {

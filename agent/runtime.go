@@ -7,6 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // runtimeHandler answers the container runtime. What cannot be given at creation is no
@@ -115,7 +116,7 @@ func (h runtimeHandler) learn(told string) {
 	if !ok {
 		return
 	}
-	settings, err := h.kernel.read(group, where.Container == "")
+	settings, err := h.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: where.Container == ""})
 	if err != nil {
 		return // the next round reads it, or says what is wrong
 	}

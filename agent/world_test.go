@@ -162,9 +162,10 @@ func (l *lines) has(text string) error {
 	return nil
 }
 
-// newPod is a pod of one container, which asks for CPUs when it has some.
-func newPod(name, limit, cpus string) *corev1.Pod {
-	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+// newPod is a pod of one container with a limit of 1 CPU, which asks for CPUs when it
+// has some.
+func newPod(name, cpus string) *corev1.Pod {
+	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app",

@@ -45,8 +45,8 @@ type View struct {
 	Layout cgroup.Layout
 	Tiers  []string // their paths, outer ones first
 	Pods   []cgroup.Pod
-	// Settings are those of all of them, by path. Groups that vanished or could not
-	// be read are missing.
+	// Settings are those of all of them, by path, of containers that are not known only
+	// the CPUs. Groups that vanished or could not be read are missing.
 	Settings map[string]cgroup.Settings
 }
 

@@ -76,7 +76,7 @@ func (k *fakeKernel) named(text string) string {
 }
 
 // create makes a container's group as the runtime does, and its pod's as the kubelet.
-func (k *fakeKernel) create(of string, given Given) error {
+func (k *fakeKernel) create(of string, given Given) {
 	pod, container, _ := strings.Cut(of, "/")
 	if k.node.ids[of] == "" {
 		k.newID(of)
@@ -109,7 +109,6 @@ func (k *fakeKernel) create(of string, given Given) error {
 		s.Quota = given.Quota
 	}
 	k.groups[path], k.names[path] = s, of
-	return nil
 }
 
 func (k *fakeKernel) below(path string) []string {

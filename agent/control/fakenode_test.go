@@ -71,11 +71,11 @@ func (n *fakeNode) run(words []string) (string, error) {
 	case "status":
 		return "", n.status(args[0])
 	case "runtime":
-		return "", n.kernel.create(args[0], Given{})
+		n.kernel.create(args[0], Given{})
 	case "create":
-		return n.create(args[0])
+		return n.create(args[0]), nil
 	case "end":
-		return "", n.end(args[0])
+		n.end(args[0])
 	case "write":
 		return "", n.kernel.foreign(args[0], options)
 	case "vanish", "refuse", "accept":
@@ -230,13 +230,13 @@ func (n *fakeNode) status(of string) error {
 }
 
 // end ends a container; its status is seen at once.
-func (n *fakeNode) end(of string) error {
+func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
 	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
 	delete(n.ids, of)
 	if n.pods[pod] == nil {
-		return nil
+		return
 	}
 	p := n.pods[pod].DeepCopy()
 	for i := range p.Status.ContainerStatuses {
@@ -245,11 +245,10 @@ func (n *fakeNode) end(of string) error {
 		}
 	}
 	n.pods[pod] = p
-	return nil
 }
 
 // create asks as the runtime does: about the groups as they were seen last.
-func (n *fakeNode) create(of string) (string, error) {
+func (n *fakeNode) create(of string) string {
 	pod, container, _ := strings.Cut(of, "/")
 	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
 	n.tell()
@@ -258,7 +257,8 @@ func (n *fakeNode) create(of string) (string, error) {
 	text := n.carry(n.control.Decide(n.now))
 	given := n.control.Give(ref)
 	text += fmt.Sprintf("%s is given CPUs %q, quota %v\n", of, given.CPUs, given.Quota)
-	return text, n.kernel.create(of, given)
+	n.kernel.create(of, given)
+	return text
 }
 
 func (n *fakeNode) busy(args []string) error {

@@ -53,6 +53,9 @@ func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	if ours.CPUs != theirs.CPUs && !c.wentOffline(ours.CPUs, theirs.CPUs) {
 		note(FieldCPUs, orNone(ours.CPUs), orNone(theirs.CPUs))
 	}
+	if ours.Period == 0 || theirs.Period == 0 { // bandwidth was not read: no known container
+		return
+	}
 	if ours.Quota != theirs.Quota {
 		note(FieldQuota, quotaText(ours), quotaText(theirs))
 	}

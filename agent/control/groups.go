@@ -55,6 +55,21 @@ func (c *Control) locate() groups {
 	return g
 }
 
+// Known returns whether an id is that of a known container. Of other groups only the
+// CPUs have to be observed.
+func (c *Control) Known() func(id string) bool {
+	ids := map[string]bool{}
+	for _, made := range c.runtime {
+		ids[made.id] = true
+	}
+	for i := range c.pods {
+		for _, id := range c.pods[i].ids {
+			ids[id] = true
+		}
+	}
+	return func(id string) bool { return ids[id] }
+}
+
 // idOf is the id of a container, "" when there is none. The runtime knows first.
 func (c *Control) idOf(s *podState, name string) string {
 	if made, ok := c.runtime[nodeplan.Ref{Pod: s.plan.ID, Container: name}]; ok {

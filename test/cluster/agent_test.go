@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,7 +39,7 @@ func (c *test) applyAgentRights() {
 	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		var object unstructured.Unstructured
-		if err := documents.Decode(&object); err == io.EOF {
+		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
 			c.Fatal(err)
