@@ -44,6 +44,12 @@ const nodeName = "n1"
 
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	t.Helper()
+	w := makeWorld(pods...)
+	w.t, w.runDir = t, t.TempDir()
+	return w
+}
+
+func makeWorld(pods ...*corev1.Pod) *world {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-n1"}, Status: corev1.NodeStatus{
 		Capacity:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
@@ -52,8 +58,8 @@ func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	for _, p := range pods {
 		objects = append(objects, p)
 	}
-	return &world{t: t, client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
-		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, runDir: t.TempDir(), log: &lines{}}
+	return &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, log: &lines{}}
 }
 
 func (w *world) options() Options {

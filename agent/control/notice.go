@@ -18,8 +18,8 @@ import (
 )
 
 // BadAllocation is the reason of a notice about a pod whose allocation cannot be
-// believed.
-const BadAllocation = "BadCPUAllocation"
+// believed, as the scheduler calls it.
+const BadAllocation = "CPUAllocationInvalid"
 
 // Notice is something that a user should know.
 type Notice struct {

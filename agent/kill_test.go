@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// What a test tells the copy of this program that is an agent to be killed.
+const (
+	childGroups = "PINFOLD_TEST_AGENT_GROUPS" // the kubelet's cgroupRoot
+	childRunDir = "PINFOLD_TEST_AGENT_RUN_DIR"
+	childCPU    = "PINFOLD_TEST_AGENT_CPU" // of the bound pod
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childGroups) != "" {
+		if err := runChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runChild is an agent for the pods of TestKill.
+func runChild() error {
+	bound, beside := newPod("bound", os.Getenv(childCPU)), newPod("beside", "")
+	run(bound, containerID('a'))
+	run(beside, containerID('b'))
+	w := makeWorld(bound, beside)
+	w.root, w.runDir = "/", os.Getenv(childRunDir)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: os.Getenv(childGroups)}
+	return Run(context.Background(), w.options())
+}
+
+// TestKill kills agents at any moment of their work. What is in force must be valid at
+// each, and the next agent makes it right.
+func TestKill(t *testing.T) {
+	tree := newHostTree(t)
+	online, err := tree.fs.Effective("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if online.Len() < 2 {
+		t.Skip("this machine has one CPU; binding needs two")
+	}
+	own := cpuset.Of(online.First())
+	rest := online.Difference(own)
+	bound, beside := newPod("bound", own.String()), newPod("beside", "")
+	groupBound, _ := tree.container(bound, containerID('a'))
+	groupBeside, _ := tree.container(beside, containerID('b'))
+	runDir := t.TempDir()
+	loosen := func() {
+		tree.write(tree.fs.File(groupBound, cgroup.CPUSetCPUs), online.String())
+		tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
+		for _, group := range []string{tree.podGroup(bound), groupBound} {
+			tree.write(tree.fs.File(group, cgroup.CPUCFSQuota), "100000")
+		}
+	}
+	allowed := func(group string, want ...cpuset.Set) error {
+		s, err := tree.fs.Read(group)
+		if err != nil {
+			return err
+		}
+		for _, w := range want {
+			if s.CPUs == w {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s has CPUs %q", group, s.CPUs)
+	}
+	for i := range 12 {
+		loosen()
+		kill := startChild(t, tree.root, runDir, own.String())
+		time.Sleep(time.Duration(20+10*i) * time.Millisecond)
+		kill()
+		if err := errors.Join(allowed(groupBound, online, own), allowed(groupBeside, online, rest)); err != nil {
+			t.Errorf("killed after %d ms: %v", 20+10*i, err)
+		}
+	}
+	kill := startChild(t, tree.root, runDir, own.String())
+	w := &world{t: t}
+	enforced := func() error { return errors.Join(allowed(groupBound, own), allowed(groupBeside, rest)) }
+	w.eventually(enforced)
+	kill()
+	if err := enforced(); err != nil {
+		t.Errorf("after the last kill: %v", err)
+	}
+}
+
+func startChild(t *testing.T, groups, runDir, cpu string) (kill func()) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), childGroups+"="+groups, childRunDir+"="+runDir, childCPU+"="+cpu)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = func() {
+		if err := command.Process.Kill(); err != nil {
+			t.Errorf("the agent had ended by itself: %v", err)
+		}
+		_ = command.Wait() // it was killed
+	}
+	return kill
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/agent"
+)
+
+// TestCommandLine says for command lines what they answer, and with what status.
+func TestCommandLine(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",`+
+		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"version", 0, "pinfold-agent "},
+		{"--help", 0, "When it stops, nothing is undone"},
+		{"run --help", 0, "--min-shared-cpus"},
+		{"fly", 2, `does not know what to do with "fly"`},
+		{"run fly", 2, "does not know what to do with"},
+		{"run --fly", 2, "unknown flag: --fly; see pinfold-agent run --help"},
+		{"run", 2, "give --node-name, or set NODE_NAME"},
+		{"run --node-name n1", 2, "name a kubeconfig file with --kubeconfig"},
+		{"run --node-name n1 --kubeconfig /no/such/file", 1, "read the kubeconfig"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --min-shared-cpus -1", 2, "--min-shared-cpus must not be negative"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
+		{"cleanup", 2, "give --node-name"},
+	} {
+		var out bytes.Buffer
+		err := run(t.Context(), strings.Fields(test.args), &out, &out)
+		text := out.String()
+		if err != nil {
+			text += err.Error()
+		}
+		if exitStatus(err) != test.status || !strings.Contains(text, test.says) {
+			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, exitStatus(err), test.status, test.says, text)
+		}
+	}
+}
+
+// TestManual finds every flag and subcommand in the manual.
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"run", "--help"}, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range strings.Fields(out.String()) {
+		if strings.HasPrefix(flag, "--") && flag != "--help" && flag != "--verbose" && !strings.Contains(string(manual), strings.TrimRight(flag, ":;)")) {
+			t.Errorf("docs/agent.md does not have %s", flag)
+		}
+	}
+	for _, command := range newRoot().Commands() {
+		if !strings.Contains(string(manual), "| `"+command.Name()+"` |") {
+			t.Errorf("docs/agent.md does not have the command %s", command.Name())
+		}
+	}
+	if agent.DefaultSocket("/") != "/run/nri/nri.sock" {
+		t.Error("docs/agent.md has another socket")
+	}
+}
