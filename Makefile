@@ -52,6 +52,12 @@ demo: ## place the example pods on a local cluster and draw where they went
 	@$(MAKE) --no-print-directory bin/pinfold-local
 	@bin/pinfold-local demo
 
+.PHONY: demo-node
+demo-node: ## the same, with this machine as a real node: containers, and what the kernel says (root)
+	@[ "$$(id -u)" = 0 ] || { echo "demo-node runs a kubelet on this machine and needs root: sudo make demo-node" >&2; exit 1; }
+	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
+	@bin/pinfold-local demo --node
+
 .PHONY: test
 test: bin/gotestsum ## run every test that this machine and user can run
 	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m ./...

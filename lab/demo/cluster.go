@@ -120,17 +120,25 @@ func reason(pod *corev1.Pod) string {
 	return ""
 }
 
+func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return list.Items, nil
+}
+
 // await lists the pods until nothing is wrong with them any more.
 func (c *cluster) await(ctx context.Context, problem func([]corev1.Pod) error) ([]corev1.Pod, error) {
 	deadline := time.Now().Add(waitTimeout)
 	for {
-		list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.pods(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list pods: %w", err)
+			return nil, err
 		}
-		wrong := problem(list.Items)
+		wrong := problem(list)
 		if wrong == nil {
-			return list.Items, nil
+			return list, nil
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("gave up after %v: %w", waitTimeout, wrong)

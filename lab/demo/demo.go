@@ -4,6 +4,9 @@
 // round creates its objects, waits until all of their pods are bound, draws what
 // came out, and deletes the objects again.
 //
+// On a real node, RunReal runs the workloads once more, one at a time, and shows what
+// the kernel says about the threads of their containers.
+//
 // How good a placement is, is told by comparison: with the best that the same
 // machine could give the same container if nothing else ran on it.
 package demo

@@ -39,13 +39,14 @@ func grants() []grant {
 			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
 			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
 		}},
-		{name: "pinfold:agent", user: agentUser, rules: []rbacv1.PolicyRule{
+		// As in deploy/manifests/agent-rbac.yaml.
+		{name: "pinfold:local-agent", user: agentUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get"),
-			rule("", []string{"nodes/status"}, "patch"),
 			rule("", []string{"nodes/configz"}, "get"),
-			rule("", []string{"pods"}, "get", "list", "watch"),
+			rule("", []string{"nodes/status"}, "patch"),
+			rule("", []string{"pods"}, "list", "watch"),
 			rule("", []string{"events"}, "create", "patch"),
-			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "list", "watch", "create", "update", "delete"),
+			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "create", "update", "delete"),
 		}},
 		{name: "pinfold:kwok", user: kwokUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get", "list", "watch"),

@@ -77,6 +77,7 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--kubelet-ca=" + credentials.ClientCA,
 		"--run-dir=" + n.layout.path("agent"),
 		"--listen=" + n.serving(n.ports.agent),
+		"--nri-socket=" + n.layout.nriSocket(),
 		fmt.Sprintf("--min-shared-cpus=%d", minShared),
 	}
 }

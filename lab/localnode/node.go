@@ -78,6 +78,3 @@ func New(options Options) (*Node, error) {
 
 // Address is the node's own address, on which the kubelet serves.
 func (n *Node) Address() netip.Addr { return n.network.node }
-
-// NRISocket is the path of the socket on which containerd takes plugins.
-func (n *Node) NRISocket() string { return n.layout.nriSocket() }

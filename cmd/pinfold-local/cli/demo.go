@@ -6,36 +6,54 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/demo"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/report/terminal"
 )
 
 func newDemo() *cobra.Command {
-	return &cobra.Command{
+	var options upOptions
+	command := &cobra.Command{
 		Use:   "demo",
 		Short: "Place the example pods on a cluster of three nodes and draw where they went",
 		Long: `demo starts a cluster of three simulated nodes: a machine of 104 CPUs, one of
 256, and this machine. It creates the pod cal-pi and the Deployments go-demo and
 nginx, with policy static and with policy static-burst, draws each node's map
 with the pods on their CPUs, says how good each placement is, and removes
-everything.`,
+everything.
+
+With --node, this machine is a real node instead of a simulated one. The same pods
+then run on it too, cut to what it has, and what is shown of them is what the kernel
+says about their threads.`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return runDemo(command.Context(), command.OutOrStdout(), command.ErrOrStderr())
+			return runDemo(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 		},
 	}
+	addNodeFlags(command, &options)
+	return command
 }
 
-func runDemo(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	nodes, err := demoNodes()
+func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (err error) {
+	host, err := hostMachine()
 	if err != nil {
 		return err
+	}
+	simulated := demoNodes()
+	nodes := slices.Clone(simulated)
+	if options.node {
+		nodes = append(nodes, simnode.Node{Name: localnode.Name, Machine: host})
+	} else {
+		simulated = append(simulated, simnode.Nodes([]simnode.Group{{Name: hostShape, Machine: host, Count: 1}})...)
+		nodes = simulated
 	}
 	// Removed whatever happens: of a failure, the error contains the part of the
 	// log that matters.
@@ -46,7 +64,8 @@ func runDemo(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	progress := newProgress(stderr)
-	config, err := upOptions{dir: dir}.clusterConfig(stderr, nodes)
+	options.dir = dir
+	config, err := options.clusterConfig(stderr, simulated)
 	if err != nil {
 		return err
 	}
@@ -66,11 +85,19 @@ func runDemo(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	if err := demo.Run(ctx, cluster.RESTConfig(), nodes, demoOutput(stdout, progress)); err != nil {
+	output := demoOutput(stdout, progress)
+	err = demo.Run(ctx, cluster.RESTConfig(), nodes, output)
+	if err == nil && options.node {
+		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: scheduler.DefaultMinSharedCPUs}, output)
+	}
+	if err != nil {
 		if ctx.Err() != nil { // what ended it explains more than what it interrupted
 			return context.Cause(ctx)
 		}
 		return err
+	}
+	if !options.node {
+		fmt.Fprintln(stdout, "The same with real containers on this machine's CPUs, as the kernel sees them: sudo make demo-node")
 	}
 	progress.step("removing the cluster")
 	return nil
@@ -81,17 +108,10 @@ func demoOutput(stdout io.Writer, progress *progress) demo.Output {
 	return demo.Output{Writer: stdout, Map: terminal.MapOptions(stdout, os.Getenv), Progress: progress.step}
 }
 
-// demoNodes are one node of each machine that the examples were tested on, and
-// one like this machine.
-func demoNodes() ([]simnode.Node, error) {
-	host, err := hostMachine()
-	if err != nil {
-		return nil, err
-	}
-	groups := []simnode.Group{
+// demoNodes are one node of each machine that the examples were tested on.
+func demoNodes() []simnode.Node {
+	return simnode.Nodes([]simnode.Group{
 		{Name: "intel-104", Machine: topology.Intel104().MustBuild(), Count: 1, Labels: demo.SelectedLabels},
 		{Name: "amd-256", Machine: topology.AMD256().MustBuild(), Count: 1},
-		{Name: hostShape, Machine: host, Count: 1},
-	}
-	return simnode.Nodes(groups), nil
+	})
 }

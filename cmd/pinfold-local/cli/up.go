@@ -46,6 +46,7 @@ func newUp() *cobra.Command {
 		},
 	}
 	addDirFlag(command, &options.dir)
+	addNodeFlags(command, &options)
 	flags := command.Flags()
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
@@ -56,11 +57,16 @@ func newUp() *cobra.Command {
 			simnode.ShapeSyntax+"; may be repeated")
 	flags.StringArrayVar(&options.machines, "machine", nil,
 		"simulated nodes of the machine in a `FILE[=COUNT]`, as written by pinfold topology -o json; may be repeated")
+	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
+	return command
+}
+
+// addNodeFlags adds the flags of a real node.
+func addNodeFlags(command *cobra.Command, options *upOptions) {
+	flags := command.Flags()
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
 	flags.StringVar(&options.binaries, "node-binaries", "",
 		"`directory` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
-	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
-	return command
 }
 
 // up runs a cluster until the context ends.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -18,15 +19,21 @@ const guard = 10
 // in fixed-point numbers. Thread i of n sums the terms k = i, i+n, i+2n, ... of both
 // series. There are faster ways; this one keeps any number of threads busy with equal
 // shares, which is what it is for.
+//
+// The threads are the kernel's, as in the original: each goroutine has its own, and the
+// runtime may run all of them at a time. They begin together.
 func compute(digits, threads int) string {
 	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits+guard)), nil)
 	sums := make([]*big.Int, threads)
-	var group sync.WaitGroup
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
+	defer debug.SetMaxThreads(debug.SetMaxThreads(4*threads + 1000)) // the runtime keeps spare ones
+	var group, ready sync.WaitGroup
+	ready.Add(threads)
 	for i := range threads {
 		group.Go(func() {
-			// A thread of the kernel's own, as in the original. It is never
-			// unlocked, so it ends with its work.
-			runtime.LockOSThread()
+			runtime.LockOSThread() // and never unlocked: the thread ends with its work
+			ready.Done()
+			ready.Wait()
 			sum := partial(one, 5, i, threads)
 			sum.Mul(sum, big.NewInt(4))
 			sum.Sub(sum, partial(one, 239, i, threads))

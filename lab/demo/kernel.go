@@ -1,0 +1,120 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// seen is what the kernel says about the threads of a container.
+type seen struct {
+	threads int
+	allowed cpuset.Set // where any of them may run
+	uneven  bool       // they do not all have the same CPUs
+	ran     cpuset.Set // where they ran last
+	quota   time.Duration
+	period  time.Duration
+}
+
+func (s seen) String() string {
+	threads := counted(s.threads, "thread")
+	if s.uneven {
+		threads += " (not all the same)"
+	}
+	quota := "no quota"
+	if s.quota != cgroup.Unlimited {
+		quota = fmt.Sprintf("quota %v per %v", s.quota, s.period)
+	}
+	return fmt.Sprintf("%s allowed on CPU %s, last on CPU %s, %s", threads, s.allowed, s.ran, quota)
+}
+
+// kernel reads the containers of this machine.
+type kernel struct {
+	groups *cgroup.FS
+	naming cgroup.Naming
+}
+
+func openKernel() (*kernel, error) {
+	groups, err := cgroup.Open("/")
+	if err != nil {
+		return nil, fmt.Errorf("find the control groups: %w", err)
+	}
+	naming, err := groups.Naming("")
+	if err != nil {
+		return nil, fmt.Errorf("find the kubelet's control groups: %w", err)
+	}
+	return &kernel{groups: groups, naming: naming}, nil
+}
+
+// look returns what the kernel says about the only container of a pod; no threads
+// when it does not run.
+func (k *kernel) look(pod *corev1.Pod) (seen, error) {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return seen{}, nil
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	if id == "" {
+		return seen{}, nil
+	}
+	qos := map[corev1.PodQOSClass]cgroup.QoS{
+		corev1.PodQOSGuaranteed: cgroup.Guaranteed, corev1.PodQOSBurstable: cgroup.Burstable, corev1.PodQOSBestEffort: cgroup.BestEffort,
+	}[pod.Status.QOSClass]
+	group := k.naming.Container(qos, string(pod.UID), "", id)
+	settings, err := k.groups.Read(group)
+	if errors.Is(err, cgroup.ErrGone) {
+		return seen{}, nil
+	}
+	if err != nil {
+		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	s := seen{quota: settings.Quota, period: settings.Period}
+	threads, err := k.groups.Threads(group)
+	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	for _, tid := range threads {
+		if err := s.add(os.DirFS("/proc"), tid); err != nil {
+			return seen{}, fmt.Errorf("pod %s: thread %d: %w", pod.Name, tid, err)
+		}
+	}
+	return s, nil
+}
+
+// add reads a thread's Cpus_allowed_list (proc_pid_status(5)) and the CPU that it ran
+// on last (proc_pid_stat(5), field 39). A thread that has ended is left out.
+func (s *seen) add(proc fs.FS, tid int) error {
+	status, err1 := fs.ReadFile(proc, fmt.Sprintf("%d/status", tid))
+	stat, err2 := fs.ReadFile(proc, fmt.Sprintf("%d/stat", tid))
+	if err1 != nil || err2 != nil {
+		return nil //nolint:nilerr // threads end at any time
+	}
+	_, list, _ := strings.Cut(string(status), "\nCpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	allowed, err := cpuset.Parse(strings.TrimSpace(list))
+	if err != nil {
+		return fmt.Errorf("read Cpus_allowed_list: %w", err)
+	}
+	// The name before it is in parentheses and may contain anything; field 3 follows.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 37 {
+		return fmt.Errorf("read the last CPU: %d fields", len(fields))
+	}
+	last, err := strconv.Atoi(fields[36])
+	if err != nil {
+		return fmt.Errorf("read the last CPU: %w", err)
+	}
+	s.uneven = s.uneven || (s.threads > 0 && s.allowed != allowed)
+	s.threads++
+	s.allowed = s.allowed.Union(allowed)
+	s.ran.Add(cpuset.CPU(last))
+	return nil
+}

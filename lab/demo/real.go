@@ -1,0 +1,227 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/report"
+)
+
+// Real is this machine as a node of the cluster.
+type Real struct {
+	Name      string
+	Machine   *topology.Machine
+	MinShared int // CPUs that no pod gets for itself
+}
+
+// settleTimeout bounds the wait for containers to run, and on their CPUs.
+const settleTimeout = 20 * time.Second
+
+// linger is how long containers are watched on their CPUs, while they start threads.
+const linger = time.Second
+
+// realRounds are one workload each: this machine may have room for one only.
+func realRounds() []round {
+	var all []round
+	for _, policy := range []placement.Policy{placement.Static, placement.StaticBurst} {
+		for _, workload := range []struct {
+			name  string
+			files []string
+		}{
+			{"cal-pi", []string{"cal-pi.yaml"}},
+			{"go-demo", []string{"go-demo.yaml"}},
+			{"nginx", []string{"service.yaml", "configmap.yaml", "nginx.yaml"}},
+		} {
+			all = append(all, round{title: workload.name + ", policy " + string(policy), files: workload.files, policy: policy})
+		}
+	}
+	return all
+}
+
+// RunReal runs the workloads on this machine, one after the other, and shows what the
+// kernel says about their threads. It needs the rights to read that.
+func RunReal(ctx context.Context, config *rest.Config, real Real, out Output) error {
+	cpus := real.Machine.Online().Len() - real.MinShared
+	if cpus < 1 {
+		return fmt.Errorf("this machine has %s, and %d stays shared: no pod can have one for itself",
+			counted(real.Machine.Online().Len(), "CPU"), real.MinShared)
+	}
+	cluster, err := newCluster(config)
+	if err != nil {
+		return err
+	}
+	kernel, err := openKernel()
+	if err != nil {
+		return err
+	}
+	view := newView([]simnode.Node{{Name: real.Name, Machine: real.Machine}})
+	for i, r := range realRounds() {
+		heading := fmt.Sprintf("On this machine, %d of %d: %s", i+1, len(realRounds()), r.title)
+		out.Progress(fmt.Sprintf("round %d on this machine", i+1))
+		if err := r.runReal(ctx, cluster, kernel, view, cpus, heading, out); err != nil {
+			return fmt.Errorf("round %d on this machine: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, view *view, cpus int, heading string, out Output) error {
+	objects, err := loadManifests(r.files, r.policy)
+	if err != nil {
+		return err
+	}
+	changes, err := fit(objects, view.names[0], cpus)
+	if err != nil {
+		return err
+	}
+	if err := cluster.create(ctx, objects); err != nil {
+		return err
+	}
+	pods, err := cluster.awaitBound(ctx, podCount(objects))
+	if err != nil {
+		return err
+	}
+	placed, err := view.placements(pods)
+	if err != nil {
+		return err
+	}
+	stop := load(ctx, cluster)
+	found, err := observe(ctx, cluster, kernel, placed)
+	stop()
+	if err != nil {
+		return err
+	}
+	if err := view.showReal(out, heading, changes, placed, found); err != nil {
+		return err
+	}
+	return cluster.delete(ctx, objects)
+}
+
+// observe looks at the containers until the threads of each have the CPUs of its
+// placement, and a little longer. Of several looks with the CPUs right, the one with
+// the most threads counts, else the last one. A container that has ended was seen
+// before, or never.
+func observe(ctx context.Context, cluster *cluster, kernel *kernel, placed []placed) (map[string]seen, error) {
+	found := map[string]seen{}
+	right := false
+	for deadline := time.Now().Add(settleTimeout); ; {
+		pods, err := cluster.pods(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range pods {
+			now, err := kernel.look(&pods[i])
+			if err != nil {
+				return nil, err
+			}
+			if before := found[pods[i].Name]; now.threads > 0 && (!right || now.threads >= before.threads) {
+				found[pods[i].Name] = now
+			}
+		}
+		if !right && settled(placed, found) {
+			right, deadline = true, time.Now().Add(linger)
+		}
+		if time.Now().After(deadline) {
+			return found, nil
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// settled tells whether every container runs where it was placed.
+func settled(placed []placed, found map[string]seen) bool {
+	for _, p := range placed {
+		if s := found[p.name]; s.threads == 0 || s.uneven || !s.allowed.IsSubsetOf(p.cpus) {
+			return false
+		}
+	}
+	return true
+}
+
+// load keeps the web servers a little busy until it is stopped, so that their threads
+// run.
+func load(ctx context.Context, cluster *cluster) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			pods, _ := cluster.pods(ctx) // without load there is less to see, no more
+			for i := range pods {
+				request(ctx, &pods[i])
+			}
+			select {
+			case <-time.After(pollInterval):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() { cancel(); group.Wait() }
+}
+
+// request asks a pod's web server, if it has one, for a page that takes some CPU time.
+func request(ctx context.Context, pod *corev1.Pod) {
+	ports := pod.Spec.Containers[0].Ports
+	if pod.Status.PodIP == "" || len(ports) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	url := fmt.Sprintf("http://%s:%d/?cpu=2ms", pod.Status.PodIP, ports[0].ContainerPort)
+	if request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody); err == nil {
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close() // only that it was answered matters
+		}
+	}
+}
+
+// showReal writes down a round: decided by the scheduler, and seen by the kernel.
+func (v *view) showReal(out Output, heading string, changes cut, placed []placed, found map[string]seen) error {
+	rule := strings.Repeat("=", len([]rune(heading)))
+	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n%s\n\n", heading, rule, changes); err != nil {
+		return err
+	}
+	options := out.Map
+	right := 0
+	for _, p := range placed {
+		s := found[p.name]
+		if s.threads == 0 {
+			fmt.Fprintf(out.Writer, "%s did not run, or ended before it was seen\n\n", p.name)
+			continue
+		}
+		if !s.uneven && s.allowed.IsSubsetOf(p.cpus) {
+			right++
+		}
+		options.Owners = append(options.Owners, report.Owner{
+			Name: p.name, CPUs: s.allowed, Confined: p.policy == placement.StaticBurst, Note: s.String(),
+		})
+	}
+	if err := report.MachineMap(out.Writer, v.indexes[v.names[0]].Machine(), options); err != nil {
+		return fmt.Errorf("draw node %s: %w", v.names[0], err)
+	}
+	_, err := fmt.Fprintf(out.Writer, "\nThe scheduler chose %s; the kernel keeps %d of %s there.\n\n",
+		choices(placed), right, counted(len(placed), "container"))
+	return err
+}
+
+// choices says what the scheduler decided.
+func choices(placed []placed) string {
+	var all []string
+	for _, p := range placed {
+		all = append(all, fmt.Sprintf("CPU %s for %s", p.cpus, p.name))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,151 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// podSpec reads the specification of an object's pods, as the API server would.
+func podSpec(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
+	t.Helper()
+	fields, _, err := unstructured.NestedMap(object.Object, specPath(object.GetKind())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec corev1.PodSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// TestFit cuts every workload to several machines and looks whether it fits there.
+func TestFit(t *testing.T) {
+	for _, cpus := range []int{1, 3, 4, 7, 64} {
+		for _, r := range realRounds() {
+			objects, err := loadManifests(r.files, r.policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fit(objects, "here", cpus); err != nil {
+				t.Fatal(err)
+			}
+			total := 0
+			for _, object := range objects {
+				if specPath(object.GetKind()) == nil {
+					continue
+				}
+				spec := podSpec(t, object)
+				if diff := cmp.Diff(map[string]string{corev1.LabelHostname: "here"}, spec.NodeSelector); diff != "" {
+					t.Errorf("%s goes elsewhere:\n%s", object.GetName(), diff)
+				}
+				resources := spec.Containers[0].Resources
+				limit := resources.Limits.Cpu()
+				if resources.Requests.Cpu().Cmp(*limit) > 0 || int(limit.Value()) != min(4, cpus) {
+					t.Errorf("%s on %d CPUs: requests %v, limit %v", object.GetName(), cpus, resources.Requests.Cpu(), limit)
+				}
+				total += podCount(objects) * int(limit.Value())
+			}
+			if total > cpus || total == 0 {
+				t.Errorf("%s takes %d of %d CPUs", r.title, total, cpus)
+			}
+		}
+	}
+}
+
+func TestFitSaysWhatItCuts(t *testing.T) {
+	for want, cpus := range map[string]int{
+		"cut to this machine: cpu 2 instead of 4, memory 256Mi instead of 8Gi, 1 of 2 replicas": 3 - 1,
+		"cut to this machine: memory 256Mi instead of 8Gi":                                      8,
+	} {
+		objects, err := loadManifests([]string{"nginx.yaml"}, placement.Static)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := fit(objects, "here", cpus)
+		if err != nil || changes.String() != want {
+			t.Errorf("%d CPUs: %q (%v), want %q", cpus, changes, err, want)
+		}
+	}
+	if got := (cut)(nil).String(); got != "as it stands" {
+		t.Errorf("nothing cut: %q", got)
+	}
+}
+
+// proc is a /proc with threads: their allowed CPUs and the last one.
+func proc(threads map[int][2]string) fstest.MapFS {
+	files := fstest.MapFS{}
+	for tid, cpus := range threads {
+		files[fmt.Sprintf("%d/status", tid)] = &fstest.MapFile{
+			Data: []byte("Name:\ta (b)\nCpus_allowed:\tff\nCpus_allowed_list:\t" + cpus[0] + "\nMems_allowed:\t1\n"),
+		}
+		files[fmt.Sprintf("%d/stat", tid)] = &fstest.MapFile{
+			Data: []byte(fmt.Sprintf("%d (a (b) S", tid) + strings.Repeat(" 0", 35) + " " + cpus[1] + " 0 0\n"),
+		}
+	}
+	return files
+}
+
+func TestSeen(t *testing.T) {
+	files := proc(map[int][2]string{10: {"0-1,4", "4"}, 11: {"0-1,4", "0"}, 12: {"2", "2"}, 13: {"x", "0"}, 14: {"0", "y"}})
+	s := seen{quota: 400 * time.Millisecond, period: 100 * time.Millisecond}
+	for _, tid := range []int{10, 11, 99} { // 99 has ended
+		if err := s.add(files, tid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "2 threads allowed on CPU 0-1,4, last on CPU 0,4, quota 400ms per 100ms"; s.String() != want {
+		t.Errorf("%q, want %q", s, want)
+	}
+	if err := s.add(files, 12); err != nil {
+		t.Fatal(err)
+	}
+	s.quota = cgroup.Unlimited
+	if want := "3 threads (not all the same) allowed on CPU 0-2,4, last on CPU 0,2,4, no quota"; s.String() != want {
+		t.Errorf("%q, want %q", s, want)
+	}
+	for _, tid := range []int{13, 14} {
+		if err := s.add(files, tid); err == nil {
+			t.Errorf("thread %d is taken", tid)
+		}
+	}
+}
+
+func TestShowReal(t *testing.T) {
+	machine := topology.Shape{CoresPerLLC: 4}.MustBuild()
+	v := newView([]simnode.Node{{Name: "here", Machine: machine}})
+	placements, err := v.placements([]corev1.Pod{
+		pod("right", "here", 1, "static", `"cpus":"0","numaNodes":[0]`),
+		pod("astray", "here", 1, "static", `"cpus":"1","numaNodes":[0]`),
+		pod("short", "here", 1, "static", `"cpus":"2","numaNodes":[0]`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]seen{
+		"right":  {threads: 7, allowed: cpuset.MustParse("0"), ran: cpuset.MustParse("0"), quota: cgroup.Unlimited},
+		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), quota: cgroup.Unlimited},
+	}
+	if settled(placements, found) || !settled(placements[:1], found) || settled(placements[1:2], found) {
+		t.Error("what is settled is not told from what is not")
+	}
+	var text strings.Builder
+	if err := v.showReal(Output{Writer: &text}, "A round", cut{"cpu 1 instead of 4"}, placements, found); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/real.txt", text.String())
+}

@@ -1,0 +1,171 @@
+package localnode
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+// update, by PINFOLD_UPDATE=1, rewrites the golden files.
+var update = os.Getenv("PINFOLD_UPDATE") != ""
+
+func testNode() *Node {
+	return &Node{
+		options: Options{
+			Dir:        "/data/node",
+			Binaries:   "/programs/node",
+			Executable: "/programs/pinfold-local",
+			Registry:   "127.0.0.1:5000",
+			Labels:     map[string]string{"zone": "b", "policy": "intel7"},
+			Agent:      "/programs/pinfold-agent",
+		},
+		layout:  layout{dir: "/data/node", run: "/run/pinfold-1234"},
+		network: networkOf(netip.MustParsePrefix("10.213.7.0/24")),
+		ports:   ports{kubelet: 10001, health: 10002, agent: 10003},
+	}
+}
+
+var testCredentials = Credentials{
+	Kubeconfig: "/data/config/kubelet.kubeconfig", ClientCA: "/data/pki/ca.crt",
+	Certificate: "/data/pki/kubelet.crt", Key: "/data/pki/kubelet.key", AgentKubeconfig: "/data/config/agent.kubeconfig",
+}
+
+// TestConfigurations compares what the components are given with files in testdata.
+func TestConfigurations(t *testing.T) {
+	n := testNode()
+	containerd, err := n.containerdConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := n.kubeletConfig(testCredentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The only thing that depends on the machine.
+	kubelet = []byte(strings.Replace(string(kubelet), `resolvConf: ""`, "resolvConf: "+resolverFile, 1))
+	network, err := networkConfig(n.network, "/data/node/addresses")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands strings.Builder
+	for _, spec := range n.Components(testCredentials) {
+		commands.WriteString(spec.Path + "\n  " + strings.Join(spec.Args, "\n  ") + "\n")
+	}
+	for name, got := range map[string]string{
+		"containerd.toml": string(containerd), "kubelet.yaml": string(kubelet), "network.json": string(network),
+		"hosts.toml": string(hostsConfig("127.0.0.1:5000")), "commands.txt": commands.String(),
+	} {
+		golden(t, name, got)
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s; PINFOLD_UPDATE=1 rewrites it\n%s", path, diff)
+	}
+}
+
+// TestKubeletConfigHasRealFields reads it as the kubelet does, misspelled fields
+// refused.
+func TestKubeletConfigHasRealFields(t *testing.T) {
+	text, err := testNode().kubeletConfig(testCredentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config kubeletconfig.KubeletConfiguration
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.CPUManagerPolicy != "none" || *config.FailCgroupV1 || *config.Authentication.Anonymous.Enabled {
+		t.Errorf("%+v", config)
+	}
+}
+
+func TestContainerdRefusesOddDirectories(t *testing.T) {
+	n := testNode()
+	n.options.Binaries = "/it's/here"
+	if _, err := n.containerdConfig(); err == nil || !strings.Contains(err.Error(), "another directory") {
+		t.Errorf("a quote in a path: %v", err)
+	}
+}
+
+func TestParseRoutes(t *testing.T) {
+	// A default route, 192.0.2.0/24 and 10.213.0.0/23, on a little-endian machine.
+	text, err := os.ReadFile(filepath.Join("testdata", "route"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := parseRoutes(string(text))
+	want := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("10.213.0.0/23")}
+	if diff := cmp.Diff(want, routes, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+		t.Errorf("routes (-want +got):\n%s%v", diff, err)
+	}
+	chosen, err := chooseNetwork(routes)
+	if err != nil || chosen.pods.String() != "10.213.2.0/24" || chosen.node.String() != "10.213.2.254" {
+		t.Errorf("chose %+v (%v)", chosen, err)
+	}
+	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
+		t.Error("a network that is in use was chosen")
+	}
+	for _, bad := range []string{"Iface\nlo 1", "Iface\nlo x 0 0 0 0 0 0 0 0 0"} {
+		if routes, err := parseRoutes(bad); err == nil {
+			t.Errorf("%q: %v", bad, routes)
+		}
+	}
+}
+
+func FuzzParseRoutes(f *testing.F) {
+	text, err := os.ReadFile(filepath.Join("testdata", "route"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Fuzz(func(t *testing.T, text string) {
+		routes, _ := parseRoutes(text)
+		for _, route := range routes {
+			if !route.IsValid() || route != route.Masked() {
+				t.Errorf("%q: route %v", text, route)
+			}
+		}
+	})
+}
+
+func TestNetworkConfigLeavesTheNodeItsAddress(t *testing.T) {
+	n := networkOf(netip.MustParsePrefix("10.213.7.0/24"))
+	text, err := networkConfig(n, "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Plugins []struct {
+			IPAM struct {
+				Ranges [][]struct{ Subnet, RangeEnd string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	given := config.Plugins[0].IPAM.Ranges[0][0]
+	if last := netip.MustParseAddr(given.RangeEnd); last.Compare(n.node) >= 0 || !n.pods.Contains(last) {
+		t.Errorf("pods have addresses up to %v, the node has %v", last, n.node)
+	}
+}

@@ -1,0 +1,275 @@
+package localnode
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSettingsComeBack plays the kernel with files.
+func TestSettingsComeBack(t *testing.T) {
+	root := t.TempDir()
+	forward := write(t, filepath.Join(root, "net/ip_forward"), "0\n")
+	one := write(t, filepath.Join(root, "conf/one/forwarding"), "0\n")
+	two := write(t, filepath.Join(root, "conf/two/forwarding"), "1\n")
+	settings, err := readSettings(root, []string{"net/ip_forward", "conf/*/forwarding", "vm/absent"})
+	if err != nil || len(settings) != 3 {
+		t.Fatalf("settings %+v (%v)", settings, err)
+	}
+	write(t, forward, "1\n")
+	write(t, two, "0\n")
+	if err := os.RemoveAll(filepath.Dir(one)); err != nil { // an interface that went
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	later := write(t, filepath.Join(root, "conf/three/forwarding"), "1\n") // and one that came
+	if err := os.Chtimes(later, past, past); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeSettings(settings); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, forward) != "0\n" || read(t, two) != "1\n" || read(t, later) != "1\n" {
+		t.Errorf("ip_forward %q, two %q, three %q", read(t, forward), read(t, two), read(t, later))
+	}
+	// Nothing differs now: nothing is written.
+	if err := os.Chtimes(forward, past, past); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeSettings(settings); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(forward); err != nil || !info.ModTime().Equal(past) {
+		t.Errorf("an equal value was written (%v)", err)
+	}
+}
+
+func TestAbsentPlaces(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "lib/there/file"), "")
+	got := absentPlaces([]string{
+		filepath.Join(root, "lib/there"), filepath.Join(root, "lib/new/a"), filepath.Join(root, "lib/new/b"), filepath.Join(root, "log"),
+	})
+	want := []string{filepath.Join(root, "lib/new"), filepath.Join(root, "log")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	write(t, filepath.Join(root, "lib/new/a/file"), "")
+	if err := removePlaces(got); err != nil {
+		t.Fatal(err)
+	}
+	for path, stays := range map[string]bool{"lib/new": false, "log": false, "lib/there/file": true} {
+		if _, err := os.Stat(filepath.Join(root, path)); (err == nil) != stays {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestCheckHierarchies(t *testing.T) {
+	clean, used, slice := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, filepath.Join(used, "kubepods/cgroup.procs"), "")
+	write(t, filepath.Join(slice, "kubepods.slice/cgroup.procs"), "")
+	if err := checkHierarchies([]string{clean}); err != nil {
+		t.Error(err)
+	}
+	for _, roots := range [][]string{nil, {clean, used}, {slice, clean}} {
+		if err := checkHierarchies(roots); err == nil {
+			t.Errorf("%v are accepted", roots)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range programs() {
+		write(t, filepath.Join(dir, name), "")
+	}
+	if err := Missing(dir); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(dir, runcProgram)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Missing(dir); err == nil || !strings.Contains(err.Error(), "has no runc: ") {
+		t.Errorf("without runc: %v", err)
+	}
+}
+
+func TestMentions(t *testing.T) {
+	l := layout{dir: "/data/node", run: "/run/pinfold-1"}
+	for line, want := range map[string]bool{
+		"kubelet\x00--config=/data/node/kubelet.yaml\x00": true,
+		"shim\x00-address\x00/run/pinfold-1/c.sock\x00":   true,
+		"containerd\x00--config\x00/data/node\x00":        true,
+		"kubelet\x00--config=/data/node2/kubelet.yaml":    false,
+		"shim\x00-address\x00/run/pinfold-11/c.sock":      false,
+		"kubelet\x00--note=see,/data/node/x":              false,
+		"":                                                false,
+	} {
+		if got := mentions([]byte(line), l); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+}
+
+// TestKillAllEndsOurs starts two processes of a program with a node's name: one with a
+// path of the node's directory, one without.
+func TestKillAllEndsOurs(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skipf("needs a program that waits: %v", err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := write(t, filepath.Join(dir, "bin", runcProgram), string(text))
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := layout{dir: filepath.Join(dir, "node"), run: filepath.Join(dir, "run")}
+	begin := func(argument string) *exec.Cmd {
+		command := exec.Command(program)
+		command.Args = []string{argument, "60"} // its name is the first argument, where it does no harm
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+		return command
+	}
+	ours, others := begin(l.dir+"/x"), begin("/elsewhere/x")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	group := filepath.Join(dir, "hierarchy") // without groups
+	if err := killAll(ctx, l, []string{group}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the node's process ended by %v", err)
+	}
+	if err := others.Process.Signal(unix.Signal(0)); err != nil || isZombie(others.Process.Pid) {
+		t.Errorf("another process was ended: %v", err)
+	}
+}
+
+func TestRestoreNeedsNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := Restore(filepath.Join(dir, "absent")); err != nil {
+		t.Errorf("no node: %v", err)
+	}
+	write(t, filepath.Join(dir, savedName), "{")
+	if err := Restore(dir); err == nil {
+		t.Error("half a file is taken")
+	}
+}
+
+func TestSavedReadBack(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	text := `{"run":"/run/pinfold-1","pods":"10.213.7.0/24","sysctls":[{"path":"/proc/sys/a","value":"1\n"}],
+		"delegations":null,"absent":["/var/lib/cni"],"hierarchies":["/sys/fs/cgroup"]}`
+	if err := writeSynced(l.path(savedName), []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readSaved(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Pods != netip.MustParsePrefix("10.213.7.0/24") || got.Sysctls[0].Value != "1\n" || !slices.Equal(got.Absent, []string{"/var/lib/cni"}) {
+		t.Errorf("%+v", got)
+	}
+	if names, err := os.ReadDir(l.dir); err != nil || len(names) != 1 {
+		t.Errorf("files %v (%v)", names, err)
+	}
+}
+
+func TestDelegations(t *testing.T) {
+	root := t.TempDir()
+	path := write(t, filepath.Join(root, delegationName), "cpu\n")
+	settings, err := readDelegations([]string{root, t.TempDir()})
+	if err != nil || len(settings) != 1 {
+		t.Fatalf("%+v (%v)", settings, err)
+	}
+	write(t, path, "cpu memory\n")
+	if err := writeDelegations(settings); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel would take the controller away; a file keeps what is written to it.
+	if got := read(t, path); !strings.HasPrefix(got, "-memory") {
+		t.Errorf("%q is written", got)
+	}
+}
+
+func TestParseAnswer(t *testing.T) {
+	answer := func(code int32) []byte {
+		message := make([]byte, unix.SizeofNlMsghdr)
+		message[4] = unix.NLMSG_ERROR
+		return append(message, nativeBytes(uint32(code))...)
+	}
+	if err := parseAnswer(answer(0)); err != nil {
+		t.Error(err)
+	}
+	if err := parseAnswer(answer(-int32(unix.EEXIST))); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("%v, want EEXIST", err)
+	}
+	if err := parseAnswer([]byte{1}); err == nil {
+		t.Error("a short answer is taken")
+	}
+}
+
+// TestAddress adds an address of the range for documentation (RFC 5737), twice, and
+// takes it away, twice.
+func TestAddress(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: changes the addresses of the loopback interface")
+	}
+	address := netip.MustParseAddr("203.0.113.77")
+	has := func() bool {
+		used, err := usedNetworks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(used, netip.PrefixFrom(address, 32))
+	}
+	for _, step := range []struct {
+		change func(netip.Addr) error
+		want   bool
+	}{{addAddress, true}, {addAddress, true}, {removeAddress, false}, {removeAddress, false}} {
+		if err := step.change(address); err != nil {
+			t.Fatal(err)
+		}
+		if has() != step.want {
+			t.Fatalf("the address is there: %v", has())
+		}
+	}
+}
