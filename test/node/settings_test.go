@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -53,6 +54,7 @@ func TestSettings(t *testing.T) {
 	s := settle(t, start(t), m.Online())
 	t.Run("rows", s.testRows)
 	t.Run("node", s.testNode)
+	t.Run("metrics", s.testMetrics)
 	t.Run("exec", s.testExec)
 	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)
@@ -122,20 +124,39 @@ func (s *settled) testRows(t *testing.T) {
 // testNode looks at what the agent reports.
 func (s *settled) testNode(t *testing.T) {
 	eventually(t, "condition", func() error {
-		node, err := s.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
+		c, err := s.condition(t.Context())
+		if err == nil && c.Status != corev1.ConditionTrue {
+			err = fmt.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
 		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == control.ConditionType {
-				if c.Status != corev1.ConditionTrue {
-					return fmt.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
-				}
-				return nil
-			}
-		}
-		return fmt.Errorf("node %s has no condition %s", node.Name, control.ConditionType)
+		return err
 	})
+}
+
+// testMetrics: the runtime asks by NRI, and CPUs are counted.
+func (s *settled) testMetrics(t *testing.T) {
+	text := s.metrics(t)
+	for _, line := range []string{
+		"pinfold_runtime_connected 1", "pinfold_holding 0", "pinfold_conflicts 0", "pinfold_failed_groups 0",
+		fmt.Sprintf(`pinfold_cpus{kind="exclusive"} %d`, s.own.Len()), fmt.Sprintf(`pinfold_cpus{kind="shared"} %d`, s.shared.Len()),
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %q in\n%s", line, text)
+		}
+	}
+}
+
+func (s *settled) metrics(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get("http://" + s.agentFlag(t, "listen") + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // testExec runs a second process in the static container, as kubectl exec does.
@@ -263,16 +284,9 @@ func (s *settled) testStaticPod(t *testing.T) {
 // testKill kills a component. What runs goes on, as it was, and the next pod gets its
 // settings as soon as the component is back.
 func (s *settled) testKill(t *testing.T, component string) {
-	state, err := localcluster.ReadState(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, ok := state.Component(component)
-	if !ok || before.PID == 0 {
-		t.Fatalf("%s does not run: %+v", component, state.Components)
-	}
+	before := s.pid(t, component)
 	processes := s.processes(t)
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -280,14 +294,7 @@ func (s *settled) testKill(t *testing.T, component string) {
 			t.Fatalf("right after the kill: %v", err)
 		}
 	}
-	eventually(t, component+" is back", func() error {
-		state, err := localcluster.ReadState(s.dir)
-		now, _ := state.Component(component)
-		if err == nil && (now.PID == 0 || now.PID == before.PID || now.State != supervisor.Ready) {
-			err = fmt.Errorf("%+v", now)
-		}
-		return err
-	})
+	s.awaitSuccessor(t, component, before)
 	name := "after-" + component
 	var pod *corev1.Pod
 	eventually(t, "a pod is created", func() error {
@@ -308,6 +315,19 @@ func (s *settled) testKill(t *testing.T, component string) {
 	if after := s.processes(t); !slices.Equal(processes, after) {
 		t.Errorf("processes of containers were %v and are %v: some were restarted", processes, after)
 	}
+}
+
+// awaitSuccessor waits until a component serves in another process.
+func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
+	t.Helper()
+	eventually(t, component+" is back", func() error {
+		state, err := localcluster.ReadState(s.dir)
+		now, _ := state.Component(component)
+		if err == nil && (now.PID == 0 || now.PID == before || now.State != supervisor.Ready) {
+			err = fmt.Errorf("%+v", now)
+		}
+		return err
+	})
 }
 
 // processes are those of the settled pods' containers.

@@ -1,0 +1,289 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// TestFaults takes away what the agent relies on, for longer than a restart.
+func TestFaults(t *testing.T) {
+	requireNode(t)
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.CPUs) < 2 {
+		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+	}
+	s := settle(t, start(t), m.Online())
+	eventually(t, "settings", s.check)
+	t.Run("doctor", s.testDoctor)
+	t.Run("second agent", s.testSecondAgent)
+	t.Run("API server hangs while the agent starts", s.testHangingAPIServer)
+	t.Run("runtime without NRI", s.testWithoutNRI)
+	t.Run("kubelet binds CPUs itself", s.testStaticPolicy)
+}
+
+// agentCommand is a command of pinfold-agent about this node.
+func (s *settled) agentCommand(command string, more ...string) (output string, err error) {
+	args := append([]string{command, "--node-name=" + localnode.Name,
+		"--kubeconfig=" + filepath.Join(s.dir, "config", localnode.Agent+".kubeconfig")}, more...)
+	text, err := exec.Command(filepath.Join(programs, "pinfold-agent"), args...).CombinedOutput()
+	return string(text), err
+}
+
+// nodeFile finds a file of the node in the data directory.
+func (s *settled) nodeFile(t *testing.T, pattern string) string {
+	t.Helper()
+	var found []string
+	for _, levels := range []string{"", "*", "*/*", "*/*/*"} {
+		paths, err := filepath.Glob(filepath.Join(s.dir, levels, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, paths...)
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s: %v", pattern, found)
+	}
+	return found[0]
+}
+
+// edit changes a file of the node, and gives it back at the end of the test.
+func edit(t *testing.T, path, old, replacement string) (restore func()) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(text, []byte(old), []byte(replacement), 1)
+	if bytes.Equal(changed, text) {
+		t.Fatalf("%s does not say %q:\n%s", path, old, text)
+	}
+	if err := os.WriteFile(path, changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (s *settled) pid(t *testing.T, component string) int {
+	t.Helper()
+	state, err := localcluster.ReadState(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, ok := state.Component(component)
+	if !ok || status.PID == 0 {
+		t.Fatalf("%s does not run: %+v", component, state.Components)
+	}
+	return status.PID
+}
+
+func (s *settled) logOf(t *testing.T, component string) string {
+	t.Helper()
+	state, err := localcluster.ReadState(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _ := state.Component(component)
+	return status.Log
+}
+
+// restart kills a component and waits until its successor serves.
+func (s *settled) restart(t *testing.T, component string) {
+	t.Helper()
+	before := s.pid(t, component)
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccessor(t, component, before)
+}
+
+// condition is the agent's condition of the node.
+func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
+	node, err := s.client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
+	if err != nil {
+		return corev1.NodeCondition{}, err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == control.ConditionType {
+			return c, nil
+		}
+	}
+	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, control.ConditionType)
+}
+
+// testDoctor: on a node on which everything works there are no problems.
+func (s *settled) testDoctor(t *testing.T) {
+	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(t, s.nodeFile(t, "containerd.toml")))
+	if socket == nil {
+		t.Fatal("containerd's configuration names no NRI socket")
+	}
+	output, err := s.agentCommand("doctor", "--nri-socket="+socket[1], "--kubelet-ca="+s.kubeletCA(t))
+	if err != nil || !strings.Contains(output, "no problems") {
+		t.Errorf("%v\n%s", err, output)
+	}
+	for _, line := range []string{`ok\s+CPU manager policy\s+none \(the kubelet's configuration\)`, `ok\s+NRI\s+/`,
+		`ok\s+kubelet's groups\s+/kubepods, driver cgroupfs, \d+ pods`, `ok\s+writer of the topology\s+\S`, `ok\s+quota`} {
+		if !regexp.MustCompile(line).MatchString(output) {
+			t.Errorf("no line like %s in\n%s", line, output)
+		}
+	}
+}
+
+// kubeletCA is what the running agent was told.
+func (s *settled) kubeletCA(t *testing.T) string {
+	t.Helper()
+	return s.agentFlag(t, "kubelet-ca")
+}
+
+// agentFlag is the value of a flag of the running agent.
+func (s *settled) agentFlag(t *testing.T, name string) string {
+	t.Helper()
+	line := readFile(t, fmt.Sprintf("/proc/%d/cmdline", s.pid(t, localnode.Agent)))
+	for arg := range strings.SplitSeq(line, "\x00") {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value
+		}
+	}
+	t.Fatalf("the agent was started without --%s: %q", name, line)
+	return ""
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// testSecondAgent: two agents do not work side by side, nor is anything given back while
+// one works.
+func (s *settled) testSecondAgent(t *testing.T) {
+	for _, command := range []string{"run", "cleanup"} {
+		output, err := s.agentCommand(command, "--run-dir="+s.agentFlag(t, "run-dir"))
+		if err == nil || !strings.Contains(output, "another pinfold-agent is running on this machine") {
+			t.Errorf("%s: %v\n%s", command, err, output)
+		}
+	}
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testHangingAPIServer: what was set stays, although the agent is new and knows nothing.
+func (s *settled) testHangingAPIServer(t *testing.T) {
+	server := s.pid(t, localcluster.APIServer)
+	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := func() { _ = syscall.Kill(server, syscall.SIGCONT) } // the second time: nothing to do
+	defer resume()
+	if err := syscall.Kill(s.pid(t, localnode.Agent), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err := s.check(); err != nil {
+			t.Fatalf("while the API server hangs: %v", err)
+		}
+	}
+	resume()
+	eventually(t, "the condition is true again", func() error {
+		c, err := s.condition(t.Context())
+		if err == nil && c.Status != corev1.ConditionTrue {
+			err = fmt.Errorf("%s: %s", c.Status, c.Message)
+		}
+		return err
+	})
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testWithoutNRI: the reconcile loop alone enforces.
+func (s *settled) testWithoutNRI(t *testing.T) {
+	restore := edit(t, s.nodeFile(t, "containerd.toml"), "io.containerd.nri.v1.nri']", "io.containerd.nri.v1.nri']\n  disable = true")
+	defer func() { restore(); s.restart(t, localnode.Containerd) }()
+	s.restart(t, localnode.Containerd)
+	pod := s.run(t, podOf("without-nri", "", container("main", "8001", "250m")))
+	defer s.remove(t, pod.Name)
+	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}
+	eventually(t, "settings without NRI", func() error { return s.kernel.expectContainer(pod, "main", want) })
+	if log := readFile(t, s.logOf(t, localnode.Agent)); !strings.Contains(log, "the reconcile loop alone enforces") {
+		t.Errorf("the agent does not say that the loop alone enforces:\n%s", log)
+	}
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testStaticPolicy: the agent binds nothing more, says so, and moves nobody; and the
+// scheduler gives the node no pods that ask.
+func (s *settled) testStaticPolicy(t *testing.T) {
+	config := s.nodeFile(t, "kubelet.yaml")
+	restore := edit(t, config, "cpuManagerPolicy: none", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"")
+	state := s.nodeFile(t, "cpu_manager_state")
+	removeState := func() {
+		if err := os.Remove(state); err != nil {
+			t.Error(err)
+		}
+	}
+	removeState()
+	defer func() { restore(); removeState(); s.restart(t, localnode.Kubelet); eventually(t, "settings", s.check) }()
+	s.restart(t, localnode.Kubelet)
+	s.restart(t, localnode.Agent) // so that it asks the kubelet at once
+	eventually(t, "the condition says so", func() error {
+		c, err := s.condition(t.Context())
+		if err == nil && (c.Status != corev1.ConditionFalse || !strings.Contains(c.Message, "static")) {
+			err = fmt.Errorf("%s: %s", c.Status, c.Message)
+		}
+		return err
+	})
+	asking := podOf("asks", "static", container("main", "8003", "1"))
+	pods := s.client.CoreV1().Pods(asking.Namespace)
+	if _, err := pods.Create(t.Context(), asking, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove(t, asking.Name)
+	eventually(t, "the pod that asks stays pending", func() error {
+		pod, err := pods.Get(t.Context(), asking.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, `a kubelet with CPU manager policy "static"`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", pod.Status.Conditions)
+	})
+	for _, name := range []string{"before", "static", "burst"} {
+		if _, err := net.DialTimeout("tcp", s.pods[name].Status.PodIP+":8001", time.Second); err != nil {
+			t.Errorf("pod %s does not serve any more: %v", name, err)
+		}
+	}
+}
