@@ -61,11 +61,14 @@ func giveBack(ctx context.Context, o Options) (control.Result, error) {
 		pods = append(pods, &list.Items[i])
 	}
 	c.SetPods(sortPods(pods))
-	view, partial, err := k.view(kubelet.CgroupRoot, c.Known())
+	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
+		return control.Result{}, err
+	}
+	v, partial, err := view(k.groups, k.naming, c.Known())
 	if err != nil {
 		return control.Result{}, err
 	}
-	c.Observe(view)
+	c.Observe(v)
 	result := c.GiveBack().Carry(k.groups.Apply)
 	return result, errors.Join(partial, result.Err())
 }

@@ -38,18 +38,19 @@ type engine struct {
 	used    map[string]cpuTime // by group
 	figures figures
 	health  string
+	asked   uint64 // how often the runtime has
+	stale   int    // rounds since the last one that was not left to the next
 }
 
 // figures are what metrics are made of.
 type figures struct {
-	summary   control.Summary
-	holding   bool
-	rounds    uint64
-	lastRound time.Time
-	foreign   map[control.Field]uint64
-	failed    int // groups
-	runtime   bool
-	rivals    uint64 // containers that another NRI plugin sets, too
+	summary control.Summary
+	holding bool
+	rounds  uint64
+	foreign map[control.Field]uint64
+	failed  int // groups
+	runtime bool
+	rivals  uint64 // containers that another NRI plugin sets, too
 }
 
 func newEngine(o Options, k *kernel) *engine {
@@ -96,22 +97,34 @@ func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, ob
 	}
 }
 
-// round looks at everything and puts right what differs.
+// mostStale is how many rounds in a row may be left to the next one. The runtime waits
+// for the one after these.
+const mostStale = 3
+
+// round looks at everything and puts right what differs. The groups are read without
+// the lock, so that the runtime does not wait for that; when it has asked meanwhile, what
+// was read may be older than what is known, and the round is left to the next one.
 func (e *engine) round() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lookAtMachine()
-	if err := e.observe(); err != nil {
+	observed, err := e.observe()
+	if err != nil {
 		e.unhealthy("groups", err)
 		e.figures.holding = true
 		e.show(e.control.Unable(err))
 		return
 	}
+	if !observed {
+		e.stale++
+		e.poke()
+		return
+	}
+	e.stale = 0
 	e.said.clear("groups")
 	e.health = nodetopology.AgentHealthy
 	e.decide()
 	e.figures.rounds++
-	e.figures.lastRound = e.now()
 }
 
 // lookAtMachine reads the machine where it has changed.
@@ -133,21 +146,37 @@ func (e *engine) unhealthy(about string, err error) {
 	e.said.warn(e.log, about, "cannot enforce anything", err)
 }
 
-func (e *engine) observe() error {
+// observe reads the groups, without the lock that it is called with, and reports whether
+// what it read is still so.
+func (e *engine) observe() (observed bool, err error) {
 	e.learnPods()
 	if e.control.Kubelet() == nil {
-		return nil // where its groups are is not known either
+		return true, nil // where its groups are is not known either
 	}
-	view, partial, err := e.kernel.view(e.control.Kubelet().CgroupRoot, e.control.Known())
+	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
+		return false, err
+	}
+	groups, naming, known, asked := e.kernel.groups, e.kernel.naming, e.control.Known(), e.asked
+	patient := e.stale < mostStale
+	if patient {
+		e.mu.Unlock()
+	}
+	v, partial, err := view(groups, naming, known)
+	if patient {
+		e.mu.Lock()
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := e.kernel.groups.CheckWritable(); err != nil {
-		return err
+	if err := groups.CheckWritable(); err != nil {
+		return false, err
 	}
 	e.said.warnOrClear(e.log, "reading", "cannot read some control groups; they are left alone", partial)
-	e.control.Observe(view)
-	return nil
+	if e.asked != asked {
+		return false, nil
+	}
+	e.control.Observe(v)
+	return true, nil
 }
 
 func (e *engine) learnPods() {

@@ -81,17 +81,14 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 // view reads all groups of pods; of containers that are not known only their CPUs.
 // Groups that vanish meanwhile are left out, and so are those that cannot be read, of
 // which partial tells.
-func (k *kernel) view(cgroupRoot string, known func(id string) bool) (v control.View, partial, err error) {
-	if err := k.findNaming(cgroupRoot); err != nil {
-		return v, nil, err
-	}
-	v = control.View{Layout: k.groups.Layout(), Settings: map[string]cgroup.Settings{}}
-	if v.Pods, err = k.groups.Pods(k.naming); err != nil {
+func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (v control.View, partial, err error) {
+	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
+	if v.Pods, err = groups.Pods(naming); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
 	var errs []error
 	read := func(path string, parts cgroup.Parts) {
-		s, err := k.groups.ReadParts(path, parts)
+		s, err := groups.ReadParts(path, parts)
 		switch {
 		case err == nil:
 			v.Settings[path] = s
@@ -100,8 +97,8 @@ func (k *kernel) view(cgroupRoot string, known func(id string) bool) (v control.
 		}
 	}
 	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		v.Tiers = append(v.Tiers, k.naming.Tier(q))
-		read(k.naming.Tier(q), cgroup.Parts{CPUs: true})
+		v.Tiers = append(v.Tiers, naming.Tier(q))
+		read(naming.Tier(q), cgroup.Parts{CPUs: true})
 	}
 	for _, p := range v.Pods {
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: true})

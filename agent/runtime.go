@@ -28,6 +28,7 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked++
 	for _, c := range containers {
 		if c.Running {
 			h.control.Created(h.now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
@@ -43,6 +44,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	h.await(ctx, pod.UID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked++
 	ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
 	h.control.Created(h.now(), ref, c.ID)
 	h.learn(pod.CgroupParent)
@@ -57,6 +59,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked++
 	h.learn(pod.CgroupParent)
 	h.learn(c.CgroupsPath)
 	h.decide()
@@ -81,6 +84,7 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked++
 	h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
 	h.poke()
 }

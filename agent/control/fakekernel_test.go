@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// fakeKernel holds control groups of version 1 in memory. Its writes are those that
+// fakeKernel holds control groups in memory, of version 1 unless told otherwise. Its writes are those that
 // package cgroup would do.
 type fakeKernel struct {
 	node   *fakeNode
@@ -21,6 +21,7 @@ type fakeKernel struct {
 	names  map[string]string // of containers' and pods' groups, for people
 	faults map[string]string
 	made   int
+	v2     bool
 }
 
 func newFakeKernel(n *fakeNode) *fakeKernel {
@@ -28,10 +29,27 @@ func newFakeKernel(n *fakeNode) *fakeKernel {
 		names: map[string]string{}, faults: map[string]string{}}
 }
 
-func (k *fakeKernel) layout() cgroup.Layout { return cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1} }
+func (k *fakeKernel) layout() cgroup.Layout {
+	if k.v2 {
+		return cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}
+	}
+	return cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}
+}
 
 func (k *fakeKernel) fresh() cgroup.Settings {
-	return cgroup.Settings{CPUs: k.node.machine().Online(), Quota: cgroup.Unlimited, Period: 100 * time.Millisecond}
+	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond}
+	if !k.v2 {
+		s.CPUs = k.node.machine().Online()
+	}
+	return s
+}
+
+// cpus is what a group may use.
+func (k *fakeKernel) cpus(s cgroup.Settings) cpuset.Set {
+	if s.CPUs.IsEmpty() {
+		return k.node.machine().Online()
+	}
+	return s.CPUs
 }
 
 func (k *fakeKernel) makeTiers() {
@@ -195,7 +213,7 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	}
 	for _, c := range changes {
 		k.groups[c.Path] = c.Target()
-		k.check(c.Path, c.Target().CPUs.Difference(c.Present.CPUs))
+		k.check(c.Path, k.cpus(c.Target()).Difference(k.cpus(c.Present)))
 	}
 	return o
 }
@@ -206,7 +224,7 @@ func (k *fakeKernel) checkAll() {
 		return
 	}
 	for path, s := range k.groups {
-		k.check(path, s.CPUs)
+		k.check(path, k.cpus(s))
 	}
 }
 
@@ -219,7 +237,7 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 		if !ok || at.Container == "" || at.PodUID == place.PodUID || place.Container == "" {
 			continue
 		}
-		both := s.CPUs.Intersection(cpus)
+		both := k.cpus(s).Intersection(cpus)
 		if !both.IsEmpty() && (k.node.control.exclusive[path] || k.node.control.exclusive[other]) {
 			k.node.broken = append(k.node.broken, fmt.Sprintf("%s and %s both have CPUs %s, which are to be one pod's",
 				k.name(path), k.name(other), both))
@@ -231,7 +249,11 @@ func (k *fakeKernel) print() string {
 	var b strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(k.groups)) {
 		s := k.groups[path]
-		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s\n", k.name(path), s.CPUs, quotaText(s))
+		cpus := s.CPUs.String()
+		if k.v2 && s.CPUs.IsEmpty() {
+			cpus = "as above"
+		}
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s\n", k.name(path), cpus, quotaText(s))
 	}
 	return b.String()
 }

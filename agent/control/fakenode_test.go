@@ -111,6 +111,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 			return err
 		}
 	}
+	n.kernel.v2 = options["cgroup"] == "v2"
 	n.kernel.makeTiers()
 	return nil
 }

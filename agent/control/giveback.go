@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -28,9 +29,18 @@ func (c *Control) GiveBack() Actions {
 	return a
 }
 
-// unbind gives every container all CPUs.
+// unbind gives every container all CPUs; on version 2, where the kubelet gives none a list
+// of its own, those of the group above.
 func (c *Control) unbind(a *Actions, g groups) {
 	online := c.machine().Online()
+	if c.view.Layout.CPUSet == cgroup.V2 {
+		for _, path := range g.containers {
+			if s, ok := c.view.Settings[path]; ok && !s.CPUs.IsEmpty() {
+				a.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
+			}
+		}
+		return
+	}
 	for _, path := range slices.Sorted(maps.Values(g.containers)) {
 		if c.exists(path) && c.held(path) != online {
 			a.Moves = append(a.Moves, Move{Path: path, CPUs: online})

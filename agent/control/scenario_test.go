@@ -17,7 +17,7 @@ var update = os.Getenv("PINFOLD_UPDATE") != ""
 // a line, then "----" and what they print. Lines that begin with # are for the reader.
 // The commands:
 //
-//	machine packages=1 numa=2 cores=4 threads=2, offline CPUS, online CPUS
+//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2, offline CPUS, online CPUS
 //	    the node's machine, and CPUs of it that go off and on
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown
 //	pod NAME CONTAINER...

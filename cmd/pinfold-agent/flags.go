@@ -10,6 +10,7 @@ import (
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -52,7 +53,10 @@ func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
 	if err != nil {
 		return agent.Options{}, err
 	}
-	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+	compact := rest.CopyConfig(config)
+	compact.ContentType = runtime.ContentTypeProtobuf
+	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if o.Client, err = kubernetes.NewForConfig(compact); err != nil {
 		return agent.Options{}, fmt.Errorf("make a client: %w", err)
 	}
 	if o.Topologies, err = topologyclient.NewForConfig(config); err != nil {
