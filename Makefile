@@ -62,6 +62,12 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 test: bin/gotestsum ## run every test that this machine and user can run
 	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m ./...
 
+.PHONY: fixtures
+fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)
+	@test -n "$$PINFOLD_TEST_KERNEL" || (echo "set PINFOLD_TEST_KERNEL, see the package comment of test/vm" >&2; exit 1)
+	@PINFOLD_UPDATE=captures go test ./test/vm -count=1 -run '^TestVM$$' -v
+	@PINFOLD_UPDATE=1 go test ./linux/sysfs -count=1 -run '^TestFixtures$$'
+
 .PHONY: lint
 lint: bin/golangci-lint ## run the linters
 	@bin/golangci-lint run ./...

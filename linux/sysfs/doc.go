@@ -32,4 +32,8 @@
 // Files that cannot be read, make no sense or contradict each other are errors
 // that name them; contradictions wrap [topology.ErrInconsistent]. CPU hotplug
 // during a read looks like a contradiction: read again.
+//
+// [Capture] writes what is read of a tree as a text archive, and [ParseArchive]
+// reads it. The fixtures in testdata are such archives, some written by hand, some
+// captured (qemu-*, from the virtual machines of test/vm: "make fixtures").
 package sysfs

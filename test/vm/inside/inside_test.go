@@ -1,0 +1,154 @@
+package inside
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/vm/guest"
+)
+
+func TestInside(t *testing.T) {
+	if os.Getenv(guest.Env) == "" {
+		t.Skip("not in a virtual machine of test/vm: 'go test ./test/vm' runs this test in one")
+	}
+	fs, err := cgroup.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := fs.Layout(); l.CPU != cgroup.V2 || l.CPUSet != cgroup.V2 {
+		t.Fatalf("layout %+v, want version 2", l)
+	}
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.CPUs) < 8 || len(m.Packages()) < 2 || len(m.NUMANodes) < 4 || len(m.Cores())*2 != len(m.CPUs) {
+		t.Fatalf("the machine is none of 2 packages, 4 NUMA nodes and SMT: %+v", m)
+	}
+	for name, test := range map[string]func(*testing.T, machine){
+		"files": testFiles, "bandwidth-order": testBandwidthOrder, "cpuset-order": testCPUSetOrder,
+		"threads": testThreads, "placement": testPlacement, "burst": testBurst, "shares": testShares,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, machine{fs, m, makeGroups(t, name)}) })
+	}
+}
+
+// TestHang does not end, for the test of test/vm that nothing hangs with it.
+func TestHang(t *testing.T) {
+	if os.Getenv(guest.Env) == "" {
+		t.Skip("does not end: run by test/vm in a virtual machine")
+	}
+	time.Sleep(time.Hour)
+}
+
+// machine is where a test runs, with groups of its own.
+type machine struct {
+	*cgroup.FS
+	topology *topology.Machine
+	top      string // a group, with pod and other in it, and container in each of these
+}
+
+func (m machine) pod() string       { return m.top + "/pod" }
+func (m machine) container() string { return m.top + "/pod/container" }
+func (m machine) other() string     { return m.top + "/other" }
+
+const hierarchy = "/sys/fs/cgroup"
+
+func makeGroups(t *testing.T, name string) string {
+	t.Helper()
+	top := "/inside-" + name
+	for _, p := range []string{"", "/pod", "/pod/container", "/other", "/other/container"} {
+		dir := hierarchy + top + p
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := remove(dir); err != nil {
+				t.Errorf("remove the group: %v", err)
+			}
+		})
+		if !strings.HasSuffix(p, "container") {
+			write(t, filepath.Join(dir, "cgroup.subtree_control"), "+cpu +cpuset")
+		}
+	}
+	return top
+}
+
+// remove removes a group, which is busy for a moment after its last process.
+func remove(dir string) (err error) {
+	for range 200 {
+		if err = os.Remove(dir); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+func write(t *testing.T, name, value string) {
+	t.Helper()
+	if err := tryWrite(name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryWrite(name, value string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(value); err != nil {
+		return fmt.Errorf("write %q: %w", value, err)
+	}
+	return nil
+}
+
+// raw returns what a file of a group holds.
+func raw(t *testing.T, group string, file cgroup.File) string {
+	t.Helper()
+	text, err := os.ReadFile(hierarchy + group + "/" + string(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// apply applies and demands that everything is as wanted then.
+func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.Write {
+	t.Helper()
+	o := m.Apply(wanted)
+	if err := o.Err(); err != nil {
+		t.Fatalf("%v\nwritten: %v", err, o.Written)
+	}
+	for p, w := range wanted {
+		got, err := m.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (cgroup.Change{Present: got, Wanted: w}).Target(); got != want {
+			t.Fatalf("%s has %+v, want %+v\nwritten: %v", p, got, want, o.Written)
+		}
+	}
+	if again := m.Apply(wanted); len(again.Written) > 0 || again.Err() != nil {
+		t.Fatalf("the second time: %v, written %v", again.Err(), again.Written)
+	}
+	return o.Written
+}
+
+func ms(n int) *time.Duration {
+	if n < 0 {
+		return new(cgroup.Unlimited)
+	}
+	return new(time.Duration(n) * time.Millisecond)
+}
+
+func set(list string) *cpuset.Set { return new(cpuset.MustParse(list)) }

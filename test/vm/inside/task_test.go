@@ -1,0 +1,192 @@
+package inside
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// taskEnv makes this test binary a process to be put into groups: "N WHAT", N
+// threads of its own that do something until standard input ends.
+const taskEnv = "PINFOLD_TEST_TASK"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(taskEnv); what != "" {
+		beTask(what)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// burstNeed is the CPU time that a bursty task takes at once, and burstPause how
+// long it sleeps then.
+const (
+	burstNeed  = 60 * time.Millisecond
+	burstPause = 500 * time.Millisecond
+)
+
+// spun keeps the compiler from finding that the loops do nothing.
+var spun atomic.Uint64
+
+func beTask(what string) {
+	count, kind, _ := strings.Cut(what, " ")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		panic(err)
+	}
+	begin := make(chan struct{})
+	started := make(chan struct{})
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			started <- struct{}{}
+			<-begin
+			for kind == "busy" || kind == "bursty" {
+				spin(burstNeed)
+				if kind == "bursty" {
+					time.Sleep(burstPause)
+				}
+			}
+			select {}
+		}()
+		<-started
+	}
+	fmt.Println("ready")
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err == nil {
+		close(begin)
+		_, _ = io.Copy(io.Discard, in)
+	}
+	os.Exit(0)
+}
+
+// spin takes CPU time on this thread.
+func spin(need time.Duration) {
+	for began := threadTime(); threadTime()-began < need; {
+		for range 1000 {
+			spun.Add(1)
+		}
+	}
+}
+
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// task is a process in a group.
+type task struct {
+	pid   int
+	stdin io.WriteCloser
+	cmd   *exec.Cmd
+}
+
+// start starts a process with n threads besides the Go runtime's, and puts it into a
+// group; it does nothing before it is told to begin.
+func start(t *testing.T, n int, kind, group string) *task {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", taskEnv, n, kind))
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &task{cmd.Process.Pid, stdin, cmd}
+	t.Cleanup(p.end)
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the process says %q (%v)", line, err)
+	}
+	write(t, hierarchy+group+"/cgroup.procs", strconv.Itoa(p.pid))
+	return p
+}
+
+func (p *task) begin(t *testing.T) {
+	t.Helper()
+	if _, err := io.WriteString(p.stdin, "\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *task) end() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// threads lists the threads in /proc.
+func (p *task) threads(t *testing.T) []int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var threads []int
+	for _, e := range entries {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads = append(threads, tid)
+	}
+	return threads
+}
+
+// allowed returns Cpus_allowed_list of every thread.
+func (p *task) allowed(t *testing.T) map[int]cpuset.Set {
+	t.Helper()
+	allowed := map[int]cpuset.Set{}
+	for _, tid := range p.threads(t) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", p.pid, tid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
+		list, _, _ := strings.Cut(rest, "\n")
+		allowed[tid] = cpuset.MustParse(strings.TrimSpace(list))
+	}
+	return allowed
+}
+
+// runningOn returns the CPUs of the threads that are running or about to (proc(5),
+// fields 3 and 39 of stat). Sleeping ones stay where they were until they wake.
+func (p *task) runningOn(t *testing.T) cpuset.Set {
+	t.Helper()
+	var cpus cpuset.Set
+	for _, tid := range p.threads(t) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.pid, tid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // field 3 and on
+		fields := strings.Fields(rest)
+		n, err := strconv.Atoi(fields[39-3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fields[0] == "R" {
+			cpus.Add(cpuset.CPU(n))
+		}
+	}
+	return cpus
+}

@@ -1,0 +1,151 @@
+package inside
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// testThreads moves a busy process of many threads from CPUs to CPUs.
+func testThreads(t *testing.T, m machine) {
+	const own = 12 // threads, beside those of the Go runtime
+	p := start(t, own, "busy", m.container())
+	p.begin(t)
+	for _, list := range []string{"0-15", "6-7", "0,8", "13", "4-11"} {
+		cpus := cpuset.MustParse(list)
+		m.apply(t, map[string]cgroup.Wanted{m.container(): {CPUs: &cpus}})
+		p.within(t, cpus, own)
+	}
+	threads, err := m.Threads(m.container())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(threads)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(p.allowed(t))), threads); diff != "" {
+		t.Errorf("threads: -/proc +cgroup.threads:\n%s", diff)
+	}
+}
+
+// within demands that every thread may run on these CPUs and no others, and soon
+// does.
+func (p *task) within(t *testing.T, cpus cpuset.Set, atLeast int) {
+	t.Helper()
+	allowed := p.allowed(t)
+	for tid, on := range allowed {
+		if on != cpus {
+			t.Errorf("thread %d may run on %s, want %s", tid, on, cpus)
+		}
+	}
+	if len(allowed) < atLeast {
+		t.Errorf("%d threads, want %d and more", len(allowed), atLeast)
+	}
+	var on cpuset.Set
+	for range 100 {
+		if on = p.runningOn(t); on.IsSubsetOf(cpus) && !on.IsEmpty() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("the busy threads run on %q, want some of %s", on, cpus)
+}
+
+// testPlacement binds a process to the CPUs that the scheduler would choose, by
+// what the kernel says of the machine.
+func testPlacement(t *testing.T, m machine) {
+	const n = 4
+	free := m.topology.Online().Difference(cpuset.Of(0, 5)) // two cores are split
+	r, err := placement.NewIndex(m.topology).Place(free, placement.Request{CPUs: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.CPUs.Len() != n || r.Quality.NUMANodes != 1 || r.Quality.SplitCores != 0 {
+		t.Errorf("chosen %s, %+v; want %d CPUs of one NUMA node, no core split", r.CPUs, r.Quality, n)
+	}
+	p := start(t, n, "busy", m.container())
+	p.begin(t)
+	m.apply(t, map[string]cgroup.Wanted{m.container(): {CPUs: &r.CPUs}})
+	p.within(t, r.CPUs, n)
+}
+
+// testBurst runs a task that needs 60 ms of CPU time now and then, with a quota of
+// 40 ms in each 100 ms: it is throttled, and with as much burst again it is not.
+func testBurst(t *testing.T, m machine) {
+	quota, period, burst := ms(40), ms(100), ms(40)
+	m.apply(t, map[string]cgroup.Wanted{m.container(): {Quota: quota, Period: period, CPUs: set("2")}})
+	p := start(t, 1, "bursty", m.container())
+	p.begin(t)
+	without := m.during(t, 10*burstPause)[0]
+	m.apply(t, map[string]cgroup.Wanted{m.container(): {Burst: burst}})
+	with := m.during(t, 10*burstPause)[0]
+	t.Logf("without burst: %+v", without)
+	t.Logf("with burst: %+v", with)
+	if without.Throttled < 3 || without.ThrottledTime <= 0 || without.Bursts != 0 {
+		t.Errorf("without burst, want throttled periods and no bursts: %+v", without)
+	}
+	if with.Throttled > without.Throttled/2 || with.Bursts < 3 || with.BurstTime <= 0 || with.NoBursts {
+		t.Errorf("with burst, want bursts and not half of %d throttled periods: %+v", without.Throttled, with)
+	}
+}
+
+// testShares lets two pods fight for one CPU: by weight, and one of them idle.
+func testShares(t *testing.T, m machine) {
+	cpu := cpuset.Of(3)
+	both := []string{m.pod(), m.other()}
+	for _, pod := range both {
+		m.apply(t, map[string]cgroup.Wanted{pod: {CPUs: &cpu}})
+		start(t, 1, "busy", pod+"/container").begin(t)
+	}
+	for _, c := range []struct {
+		name        string
+		pod         cgroup.Wanted
+		least, most float64 // how many times the pod's share is that of the other
+	}{
+		{"equal", cgroup.Wanted{Weight: new(cgroup.Weight(100))}, 0.6, 1.6},
+		{"four times", cgroup.Wanted{Weight: new(cgroup.Weight(400))}, 2, 8},
+		{"idle", cgroup.Wanted{Idle: new(true)}, 0, 0.2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m.apply(t, map[string]cgroup.Wanted{m.pod(): c.pod})
+			used := m.during(t, 3*time.Second, both...)
+			ratio := float64(used[0].Usage) / float64(used[1].Usage)
+			t.Logf("used %v and %v", used[0].Usage, used[1].Usage)
+			if !(ratio >= c.least && ratio <= c.most) {
+				t.Errorf("%v and %v: ratio %.2f, want %v to %v", used[0].Usage, used[1].Usage, ratio, c.least, c.most)
+			}
+		})
+	}
+}
+
+// during returns what groups, the container unless they are named, count in a time.
+func (m machine) during(t *testing.T, d time.Duration, groups ...string) []cgroup.Stat {
+	t.Helper()
+	if groups == nil {
+		groups = []string{m.container()}
+	}
+	read := func() (all []cgroup.Stat) {
+		for _, g := range groups {
+			s, err := m.Stat(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+		return all
+	}
+	before := read()
+	time.Sleep(d)
+	after := read()
+	for i := range after {
+		a, b := &after[i], before[i]
+		a.Periods, a.Throttled, a.Bursts = a.Periods-b.Periods, a.Throttled-b.Throttled, a.Bursts-b.Bursts
+		a.ThrottledTime, a.BurstTime, a.Usage = a.ThrottledTime-b.ThrottledTime, a.BurstTime-b.BurstTime, a.Usage-b.Usage
+	}
+	return after
+}

@@ -1,0 +1,166 @@
+package vm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/test/vm/guest"
+)
+
+// result is one test of a compiled test that ran elsewhere.
+type result struct {
+	name     string // without the parents'
+	action   string // pass, fail or skip; "" when it did not end
+	output   strings.Builder
+	children []*result
+}
+
+// child returns the result of a test below this one.
+func (r *result) child(name string) *result {
+	for _, c := range r.children {
+		if c.name == name {
+			return c
+		}
+	}
+	c := &result{name: name}
+	r.children = append(r.children, c)
+	return c
+}
+
+// results makes a tree of what a compiled test printed with -test.v=test2json, by
+// the Go toolchain's own reader of such output.
+func results(output string) (*result, error) {
+	cmd := exec.Command("go", "tool", "test2json")
+	cmd.Stdin = strings.NewReader(output)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool test2json: %w: %s", err, stderr.String())
+	}
+	root := &result{}
+	for d := json.NewDecoder(bytes.NewReader(text)); ; {
+		var e struct{ Action, Test, Output string }
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			return root, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go tool test2json: %w", err)
+		}
+		r := root
+		for name := range strings.SplitSeq(e.Test, "/") {
+			if name != "" {
+				r = r.child(name)
+			}
+		}
+		switch e.Action {
+		case "output":
+			r.output.WriteString(e.Output)
+		case "pass", "fail", "skip":
+			r.action = e.Action
+		}
+	}
+}
+
+// replay makes subtests of the results below r. Machines are made for the tests
+// in them, so a test that skips there fails here.
+func (r *result) replay(t *testing.T) {
+	for _, c := range r.children {
+		t.Run(c.name, func(t *testing.T) {
+			c.replay(t)
+			if c.action != "pass" {
+				t.Errorf("in the guest: %s\n%s", c.verdict(), c.output.String())
+			}
+		})
+	}
+}
+
+func (r *result) verdict() string {
+	switch r.action {
+	case "":
+		return "did not end"
+	case "skip":
+		return "skipped, which nothing in the guest should have to"
+	}
+	return r.action
+}
+
+// replayed makes subtests of what a compiled test did in a machine.
+func replayed(t *testing.T, program string, ran map[string]guest.Ran) {
+	t.Run(program, func(t *testing.T) {
+		p, ok := ran[program]
+		if !ok {
+			t.Fatal("did not run in the guest")
+		}
+		root, err := results(p.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root.replay(t)
+		if len(root.children) == 0 {
+			t.Error("no test ran in the guest")
+		}
+		if t.Failed() || p.Failed != "" {
+			t.Errorf("in the guest: %s\n%s", p.Failed, root.output.String())
+		}
+	})
+}
+
+// sampleEnv makes TestSample do what its name says.
+const sampleEnv = "PINFOLD_TEST_SAMPLE"
+
+// TestSample has results of every kind, for TestResults.
+func TestSample(t *testing.T) {
+	if os.Getenv(sampleEnv) == "" {
+		t.Skip("TestResults runs this test in a process of its own")
+	}
+	t.Run("good", func(t *testing.T) { t.Run("below", func(*testing.T) {}) })
+	t.Run("bad", func(t *testing.T) { t.Error("wrong") })
+	t.Run("absent", func(t *testing.T) { t.Skip("no such thing") })
+	t.Run("cut short", func(*testing.T) { os.Exit(3) })
+}
+
+// TestResults reads what a compiled test prints: this one.
+func TestResults(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestSample$", "-test.v=test2json")
+	cmd.Env = append(os.Environ(), sampleEnv+"=1")
+	out, err := cmd.Output()
+	if err == nil {
+		t.Error("the sample did not fail")
+	}
+	root, err := results(string(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	var visit func(*result, string)
+	visit = func(r *result, path string) {
+		for _, c := range r.children {
+			got[path+c.name] = c.verdict()
+			visit(c, path+c.name+"/")
+		}
+	}
+	visit(root, "")
+	want := map[string]string{
+		"TestSample": "did not end", "TestSample/good": "pass", "TestSample/good/below": "pass", "TestSample/bad": "fail",
+		"TestSample/absent": "skipped, which nothing in the guest should have to", "TestSample/cut_short": "did not end",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if out := root.child("TestSample").child("bad").output.String(); !strings.Contains(out, ": wrong\n") {
+		t.Errorf("the output of the test that failed: %q", out)
+	}
+}

@@ -1,0 +1,278 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/vm/guest"
+)
+
+// Bounds on time, several times what it takes on two busy CPUs.
+const (
+	programTimeout = 2 * time.Minute
+	bootTimeout    = 5 * time.Minute
+)
+
+// captureProgram is the name of the program that captures the topology.
+const captureProgram = "capture"
+
+// needs skips the test unless there is an emulator and a kernel, which it returns.
+func needs(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots virtual machines: run it without -short")
+	}
+	kernel := os.Getenv(KernelEnv)
+	if kernel == "" {
+		t.Skipf("%s is not set: name a kernel in it to run this test, such as /boot/vmlinuz-$(uname -r) of Debian, "+
+			"or the vmlinuz in its packages linux-image-*-cloud-amd64 (dpkg-deb -x); the package comment says what the kernel must have", KernelEnv)
+	}
+	if _, err := os.Stat(kernel); err != nil {
+		t.Fatalf("%s: %v", KernelEnv, err)
+	}
+	if _, err := exec.LookPath(Emulator); err != nil {
+		t.Skipf("%v: install it (Debian: apt-get install qemu-system-x86) to run this test", err)
+	}
+	return kernel
+}
+
+// lab is what machines are made of.
+type lab struct {
+	kernel string
+	dir    string // of the binaries
+}
+
+func (l lab) path(name string) string { return filepath.Join(l.dir, name) }
+
+// build compiles what machines run.
+func build(t *testing.T) lab {
+	t.Helper()
+	l := lab{kernel: needs(t), dir: t.TempDir()}
+	for _, args := range [][]string{
+		{"build", "-o", l.path("init"), "./test/vm/guest/init"},
+		{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
+		{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
+		{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
+		{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"},
+	} {
+		cmd := exec.Command("go", slices.Insert(args, len(args)-1, "-ldflags=-s -w")...)
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+	}
+	return l
+}
+
+// TestVM boots machines, one at a time.
+func TestVM(t *testing.T) {
+	l := build(t)
+	t.Run("guest", func(t *testing.T) { testGuest(t, l) })
+	for _, s := range shapes {
+		t.Run("shape-"+s.name, func(t *testing.T) { compare(t, s, l.boot(t, s.Shape)[captureProgram]) })
+	}
+	t.Run("panics", func(t *testing.T) { testPanics(t, l) })
+	t.Run("hangs", func(t *testing.T) { testHangs(t, l) })
+}
+
+// compiled is a compiled test as a machine's program.
+func compiled(name, binary, run string) guest.Program {
+	return guest.Program{Name: name, Path: "/bin/" + binary, Timeout: programTimeout,
+		Args: []string{"-test.run=" + run, "-test.v=test2json", "-test.timeout=" + programTimeout.String()}}
+}
+
+// boot runs a machine of a shape with some programs, and one that captures the
+// topology; it returns what they did.
+func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]guest.Ran {
+	t.Helper()
+	m := Machine{Shape: s, Kernel: l.kernel, Init: l.path("init"),
+		Binaries: []string{l.path("pinfold")},
+		Programs: append(programs, guest.Program{Name: captureProgram, Path: "/bin/pinfold",
+			Args: []string{"topology", "capture"}, Timeout: programTimeout})}
+	for _, p := range programs {
+		m.Binaries = append(m.Binaries, l.path(filepath.Base(p.Path)))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	started := time.Now()
+	ran, err := m.Run(ctx, t.TempDir())
+	t.Logf("the guest ran for %v", time.Since(started).Round(time.Second/10))
+	if err != nil {
+		t.Errorf("%v", err) // what it did before is worth looking at
+	}
+	return ran
+}
+
+// testGuest tests control groups and the reader of topology on the kernel of a
+// machine of two packages, four NUMA nodes and SMT.
+func testGuest(t *testing.T, l lab) {
+	ran := l.boot(t, mainShape.Shape,
+		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
+		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
+		compiled("inside", "inside.test", "^TestInside$"))
+	replayed(t, "linux-cgroup", ran)
+	replayed(t, "linux-sysfs", ran)
+	replayed(t, "inside", ran)
+	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })
+}
+
+// small is a machine that boots quickly.
+var small = Shape{Packages: 1, Dies: 1, Cores: 1, Threads: 1}
+
+// testPanics boots a machine whose first process ends: that must not pass for
+// success, and say why.
+func testPanics(t *testing.T, l lab) {
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	_, err := Machine{Shape: small, Kernel: l.kernel, Init: l.path("pinfold")}.Run(ctx, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "before it was done") || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Errorf("error %v; want one with the end of the console", err)
+	}
+}
+
+// testHangs ends a machine in the middle of a program, and one whose program does
+// not end.
+func testHangs(t *testing.T, l lab) {
+	sleep := compiled("sleep", "inside.test", ".")
+	sleep.Args = []string{"-test.run=^TestHang$"}
+	sleep.Timeout = time.Second
+	m := Machine{Shape: small, Kernel: l.kernel, Init: l.path("init"), Binaries: []string{l.path("inside.test")}, Programs: []guest.Program{sleep}}
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	ran, err := m.Run(ctx, t.TempDir())
+	if err != nil || ran["sleep"].Failed != "not done within 1s" {
+		t.Errorf("a program that does not end: %+v, %v", ran, err)
+	}
+	m.Programs[0].Timeout = bootTimeout
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := m.Run(short, t.TempDir()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a machine that does not end: %v, want the context's error", err)
+	}
+}
+
+// compare compares what linux/sysfs reads in a capture with what QEMU was told, and
+// with the capture among its fixtures. PINFOLD_UPDATE=captures writes that anew;
+// PINFOLD_UPDATE=1 does not, since a capture has its date.
+func compare(t *testing.T, s named, capture guest.Ran) {
+	if capture.Failed != "" {
+		t.Fatalf("pinfold topology capture: %s\n%s", capture.Failed, capture.Output)
+	}
+	got := machineOf(t, capture.Output)
+	if diff := topologytest.Diff(withMemoryOf(t, s.Machine(), got), got); diff != "" {
+		t.Errorf("-QEMU was told +read:\n%s\nof\n%s", diff, capture.Output)
+	}
+	name := s.fixture()
+	if os.Getenv("PINFOLD_UPDATE") == "captures" {
+		if !t.Failed() {
+			writeFixture(t, name, s, capture.Output)
+		}
+		return
+	}
+	fixture, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatalf("%v: make the fixtures with 'make fixtures'", err)
+	}
+	kept := machineOf(t, string(fixture))
+	if diff := topologytest.Diff(withMemoryOf(t, kept, got), got); diff != "" {
+		t.Errorf("%s is no capture of this shape, make it anew with 'make fixtures': -kept +read:\n%s", name, diff)
+	}
+}
+
+// fixture is the file with the capture of a shape.
+func (s named) fixture() string {
+	return filepath.Join("..", "..", "linux", "sysfs", "testdata", "qemu-"+s.name+".txtar")
+}
+
+// TestFixtures compares the captures that linux/sysfs has with the shapes, without
+// booting anything: machine and provenance.
+func TestFixtures(t *testing.T) {
+	for _, s := range append(shapes, mainShape) {
+		t.Run(s.name, func(t *testing.T) {
+			text, err := os.ReadFile(s.fixture())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := machineOf(t, string(text))
+			if diff := topologytest.Diff(withMemoryOf(t, s.Machine(), got), got); diff != "" {
+				t.Errorf("-shape +fixture:\n%s", diff)
+			}
+			for _, part := range []string{s.about, told(s.Shape), "\nkernel    Linux ", "\ncaptured  20", "\nby        pinfold "} {
+				if !strings.Contains(string(text), part) {
+					t.Errorf("the header of %s does not have\n%s", s.fixture(), part)
+				}
+			}
+		})
+	}
+}
+
+func machineOf(t *testing.T, archive string) *topology.Machine {
+	t.Helper()
+	tree, err := sysfs.ParseArchive([]byte(archive))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, archive)
+	}
+	m, err := sysfs.Read(tree)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, archive)
+	}
+	return m
+}
+
+// withMemoryOf gives the nodes of want the memory that those of got have, when it is
+// about the same: how much a kernel keeps to itself is its own affair.
+func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
+	t.Helper()
+	for i := range min(len(want.NUMANodes), len(got.NUMANodes)) {
+		w, g := &want.NUMANodes[i], got.NUMANodes[i]
+		if g.MemoryBytes > w.MemoryBytes*5/4 || g.MemoryBytes < w.MemoryBytes/2 {
+			t.Errorf("node %d has %d MiB, want about %d", w.ID, g.MemoryBytes>>20, w.MemoryBytes>>20)
+		}
+		w.MemoryBytes = g.MemoryBytes
+	}
+	return want
+}
+
+// writeFixture writes a capture as a fixture of linux/sysfs, whose tests fill in the
+// machine.
+func writeFixture(t *testing.T, name string, s named, capture string) {
+	t.Helper()
+	version, err := exec.Command(Emulator, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator, _, _ := strings.Cut(string(version), "\n")
+	about := fmt.Sprintf("%s\nA virtual machine of test/vm; 'make fixtures' makes this file anew.\n\nemulator  %s, -cpu Icelake-Server\n%s\n",
+		s.about, emulator, told(s.Shape))
+	if err := os.WriteFile(name, []byte(about+capture+"-- machine --\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told is what QEMU, the kernel and the guest are told of a shape, an option a line.
+func told(s Shape) string {
+	arguments := s.Arguments()
+	if k := s.KernelArguments(); k != "" {
+		arguments = append(arguments, "-append", k)
+	}
+	var b strings.Builder
+	for i := 0; i < len(arguments); i += 2 {
+		fmt.Fprintf(&b, "  %s %s\n", arguments[i], arguments[i+1])
+	}
+	if !s.Offline.IsEmpty() {
+		fmt.Fprintf(&b, "  taken offline: %s\n", s.Offline)
+	}
+	return b.String()
+}
