@@ -208,6 +208,9 @@ func (c *Cluster) Stop() error {
 		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
 	}
 	restored := localnode.Restore(c.layout.path(nodeDirName))
+	if c.node != nil {
+		c.node.Release()
+	}
 	c.mu.Lock()
 	c.ready = false
 	keep := c.config.KeepData || c.problem != nil || restored != nil

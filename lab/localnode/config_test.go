@@ -26,7 +26,7 @@ func testNode() *Node {
 			Labels:     map[string]string{"zone": "b", "policy": "intel7"},
 			Agent:      "/programs/pinfold-agent",
 		},
-		layout:  layout{dir: "/data/node", run: "/run/pinfold-1234"},
+		layout:  layout{dir: "/data/node", run: "/run/pinfold-node-1234"},
 		network: networkOf(netip.MustParsePrefix("10.213.7.0/24")),
 		ports:   ports{kubelet: 10001, health: 10002, agent: 10003},
 	}

@@ -3,9 +3,13 @@ package localnode
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Name is the name of the node.
@@ -35,6 +39,7 @@ type Node struct {
 	layout  layout
 	network network
 	ports   ports
+	claim   net.Listener // held for as long as this machine is this node
 }
 
 // layout knows where things are.
@@ -43,9 +48,16 @@ type layout struct {
 	run string // for sockets
 }
 
+// The directory of sockets has a link to the node's directory, by which it is known
+// whose it is.
+const (
+	runPrefix = "pinfold-node-"
+	dirLink   = "dir"
+)
+
 func layoutOf(dir string) layout {
 	sum := sha256.Sum256([]byte(dir))
-	return layout{dir: dir, run: "/run/pinfold-" + hex.EncodeToString(sum[:4])}
+	return layout{dir: dir, run: "/run/" + runPrefix + hex.EncodeToString(sum[:4])}
 }
 
 func (l layout) path(elements ...string) string {
@@ -55,8 +67,8 @@ func (l layout) path(elements ...string) string {
 func (l layout) containerdSocket() string { return filepath.Join(l.run, "containerd.sock") }
 func (l layout) nriSocket() string        { return filepath.Join(l.run, "nri.sock") }
 
-// New checks that this machine can be a node and chooses its addresses. It changes
-// nothing.
+// New claims this machine, checks that it can be a node, and chooses its addresses. It
+// changes nothing.
 func New(options Options) (*Node, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -66,15 +78,38 @@ func New(options Options) (*Node, error) {
 	if options.Binaries, err = filepath.Abs(options.Binaries); err != nil {
 		return nil, fmt.Errorf("find the node's programs: %w", err)
 	}
+	n := &Node{options: options, layout: layoutOf(dir)}
 	if err := checkMachine(options.Binaries); err != nil {
 		return nil, err
 	}
-	network, err := freeNetwork()
-	if err != nil {
+	if n.claim, err = claimMachine(); err != nil {
 		return nil, err
 	}
-	return &Node{options: options, layout: layoutOf(dir), network: network}, nil
+	if n.network, err = freeNetwork(); err != nil {
+		n.Release()
+		return nil, err
+	}
+	return n, nil
 }
+
+// claimName is the abstract name of a socket (unix(7)): of two processes that bind it
+// one fails, and the kernel forgets it with the process. The groups of a node that is
+// about to start are not there yet to tell.
+const claimName = "@pinfold-local-node"
+
+func claimMachine() (net.Listener, error) {
+	claim, err := net.Listen("unix", claimName)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, errors.New("this machine is the node of another local cluster: end that one first (pinfold-local down)")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim this machine: %w", err)
+	}
+	return claim, nil
+}
+
+// Release gives this machine up, after Restore.
+func (n *Node) Release() { _ = n.claim.Close() } // nothing was written
 
 // Address is the node's own address, on which the kubelet serves.
 func (n *Node) Address() netip.Addr { return n.network.node }

@@ -31,6 +31,9 @@ func (n *Node) Prepare(credentials Credentials) error {
 			return fmt.Errorf("make a directory of the node: %w", err)
 		}
 	}
+	if err := os.Symlink(n.layout.dir, filepath.Join(n.layout.run, dirLink)); err != nil {
+		return fmt.Errorf("make a directory of the node: %w", err)
+	}
 	if err := addAddress(n.network.node); err != nil {
 		return err
 	}

@@ -73,12 +73,24 @@ func checkHierarchies(hierarchies []string) error {
 		for _, name := range []string{podsGroup, podsGroup + ".slice"} {
 			group := filepath.Join(root, name)
 			if _, err := os.Stat(group); err == nil {
-				return fmt.Errorf("%s exists: a kubelet runs on this machine, or left it behind; "+
-					"end that kubelet and remove its groups (leaves first, with rmdir)", group)
+				return fmt.Errorf("%s exists: a kubelet runs on this machine, or left it behind; %s", group, whatToDo())
 			}
 		}
 	}
 	return nil
+}
+
+// whatToDo says how to get rid of a kubelet's groups: those of another local cluster
+// by its end.
+func whatToDo() string {
+	if links, err := filepath.Glob(filepath.Join(filepath.Dir(layoutOf("").run), runPrefix+"*", dirLink)); err == nil {
+		for _, link := range links {
+			if dir, err := os.Readlink(link); err == nil {
+				return "it is that of a local cluster: pinfold-local down --data-dir " + filepath.Dir(dir)
+			}
+		}
+	}
+	return "end that kubelet and remove its groups (leaves first, with rmdir)"
 }
 
 // isProgram tells whether a path is that of one of the node's long-lived programs.

@@ -273,3 +273,22 @@ func TestAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestOneNodeAMachine(t *testing.T) {
+	first, err := claimMachine()
+	if err != nil {
+		t.Skipf("this machine is a node already: %v", err)
+	}
+	if _, err := claimMachine(); err == nil || !strings.Contains(err.Error(), "another local cluster") {
+		t.Errorf("a second claim: %v", err)
+	}
+	n := &Node{claim: first}
+	n.Release()
+	second, err := claimMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -71,7 +71,7 @@ func lookAt(t *testing.T) machine {
 		}
 		m["interfaces"] = append(m["interfaces"], fmt.Sprint(link.Name, addresses))
 	}
-	for _, pattern := range []string{"/run/[!p]*", "/run/pinfold-*", "/var/lib/*", "/var/log/*", "/opt/*", "/etc/*", "/usr/libexec/*", "/var/lib/cni/*"} {
+	for _, pattern := range []string{"/run/[!p]*", "/run/pinfold-node-*", "/var/lib/*", "/var/log/*", "/opt/*", "/etc/*", "/usr/libexec/*", "/var/lib/cni/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -120,6 +120,9 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
 		config.RealNode = &localcluster.RealNode{Binaries: binaries, Agent: beside(executable, "pinfold-agent")}
+		if config.RealNode.Agent == "" {
+			fmt.Fprintf(stderr, "no pinfold-agent beside %s: pods that ask for CPUs are not scheduled to this machine\n", executable)
+		}
 	}
 	if o.schedulerConfig != "" {
 		if config.SchedulerConfig, err = os.ReadFile(o.schedulerConfig); err != nil {

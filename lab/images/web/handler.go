@@ -49,7 +49,7 @@ func burn(amount time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for end := threadTime() + amount; threadTime() < end; {
-		spin()
+		runtime.KeepAlive(spin())
 	}
 }
 
@@ -61,7 +61,7 @@ func threadTime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// spin is a few microseconds of arithmetic that the compiler cannot leave out.
+// spin is a few microseconds of arithmetic.
 //
 //go:noinline
 func spin() uint64 {
