@@ -133,11 +133,16 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 		before[p.object.UID] = p
 	}
 	c.pods, c.known = nil, true
+	taken := map[ledger.PodID]bool{}
 	for _, object := range pods {
 		state, ok := before[object.UID]
 		if !ok || state.object != object {
 			state = newPodState(object, c.machine())
 		}
+		if state.plan.ID = groupID(object); taken[state.plan.ID] { // two copies of one static pod: the plan wants ids to differ
+			state.plan.ID = ledger.PodID(object.UID)
+		}
+		taken[state.plan.ID] = true
 		c.pods = append(c.pods, state)
 	}
 }

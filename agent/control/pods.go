@@ -12,23 +12,34 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// The kubelet's annotation on the API server's copy of a static pod: the id by which
-// the kubelet, and so the control groups, know it
+// The kubelet's annotations on the API server's copy of a static pod: its mark, and the
+// id by which the kubelet, and so the control groups, know it
 // (pkg/kubelet/types/pod_update.go of Kubernetes 1.37).
-const configHash = "kubernetes.io/config.hash"
+const (
+	configMirror = "kubernetes.io/config.mirror"
+	configHash   = "kubernetes.io/config.hash"
+)
+
+// groupID is the id that the pod's control group bears. Anybody may write annotations:
+// the id of a static pod is a hash, unlike the UIDs that the API server gives, and so
+// nobody can pose as another ordinary pod.
+func groupID(object *corev1.Pod) ledger.PodID {
+	hash := object.Annotations[configHash]
+	if _, mirror := object.Annotations[configMirror]; mirror && hash != "" && !strings.Contains(hash, "-") {
+		return ledger.PodID(hash)
+	}
+	return ledger.PodID(object.UID)
+}
 
 func newPodState(object *corev1.Pod, m *topology.Machine) podState {
 	claim, err := api.Claim(object, m)
 	intent, parseErr := api.Parse(object)
 	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
 	s.plan = nodeplan.Pod{
-		ID:       ledger.PodID(object.UID),
+		ID:       groupID(object),
 		Tier:     tierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
-	}
-	if hash, ok := object.Annotations[configHash]; ok {
-		s.plan.ID = ledger.PodID(hash)
 	}
 	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
 		s.plan.QoS, s.plan.Period = nodeplan.QoS(intent.QoS), intent.Period
