@@ -32,7 +32,22 @@ func (s *said) fresh(about, text string) bool {
 		return false
 	}
 	s.last[about] = saying{text, now}
+	s.prune(now)
 	return true
+}
+
+// mostSaid bounds what is kept: much is about groups that are long gone.
+const mostSaid = 1000
+
+func (s *said) prune(now time.Time) {
+	if len(s.last) <= mostSaid {
+		return
+	}
+	for about, was := range s.last {
+		if now.Sub(was.at) >= sayAgain {
+			delete(s.last, about)
+		}
+	}
 }
 
 func (s *said) warn(log *slog.Logger, about, message string, err error) {

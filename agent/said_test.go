@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestSaid(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := newSaid(func() time.Time { return now })
+	for _, step := range []struct {
+		after       time.Duration
+		about, text string
+		want        bool
+	}{
+		{0, "a", "x", true},
+		{time.Second, "a", "x", false},
+		{time.Second, "a", "y", true},
+		{time.Second, "b", "y", true},
+		{sayAgain, "a", "y", true},
+	} {
+		now = now.Add(step.after)
+		if got := s.fresh(step.about, step.text); got != step.want {
+			t.Errorf("after %v %s about %s: %v", step.after, step.text, step.about, got)
+		}
+	}
+	s.clear("a")
+	if !s.fresh("a", "y") {
+		t.Error("what is over is not said again")
+	}
+	for i := range 3 * mostSaid {
+		now = now.Add(time.Second)
+		s.fresh(fmt.Sprint("group ", i), "gone")
+	}
+	if len(s.last) > 2*mostSaid {
+		t.Errorf("%d are kept", len(s.last))
+	}
+}
