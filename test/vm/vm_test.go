@@ -35,8 +35,8 @@ func needs(t *testing.T) string {
 	}
 	kernel := os.Getenv(KernelEnv)
 	if kernel == "" {
-		t.Skipf("%s is not set: name a kernel in it to run this test, such as /boot/vmlinuz-$(uname -r) of Debian, "+
-			"or the vmlinuz in its packages linux-image-*-cloud-amd64 (dpkg-deb -x); the package comment says what the kernel must have", KernelEnv)
+		t.Skipf("%s is not set: name a kernel in it to run this test, Debian's linux-image-*-cloud-amd64 for instance; "+
+			"the package comment says how, and what a kernel must have", KernelEnv)
 	}
 	if _, err := os.Stat(kernel); err != nil {
 		t.Fatalf("%s: %v", KernelEnv, err)
