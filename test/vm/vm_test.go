@@ -20,8 +20,8 @@ import (
 
 // Bounds on time, several times what it takes on two busy CPUs.
 const (
-	programTimeout = 2 * time.Minute
-	bootTimeout    = 5 * time.Minute
+	programTimeout = 4 * time.Minute
+	bootTimeout    = 8 * time.Minute
 )
 
 // captureProgram is the name of the program that captures the topology.

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 // burstNeed is the CPU time that a bursty task takes at once, and burstPause how
 // long it sleeps then.
 const (
-	burstNeed  = 60 * time.Millisecond
-	burstPause = 500 * time.Millisecond
+	burstNeed  = 150 * time.Millisecond
+	burstPause = 800 * time.Millisecond
 )
 
 // spun keeps the compiler from finding that the loops do nothing.
