@@ -8,11 +8,16 @@ import (
 	"strings"
 )
 
-// outsidePlaces are directories outside the node's own that the components make or
+// outsidePlaces are files and directories outside the node's own that the components make or
 // write to whatever they are told: the kubelet the sockets of device plugins and links
 // to logs, containerd's CNI library records of networks.
 func outsidePlaces() []string {
-	return []string{"/var/lib/kubelet", "/var/log/containers", "/var/lib/cni"}
+	return []string{
+		"/var/lib/kubelet/device-plugins/kubelet.sock",
+		"/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+		"/var/lib/cni/results",
+		"/var/log/containers",
+	}
 }
 
 // absentPlaces returns those of the paths, and of the directories above them, that

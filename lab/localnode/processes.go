@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killTimeout bounds the end of processes after SIGKILL, on a machine that is busy.
-const killTimeout = 20 * time.Second
+// undoTimeout bounds Restore, which takes a second or two with a hundred pods on an
+// idle machine: the kernel takes its time with namespaces and groups.
+const undoTimeout = time.Minute
 
 // killAll ends the node's processes: those in its pods' groups, and those of its
 // programs. It returns when there are none any more.
@@ -27,10 +28,7 @@ func killAll(ctx context.Context, l layout, roots []string) error {
 			return err
 		}
 		for _, pid := range pids {
-			if err := kill(pid, func() (bool, error) {
-				again, err := ownProcesses(l, roots)
-				return slices.Contains(again, pid), err
-			}); err != nil {
+			if err := kill(pid, func() bool { return isInPod(pid) || isOwnProgram(l, pid) }); err != nil {
 				return err
 			}
 		}
@@ -43,7 +41,7 @@ func killAll(ctx context.Context, l layout, roots []string) error {
 
 // kill ends a process. Whether it is the right one is asked again when a descriptor
 // is held, and a number can belong to no other any more.
-func kill(pid int, right func() (bool, error)) error {
+func kill(pid int, right func() bool) error {
 	process, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -52,8 +50,8 @@ func kill(pid int, right func() (bool, error)) error {
 		return fmt.Errorf("end process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
 	}
 	defer unix.Close(process)
-	if ok, err := right(); !ok || err != nil {
-		return err
+	if !right() {
+		return nil
 	}
 	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end process %d: %w", pid, os.NewSyscallError("pidfd_send_signal", err))
@@ -83,6 +81,13 @@ func ownProcesses(l layout, roots []string) ([]int, error) {
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	return slices.DeleteFunc(pids, isZombie), nil
+}
+
+// isInPod tells whether a process is in a group of the kubelet's (cgroups(7),
+// /proc/PID/cgroup).
+func isInPod(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return err == nil && strings.Contains(string(text), "/"+podsGroup+"/")
 }
 
 // isOwnProgram tells whether a process runs one of the node's programs and was

@@ -25,7 +25,7 @@ func Restore(dir string) error {
 		return err
 	}
 	l.run = before.Run
-	ctx, cancel := context.WithTimeoutCause(context.Background(), killTimeout, fmt.Errorf("waited %v", killTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), undoTimeout, fmt.Errorf("waited %v", undoTimeout))
 	defer cancel()
 	if err := before.undo(ctx, l); err != nil {
 		return fmt.Errorf("put this machine back as it was: %w; try again: pinfold-local down", err)

@@ -64,7 +64,8 @@ func TestMain(m *testing.M) {
 	// the program's own: then nothing survives it, however it ends.
 	runtime.LockOSThread()
 	status := m.Run()
-	if programs != "" {
+	// A node that could not be put back needs its directory for another try.
+	if _, err := os.Stat(filepath.Join(programs, "data", "node")); programs != "" && err != nil {
 		_ = os.RemoveAll(programs) // of a temporary directory
 	}
 	os.Exit(status)

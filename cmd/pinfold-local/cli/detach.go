@@ -13,8 +13,9 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// stopTimeout bounds the end of a cluster, which takes well below a second.
-const stopTimeout = 30 * time.Second
+// stopTimeout bounds the end of a cluster, which takes well below a second; with a real
+// node full of pods on a busy machine, the kernel needs more.
+const stopTimeout = 2 * time.Minute
 
 // detach starts a supervisor in a session of its own and returns when its
 // cluster is ready.
