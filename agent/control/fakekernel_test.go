@@ -22,11 +22,13 @@ type fakeKernel struct {
 	faults map[string]string
 	made   int
 	v2     bool
+	// granted are the CPUs that a group was given to be its pod's alone.
+	granted map[string]cpuset.Set
 }
 
 func newFakeKernel(n *fakeNode) *fakeKernel {
 	return &fakeKernel{node: n, naming: cgroup.Naming{Driver: cgroup.Cgroupfs}, groups: map[string]cgroup.Settings{},
-		names: map[string]string{}, faults: map[string]string{}}
+		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}}
 }
 
 func (k *fakeKernel) layout() cgroup.Layout {
@@ -126,6 +128,10 @@ func (k *fakeKernel) create(of string, given Given) {
 	if given.Quota != 0 {
 		s.Quota = given.Quota
 	}
+	if given.Quota == cgroup.Unlimited {
+		k.granted[path] = given.CPUs
+		k.check(path, given.CPUs)
+	}
 	k.groups[path], k.names[path] = s, of
 }
 
@@ -213,15 +219,25 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	}
 	for _, c := range changes {
 		k.groups[c.Path] = c.Target()
+		delete(k.granted, c.Path)
+		if k.node.control.exclusive[c.Path] {
+			k.granted[c.Path] = k.groups[c.Path].CPUs
+		}
 		k.check(c.Path, k.cpus(c.Target()).Difference(k.cpus(c.Present)))
 	}
 	return o
 }
 
-// checkAll looks at all groups after a round in which nothing failed.
+// checkAll looks at all groups after a round in which nothing failed: all that an
+// exclusive group has is its pod's alone.
 func (k *fakeKernel) checkAll() {
-	if len(k.node.control.problems) > 0 {
+	if len(k.node.control.problems) > 0 || k.node.control.hold() != "" {
 		return
+	}
+	for path, is := range k.node.control.exclusive {
+		if s, ok := k.groups[path]; ok && is {
+			k.granted[path] = s.CPUs
+		}
 	}
 	for path, s := range k.groups {
 		k.check(path, k.cpus(s))
@@ -238,7 +254,11 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 			continue
 		}
 		both := k.cpus(s).Intersection(cpus)
-		if !both.IsEmpty() && (k.node.control.exclusive[path] || k.node.control.exclusive[other]) {
+		mine, theirs := k.node.control.exclusive[path], k.node.control.exclusive[other]
+		if !mine {
+			both = both.Intersection(k.granted[other])
+		}
+		if !both.IsEmpty() && (mine || theirs) {
 			k.node.broken = append(k.node.broken, fmt.Sprintf("%s and %s both have CPUs %s, which are to be one pod's",
 				k.name(path), k.name(other), both))
 		}

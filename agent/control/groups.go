@@ -159,8 +159,8 @@ func (c *Control) assignmentsNow(to []nodeplan.Assignment, g groups) []nodeplan.
 	for _, a := range to {
 		path := g.containers[a.Ref]
 		exclusive, before := c.exclusive[path]
-		if !before {
-			exclusive = a.Exclusive
+		if !before { // not by this agent; who has more than its own has never had that alone
+			exclusive = a.Exclusive && c.held(path).IsSubsetOf(a.CPUs)
 		}
 		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: c.held(path), Exclusive: exclusive})
 	}

@@ -1,0 +1,74 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestNoCPUIsEnforcedForTwo draws the life of a node: pods that claim CPUs at random, also
+// the same ones, with and without NRI, foreign writes, refused writes, groups that
+// vanish, restarts, an API server that goes. At each write, no group is given CPUs that
+// another pod has alone; and once nothing goes wrong any more, one round puts all right
+// and the next has nothing to do.
+func TestNoCPUIsEnforcedForTwo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := newFakeNode()
+		var said []string
+		do := func(format string, args ...any) string {
+			line := fmt.Sprintf(format, args...)
+			said = append(said, line)
+			out, err := n.run(strings.Fields(line))
+			if err != nil { // of a container that is not there, say
+				said[len(said)-1] += " (no)"
+			}
+			return out
+		}
+		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
+		do("machine numa=2 cores=2 threads=2 cgroup=%s", cgroups)
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			pod := name.Draw(t, "pod")
+			switch rapid.IntRange(0, 13).Draw(t, "what") {
+			case 0, 1:
+				if n.pods[pod] == nil {
+					do("pod %s app=2%s", pod, claim.Draw(t, "claim"))
+				}
+			case 2, 3:
+				if n.pods[pod] != nil && n.ids[pod+"/app"] == "" {
+					do("%s %s/app", rapid.SampledFrom([]string{"create", "runtime"}).Draw(t, "how"), pod)
+				}
+			case 4, 5:
+				do("status %s/app", pod)
+			case 6:
+				if n.ids[pod+"/app"] != "" {
+					do("end %s/app", pod)
+				}
+			case 7:
+				do("remove %s", pod)
+			case 8:
+				do("write %s/app cpuset=%s", pod, rapid.SampledFrom([]string{"0-7", "0", "4-5"}).Draw(t, "cpus"))
+			case 9:
+				do("%s %s/app", rapid.SampledFrom([]string{"refuse", "vanish"}).Draw(t, "fault"), pod)
+			case 10:
+				do("restart")
+			case 11:
+				do("api %s", rapid.SampledFrom([]string{"gone", "back"}).Draw(t, "api"))
+			default:
+				do("round")
+			}
+			if len(n.broken) > 0 {
+				t.Fatalf("%s\nafter\n%s", strings.Join(n.broken, "\n"), strings.Join(said, "\n"))
+			}
+		}
+		clear(n.kernel.faults)
+		do("api back")
+		do("round")
+		if out := do("round"); out != "nothing to do\n" || len(n.broken) > 0 {
+			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(said, "\n"), n.kernel.print())
+		}
+	})
+}
