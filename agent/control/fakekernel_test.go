@@ -219,6 +219,9 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	}
 	for _, c := range changes {
 		k.groups[c.Path] = c.Target()
+		if c.Wanted.CPUs == nil {
+			continue
+		}
 		delete(k.granted, c.Path)
 		if k.node.control.exclusive[c.Path] {
 			k.granted[c.Path] = k.groups[c.Path].CPUs
