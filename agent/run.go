@@ -81,8 +81,12 @@ func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, nod
 	pods := factory.Core().V1().Pods()
 	informer := pods.Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { e.poke() },
-		UpdateFunc: func(_, _ any) { e.poke() },
+		AddFunc: func(any) { e.poke() },
+		UpdateFunc: func(before, after any) {
+			if changed(before, after) {
+				e.poke()
+			}
+		},
 		DeleteFunc: func(any) { e.poke() },
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
@@ -103,6 +107,14 @@ func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, nod
 		}
 	}()
 	return nil
+}
+
+// changed reports whether an update of a pod makes a difference to its control groups:
+// most, of conditions and times, do not.
+func changed(before, after any) bool {
+	a, ok := before.(*corev1.Pod)
+	b, also := after.(*corev1.Pod)
+	return !ok || !also || !control.Alike(a, b)
 }
 
 // list returns the pods, nil while they are not known.

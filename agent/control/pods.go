@@ -1,6 +1,9 @@
 package control
 
 import (
+	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +52,13 @@ func newPodState(object *corev1.Pod, m *topology.Machine) podState {
 	}
 	s.addContainers()
 	return s
+}
+
+// Alike reports whether two versions of a pod are one to the state machine.
+func Alike(a, b *corev1.Pod) bool {
+	x, y := newPodState(a, nil), newPodState(b, nil)
+	return a.UID == b.UID && hasEnded(a) == hasEnded(b) && x.resizing == y.resizing &&
+		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && maps.Equal(x.ids, y.ids) && reflect.DeepEqual(x.plan, y.plan)
 }
 
 func (s *podState) addContainers() {

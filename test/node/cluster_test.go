@@ -31,7 +31,7 @@ const (
 const binaries = "../../bin/node"
 
 // requireNode skips where a machine cannot be a node.
-func requireNode(t *testing.T) {
+func requireNode(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a kubelet makes control groups, mounts and network namespaces")
@@ -78,7 +78,7 @@ type cluster struct {
 	client       kubernetes.Interface
 }
 
-func start(t *testing.T) *cluster {
+func start(t testing.TB) *cluster {
 	t.Helper()
 	if err := build(); err != nil {
 		t.Fatalf("build the commands: %v", err)
@@ -114,7 +114,7 @@ func start(t *testing.T) *cluster {
 }
 
 // kill ends the supervisor without a chance to put anything back.
-func (c *cluster) kill(t *testing.T) {
+func (c *cluster) kill(t testing.TB) {
 	t.Helper()
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func (c *cluster) kill(t *testing.T) {
 }
 
 // down is the command of that name.
-func (c *cluster) down(t *testing.T) {
+func (c *cluster) down(t testing.TB) {
 	t.Helper()
 	ended := make(chan struct{})
 	go func() { _ = c.command.Wait(); close(ended) }() // the second time: an error at once
@@ -134,7 +134,7 @@ func (c *cluster) down(t *testing.T) {
 }
 
 // eventually asks until nothing is wrong any more.
-func eventually(t *testing.T, what string, ask func() error) {
+func eventually(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(50 * time.Millisecond) {
 		err := ask()
@@ -148,7 +148,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 }
 
 // as returns a client with the credentials of a component.
-func (c *cluster) as(t *testing.T, component string) kubernetes.Interface {
+func (c *cluster) as(t testing.TB, component string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", component+".kubeconfig"))
 	if err != nil {

@@ -88,7 +88,7 @@ func edit(t *testing.T, path, old, replacement string) (restore func()) {
 	}
 }
 
-func (s *settled) pid(t *testing.T, component string) int {
+func (s *cluster) pid(t testing.TB, component string) int {
 	t.Helper()
 	state, err := localcluster.ReadState(s.dir)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *settled) kubeletCA(t *testing.T) string {
 }
 
 // agentFlag is the value of a flag of the running agent.
-func (s *settled) agentFlag(t *testing.T, name string) string {
+func (s *cluster) agentFlag(t testing.TB, name string) string {
 	t.Helper()
 	line := readFile(t, fmt.Sprintf("/proc/%d/cmdline", s.pid(t, localnode.Agent)))
 	for arg := range strings.SplitSeq(line, "\x00") {
@@ -172,7 +172,7 @@ func (s *settled) agentFlag(t *testing.T, name string) string {
 	return ""
 }
 
-func readFile(t *testing.T, path string) string {
+func readFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -21,7 +21,7 @@ type kernel struct {
 	naming cgroup.Naming
 }
 
-func openKernel(t *testing.T) kernel {
+func openKernel(t testing.TB) kernel {
 	t.Helper()
 	groups, err := cgroup.Open("/")
 	if err != nil {

@@ -43,7 +43,7 @@ func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
 }
 
 // run creates a pod and waits until it runs.
-func (c *cluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+func (c *cluster) run(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func (c *cluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return c.awaitRunning(t, pod.Name)
 }
 
-func (c *cluster) awaitRunning(t *testing.T, name string) (pod *corev1.Pod) {
+func (c *cluster) awaitRunning(t testing.TB, name string) (pod *corev1.Pod) {
 	t.Helper()
 	eventually(t, "pod "+name, func() (err error) {
 		pod, err = c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
@@ -63,7 +63,7 @@ func (c *cluster) awaitRunning(t *testing.T, name string) (pod *corev1.Pod) {
 	return pod
 }
 
-func (c *cluster) remove(t *testing.T, name string) {
+func (c *cluster) remove(t testing.TB, name string) {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
 	if err := pods.Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {

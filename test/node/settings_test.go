@@ -145,7 +145,7 @@ func (s *settled) testMetrics(t *testing.T) {
 	}
 }
 
-func (s *settled) metrics(t *testing.T) string {
+func (s *cluster) metrics(t testing.TB) string {
 	t.Helper()
 	response, err := http.Get("http://" + s.agentFlag(t, "listen") + "/metrics")
 	if err != nil {

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The agent is measured at rest for that long, on that many pods of two containers.
+const (
+	idlePods = 50
+	idleTime = time.Minute
+)
+
+// BenchmarkIdleAgent is what the agent costs while nothing happens: its share of a CPU,
+// and its memory.
+func BenchmarkIdleAgent(b *testing.B) {
+	requireNode(b)
+	c := start(b)
+	for i := range idlePods {
+		pod := podOf(fmt.Sprintf("idle-%d", i), "", container("main", "8001", "100m"), container("side", "8002", "100m"))
+		for j := range pod.Spec.Containers {
+			pod.Spec.Containers[j].Resources.Requests["cpu"] = resource.MustParse("1m")
+		}
+		if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(b.Context(), pod, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range idlePods {
+		c.awaitRunning(b, fmt.Sprintf("idle-%d", i))
+	}
+	sleep(b.Context(), idleTime/4) // until the kubelet has reported all
+	for b.Loop() {
+		before, rounds, begun := c.figure(b, "process_cpu_seconds_total"), c.figure(b, "pinfold_reconciles_total"), time.Now()
+		sleep(b.Context(), idleTime)
+		passed := time.Since(begun)
+		b.ReportMetric(100*(c.figure(b, "process_cpu_seconds_total")-before)/passed.Seconds(), "%cpu")
+		b.ReportMetric((c.figure(b, "pinfold_reconciles_total")-rounds)/passed.Minutes(), "rounds/min")
+		b.ReportMetric(c.figure(b, "process_resident_memory_bytes")/1e6, "MB")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// figure is one of the agent's metrics.
+func (c *cluster) figure(t testing.TB, name string) float64 {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(c.metrics(t))
+	if found == nil {
+		t.Fatalf("the agent has no metric %s", name)
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
