@@ -77,8 +77,9 @@ type Control struct {
 	desired  desired // the last plan
 	previous nodeplan.CoreSets
 	restored bool // previous has been read from the groups
-	// exclusive are the groups whose CPUs were one pod's alone in the last plan.
-	exclusive map[string]bool
+	// exclusive are the CPUs that the last plan gave a group as its pod's alone, none
+	// for others. What the group holds may be something else: it could not be moved.
+	exclusive map[string]cpuset.Set
 	noticed   map[string]bool
 	problems  map[string]error // what failed in the last round, by group
 }
@@ -101,7 +102,7 @@ func New(config Config) *Control {
 		runtime:   map[nodeplan.Ref]created{},
 		used:      map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:  map[string]cgroup.Settings{},
-		exclusive: map[string]bool{},
+		exclusive: map[string]cpuset.Set{},
 		noticed:   map[string]bool{},
 	}
 }

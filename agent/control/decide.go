@@ -109,13 +109,17 @@ func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 	for _, f := range from {
 		a.Held[g.containers[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
 	}
-	c.exclusive = make(map[string]bool, len(to))
+	c.exclusive = make(map[string]cpuset.Set, len(to))
 	for _, t := range to {
-		c.exclusive[g.containers[t.Ref]] = t.Exclusive
+		var own cpuset.Set
+		if t.Exclusive {
+			own = t.CPUs
+		}
+		c.exclusive[g.containers[t.Ref]] = own
 	}
 	for _, step := range nodeplan.Steps(from, to) {
 		path := g.containers[step.Ref]
-		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, c.exclusive[path]})
+		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
 	}
 }
 

@@ -223,7 +223,7 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 			continue
 		}
 		delete(k.granted, c.Path)
-		if k.node.control.exclusive[c.Path] {
+		if !k.node.control.exclusive[c.Path].IsEmpty() {
 			k.granted[c.Path] = k.groups[c.Path].CPUs
 		}
 		k.check(c.Path, k.cpus(c.Target()).Difference(k.cpus(c.Present)))
@@ -237,8 +237,8 @@ func (k *fakeKernel) checkAll() {
 	if len(k.node.control.problems) > 0 || k.node.control.hold() != "" {
 		return
 	}
-	for path, is := range k.node.control.exclusive {
-		if s, ok := k.groups[path]; ok && is {
+	for path, own := range k.node.control.exclusive {
+		if s, ok := k.groups[path]; ok && !own.IsEmpty() {
 			k.granted[path] = s.CPUs
 		}
 	}
@@ -257,7 +257,7 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 			continue
 		}
 		both := k.cpus(s).Intersection(cpus)
-		mine, theirs := k.node.control.exclusive[path], k.node.control.exclusive[other]
+		mine, theirs := !k.node.control.exclusive[path].IsEmpty(), !k.node.control.exclusive[other].IsEmpty()
 		if !mine {
 			both = both.Intersection(k.granted[other])
 		}

@@ -52,7 +52,7 @@ func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset
 			continue
 		}
 		for _, container := range p.Containers {
-			if c.exists(container.Path) && (exclusive || c.exclusive[container.Path]) {
+			if c.exists(container.Path) && (exclusive || !c.exclusive[container.Path].IsEmpty()) {
 				cpus = cpus.Difference(c.held(container.Path))
 			}
 		}

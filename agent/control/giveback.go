@@ -24,7 +24,7 @@ func (c *Control) GiveBack() Actions {
 	if c.bound() {
 		c.unbind(&a, g)
 	}
-	c.exclusive = map[string]bool{}
+	c.exclusive = map[string]cpuset.Set{}
 	c.bandwidth(&a, d, g)
 	return a
 }

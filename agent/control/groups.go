@@ -158,11 +158,12 @@ func (c *Control) assignmentsNow(to []nodeplan.Assignment, g groups) []nodeplan.
 	var from []nodeplan.Assignment
 	for _, a := range to {
 		path := g.containers[a.Ref]
-		exclusive, before := c.exclusive[path]
-		if !before { // not by this agent; who has more than its own has never had that alone
-			exclusive = a.Exclusive && c.held(path).IsSubsetOf(a.CPUs)
+		own, before := c.exclusive[path]
+		if !before && a.Exclusive { // not by this agent
+			own = a.CPUs
 		}
-		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: c.held(path), Exclusive: exclusive})
+		held := c.held(path) // who holds others than its own does not have them alone
+		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own)})
 	}
 	return from
 }
