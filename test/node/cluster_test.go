@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +74,7 @@ func TestMain(m *testing.M) {
 type cluster struct {
 	program, dir string
 	command      *exec.Cmd
+	ended        chan struct{} // closed when it has
 	client       kubernetes.Interface
 }
 
@@ -94,7 +94,9 @@ func start(t testing.TB) *cluster {
 	if err := c.command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.down(t) }) // nothing to do after a test that came to its end
+	c.ended = make(chan struct{})
+	go func() { _ = c.command.Wait(); close(c.ended) }() // what it said is in out
+	t.Cleanup(func() { c.down(t) })                      // nothing to do after a test that came to its end
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
 		state, err := localcluster.ReadState(c.dir)
 		if err == nil && state.Ready {
@@ -107,8 +109,13 @@ func start(t testing.TB) *cluster {
 			}
 			return c
 		}
-		if time.Now().After(deadline) || syscall.Kill(c.command.Process.Pid, 0) != nil {
-			t.Fatalf("the cluster is not ready: %v\n%s", err, out.String())
+		select {
+		case <-c.ended:
+			t.Fatalf("the cluster ended: %v\n%s", err, out.String())
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the cluster is not ready after %v: %v", startTimeout, err)
 		}
 	}
 }
@@ -119,18 +126,16 @@ func (c *cluster) kill(t testing.TB) {
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.command.Wait() // killed
+	<-c.ended
 }
 
 // down is the command of that name.
 func (c *cluster) down(t testing.TB) {
 	t.Helper()
-	ended := make(chan struct{})
-	go func() { _ = c.command.Wait(); close(ended) }() // the second time: an error at once
 	if text, err := exec.Command(c.program, "down", "--data-dir", c.dir).CombinedOutput(); err != nil {
 		t.Errorf("down: %v\n%s", err, text)
 	}
-	<-ended
+	<-c.ended
 }
 
 // eventually asks until nothing is wrong any more.
