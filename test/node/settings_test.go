@@ -194,7 +194,7 @@ func (s *settled) testExec(t *testing.T) {
 		t.Error(err)
 	}
 	cancel()
-	<-ended
+	_ = <-ended // cancelled
 	slices.Sort(processes)
 	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one that was started here
 }
