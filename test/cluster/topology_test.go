@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -25,12 +27,35 @@ func (c *test) changeTopology(node string, change func(*v1alpha2.NodeResourceTop
 	c.Cleanup(func() { c.restoreTopology(before) })
 }
 
+// createWaiting creates a pod that waits because of a change just made, and creates it
+// anew while the scheduler, which has not heard of the change yet, binds it.
+func (c *test) createWaiting(manifest, text string) {
+	c.Helper()
+	pods := c.client.CoreV1().Pods("default")
+	c.eventually(func() string {
+		pod := c.create(manifest)
+		c.eventually(func() string {
+			if pod = c.pod(pod.Name); pod.Spec.NodeName == "" && waitsFor(pod) == "" {
+				return "pod " + pod.Name + " has not been tried"
+			}
+			return ""
+		})
+		if pod.Spec.NodeName == "" {
+			return ""
+		}
+		c.must(pods.Delete(c.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
+		return fmt.Sprintf("pod %s is bound to %s", pod.Name, pod.Spec.NodeName)
+	})
+	var pod corev1.Pod
+	c.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
+	c.waits(pod.Name, text)
+}
+
 func TestTopologyMissing(t *testing.T) {
 	c := begin(t)
 	before := c.topology(small0)
 	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(t.Context(), small0, metav1.DeleteOptions{}))
-	c.create(asking("asks", 2, ""))
-	c.waits("asks", "1 has not reported its CPU topology")
+	c.createWaiting(asking("asks", 2, ""), "1 has not reported its CPU topology")
 	c.create(`
 metadata: {name: plain}
 spec:
@@ -45,15 +70,13 @@ spec:
 func TestTopologyMalformed(t *testing.T) {
 	c := begin(t)
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Zones = obj.Zones[1:] })
-	c.create(asking("asks", 2, ""))
-	c.waits("asks", "1 has reported a CPU topology that cannot be used (NodeResourceTopology "+small0+": ")
+	c.createWaiting(asking("asks", 2, ""), "1 has reported a CPU topology that cannot be used (NodeResourceTopology "+small0+": ")
 }
 
 func TestTopologyForeign(t *testing.T) {
 	c := begin(t)
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
-	c.create(asking("asks", 2, ""))
-	c.waits("asks", "NodeResourceTopology "+small0+" was written by somebody else")
+	c.createWaiting(asking("asks", 2, ""), "NodeResourceTopology "+small0+" was written by somebody else")
 }
 
 // What a node has reported goes with it. A new node of the same name reports anew.
