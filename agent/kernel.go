@@ -101,7 +101,7 @@ func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (
 		read(naming.Tier(q), cgroup.Parts{CPUs: true})
 	}
 	for _, p := range v.Pods {
-		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: true})
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true})
 		for _, c := range p.Containers {
 			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known(c.ID)})
 		}

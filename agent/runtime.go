@@ -120,7 +120,7 @@ func (h runtimeHandler) learn(told string) {
 	if !ok {
 		return
 	}
-	settings, err := h.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Weight: where.Container == ""})
+	settings, err := h.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: where.Container == ""})
 	if err != nil {
 		return // the next round reads it, or says what is wrong
 	}

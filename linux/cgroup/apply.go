@@ -75,7 +75,8 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 	var changes []Change
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		w := wanted[path]
-		of.Weight = w.Weight != nil || w.Idle != nil
+		of.Weight = w.Weight != nil || w.Idle != nil // clearing idle sets the weight
+		of.Idle = of.Weight
 		present, err := fs.ReadParts(path, of)
 		if err != nil {
 			o.fail(path, err)

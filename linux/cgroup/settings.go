@@ -43,7 +43,7 @@ func (w Wanted) bandwidth() bool {
 // Read reads all settings of a group. Files that the kernel is too old for are
 // noted in the settings. A group that does not exist is ErrGone.
 func (fs *FS) Read(group string) (Settings, error) {
-	s, err := fs.ReadParts(group, Parts{CPUs: true, Bandwidth: true, Weight: true})
+	s, err := fs.ReadParts(group, Parts{CPUs: true, Bandwidth: true, Weight: true, Idle: true})
 	if err != nil {
 		return Settings{}, err
 	}
@@ -59,8 +59,8 @@ func (fs *FS) Effective(group string) (cpuset.Set, error) {
 	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
 }
 
-// Parts are settings that are read together. Weight is weight and idle.
-type Parts struct{ CPUs, Bandwidth, Weight bool }
+// Parts are settings that are read together. Bandwidth is quota, period and burst.
+type Parts struct{ CPUs, Bandwidth, Weight, Idle bool }
 
 // ReadParts reads some settings of a group, for those who read many groups often. It
 // is otherwise as Read, and leaves Effective out.
@@ -79,6 +79,8 @@ func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 		if s.Weight, err = readAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
 			return s, err
 		}
+	}
+	if of.Idle {
 		if s.Idle, err = readAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
 			s.NoIdle, err = true, nil
 		}
