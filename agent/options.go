@@ -45,7 +45,7 @@ type Options struct {
 
 // The defaults of [Options].
 const (
-	DefaultPeriod      = 10 * time.Second
+	DefaultPeriod      = 15 * time.Second
 	DefaultMinInterval = 100 * time.Millisecond
 	DefaultSampleEvery = 5 * time.Second
 	DefaultAPIEvery    = time.Minute
