@@ -39,7 +39,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	node.add(flags)
+	node.addWriter(flags)
 	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
 	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
 	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
@@ -68,7 +68,7 @@ agent first, or it takes everything again.`,
 			return err
 		},
 	}
-	node.add(cmd.Flags())
+	node.addWriter(cmd.Flags())
 	return cmd
 }
 

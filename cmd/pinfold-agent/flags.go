@@ -19,7 +19,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 )
 
-// nodeFlags are what run and cleanup need both.
+// nodeFlags are what several commands need.
 type nodeFlags struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA string
 	verbose                                       bool
@@ -29,8 +29,13 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name (default: the variable NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
 	flags.StringVar(&f.root, "host-root", "/", "where the machine's root directory is mounted")
-	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and what was last known (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
+}
+
+// addWriter adds what only those need that write.
+func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
+	f.add(flags)
+	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and what was last known (default: run/pinfold below --host-root)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
 }
 
