@@ -162,6 +162,7 @@ func (e *engine) observe() (observed bool, err error) {
 		e.mu.Unlock()
 	}
 	v, partial, err := view(groups, naming, known)
+	groups.CloseUnused() // those of groups that have gone
 	if patient {
 		e.mu.Lock()
 	}

@@ -14,26 +14,42 @@ import (
 // os package would offer each file to the poller first, which takes as long as
 // the reading, and a node's groups have some thousand files.
 func (fs *FS) read(group string, f File) (string, error) {
-	name := fs.File(group, f)
-	fd, err := openFile(name, unix.O_RDONLY)
+	read := fs.readOnce
+	if fs.open.keeps(f) {
+		read = fs.readKept
+	}
+	text, err := read(group, f)
 	if err != nil {
 		return "", fs.readError(group, f, err)
 	}
+	return string(text), nil
+}
+
+func (fs *FS) readOnce(group string, f File) ([]byte, error) {
+	fd, err := openFile(fs.File(group, f), unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
 	defer unix.Close(fd)
+	return readAll(fd, f)
+}
+
+// readAll reads an open file from its beginning.
+func readAll(fd int, f File) ([]byte, error) {
 	var text []byte
 	var buffer [4096]byte
 	for {
-		n, err := unix.Read(fd, buffer[:])
+		n, err := unix.Pread(fd, buffer[:], int64(len(text)))
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return "", fs.readError(group, f, err)
+			return nil, err
 		case n == 0:
-			return string(text), nil
+			return text, nil
 		default:
 			text = append(text, buffer[:n]...)
 			if n < len(buffer) && f.oneLine() {
-				return string(text), nil
+				return text, nil
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type FS struct {
 	hierarchies []Hierarchy
 	of          map[Controller]Hierarchy
 	layout      Layout
+	open        openFiles
 
 	mu     sync.Mutex
 	writes map[File]WriteCount

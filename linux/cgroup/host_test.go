@@ -32,12 +32,22 @@ func TestHost(t *testing.T) {
 	if err := fs.CheckWritable(); err != nil {
 		t.Skipf("this machine's control groups cannot be written: %v", err)
 	}
-	t.Run("bandwidth", func(t *testing.T) { testHostBandwidth(t, fs, makeGroups(t, fs)) })
-	t.Run("cpuset", func(t *testing.T) { testHostCPUSet(t, fs, makeGroups(t, fs)) })
-	t.Run("weight", func(t *testing.T) { testHostWeight(t, fs, makeGroups(t, fs)) })
-	t.Run("statistics", func(t *testing.T) { testHostStat(t, fs, makeGroups(t, fs)) })
-	t.Run("refused", func(t *testing.T) { testHostRefused(t, fs, makeGroups(t, fs)) })
-	t.Run("gone", func(t *testing.T) { testHostGone(t, fs, makeGroups(t, fs)) })
+	kept, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.KeepOpen()
+	for name, test := range map[string]func(*testing.T, *FS, string){
+		"bandwidth": testHostBandwidth, "cpuset": testHostCPUSet, "weight": testHostWeight,
+		"statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
+		t.Run(name+"/kept open", func(t *testing.T) {
+			test(t, kept, makeGroups(t, kept))
+			closeAll(kept)
+		})
+	}
+	t.Run("keep open", func(t *testing.T) { testHostKeepOpen(t, makeGroups(t, fs)) })
 }
 
 // makeGroups makes /pinfold-test-PID with pod and pod/container in it in all
@@ -171,6 +181,10 @@ func testHostCPUSet(t *testing.T, fs *FS, top string) {
 		}
 	}
 	threads, err := fs.Threads(container)
+	for began := time.Now(); err == nil && len(threads) < 2 && time.Since(began) < time.Minute; {
+		time.Sleep(time.Millisecond) // the process has only begun
+		threads, err = fs.Threads(container)
+	}
 	if err != nil || !slices.Contains(threads, pid) || len(threads) < 2 {
 		t.Errorf("threads %v, %v; want %d and the others of its process", threads, err, pid)
 	}

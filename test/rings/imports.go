@@ -10,16 +10,17 @@ import (
 // import, besides their own.
 func rooms() map[string][]string {
 	return map[string][]string{
-		"core":   {},
-		"deploy": {}, // manifests, embedded
-		"linux":  {"core"},
-		"kube":   {"core"},
-		"report": {"core"},
-		"agent":  {"core", "linux", "kube"},
-		"lab":    {"core", "linux", "kube", "agent", "report", "deploy"},
-		"cmd":    {"core", "linux", "kube", "agent", "report", "deploy", "lab"},
-		"test":   {"core", "linux", "kube", "agent", "report", "deploy", "lab", "cmd"},
-		"bench":  {"core", "linux", "kube", "agent", "report", "deploy", "lab"},
+		"core":      {},
+		"deploy":    {}, // manifests, embedded
+		"linux":     {"core"},
+		"kube":      {"core"},
+		"report":    {"core"},
+		"tracefile": {"core"},
+		"agent":     {"core", "linux", "kube"},
+		"lab":       {"core", "linux", "kube", "agent", "report", "tracefile", "deploy"},
+		"cmd":       {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
+		"test":      {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab", "cmd"},
+		"bench":     {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
 	}
 }
 
