@@ -3,15 +3,14 @@ package rings_test
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/rings"
 )
 
@@ -41,41 +40,22 @@ func TestRepository(t *testing.T) {
 
 // TestProblems checks small modules that do what they should not. Each archive in
 // testdata has its files and, in "want", the problems that the check of the
-// archive's name finds, one a line. PINFOLD_UPDATE=1 rewrites "want".
+// archive's name finds, one a line.
 func TestProblems(t *testing.T) {
 	all := checks()
 	delete(all, "length") // see TestLength
 	for name, check := range all {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("testdata", name+".txtar")
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+		golden.Archives(t, "testdata/"+name+".txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 			root := fstest.MapFS{}
-			var want *txtar.File
-			for i, f := range archive.Files {
-				if f.Name == "want" {
-					want = &archive.Files[i]
-					continue
-				}
+			for _, f := range given.Files {
 				root[f.Name] = &fstest.MapFile{Data: f.Data}
 			}
 			got := check(read(t, root))
-			slices.Sort(got)
-			text := strings.Join(got, "\n") + "\n"
 			if len(got) == 0 {
 				t.Error("no problem is found")
 			}
-			if os.Getenv("PINFOLD_UPDATE") != "" {
-				want.Data = []byte(text)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want.Data), text); diff != "" {
-				t.Errorf("problems differ (-want +got):\n%s", diff)
-			}
+			slices.Sort(got)
+			return strings.Join(got, "\n") + "\n"
 		})
 	}
 }

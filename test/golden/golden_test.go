@@ -1,0 +1,153 @@
+package golden
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+// recorder keeps the errors of a test.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func TestCompare(t *testing.T) {
+	t.Setenv(variable, "")
+	file := write(t, "a line\n")
+	r := &recorder{TB: t}
+	if Compare(r, file, "a line\n"); len(r.errors) != 0 {
+		t.Errorf("equal texts: %q", r.errors)
+	}
+	Compare(r, file, "another line\n")
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], file) || !strings.Contains(r.errors[0], "another") {
+		t.Errorf("texts that differ: %q", r.errors)
+	}
+	check(t, file, "a line\n")
+}
+
+func TestUpdate(t *testing.T) {
+	t.Setenv(variable, "1")
+	made := filepath.Join(t.TempDir(), "made.txt")
+	Compare(t, made, "a line\n")
+	check(t, made, "a line\n")
+
+	file := write(t, "before\n")
+	Scenarios(t, file, func(_ *testing.T, text string) string { return text + "after\n" })
+	check(t, file, "before\nafter\n")
+}
+
+// TestUpdateByOne: other values of the variable have other meanings.
+func TestUpdateByOne(t *testing.T) {
+	t.Setenv(variable, "captures")
+	if Updating() {
+		t.Error("files would be rewritten")
+	}
+}
+
+func TestArchives(t *testing.T) {
+	const before, after = "about\n-- a --\none\n-- want --\nold\n", "about\n-- a --\none\n-- want --\nnew\n"
+	file := write(t, before)
+	var played []string
+	play := func(t *testing.T, given *txtar.Archive) string {
+		played = append(played, t.Name(), string(txtar.Format(given)))
+		return "new\n"
+	}
+	t.Setenv(variable, "1")
+	Archives(t, file, "want", play)
+	check(t, file, after)
+	t.Setenv(variable, "")
+	Archives(t, file, "want", play)
+	want := []string{"TestArchives/file", "about\n-- a --\none\n", "TestArchives/file#01", "about\n-- a --\none\n"}
+	if diff := cmp.Diff(want, played); diff != "" {
+		t.Errorf("played (-want +got):\n%s", diff)
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	const text = `# about
+say a
+say b
+----
+old
+
+say c
+----
+# not printed
+# twice
+
+quiet
+`
+	want := strings.Replace(text, "old\n", "a\nb\n", 1)
+	want = strings.Replace(want, "# not printed\n# twice\n", "c\n", 1)
+	run := func(words []string) (string, error) {
+		if words[0] == "say" {
+			return words[1] + "\n", nil
+		}
+		if words[0] == "quiet" {
+			return "", nil
+		}
+		return "", fmt.Errorf("%q is no command", words[0])
+	}
+	for _, given := range []string{text, want} {
+		got, err := Blocks(given, run)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	}
+	for given, want := range map[string]string{
+		"say a\n":              "nothing is expected",
+		"say a\n----\n\nshout": `line 4: shout: "shout" is no command`,
+	} {
+		if _, err := Blocks(given, run); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", given, err, want)
+		}
+	}
+}
+
+// TestEach: one subtest for each file.
+func TestEach(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"one.txt", "two.txt", "three.md"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	Scenarios(t, filepath.Join(dir, "*.txt"), func(t *testing.T, text string) string {
+		names = append(names, t.Name())
+		return text
+	})
+	if want := []string{"TestEach/one", "TestEach/two"}; !slices.Equal(names, want) {
+		t.Errorf("subtests %q, want %q", names, want)
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file.txt")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func check(t *testing.T, file, want string) {
+	t.Helper()
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != want {
+		t.Errorf("%s has %q (%v), want %q", file, got, err, want)
+	}
+}
