@@ -1,17 +1,10 @@
 package control
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one
 // a line, then "----" and what they print. Lines that begin with # are for the reader.
@@ -54,61 +47,15 @@ var update = os.Getenv("PINFOLD_UPDATE") != ""
 //	condition
 //	cleanup
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			node := newFakeNode()
-			got, err := transcript(string(text), node.run)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, b := range node.broken {
-				t.Error(b)
-			}
-			if update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if d := cmp.Diff(string(text), got); d != "" {
-				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
-			}
-		})
-	}
-}
-
-// transcript returns a scenario with what its commands print.
-func transcript(text string, run func(words []string) (string, error)) (string, error) {
-	var out strings.Builder
-	printed, skipping := "", false
-	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		switch {
-		case skipping && line != "":
-			continue
-		case line == "----":
-			out.WriteString("----\n" + printed)
-			printed, skipping = "", true
-			continue
-		case line != "" && !strings.HasPrefix(line, "#"):
-			result, err := run(strings.Fields(line))
-			if err != nil {
-				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
-			}
-			printed += result
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		node := newFakeNode()
+		got, err := golden.Blocks(text, node.run)
+		if err != nil {
+			t.Fatal(err)
 		}
-		skipping = false
-		out.WriteString(line + "\n")
-	}
-	if printed != "" {
-		return "", fmt.Errorf("nothing is expected of the last commands; end them with ----")
-	}
-	return out.String(), nil
+		for _, b := range node.broken {
+			t.Error(b)
+		}
+		return got
+	})
 }

@@ -2,8 +2,6 @@ package nodeplan
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +11,8 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
 // one a line, then "----" and what they print. Lines that begin with # are for the
@@ -45,59 +41,14 @@ var update = os.Getenv("PINFOLD_UPDATE") != ""
 // when it is static, or by @node and its NUMA nodes. init/NAME is an ordinary init
 // container, sidecar/NAME a restartable one, ephemeral/NAME an ephemeral one.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := runScenario(string(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if d := cmp.Diff(string(text), got); d != "" && !update {
-				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
-			}
-		})
-	}
-}
-
-// runScenario returns the scenario with what its commands print.
-func runScenario(text string) (string, error) {
-	var out strings.Builder
-	var node scenario
-	printed, skipping := "", false
-	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		switch {
-		case skipping && line != "":
-			continue
-		case line == "----":
-			out.WriteString("----\n" + printed)
-			printed, skipping = "", true
-			continue
-		case line != "" && !strings.HasPrefix(line, "#"):
-			result, err := node.run(strings.Fields(line))
-			if err != nil {
-				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
-			}
-			printed += result
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		var node scenario
+		got, err := golden.Blocks(text, node.run)
+		if err != nil {
+			t.Fatal(err)
 		}
-		skipping = false
-		out.WriteString(line + "\n")
-	}
-	if printed != "" {
-		return "", fmt.Errorf("nothing is expected of the last commands; end them with ----")
-	}
-	return out.String(), nil
+		return got
+	})
 }
 
 // scenario is a node under test.

@@ -5,21 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
-	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// rewrite, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
-var rewrite = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A
 // scenario is a sequence of blocks: commands, one a line, then "----" and what they
@@ -40,58 +35,19 @@ var rewrite = os.Getenv("PINFOLD_UPDATE") != ""
 //	update ID cpus=0 quota=50ms period=100ms
 //	start ID, stop ID, remove ID
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runScenario(t, string(text))
-			if rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		t.Parallel()
+		s := &scenario{t: t, runtime: newTestRuntime(t), handler: newScript(), states: make(chan State, 1000)}
+		defer s.agentDown()
+		got, err := golden.Blocks(text, func(words []string) (string, error) {
+			result, err := s.run(words)
+			return strings.ReplaceAll(s.handler.take()+result, s.runtime.dir, "/var/run/nri"), err
 		})
-	}
-}
-
-func runScenario(t *testing.T, text string) string {
-	var out strings.Builder
-	s := &scenario{t: t, runtime: newTestRuntime(t), handler: newScript(), states: make(chan State, 1000)}
-	defer s.agentDown()
-	printed, skipping := "", false
-	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		switch {
-		case skipping && line != "":
-			continue
-		case line == "----":
-			out.WriteString("----\n" + printed)
-			printed, skipping = "", true
-			continue
-		case line != "" && !strings.HasPrefix(line, "#"):
-			result, err := s.run(strings.Fields(line))
-			if err != nil {
-				t.Fatalf("line %d: %s: %v", number+1, line, err)
-			}
-			printed += strings.ReplaceAll(s.handler.take()+result, s.runtime.dir, "/var/run/nri")
+		if err != nil {
+			t.Fatal(err)
 		}
-		skipping = false
-		out.WriteString(line + "\n")
-	}
-	if printed != "" {
-		t.Fatal("nothing is expected of the last commands; end them with ----")
-	}
-	return out.String()
+		return got
+	})
 }
 
 type scenario struct {
