@@ -1,9 +1,21 @@
 package bandwidth
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Unlimited is the quota of a group without one.
 const Unlimited time.Duration = -1
+
+// The bounds of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
+// max_cfs_quota_period, max_cfs_runtime).
+const (
+	MinQuota  = time.Millisecond
+	MinPeriod = time.Millisecond
+	MaxPeriod = time.Second
+	MaxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
+)
 
 // Limits are a group's bandwidth settings as the kernel holds them.
 type Limits struct {
@@ -18,4 +30,24 @@ func (l Limits) CPUs() (float64, bool) {
 		return 0, false
 	}
 	return float64(l.Quota) / float64(l.Period), true
+}
+
+// Validate returns an error for settings that the kernel does not take.
+func (l Limits) Validate() error {
+	limited := l.Quota != Unlimited
+	switch {
+	case l.Period < MinPeriod || l.Period > MaxPeriod:
+		return fmt.Errorf("period %v is not within %v to %v", l.Period, MinPeriod, MaxPeriod)
+	case limited && l.Quota < MinQuota:
+		return fmt.Errorf("quota %v is below %v", l.Quota, MinQuota)
+	case l.Burst < 0:
+		return fmt.Errorf("burst %v is negative", l.Burst)
+	case limited && l.Burst > l.Quota:
+		return fmt.Errorf("burst %v is above the quota %v", l.Burst, l.Quota)
+	case l.Quota > MaxQuota || l.Burst > MaxQuota-max(l.Quota, 0):
+		return fmt.Errorf("quota %v and burst %v are above %v together", l.Quota, l.Burst, MaxQuota)
+	case l.Period%time.Microsecond != 0 || limited && l.Quota%time.Microsecond != 0 || l.Burst%time.Microsecond != 0:
+		return fmt.Errorf("quota %v, period %v, burst %v: the kernel counts whole microseconds", l.Quota, l.Period, l.Burst)
+	}
+	return nil
 }

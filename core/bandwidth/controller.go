@@ -1,0 +1,98 @@
+package bandwidth
+
+import (
+	"fmt"
+	"time"
+)
+
+// Controller is a group's bandwidth controller, one period at a time: demand is an
+// amount of CPU time per period, and the group runs on as many CPUs as it needs.
+// What is not served is backlog and comes before later demand.
+//
+// A period is calls of [Controller.Use] and [Controller.Write] in any order, ended
+// by [Controller.Tick]; [Controller.Step] is one Use and the tick. A Controller is a
+// value: a copy is a state to come back to. Sums of demand must stay below what a
+// Duration holds (292 years).
+type Controller struct {
+	pool      pool
+	backlog   time.Duration // >= 0
+	throttled bool          // since the last write; implies backlog > 0
+	stats     Stats
+}
+
+// Period is what became of one period's demand.
+type Period struct {
+	Usage   time.Duration // CPU time used, backlog of earlier periods included
+	Backlog time.Duration // what is still wanted at the end
+}
+
+// Throttled reports whether the group was throttled at the period's end.
+func (p Period) Throttled() bool { return p.Backlog > 0 }
+
+// NewController returns the controller of a group that has been idle for some
+// periods: its bucket is full, its timer has stopped.
+func NewController(l Limits) (Controller, error) {
+	if err := l.Validate(); err != nil {
+		return Controller{}, fmt.Errorf("model a bandwidth controller: %w", err)
+	}
+	return Controller{pool: fullPool(l)}, nil
+}
+
+// Limits returns the settings in force.
+func (c *Controller) Limits() Limits { return c.pool.limits }
+
+// Stats returns what was counted since the start.
+func (c *Controller) Stats() Stats { return c.stats }
+
+// Backlog returns the CPU time that was demanded and not used so far.
+func (c *Controller) Backlog() time.Duration { return c.backlog }
+
+// Left returns the CPU time that is left in the bucket: what can be used before the
+// next tick or write. Without quota it means nothing.
+func (c *Controller) Left() time.Duration { return c.pool.runtime }
+
+// Use adds demand, none when it is negative, and returns what was used of it and of
+// the backlog.
+func (c *Controller) Use(demand time.Duration) time.Duration {
+	need := c.backlog + max(demand, 0)
+	used := need
+	if c.pool.limits.Quota != Unlimited {
+		used = 0
+		if need > 0 {
+			used = c.pool.take(need)
+		}
+	}
+	c.backlog = need - used
+	c.throttled = c.backlog > 0
+	c.stats.Usage += used
+	return used
+}
+
+// Write is one write of settings to the kernel, whether they differ or not: it
+// refills the bucket by one quota (burst is counted as at a tick) and ends
+// throttling. The backlog is used by the next Use, of 0 if need be. An error means
+// that nothing was changed.
+//
+// A new period takes effect with the tick that comes next.
+func (c *Controller) Write(l Limits) error {
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("write bandwidth settings: %w", err)
+	}
+	c.pool.write(l, &c.stats)
+	c.throttled = false
+	return nil
+}
+
+// Tick ends the period: when the timer runs, the period is counted and the bucket
+// is refilled.
+func (c *Controller) Tick() {
+	c.pool.tick(c.throttled, &c.stats)
+}
+
+// Step is one whole period without a write.
+func (c *Controller) Step(demand time.Duration) Period {
+	p := Period{Usage: c.Use(demand)}
+	p.Backlog = c.backlog
+	c.Tick()
+	return p
+}

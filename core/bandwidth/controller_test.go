@@ -1,0 +1,123 @@
+package bandwidth
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func drawLimits(t *rapid.T) Limits {
+	l := Limits{Quota: Unlimited, Period: time.Duration(rapid.IntRange(1, 100).Draw(t, "period")) * time.Millisecond}
+	if rapid.IntRange(0, 9).Draw(t, "limited") > 0 {
+		l.Quota = time.Duration(rapid.IntRange(1000, 200_000).Draw(t, "quota")) * time.Microsecond
+		l.Burst = time.Duration(rapid.Int64Range(0, l.Quota.Microseconds()).Draw(t, "burst")) * time.Microsecond
+	}
+	return l
+}
+
+func newController(t testing.TB, l Limits) Controller {
+	t.Helper()
+	c, err := NewController(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestReplayIsStep also interrupts Replay with writes in the middle of periods.
+func TestReplayIsStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimits(t)
+		stepped, err := NewController(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayed := stepped
+		for range rapid.IntRange(1, 4).Draw(t, "parts") {
+			demand := rapid.SliceOf(rapid.Custom(drawDemand)).Draw(t, "demand")
+			want := make([]Period, len(demand))
+			for i, d := range demand {
+				want[i] = stepped.Step(d)
+			}
+			got := make([]Period, rapid.IntRange(0, len(demand)).Draw(t, "room"))
+			replayed.Replay(got, demand)
+			if diff := cmp.Diff(want[:len(got)], got); diff != "" {
+				t.Fatalf("periods: -step +replay\n%s", diff)
+			}
+			if stepped != replayed {
+				t.Fatalf("state: step %+v, replay %+v", stepped, replayed)
+			}
+			l, d := drawLimits(t), drawDemand(t)
+			for _, c := range []*Controller{&stepped, &replayed} {
+				c.Use(d)
+				if err := c.Write(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func drawDemand(t *rapid.T) time.Duration {
+	if rapid.Bool().Draw(t, "idle") {
+		return 0
+	}
+	return time.Duration(rapid.Int64Range(-1, int64(300*time.Millisecond)).Draw(t, "demand"))
+}
+
+// TestWritesAreFreeTime bounds what writes can add to the long-run average: nothing
+// but one quota each, beside what the bucket holds.
+func TestWritesAreFreeTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimits(t)
+		for l.Quota == Unlimited {
+			l = drawLimits(t)
+		}
+		c, err := NewController(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := l.Quota + l.Burst
+		for range rapid.IntRange(1, 50).Draw(t, "periods") {
+			for range rapid.IntRange(0, 3).Draw(t, "writes") {
+				c.Use(drawDemand(t))
+				if err := c.Write(l); err != nil {
+					t.Fatal(err)
+				}
+				allowed += l.Quota
+			}
+			c.Step(drawDemand(t))
+			allowed += l.Quota
+			if used := c.Stats().Usage; used > allowed {
+				t.Fatalf("used %v of %v", used, allowed)
+			}
+		}
+	})
+}
+
+func TestInvalidLimits(t *testing.T) {
+	ms := time.Millisecond
+	good := Limits{Quota: 20 * ms, Period: 100 * ms, Burst: 20 * ms}
+	for _, bad := range []Limits{
+		{}, {Quota: ms, Period: ms - 1}, {Quota: ms, Period: time.Second + 1},
+		{Quota: ms - 1, Period: 100 * ms}, {Quota: -2, Period: 100 * ms},
+		{Quota: 20 * ms, Period: 100 * ms, Burst: 20*ms + 1}, {Quota: 20 * ms, Period: 100 * ms, Burst: -1},
+		{Quota: MaxQuota, Period: 100 * ms, Burst: ms}, {Quota: 20*ms + 1, Period: 100 * ms},
+	} {
+		c := newController(t, good)
+		before := c
+		if err := c.Write(bad); err == nil || c != before {
+			t.Errorf("%+v: error %v, state %+v after %+v", bad, err, c, before)
+		}
+		if _, err := NewController(bad); err == nil {
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+	for _, l := range []Limits{good, {Quota: Unlimited, Period: ms, Burst: time.Hour}} {
+		if err := l.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
