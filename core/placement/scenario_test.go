@@ -2,21 +2,15 @@ package placement
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands,
 // each followed by a line "-> ..." with what it prints, are
@@ -29,26 +23,7 @@ var update = os.Getenv("PINFOLD_UPDATE") != ""
 //	take N [full-cores] [static-burst] [limit NUMA,NUMA=CPUS]...
 //	    place N CPUs; a static placement's CPUs are no longer free afterwards
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runScenario(t, string(text))
-			if update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if d := cmp.Diff(string(text), got); d != "" {
-				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
-			}
-		})
-	}
+	golden.Scenarios(t, "testdata/*.txt", runScenario)
 }
 
 type scenario struct {

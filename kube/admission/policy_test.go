@@ -3,7 +3,6 @@ package admission
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 const manifestPath = "../../deploy/manifests/scheduler-admission.yaml"
@@ -44,18 +44,7 @@ func TestManifest(t *testing.T) {
 		}
 		got.Write(manifest)
 	}
-	if os.Getenv("PINFOLD_UPDATE") != "" {
-		if err := os.WriteFile(manifestPath, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(manifestPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s (-want +got); PINFOLD_UPDATE=1 rewrites it:\n%s", manifestPath, diff)
-	}
+	golden.Compare(t, manifestPath, got.String())
 }
 
 // judge evaluates the policy as the API server does.

@@ -1,22 +1,19 @@
 package api
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-)
 
-// update, by PINFOLD_UPDATE=1, rewrites the expected results in testdata.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
+	"pinfold.dev/pinfold/test/golden"
+)
 
 // runTranscript runs every case of a file in testdata: a line "=== title", a pod in
 // short form, a line "---", and what answer says about the pod.
@@ -27,25 +24,18 @@ func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
 		t.Fatal(err)
 	}
 	head, rest, _ := strings.Cut(string(text), "=== ")
-	var out bytes.Buffer
+	var out strings.Builder
 	out.WriteString(head)
 	for _, c := range strings.Split(rest, "\n=== ") {
 		title, body, _ := strings.Cut(c, "\n")
-		short, want, ok := strings.Cut(body, "---\n")
+		short, _, ok := strings.Cut(body, "---\n")
 		if !ok {
 			t.Fatalf("%s: case %q has no line ---", path, title)
 		}
 		got := strings.TrimRight(answer(readPod(t, title, short)), "\n")
 		fmt.Fprintf(&out, "=== %s\n%s---\n%s\n\n", title, short, got)
-		if diff := cmp.Diff(strings.TrimRight(want, "\n"), got); diff != "" && !update {
-			t.Errorf("%s: %s (-want +got); PINFOLD_UPDATE=1 rewrites the file:\n%s", path, title, diff)
-		}
 	}
-	if update {
-		if err := os.WriteFile(path, append(bytes.TrimRight(out.Bytes(), "\n"), '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	golden.Compare(t, path, strings.TrimRight(out.String(), "\n")+"\n")
 }
 
 // shortPod is a pod with what matters here. Containers are "name", "name limit" or

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // internalCRD is the definition as the API server holds it.
@@ -63,7 +65,7 @@ func TestManifest(t *testing.T) {
 	}
 	const heading = "# The kind NodeResourceTopology, which Pinfold shares with other topology-aware tools.\n" +
 		"# A cluster that has it already, from Node Feature Discovery say, needs nothing of this.\n"
-	checkGolden(t, "../../deploy/manifests/noderesourcetopology-crd.yaml", append([]byte(heading), manifest...))
+	golden.Compare(t, "../../deploy/manifests/noderesourcetopology-crd.yaml", heading+string(manifest))
 }
 
 // The API server drops what the schema does not name, and refuses what it forbids.

@@ -10,14 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, rewrites the expected results in testdata.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestMalformed runs the transcript testdata/malformed.txt. Each case is one or
 // more edits of the object of a machine of 2 packages, each with one NUMA node and
@@ -57,14 +54,7 @@ func TestMalformed(t *testing.T) {
 		fmt.Fprintln(&got, line)
 	}
 	finish()
-	if update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(text), got.String()); diff != "" && !update {
-		t.Errorf("%s (-want +got); PINFOLD_UPDATE=1 rewrites it:\n%s", path, diff)
-	}
+	golden.Compare(t, path, got.String())
 }
 
 func verdict(obj *v1alpha2.NodeResourceTopology) string {

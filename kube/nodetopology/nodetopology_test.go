@@ -3,7 +3,6 @@ package nodetopology
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // throughJSON is what an object looks like after a visit to the API server.
@@ -89,24 +89,7 @@ func TestGoldenObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkGolden(t, "testdata/"+name+".yaml", got)
-	}
-}
-
-// checkGolden compares a text with what is expected in a file.
-func checkGolden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got); PINFOLD_UPDATE=1 rewrites it:\n%s", path, diff)
+		golden.Compare(t, "testdata/"+name+".yaml", string(got))
 	}
 }
 
