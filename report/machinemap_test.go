@@ -3,58 +3,34 @@ package report_test
 import (
 	"bytes"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestMaps draws the machines of testdata/maps. Every file there is a txtar
 // archive of a machine (see parseMachine), options (see parseOptions) and the map
-// expected. PINFOLD_UPDATE=1 writes the maps as they are drawn now.
+// expected.
 func TestMaps(t *testing.T) {
-	files, err := filepath.Glob("testdata/maps/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no maps to draw: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts := map[string]*txtar.File{}
-			for i := range archive.Files {
-				parts[archive.Files[i].Name] = &archive.Files[i]
-			}
-			m := parseMachine(t, string(parts["machine"].Data))
-			opts := parseOptions(t, string(parts["options"].Data))
-			got := draw(t, m, opts)
-			if !opts.Colour {
-				checkWidth(t, got, opts.Width)
-			}
-			if os.Getenv("PINFOLD_UPDATE") != "" {
-				parts["map"].Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			// Escapes are kept readable in the archives.
-			want := string(parts["map"].Data)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("map differs (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", diff)
-			}
-		})
-	}
+	golden.Archives(t, "testdata/maps/*.txtar", "map", func(t *testing.T, given *txtar.Archive) string {
+		parts := map[string]string{}
+		for _, f := range given.Files {
+			parts[f.Name] = string(f.Data)
+		}
+		opts := parseOptions(t, parts["options"])
+		got := draw(t, parseMachine(t, parts["machine"]), opts)
+		if !opts.Colour {
+			checkWidth(t, got, opts.Width)
+		}
+		return got
+	})
 }
 
 // parseOptions reads lines such as

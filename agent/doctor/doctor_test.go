@@ -10,52 +10,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestNodes examines each node in testdata: files below a root directory ("socket" is
 // the content of a socket), in "cluster" what the API server and the kubelet answer,
-// and in "want" the report. PINFOLD_UPDATE=1 rewrites "want".
+// and in "want" the report.
 func TestNodes(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no nodes in testdata", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := Defaults()
-			o.Root = t.TempDir()
-			o.Cluster = unpack(t, o.Root, archive)
-			var text bytes.Buffer
-			if err := WriteText(&text, Examine(context.Background(), o)); err != nil {
-				t.Fatal(err)
-			}
-			got := strings.ReplaceAll(text.String(), o.Root, "")
-			want := &archive.Files[len(archive.Files)-1]
-			if os.Getenv("PINFOLD_UPDATE") == "1" {
-				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		o := Defaults()
+		o.Root = t.TempDir()
+		o.Cluster = unpack(t, o.Root, given)
+		var text bytes.Buffer
+		if err := WriteText(&text, Examine(context.Background(), o)); err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(text.String(), o.Root, "")
+	})
 }
 
 // unpack makes the files of a node, and returns who answers.
 func unpack(t *testing.T, root string, archive *txtar.Archive) Cluster {
 	t.Helper()
 	var answers Cluster
-	for _, f := range archive.Files[:len(archive.Files)-1] {
+	for _, f := range archive.Files {
 		if f.Name == "cluster" {
 			answers = answersOf(t, string(f.Data))
 			continue

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -17,8 +19,11 @@ const (
 
 func openFixture(t *testing.T, name string) *FS {
 	t.Helper()
-	root, _ := unpack(t, "testdata/"+name+".txtar")
-	fs, err := Open(root)
+	archive, err := txtar.ParseFile("testdata/" + name + ".txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := Open(unpack(t, archive))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,47 +9,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestMachines reads each machine in testdata: files below a root directory, and
-// in "want" what is found there. PINFOLD_UPDATE=1 rewrites "want".
+// in "want" what is found there.
 func TestMachines(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no machines in testdata", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			root, archive := unpack(t, file)
-			got := strings.ReplaceAll(describe(root), root, "")
-			want := &archive.Files[len(archive.Files)-1]
-			if want.Name != "want" {
-				t.Fatalf("the last file is %q, not want", want.Name)
-			}
-			if os.Getenv("PINFOLD_UPDATE") == "1" {
-				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		t.Parallel()
+		root := unpack(t, given)
+		return strings.ReplaceAll(describe(root), root, "")
+	})
 }
 
-func unpack(t *testing.T, file string) (string, *txtar.Archive) {
+func unpack(t *testing.T, archive *txtar.Archive) (root string) {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
+	root = t.TempDir()
 	for _, f := range archive.Files {
 		name := filepath.Join(root, f.Name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -59,7 +36,7 @@ func unpack(t *testing.T, file string) (string, *txtar.Archive) {
 			t.Fatal(err)
 		}
 	}
-	return root, archive
+	return root
 }
 
 // describe writes what is found below a root as text.

@@ -48,7 +48,7 @@ func readBroken(t *testing.T) []*brokenCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := readFixture(t, "testdata/two-packages.txtar").tree
+	base := readTree(t, "testdata/two-packages.txtar")
 	var cases []*brokenCase
 	for line := range strings.Lines(string(text)) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -18,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // recaptured captures a tree and reads it back.
@@ -66,7 +67,7 @@ func trees(t *testing.T) map[string]fs.FS {
 	}
 	all := map[string]fs.FS{}
 	for _, name := range names {
-		all[strings.TrimSuffix(filepath.Base(name), ".txtar")] = readFixture(t, name).tree
+		all[strings.TrimSuffix(filepath.Base(name), ".txtar")] = readTree(t, name)
 	}
 	for _, c := range readBroken(t) {
 		all["broken "+c.name] = c.tree
@@ -144,23 +145,7 @@ func TestCaptureText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/capture.txt", string(archive))
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: -want +got:\n%s", name, diff)
-	}
+	golden.Compare(t, "testdata/capture.txt", string(archive))
 }
 
 func TestCaptureRefuses(t *testing.T) {

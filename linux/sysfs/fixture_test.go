@@ -8,38 +8,21 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"golang.org/x/tools/txtar"
-
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// fixture is one file of testdata: a /sys tree and what Read makes of it.
-//
-// The file "machine" in the archive is the machine in the form of [describe].
-type fixture struct {
-	archive *txtar.Archive
-	tree    fstest.MapFS
-	machine string
-}
-
-func readFixture(t testing.TB, name string) fixture {
+// readTree is the /sys tree of one file of testdata, to be changed.
+func readTree(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := fixture{archive: txtar.Parse(text)}
-	for _, file := range f.archive.Files {
-		if file.Name == "machine" {
-			f.machine = string(file.Data)
-		}
-	}
 	tree, err := ParseArchive(text)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	f.tree = writable(t, tree)
-	return f
+	return writable(t, tree)
 }
 
 // writable copies the files of a tree.
