@@ -3,20 +3,17 @@ package main
 import (
 	"bytes"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestOutput runs the command on few free sets and compares all but the times, in
 // every format. A kubelet's answer that is better than Pinfold's fails it.
-// PINFOLD_UPDATE=1 rewrites testdata.
 func TestOutput(t *testing.T) {
 	var rows []Row
 	for _, mc := range machines() {
@@ -31,19 +28,7 @@ func TestOutput(t *testing.T) {
 		if err := printRows(&out, options{output: format}, rows); err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join("testdata", "output."+format)
-		if os.Getenv("PINFOLD_UPDATE") != "" {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), out.String()); diff != "" {
-			t.Errorf("%s differs (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", file, diff)
-		}
+		golden.Compare(t, filepath.Join("testdata", "output."+format), out.String())
 	}
 }
 

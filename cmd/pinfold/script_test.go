@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestMain lets scripts run this test binary as the command pinfold.
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		Cmds:                scriptWords(),
 		RequireExplicitExec: true,
-		UpdateScripts:       os.Getenv("PINFOLD_UPDATE") != "",
+		UpdateScripts:       golden.Updating(),
 	})
 }
 

@@ -2,12 +2,9 @@ package demo
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, rewrites the golden files.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 func TestManifestsAreSentAsTheyStand(t *testing.T) {
 	objects, err := loadManifests([]string{"nginx-baseline.yaml"}, "")
@@ -95,23 +90,7 @@ func TestShow(t *testing.T) {
 	if err := v.show(Output{Writer: &text}, "A round", placements, true); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, filepath.Join("testdata", "show.txt"), text.String())
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s; PINFOLD_UPDATE=1 rewrites it\n%s", path, diff)
-	}
+	golden.Compare(t, "testdata/show.txt", text.String())
 }
 
 func TestPlacementsRefuse(t *testing.T) {

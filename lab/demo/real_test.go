@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // podSpec reads the specification of an object's pods, as the API server would.
@@ -147,5 +148,5 @@ func TestShowReal(t *testing.T) {
 	if err := v.showReal(Output{Writer: &text}, "A round", cut{"cpu 1 instead of 4"}, placements, found); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/real.txt", text.String())
+	golden.Compare(t, "testdata/real.txt", text.String())
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
-)
 
-// update, by PINFOLD_UPDATE=1, rewrites the golden files.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
+	"pinfold.dev/pinfold/test/golden"
+)
 
 func testNode() *Node {
 	return &Node{
@@ -62,24 +61,7 @@ func TestConfigurations(t *testing.T) {
 		"containerd.toml": string(containerd), "kubelet.yaml": string(kubelet), "network.json": string(network),
 		"hosts.toml": string(hostsConfig("127.0.0.1:5000")), "commands.txt": commands.String(),
 	} {
-		golden(t, name, got)
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s; PINFOLD_UPDATE=1 rewrites it\n%s", path, diff)
+		golden.Compare(t, filepath.Join("testdata", name), got)
 	}
 }
 
