@@ -11,18 +11,25 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 )
 
-// BenchmarkRoundNothingDiffers is a round over 125 pods of a sandbox and a container, on
-// this machine's control groups, in which nothing is to be written.
+// BenchmarkRoundNothingDiffers is a round over 125 pods of two containers and a sandbox
+// each, on this machine's control groups, in which nothing is to be written.
 func BenchmarkRoundNothingDiffers(b *testing.B) {
 	h := newHostTree(b)
 	var pods []*corev1.Pod
 	for i := range 125 {
 		pod := newPod(fmt.Sprintf("p%d", i), "")
-		id, sandbox := fmt.Sprintf("%064x", 2*i), fmt.Sprintf("%064x", 2*i+1)
-		run(pod, id)
+		sidecar := pod.Spec.Containers[0]
+		sidecar.Name = "sidecar"
+		pod.Spec.Containers = append(pod.Spec.Containers, sidecar)
+		app, second, sandbox := fmt.Sprintf("%064x", 3*i), fmt.Sprintf("%064x", 3*i+1), fmt.Sprintf("%064x", 3*i+2)
+		run(pod, app)
+		status := pod.Status.ContainerStatuses[0]
+		status.Name, status.ContainerID = "sidecar", "containerd://"+second
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 		h.make(h.podGroup(pod))
-		h.make(h.podGroup(pod) + "/" + id)
-		h.make(h.podGroup(pod) + "/" + sandbox)
+		for _, id := range []string{app, second, sandbox} {
+			h.make(h.podGroup(pod) + "/" + id)
+		}
 		pods = append(pods, pod)
 	}
 	k, err := openKernel("/")
