@@ -1,0 +1,172 @@
+package bandwidth
+
+import (
+	"fmt"
+	"time"
+)
+
+// Group is a group's bandwidth controller within periods: requests for CPU time
+// arrive at any nanosecond, run on CPUs, are throttled and finish. It goes from
+// event to event; nothing is rounded.
+//
+// [Group.Advance] lets time go by; [Group.Submit] and [Group.Write] act at the
+// present time. What happens in one nanosecond happens in this order: requests
+// finish, by CPU; the period's timer; the slack timer; CPUs look at what they used,
+// and take turns; then what the caller does. Times must stay below a hundred years.
+type Group struct {
+	machine Machine
+	pool    pool
+	now     time.Duration
+	period  time.Duration // when the period ends
+	stopped time.Duration // the same when the timer stopped: the kernel counts on from there
+	slack   time.Duration // when the slack timer fires; never while < 0
+	cpus    []cpu
+	// throttled are CPUs in the order in which they were.
+	throttled []int
+	submitted int
+	done      []Done
+	stats     Stats
+}
+
+// AnyCPU lets the Group choose: the shortest queue, of those the lowest number. A
+// CPU that has nothing to run takes over a waiting request of the longest one.
+const AnyCPU = -1
+
+// Request is a demand for CPU time by one thread.
+type Request struct {
+	Work time.Duration // > 0, at most MaxQuota
+	CPU  int           // the only CPU it may run on, or AnyCPU
+}
+
+// Done says when a request was finished.
+type Done struct {
+	ID int // from Submit
+	At time.Duration
+}
+
+// never is later than any event.
+const never = time.Duration(1<<63 - 1)
+
+// NewGroup returns a group at time 0 that has been idle for some periods: its bucket
+// is full, its timer has stopped.
+func NewGroup(m Machine, l Limits) (*Group, error) {
+	if err := m.validate(); err != nil {
+		return nil, fmt.Errorf("model a group: %w", err)
+	}
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("model a group: %w", err)
+	}
+	return newGroup(m, l), nil
+}
+
+func newGroup(m Machine, l Limits) *Group {
+	g := &Group{machine: m, pool: fullPool(l), slack: -1, cpus: make([]cpu, m.CPUs)}
+	g.period = m.PeriodPhase
+	if g.period == 0 {
+		g.period = l.Period
+	}
+	g.stopped = g.period
+	return g
+}
+
+// Now returns the time up to which the group has run.
+func (g *Group) Now() time.Duration { return g.now }
+
+// Limits returns the settings in force.
+func (g *Group) Limits() Limits { return g.pool.limits }
+
+// Stats returns what was counted up to now. As in the kernel the time that a CPU is
+// throttled is counted when that ends.
+func (g *Group) Stats() Stats { return g.stats }
+
+// Throttled returns the number of CPUs that are throttled now. One may be without
+// having anything to run, when what ran there last used more than there was.
+func (g *Group) Throttled() int { return len(g.throttled) }
+
+// Backlog returns the CPU time that was submitted and not used so far.
+func (g *Group) Backlog() time.Duration {
+	var sum time.Duration
+	for i := range g.cpus {
+		for _, r := range g.cpus[i].queue {
+			sum += r.left
+		}
+	}
+	return sum
+}
+
+// Submit makes a request now and returns its number, counted from 0.
+func (g *Group) Submit(r Request) (int, error) {
+	if r.Work <= 0 || r.Work > MaxQuota {
+		return 0, fmt.Errorf("submit a request: it must need some CPU time, up to %v, not %v", MaxQuota, r.Work)
+	}
+	if r.CPU < AnyCPU || r.CPU >= len(g.cpus) {
+		return 0, fmt.Errorf("submit a request: there is no CPU %d, only 0 to %d", r.CPU, len(g.cpus)-1)
+	}
+	id := g.submitted
+	g.submitted++
+	g.gather()
+	i := r.CPU
+	if i == AnyCPU {
+		i = g.shortest()
+	}
+	g.enqueue(i, request{id: id, left: r.Work, pinned: r.CPU != AnyCPU})
+	g.deal()
+	return id, nil
+}
+
+// Write is one write of settings to the kernel, whether they differ or not: it
+// refills the bucket by one quota (burst is counted as at the end of a period), and
+// every CPU begins anew, without what it had taken, without debt and not throttled.
+// An error means that nothing was changed.
+//
+// A new period takes effect at the end of the present one.
+func (g *Group) Write(l Limits) error {
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("write bandwidth settings: %w", err)
+	}
+	g.write(l)
+	return nil
+}
+
+func (g *Group) write(l Limits) {
+	g.gather()
+	g.passStopped()
+	wasActive := g.pool.active
+	g.pool.write(l, &g.stats)
+	if g.pool.active && !wasActive {
+		g.startTimer()
+	}
+	for i := range g.cpus {
+		// 1 ns since 6.18 (956dfda6a708), 0 before.
+		g.cpus[i].local = 1
+		if g.fluid() {
+			g.cpus[i].local = 0
+		}
+	}
+	for _, i := range g.throttled {
+		g.unthrottle(i)
+	}
+	g.throttled = g.throttled[:0]
+	g.deal()
+}
+
+// Advance lets time go by until a time that is not before Now, and returns the
+// requests that finished, in their order. The slice is valid until the next call.
+func (g *Group) Advance(until time.Duration) []Done {
+	g.done = g.done[:0]
+	for {
+		next := g.nextEvent()
+		if next > until {
+			break
+		}
+		g.run(next)
+		g.gather()
+		g.handle()
+		g.deal()
+	}
+	if until > g.now {
+		g.run(until)
+	}
+	g.passStopped()
+	return g.done
+}
