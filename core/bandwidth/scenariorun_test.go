@@ -1,0 +1,131 @@
+package bandwidth
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// scenario is the model that a transcript talks to: a Controller or a Group.
+type scenario struct {
+	controller *Controller
+	group      *Group
+	submitted  []time.Duration // when
+}
+
+func (s *scenario) run(name string, w words) (string, error) {
+	switch name {
+	case "controller", "fluid", "kernel":
+		return "", s.begin(name, w)
+	case "write":
+		if s.group != nil {
+			return "", s.group.Write(w.over(s.group.Limits()))
+		}
+		return "", s.controller.Write(w.over(s.controller.Limits()))
+	case "stats":
+		if s.group != nil {
+			return formatStats(s.group.Stats()), nil
+		}
+		return formatStats(s.controller.Stats()), nil
+	}
+	if s.group != nil {
+		return s.runGroup(name, w)
+	}
+	return s.runController(name, w)
+}
+
+func (s *scenario) begin(name string, w words) (err error) {
+	*s = scenario{}
+	l := w.over(Limits{Quota: Unlimited, Period: 100 * time.Millisecond})
+	if name == "controller" {
+		var c Controller
+		c, err = NewController(l)
+		s.controller = &c
+		return err
+	}
+	m := Fluid(number(w.plain()))
+	if name == "kernel" {
+		m = Kernel(number(w.plain()))
+		m.Tick = duration(w.named("tick", m.Tick.String()))
+		m.Slice = duration(w.named("slice", m.Slice.String()))
+		m.TickPhase = duration(w.named("phase", "0s"))
+		m.Turn = duration(w.named("turn", m.Turn.String()))
+	}
+	s.group, err = NewGroup(m, l)
+	return err
+}
+
+func (s *scenario) runController(name string, w words) (string, error) {
+	c := s.controller
+	switch name {
+	case "step":
+		var b strings.Builder
+		for range number(w.named("times", "1")) {
+			p := c.Step(duration(w.plain()))
+			fmt.Fprintf(&b, "used %v%s, bucket %v\n", p.Usage, backlog(p.Backlog), c.Left())
+		}
+		return b.String(), nil
+	case "use":
+		used := c.Use(duration(w.plain()))
+		return fmt.Sprintf("used %v%s, bucket %v\n", used, backlog(c.Backlog()), c.Left()), nil
+	case "tick":
+		c.Tick()
+		return "", nil
+	}
+	return "", fmt.Errorf("a controller has no such command")
+}
+
+func (s *scenario) runGroup(name string, w words) (string, error) {
+	switch name {
+	case "request":
+		for range number(w.named("times", "1")) {
+			r := Request{Work: duration(w.plain()), CPU: number(w.named("cpu", "-1"))}
+			if _, err := s.group.Submit(r); err != nil {
+				return "", err
+			}
+			s.submitted = append(s.submitted, s.group.Now())
+		}
+		return "", nil
+	case "until":
+		return s.advance(duration(w.plain())), nil
+	case "rewrite":
+		return s.rewrite(duration(w.named("every", "")), duration(w.named("until", "")))
+	}
+	return "", fmt.Errorf("a group has no such command")
+}
+
+func (s *scenario) advance(until time.Duration) string {
+	var b strings.Builder
+	before := s.group.Stats().Usage
+	for _, d := range s.group.Advance(until) {
+		fmt.Fprintf(&b, "request %d finished at %v, after %v\n", d.ID, d.At, d.At-s.submitted[d.ID])
+	}
+	fmt.Fprintf(&b, "%v: used %v%s", until, s.group.Stats().Usage-before, backlog(s.group.Backlog()))
+	if n := s.group.Throttled(); n > 0 {
+		fmt.Fprintf(&b, ", %d CPUs throttled", n)
+	}
+	return b.String() + "\n"
+}
+
+func (s *scenario) rewrite(every, until time.Duration) (string, error) {
+	before := s.group.Stats().Usage
+	for s.group.Now() < until {
+		s.group.Advance(s.group.Now() + every)
+		if err := s.group.Write(s.group.Limits()); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%v: used %v%s\n", until, s.group.Stats().Usage-before, backlog(s.group.Backlog())), nil
+}
+
+func backlog(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", backlog %v", d)
+}
+
+func formatStats(s Stats) string {
+	return fmt.Sprintf("used %v; periods %d by wall, %d by timer, %d throttled (%v); %d bursts (%v)\n",
+		s.Usage, s.WallPeriods, s.Periods, s.Throttled, s.ThrottledTime, s.Bursts, s.BurstTime)
+}
