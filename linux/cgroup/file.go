@@ -114,6 +114,14 @@ func (l Layout) burst() File {
 	return CPUCFSBurst
 }
 
+// limits are the files with quota, period and burst, burst last.
+func (l Layout) limits() []File {
+	if l.CPU == V2 {
+		return []File{CPUMax, CPUMaxBurst}
+	}
+	return []File{CPUCFSQuota, CPUCFSPeriod, CPUCFSBurst}
+}
+
 func (l Layout) weight() File {
 	if l.CPU == V2 {
 		return CPUWeight

@@ -1,30 +1,58 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxMicroseconds is the largest number of microseconds that a Duration holds.
-const maxMicroseconds = math.MaxInt64 / int64(time.Microsecond)
+// content is of a file: a string, or bytes where nothing may be allocated.
+type content interface{ string | []byte }
+
+// parseNumber reads a decimal number.
+func parseNumber[T content](s T) (uint64, error) {
+	var n uint64
+	for i := range len(s) {
+		digit := uint64(s[i] - '0')
+		if s[i] < '0' || s[i] > '9' || n > (math.MaxUint64-digit)/10 {
+			return 0, fmt.Errorf("%q is not a number of 64 bits", string(s))
+		}
+		n = 10*n + digit
+	}
+	if len(s) == 0 {
+		return 0, errors.New("there is no number")
+	}
+	return n, nil
+}
+
+// parseTime reads a number of units.
+func parseTime[T content](s T, unit time.Duration) (time.Duration, error) {
+	n, err := parseNumber(s)
+	if err != nil {
+		return 0, err
+	}
+	if n > uint64(math.MaxInt64/unit) {
+		return 0, fmt.Errorf("%s is too large", string(s))
+	}
+	return time.Duration(n) * unit, nil
+}
 
 // parseMicroseconds reads cpu.cfs_period_us, cpu.cfs_burst_us and cpu.max.burst.
-func parseMicroseconds(s string) (time.Duration, error) {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n > uint64(maxMicroseconds) {
-		return 0, fmt.Errorf("%q is not a number of microseconds", s)
+func parseMicroseconds[T content](s T) (time.Duration, error) {
+	d, err := parseTime(s, time.Microsecond)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number of microseconds", string(s))
 	}
-	return time.Duration(n) * time.Microsecond, nil
+	return d, nil
 }
 
 // parseQuota reads cpu.cfs_quota_us: microseconds, or -1 for none.
-func parseQuota(s string) (time.Duration, error) {
-	if s == "-1" {
+func parseQuota[T content](s T) (time.Duration, error) {
+	if string(s) == "-1" {
 		return Unlimited, nil
 	}
 	return parseMicroseconds(s)
@@ -34,19 +62,22 @@ func parseQuota(s string) (time.Duration, error) {
 type cpuMax struct{ quota, period time.Duration }
 
 // parseCPUMax reads cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD".
-func parseCPUMax(s string) (cpuMax, error) {
-	first, second, ok := strings.Cut(s, " ")
-	if !ok {
-		return cpuMax{}, fmt.Errorf("%q is not a quota and a period", s)
+func parseCPUMax[T content](s T) (cpuMax, error) {
+	space := 0
+	for space < len(s) && s[space] != ' ' {
+		space++
+	}
+	if space == len(s) {
+		return cpuMax{}, fmt.Errorf("%q is not a quota and a period", string(s))
 	}
 	max := cpuMax{quota: Unlimited}
 	var err error
-	if first != "max" {
+	if first := s[:space]; string(first) != "max" {
 		if max.quota, err = parseMicroseconds(first); err != nil {
 			return cpuMax{}, err
 		}
 	}
-	if max.period, err = parseMicroseconds(second); err != nil {
+	if max.period, err = parseMicroseconds(s[space+1:]); err != nil {
 		return cpuMax{}, err
 	}
 	return max, nil

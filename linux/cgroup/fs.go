@@ -143,6 +143,19 @@ func (fs *FS) File(group string, f File) string {
 	return fs.Dir(f.Controller(), group) + "/" + string(f)
 }
 
+// GroupAt returns the path of a group that is named as users do: by its path within the
+// hierarchies, or by its directory in one of them.
+func (fs *FS) GroupAt(name string) string {
+	name = path.Clean("/" + name)
+	within := ""
+	for _, h := range fs.hierarchies {
+		if isBelow(name, h.Mount) && len(h.Mount) > len(within) {
+			within = h.Mount
+		}
+	}
+	return path.Clean("/" + strings.TrimPrefix(name, within))
+}
+
 // Exists reports whether the group exists in the hierarchies of both the cpu and
 // the cpuset controller.
 func (fs *FS) Exists(group string) bool {

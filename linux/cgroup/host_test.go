@@ -47,6 +47,7 @@ func TestHost(t *testing.T) {
 			closeAll(kept)
 		})
 	}
+	t.Run("stat reader", func(t *testing.T) { testHostStatReader(t, fs, makeGroups(t, fs)) })
 	t.Run("keep open", func(t *testing.T) { testHostKeepOpen(t, makeGroups(t, fs)) })
 }
 

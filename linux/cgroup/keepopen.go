@@ -54,6 +54,10 @@ func isControlGroup(dir string) bool {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return false
 	}
+	return isControlGroupType(s)
+}
+
+func isControlGroupType(s unix.Statfs_t) bool {
 	return s.Type == unix.CGROUP_SUPER_MAGIC || s.Type == unix.CGROUP2_SUPER_MAGIC
 }
 

@@ -7,17 +7,17 @@ type limit struct{ quota, period time.Duration }
 
 func (l limit) ratio() uint64 { return ratio(l.quota, l.period) }
 
-// bandwidth is the plan of quota, period and burst. Invariant of version 1: the
+// bandwidthPlan is the plan of quota, period and burst. Invariant of version 1: the
 // ratio of a limited group is at or below that of its nearest limited ancestor,
 // before and after each write.
-type bandwidth struct {
+type bandwidthPlan struct {
 	layout Layout
 	now    map[*node]limit
 	writes []Write
 }
 
 func (t *tree) bandwidths(l Layout) []Write {
-	b := &bandwidth{layout: l, now: make(map[*node]limit, len(t.nodes))}
+	b := &bandwidthPlan{layout: l, now: make(map[*node]limit, len(t.nodes))}
 	for _, n := range t.nodes {
 		b.now[n] = limit{n.Present.Quota, n.Present.Period}
 	}
@@ -44,7 +44,7 @@ func target(n *node) limit {
 }
 
 // group plans one group. Invariant: burst is at most quota, unless unlimited.
-func (b *bandwidth) group(n *node) {
+func (b *bandwidthPlan) group(n *node) {
 	had, gets, to := n.Present.Burst, n.Target().Burst, target(n)
 	if gets < had {
 		b.write(n, b.layout.burst(), formatMicroseconds(gets))
@@ -72,14 +72,14 @@ func (b *bandwidth) group(n *node) {
 	}
 }
 
-func (b *bandwidth) write(n *node, f File, value string) {
+func (b *bandwidthPlan) write(n *node, f File, value string) {
 	b.writes = append(b.writes, Write{Path: n.Path, File: f, Value: value})
 }
 
 // steps returns the states of quota and period on the way to the last one, each
 // one file away from the one before. A period that does not matter is written
 // while the quota is unlimited.
-func (b *bandwidth) steps(n *node, to limit) []limit {
+func (b *bandwidthPlan) steps(n *node, to limit) []limit {
 	from := b.now[n]
 	if from.quota == to.quota || from.period == to.period {
 		return []limit{to}
@@ -96,7 +96,7 @@ func (b *bandwidth) steps(n *node, to limit) []limit {
 // bounds returns what the ratio of a group may be in between: at most that of the
 // nearest limited ancestor, at least the highest of the limited groups below. A
 // group whose ancestors are not listed stays within what it has and gets.
-func (b *bandwidth) bounds(n *node, from, to limit) (atMost, atLeast uint64) {
+func (b *bandwidthPlan) bounds(n *node, from, to limit) (atMost, atLeast uint64) {
 	atMost = max(from.ratio(), to.ratio())
 	for at := n.parent; at != nil; at = at.parent {
 		if r := b.now[at].ratio(); r != unlimitedRatio {
@@ -109,7 +109,7 @@ func (b *bandwidth) bounds(n *node, from, to limit) (atMost, atLeast uint64) {
 
 // highestBelow returns the highest ratio of the nearest limited groups below: those
 // further down are not above them.
-func (b *bandwidth) highestBelow(n *node) uint64 {
+func (b *bandwidthPlan) highestBelow(n *node) uint64 {
 	var highest uint64
 	for _, c := range n.children {
 		r := b.now[c].ratio()

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
 // Unlimited is the quota of a group without one.
-const Unlimited time.Duration = -1
+const Unlimited = bandwidth.Unlimited
 
 // Settings are the CPU settings of one group as the kernel reports them.
 type Settings struct {

@@ -1,9 +1,8 @@
 package cgroup
 
 import (
+	"bytes"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -42,44 +41,62 @@ func ParseUsage(text string) (time.Duration, error) {
 // nanoseconds and no usage, version 2 has microseconds. Names that are not known
 // are passed over; of a name that is not there the figure is 0.
 func ParseStat(v Version, text string) (Stat, error) {
-	s := Stat{NoBursts: true}
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok {
-			return Stat{}, fmt.Errorf("%s: %q is not a name and a number", CPUStat, line)
-		}
-		if err := s.set(v, name, value); err != nil {
-			return Stat{}, fmt.Errorf("%s: %s: %w", CPUStat, name, err)
-		}
+	var s Stat
+	if err := s.parse(v, []byte(text)); err != nil {
+		return Stat{}, err
 	}
 	return s, nil
 }
 
-func (s *Stat) set(v Version, name, value string) (err error) {
-	if name == "nr_bursts" {
-		s.NoBursts = false
-	}
-	switch name {
-	case "nr_periods":
-		s.Periods, err = strconv.ParseUint(value, 10, 64)
-	case "nr_throttled":
-		s.Throttled, err = strconv.ParseUint(value, 10, 64)
-	case "nr_bursts":
-		s.Bursts, err = strconv.ParseUint(value, 10, 64)
-	}
-	if err != nil {
-		return err
-	}
-	if v == V1 {
-		switch name {
-		case "throttled_time":
-			s.ThrottledTime, err = parseTime(value, time.Nanosecond)
-		case "burst_time":
-			s.BurstTime, err = parseTime(value, time.Nanosecond)
+// parse is ParseStat without allocation, but for errors.
+func (s *Stat) parse(v Version, text []byte) error {
+	*s = Stat{NoBursts: true}
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, []byte("\n"))
+		name, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		if !ok {
+			return fmt.Errorf("%s: %q is not a name and a number", CPUStat, string(line))
 		}
-		return err
+		if err := s.set(v, name, value); err != nil {
+			return fmt.Errorf("%s: %s: %w", CPUStat, string(name), err)
+		}
 	}
-	switch name {
+	return nil
+}
+
+// set takes the value of a name. The names of the two versions differ where their
+// units do.
+func (s *Stat) set(v Version, name, value []byte) (err error) {
+	switch string(name) {
+	case "nr_periods":
+		s.Periods, err = parseNumber(value)
+	case "nr_throttled":
+		s.Throttled, err = parseNumber(value)
+	case "nr_bursts":
+		s.NoBursts = false
+		s.Bursts, err = parseNumber(value)
+	default:
+		if v == V1 {
+			return s.setTimeV1(name, value)
+		}
+		return s.setTimeV2(name, value)
+	}
+	return err
+}
+
+func (s *Stat) setTimeV1(name, value []byte) (err error) {
+	switch string(name) {
+	case "throttled_time":
+		s.ThrottledTime, err = parseTime(value, time.Nanosecond)
+	case "burst_time":
+		s.BurstTime, err = parseTime(value, time.Nanosecond)
+	}
+	return err
+}
+
+func (s *Stat) setTimeV2(name, value []byte) (err error) {
+	switch string(name) {
 	case "throttled_usec":
 		s.ThrottledTime, err = parseTime(value, time.Microsecond)
 	case "burst_usec":
@@ -88,15 +105,4 @@ func (s *Stat) set(v Version, name, value string) (err error) {
 		s.Usage, err = parseTime(value, time.Microsecond)
 	}
 	return err
-}
-
-func parseTime(s string, unit time.Duration) (time.Duration, error) {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	if n > uint64(math.MaxInt64/unit) {
-		return 0, fmt.Errorf("%s is too large", s)
-	}
-	return time.Duration(n) * unit, nil
 }

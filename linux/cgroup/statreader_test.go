@@ -1,0 +1,246 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// testHostStatReader looks at a group's whole life: what is read, what that costs, and
+// what is said when the group is gone and made anew.
+func testHostStatReader(t *testing.T, fs *FS, top string) {
+	group := top + "/pod/container"
+	r := openStat(t, fs, group)
+	expectLimits := func(want bandwidth.Limits) {
+		t.Helper()
+		if l, err := r.Limits(); err != nil || l != want {
+			t.Errorf("limits %+v, %v; want %+v", l, err, want)
+		}
+	}
+	expectLimits(bandwidth.Limits{Quota: Unlimited, Period: 100 * time.Millisecond})
+	apply(t, fs, map[string]Wanted{group: {Quota: ms(5), Period: ms(50), Burst: ms(4)}})
+	expectLimits(bandwidth.Limits{Quota: 5 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 4 * time.Millisecond})
+
+	var s Stat
+	if allocations := testing.AllocsPerRun(100, func() {
+		if err := r.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Limits(); err != nil {
+			t.Fatal(err)
+		}
+	}); allocations != 0 {
+		t.Errorf("reading allocates %v times", allocations)
+	}
+	if whole, err := fs.Stat(group); err != nil || whole != s {
+		t.Errorf("an idle group reads %+v and, opened anew, %+v, %v", s, whole, err)
+	}
+
+	remakeGroup(t, fs, group)
+	if err := r.Read(&s); !errors.Is(err, ErrGone) {
+		t.Errorf("reading a group that was made anew: %v, want %v", err, ErrGone)
+	}
+	if _, err := r.Limits(); !errors.Is(err, ErrGone) {
+		t.Errorf("limits of a group that was made anew: %v, want %v", err, ErrGone)
+	}
+	if err := openStat(t, fs, group).Read(&s); err != nil {
+		t.Errorf("opened anew: %v", err)
+	}
+	if _, err := fs.OpenStat(top + "/none"); !errors.Is(err, ErrGone) {
+		t.Errorf("a group that never was: %v, want %v", err, ErrGone)
+	}
+	if l, err := openStat(t, fs, "/").Limits(); err != nil || l.Quota != Unlimited {
+		t.Errorf("the root group: %+v, %v, want no quota", l, err)
+	}
+}
+
+func openStat(t *testing.T, fs *FS, group string) *StatReader {
+	t.Helper()
+	r, err := fs.OpenStat(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// remakeGroup removes a group and makes one of the same name.
+func remakeGroup(t *testing.T, fs *FS, group string) {
+	t.Helper()
+	dirs := map[string]bool{}
+	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+		if fs.of[c].Mount != "" {
+			dirs[fs.Dir(c, group)] = true
+		}
+	}
+	for dir := range dirs {
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStatReaderFixture reads ordinary files, which are written in place, garbled,
+// replaced and removed.
+func TestStatReaderFixture(t *testing.T) {
+	for _, test := range []struct {
+		machine, group string
+		burst          bool
+	}{
+		{"v1-separate", "/kubepods", true},
+		{"v1-comounted-old-kernel", "/kubepods.slice", false},
+		{"v2-systemd", "/kubepods.slice", true},
+	} {
+		t.Run(test.machine, func(t *testing.T) {
+			t.Parallel()
+			root, _ := unpack(t, "testdata/"+test.machine+".txtar")
+			fs, err := Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := openStat(t, fs, test.group)
+			var s Stat
+			want, err := fs.Stat(test.group)
+			if errRead := r.Read(&s); err != nil || errRead != nil || s != want {
+				t.Fatalf("read %+v, %v; want %+v, %v", s, errRead, want, err)
+			}
+			if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: Unlimited, Period: 100 * time.Millisecond}) {
+				t.Errorf("limits %+v, %v", l, err)
+			}
+			if hasBurst := r.limits[len(r.limits)-1].file == fs.layout.burst(); hasBurst != test.burst {
+				t.Errorf("a burst file: %v, want %v", hasBurst, test.burst)
+			}
+			name := fs.File(test.group, CPUStat)
+			for _, step := range []struct{ content, message string }{
+				{"nr_periods 77\n", ""},
+				{"nr_periods\n", "cpu.stat: \"nr_periods\" is not a name and a number"},
+				{"nr_periods -1\n", "nr_periods: \"-1\" is not a number of 64 bits"},
+				{strings.Repeat("x 1\n", statSize), "it has 1024 bytes or more"},
+				{"", ""},
+			} {
+				if err := os.WriteFile(name, []byte(step.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Read(&s); (err == nil) != (step.message == "") || !strings.Contains(fmt.Sprint(err), step.message) {
+					t.Errorf("%q: %v, want %q", step.content, err, step.message)
+				}
+			}
+			if err := os.Rename(name, name+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(name + ".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Read(&s); !errors.Is(err, ErrGone) {
+				t.Errorf("removed: %v, want %v", err, ErrGone)
+			}
+			r.Close()
+			if err := r.Read(&s); err == nil {
+				t.Error("a closed reader reads")
+			}
+		})
+	}
+}
+
+// TestLimitsNotEnabled is of a version 2 group that has statistics and no limits.
+func TestLimitsNotEnabled(t *testing.T) {
+	root, _ := unpack(t, "testdata/v2-not-enabled.txtar")
+	fs, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct{ name, content string }{{"cgroup.controllers", "memory"}, {string(CPUMax), ""}} {
+		name := fs.Dir(CPU, "/kubepods") + "/" + f.name
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if f.content != "" {
+			if err := os.WriteFile(name, []byte(f.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := openStat(t, fs, "/kubepods").Limits(); !errors.Is(err, ErrNotEnabled) {
+		t.Errorf("limits of a group without the controller: %v, want %v", err, ErrNotEnabled)
+	}
+}
+
+// TestParseStatProperty compares the parser with one made of the standard library.
+func TestParseStatProperty(t *testing.T) {
+	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts burst_time"),
+		strings.Fields("throttled_usec burst_usec usage_usec user_usec x nr_")...)
+	line := rapid.Custom(func(t *rapid.T) string {
+		value := rapid.OneOf(rapid.Custom(func(t *rapid.T) string {
+			return strconv.FormatUint(rapid.Uint64().Draw(t, "n"), 10)
+		}), rapid.SampledFrom([]string{"0", "007", "", "-1", "+1", "1_0", "18446744073709551616", "9223372036854775807", "1 2"})).Draw(t, "value")
+		return rapid.SampledFrom(names).Draw(t, "name") + rapid.SampledFrom([]string{" ", "", "\t"}).Draw(t, "space") + value
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SampledFrom([]Version{V1, V2}).Draw(t, "version")
+		text := strings.Join(rapid.SliceOfN(line, 0, 6).Draw(t, "lines"), "\n")
+		if rapid.Bool().Draw(t, "ends with a new line") && text != "" {
+			text += "\n"
+		}
+		want, wanted := slowStat(v, text)
+		got, err := ParseStat(v, text)
+		if (err == nil) != wanted || wanted && got != want {
+			t.Fatalf("%q: %+v, %v; want %+v, %v", text, got, err, want, wanted)
+		}
+	})
+}
+
+func slowStat(v Version, text string) (s Stat, ok bool) {
+	values := map[string]uint64{}
+	known := map[Version][]string{V1: {"throttled_time", "burst_time"}, V2: {"throttled_usec", "burst_usec", "usage_usec"}}[v]
+	unit := map[Version]time.Duration{V1: time.Nanosecond, V2: time.Microsecond}[v]
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			return Stat{}, false
+		}
+		n, err := strconv.ParseUint(value, 10, 64)
+		timed := strings.Contains(strings.Join(known, " ")+" ", name+" ")
+		counted := strings.Contains("nr_periods nr_throttled nr_bursts ", name+" ")
+		switch {
+		case !timed && !counted:
+			continue
+		case err != nil, timed && n > uint64(1<<63-1)/uint64(unit):
+			return Stat{}, false
+		}
+		values[name] = n
+	}
+	_, bursts := values["nr_bursts"]
+	either := func(v1, v2 string) time.Duration { return time.Duration(values[v1]+values[v2]) * unit }
+	return Stat{
+		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_bursts"], NoBursts: !bursts,
+		ThrottledTime: either("throttled_time", "throttled_usec"), BurstTime: either("burst_time", "burst_usec"),
+		Usage: either("", "usage_usec"),
+	}, true
+}
+
+func TestGroupAt(t *testing.T) {
+	fs := &FS{hierarchies: []Hierarchy{{Mount: "/sys/fs/cgroup"}, {Mount: "/sys/fs/cgroup/cpu"}, {Mount: "/sys/fs/cgroup/cpuset"}}}
+	got := map[string]string{}
+	want := map[string]string{
+		"": "/", "/": "/", "a/b/": "/a/b", "/a/../b": "/b", "/sys/fs/cgroup": "/", "/sys/fs/cgroup/cpu": "/",
+		"/sys/fs/cgroup/cpu/a/b": "/a/b", "/sys/fs/cgroup/cpuset/a": "/a", "/sys/fs/cgroup/system.slice": "/system.slice",
+	}
+	for name := range want {
+		got[name] = fs.GroupAt(name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
