@@ -1,0 +1,175 @@
+package sampler
+
+import (
+	"errors"
+	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// takeWanted takes over what was last set.
+func (s *Sampler) takeWanted() {
+	s.mu.Lock()
+	wanted, changed := s.wanted, s.changed
+	s.changed = false
+	s.mu.Unlock()
+	if !changed {
+		return
+	}
+	for _, x := range s.known {
+		x.unwanted = true
+	}
+	for _, path := range wanted {
+		if x, ok := s.known[path]; ok {
+			x.unwanted = false
+			continue
+		}
+		x := &series{path: path}
+		s.known[path] = x
+		s.absent = append(s.absent, x)
+	}
+	for _, g := range s.grids {
+		g.series = s.dropUnwanted(g.series)
+	}
+	s.absent = s.dropUnwanted(s.absent)
+}
+
+func (s *Sampler) dropUnwanted(from []*series) []*series {
+	kept := from[:0]
+	for _, x := range from {
+		if !x.unwanted {
+			kept = append(kept, x)
+			continue
+		}
+		if x.reader != nil {
+			s.tick.Absent = append(s.tick.Absent, Absent{Group: x.path})
+		}
+		x.close()
+		delete(s.known, x.path)
+	}
+	clear(from[len(kept):])
+	return kept
+}
+
+// look opens absent groups. Opening takes long: it stops after a quarter of the shortest
+// interval, so that others are sampled in time, and goes on at the next tick.
+func (s *Sampler) look(planned time.Duration) {
+	if len(s.absent) == 0 {
+		return
+	}
+	until := s.tick.At + s.shortest()/4
+	kept := s.absent[:0]
+	for i, x := range s.absent {
+		now := s.now()
+		if now > until {
+			kept = append(kept, s.absent[i:]...)
+			break
+		}
+		if x.lookAt > now {
+			kept = append(kept, x)
+			continue
+		}
+		if err := x.open(s.fs); err != nil {
+			x.lookAt = now + s.options.LookEvery
+			s.tellAbsent(x, err)
+			kept = append(kept, x)
+			continue
+		}
+		// Not all at the same tick.
+		x.limitsAt = now + s.options.LimitsEvery*time.Duration(1+s.opened%16)/16
+		s.opened++
+		s.place(x, planned)
+	}
+	clear(s.absent[len(kept):])
+	s.absent = kept
+}
+
+// shortest returns the shortest interval; with nothing to sample, a long one.
+func (s *Sampler) shortest() time.Duration {
+	shortest := time.Hour
+	for _, g := range s.grids {
+		shortest = min(shortest, g.interval)
+	}
+	return shortest
+}
+
+func (s *Sampler) tellAbsent(x *series, err error) {
+	if !x.told {
+		x.told = true
+		s.tick.Absent = append(s.tick.Absent, Absent{x.path, err})
+	}
+}
+
+// place puts a group into the grid of its interval.
+func (s *Sampler) place(x *series, from time.Duration) {
+	interval := s.options.Interval
+	if interval == 0 {
+		interval = x.interval()
+	}
+	g := s.gridOf(interval, from)
+	g.series = append(g.series, x)
+}
+
+// settle places the groups whose period has changed.
+func (s *Sampler) settle() {
+	for _, x := range s.moving {
+		s.place(x, s.now())
+	}
+	clear(s.moving)
+	s.moving = s.moving[:0]
+}
+
+// sampleGrid samples the groups of a grid, and returns how many counters went backwards.
+func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
+	kept := g.series[:0]
+	for _, x := range g.series {
+		gap, err := s.sample(x, g.interval)
+		if gap {
+			gaps++
+		}
+		switch {
+		case err != nil:
+			x.close()
+			x.lookAt = s.now()
+			if !errors.Is(err, cgroup.ErrGone) {
+				x.lookAt += s.options.LookEvery
+			}
+			s.tellAbsent(x, err)
+			s.absent = append(s.absent, x)
+		case s.options.Interval == 0 && x.interval() != g.interval:
+			s.moving = append(s.moving, x)
+		default:
+			kept = append(kept, x)
+		}
+	}
+	clear(g.series[len(kept):])
+	g.series = kept
+	return gaps
+}
+
+// sample reads a group and adds what it did since the last time. It reports whether that
+// was left out, since counters went backwards.
+func (s *Sampler) sample(x *series, interval time.Duration) (gap bool, err error) {
+	var stat cgroup.Stat
+	if err := x.reader.Read(&stat); err != nil {
+		return false, err
+	}
+	at := s.now()
+	if at >= x.limitsAt {
+		if x.limits, err = x.reader.Limits(); err != nil {
+			return false, err
+		}
+		x.limitsAt = at + s.options.LimitsEvery
+	}
+	if x.based {
+		d, ok := difference(&x.last, &stat)
+		if ok {
+			d.At, d.Interval, d.Limits = at, at-x.at, x.limits
+			d.Late = d.Interval > interval+interval/4
+			s.tick.Samples = append(s.tick.Samples, Sample{x.path, stat.NoBursts, d})
+		}
+		gap = !ok
+	}
+	x.last, x.at, x.based = stat, at, true
+	return gap, nil
+}

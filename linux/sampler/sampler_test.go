@@ -1,0 +1,333 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// TestNoAllocation is of ticks in which no group comes or goes; on ordinary files, and on
+// the kernel's where there are some.
+func TestNoAllocation(t *testing.T) {
+	m := newMachine(t, cgroup.V1)
+	var groups []string
+	for i := range 10 {
+		groups = append(groups, fmt.Sprintf("/g%d", i))
+		m.make(groups[i], map[string]time.Duration{"quota": time.Duration(i+1) * time.Millisecond})
+	}
+	t.Run("ordinary files", func(t *testing.T) { testNoAllocation(t, m.open(), groups) })
+	t.Run("kernel", func(t *testing.T) {
+		fs, err := cgroup.Open("/")
+		if err != nil {
+			t.Skipf("this machine's control groups cannot be used: %v", err)
+		}
+		testNoAllocation(t, fs, []string{"/"})
+	})
+}
+
+func testNoAllocation(t *testing.T, fs *cgroup.FS, groups []string) {
+	s := newSampler(t, fs, Options{Interval: time.Millisecond, LimitsEvery: 1})
+	s.Set(groups)
+	s.start = time.Now()
+	next := time.Duration(0)
+	tick := func() {
+		s.tick.At = next
+		s.round(next)
+		s.tick.Missed = s.plan(next, next)
+		next += time.Millisecond
+		s.start = time.Now().Add(-next)
+		s.Cost()
+	}
+	tick()
+	tick()
+	if allocations := testing.AllocsPerRun(100, tick); allocations != 0 {
+		t.Errorf("%v allocations a tick", allocations)
+	}
+	if c := s.Cost(); c.Samples < 100*uint64(len(groups)) || c.Groups != len(groups) {
+		t.Errorf("nothing was sampled: %+v", c)
+	}
+}
+
+func newSampler(t testing.TB, fs *cgroup.FS, o Options) *Sampler {
+	t.Helper()
+	s, err := New(fs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+// TestRunEnds is of the ways in which Run ends, by the machine's clock.
+func TestRunEnds(t *testing.T) {
+	m := newMachine(t, cgroup.V2)
+	m.make("/a", nil)
+	t.Run("consumer", func(t *testing.T) {
+		s := newSampler(t, m.open(), Options{Interval: time.Millisecond})
+		s.Set([]string{"/a"})
+		samples := 0
+		var at time.Duration
+		err := s.Run(t.Context(), func(tick *Tick) error {
+			for _, x := range tick.Samples {
+				if x.At-x.Interval != at || x.At < tick.At || x.Interval <= 0 {
+					t.Errorf("sample of %v to %v at %v, after one that ended at %v", x.Interval, x.At, tick.At, at)
+				}
+				at = x.At
+			}
+			if len(tick.Samples) == 0 {
+				at = s.groupAt("/a")
+			}
+			if samples += len(tick.Samples); samples >= 20 {
+				return io.ErrShortWrite
+			}
+			return nil
+		})
+		if !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("error %v, want the consumer's", err)
+		}
+		c := s.Cost()
+		if c.Samples != 20 || c.Ticks != 21 || c.Wall < 20*time.Millisecond || c.CPU <= 0 || c.Jitter50 <= 0 ||
+			c.Jitter99 < c.Jitter50 || c.JitterMax < c.Jitter99 || c.Share() <= 0 || s.Start().IsZero() {
+			t.Errorf("cost %+v, share %v, start %v", c, c.Share(), s.Start())
+		}
+	})
+	t.Run("context", func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s := newSampler(t, m.open(), Options{Interval: time.Hour})
+		ticks := 0
+		err := s.Run(ctx, func(*Tick) error {
+			ticks++
+			stop()
+			return nil
+		})
+		if err != nil || ticks != 1 {
+			t.Errorf("%d ticks, error %v; want one and none", ticks, err)
+		}
+	})
+}
+
+// groupAt is when a group was last read.
+func (s *Sampler) groupAt(group string) time.Duration { return s.known[group].at }
+
+// TestAlarm waits for hours, but for a context that is done soon.
+func TestAlarm(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	alarm, err := SystemClock{}.Alarm(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alarm.Close()
+	for _, until := range []time.Time{{}, time.Now(), time.Now().Add(3 * time.Millisecond)} {
+		if err := alarm.Wait(until); err != nil || time.Now().Before(until) {
+			t.Errorf("wait until %v: returned at %v, %v", until, time.Now(), err)
+		}
+	}
+	time.AfterFunc(10*time.Millisecond, stop)
+	if err := alarm.Wait(time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+	if err := alarm.Wait(time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	m := newMachine(t, cgroup.V2)
+	m.make("/good", nil)
+	m.make("/garbled", nil)
+	m.write("/garbled", "cpu.stat", "x")
+	m.write("/memory-only", "cpu.stat", "usage_usec 1\n")
+	m.write("/memory-only", "cgroup.controllers", "memory\n")
+	fs := m.open()
+	if err := Check(fs, "/good"); err != nil {
+		t.Errorf("a good group: %v", err)
+	}
+	for group, want := range map[string]string{
+		"/none":        "/none: control group does not exist",
+		"/garbled":     `cpu.stat: "x" is not a name and a number`,
+		"/memory-only": "controller is not enabled for the control group: write +cpu to cgroup.subtree_control of each group above",
+	} {
+		if err := Check(fs, group); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", group, err, want)
+		}
+	}
+	for _, interval := range []time.Duration{-1, 1, time.Millisecond - 1} {
+		if _, err := New(fs, Options{Interval: interval}); err == nil || CheckInterval(interval) == nil {
+			t.Errorf("interval %v: %v, want an error", interval, err)
+		}
+	}
+	if CheckInterval(0) == nil || CheckInterval(time.Millisecond) != nil {
+		t.Error("an interval of 0 is none, and one of 1 ms is good")
+	}
+}
+
+// TestFollow lists groups every second until the list fails.
+func TestFollow(t *testing.T) {
+	m := newMachine(t, cgroup.V2)
+	fs := m.open()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSampler(t, fs, Options{})
+		began := time.Now()
+		lists := 0
+		err := s.Follow(t.Context(), time.Second, func() ([]string, error) {
+			if lists++; lists == 4 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return []string{fmt.Sprint("/", lists)}, nil
+		})
+		if !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) != 3*time.Second || !slices.Equal(s.wanted, []string{"/3"}) {
+			t.Errorf("%v after %v, wanted %q", err, time.Since(began), s.wanted)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer stop()
+		if err := s.Follow(ctx, time.Second, func() ([]string, error) { return nil, nil }); err != nil {
+			t.Errorf("followed to the end: %v", err)
+		}
+	})
+}
+
+func TestContainers(t *testing.T) {
+	m := newMachine(t, cgroup.V2)
+	fs := m.open()
+	if groups, err := Containers(fs, ""); !errors.Is(err, cgroup.ErrNoKubepods) {
+		t.Errorf("without a kubelet: %q, %v", groups, err)
+	}
+	id := strings.Repeat("ab", 32)
+	m.make("/kubepods/burstable/pod123/"+id, nil)
+	m.make("/kubepods/pod456/"+id, nil)
+	m.make("/kubepods/pod456/"+id+"/nested", nil)
+	m.make("/system/other", nil)
+	groups, err := Containers(fs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/kubepods/burstable/pod123/" + id, "/kubepods/pod456/" + id}
+	if diff := cmp.Diff(want, groups); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestHistogram compares quantiles with those of a sorted list.
+func TestHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(-10, 100), rapid.Int64()), 1, 50).Draw(t, "durations")
+		var h histogram
+		for i, d := range all {
+			h.add(time.Duration(d))
+			all[i] = max(d, 0)
+		}
+		slices.Sort(all)
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		rank := 1
+		for float64(rank) < q*float64(len(all)) {
+			rank++
+		}
+		want, got := all[rank-1], int64(h.quantile(q))
+		if got < want || float64(got) > 1.125*float64(want)+1e-9 || h.max != time.Duration(all[len(all)-1]) {
+			t.Fatalf("quantile %v of %v: %d, want %d; max %d", q, all, got, want, h.max)
+		}
+	})
+	if (&histogram{}).quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+}
+
+// TestHost samples a group of this machine's kernel in which a process is busy.
+func TestHost(t *testing.T) {
+	fs, groups := hostGroups(t, 1)
+	s := newSampler(t, fs, Options{Interval: 5 * time.Millisecond})
+	s.Set(groups)
+	var usage, until time.Duration
+	var periods uint32
+	err := s.Run(t.Context(), func(tick *Tick) error {
+		if s.tick.At == 0 || len(tick.Samples) == 0 {
+			spinIn(t, fs, groups[0])
+			return nil
+		}
+		x := tick.Samples[0]
+		usage, until, periods = usage+x.Usage, x.At, periods+x.Periods
+		if x.Limits.Quota != 5*time.Millisecond || x.Limits.Period != 50*time.Millisecond {
+			return fmt.Errorf("limits %+v", x.Limits)
+		}
+		if usage > 50*time.Millisecond || until > 20*time.Second {
+			return io.EOF
+		}
+		return nil
+	})
+	if !errors.Is(err, io.EOF) || periods < 4 || usage < 20*time.Millisecond {
+		t.Errorf("%v: usage %v, %d periods until %v", err, usage, periods, until)
+	}
+	// The kernel's own statement is that of all samples together, and what came after.
+	if stat, err := fs.Stat(groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
+		t.Errorf("the kernel has counted %+v, %v; sampled were %v and %d periods", stat, err, usage, periods)
+	}
+}
+
+// hostGroups makes groups with a limit on this machine.
+func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: run as root to sample control groups of this machine")
+	}
+	fs, err := cgroup.Open("/")
+	if err != nil {
+		t.Skipf("this machine's control groups cannot be used: %v", err)
+	}
+	if err := fs.CheckWritable(); err != nil {
+		t.Skipf("this machine's control groups cannot be written: %v", err)
+	}
+	top := fmt.Sprintf("/pinfold-sampler-%d", os.Getpid())
+	groups := []string{}
+	makeGroup(t, fs, top)
+	if fs.Layout().CPU == cgroup.V2 {
+		if err := os.WriteFile(fs.Dir(cgroup.CPU, top)+"/cgroup.subtree_control", []byte("+cpu"), 0o600); err != nil {
+			t.Skipf("%v: write \"+cpu\" to the cgroup.subtree_control of the root to run this test", err)
+		}
+	}
+	quota, period := 5*time.Millisecond, 50*time.Millisecond
+	wanted := map[string]cgroup.Wanted{}
+	for i := range n {
+		groups = append(groups, fmt.Sprintf("%s/%d", top, i))
+		makeGroup(t, fs, groups[i])
+		wanted[groups[i]] = cgroup.Wanted{Quota: &quota, Period: &period}
+	}
+	if err := fs.Apply(wanted).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return fs, groups
+}
+
+// makeGroup makes a group in the hierarchies that count CPU time.
+func makeGroup(t testing.TB, fs *cgroup.FS, group string) {
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		if fs.Hierarchy(c).Mount == "" {
+			continue
+		}
+		dir := fs.Dir(c, group)
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			var err error
+			for range 100 { // one whose last process has just ended is busy for a moment
+				if err = os.Remove(dir); err == nil || os.IsNotExist(err) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Errorf("remove the group of the test: %v", err)
+		})
+	}
+}
