@@ -1,0 +1,2 @@
+// Package burst decides how far the quota of containers is raised, out of token buckets.
+package burst

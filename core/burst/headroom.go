@@ -1,0 +1,198 @@
+package burst
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// share divides the headroom among those whose quota is raised, and those that ask for it.
+func (c *Controller) share(now time.Duration) {
+	if !c.gather() {
+		return
+	}
+	c.rooms(now)
+	c.reclaim(now)
+	if c.anyHungry() {
+		c.makeWay(now)
+		c.grant(now)
+	}
+}
+
+// gather lists the CPU sets of all that are raised or ask to be.
+func (c *Controller) gather() (some bool) {
+	c.division.sets = c.division.sets[:0]
+	for i := range c.seats {
+		s := &c.seats[i]
+		if s.was > 0 || s.hungry {
+			s.set = c.division.set(s.container.CPUs)
+			some = true
+		}
+	}
+	return some
+}
+
+func (c *Controller) anyHungry() bool {
+	for i := range c.seats {
+		if c.seats[i].hungry {
+			return true
+		}
+	}
+	return false
+}
+
+// rooms is what each pool has for raised quotas beyond the limits: the time its CPUs are
+// idle, without the margin, and what raised containers use beyond their limits.
+func (c *Controller) rooms(now time.Duration) {
+	d := &c.division
+	d.spread()
+	if !c.view || now-c.looked >= stale {
+		return // room 0
+	}
+	for i := range d.pools {
+		d.pools[i].room = c.idleOf(d.pools[i].cpus)
+	}
+	for i := range c.seats {
+		s := &c.seats[i]
+		if s.was == 0 {
+			continue
+		}
+		own := max(0, s.account.mean-s.terms.rate())
+		for p := range d.pools {
+			if d.within[p*len(d.sets)+s.set] {
+				d.pools[p].room += own
+			}
+		}
+	}
+	for i := range d.pools {
+		d.pools[i].room = max(0, d.pools[i].room-c.margin(d.pools[i].cpus))
+	}
+}
+
+func (c *Controller) idleOf(cpus cpuset.Set) (sum Rate) {
+	for cpu := range cpus.All() {
+		if int(cpu) < len(c.idle) {
+			sum += c.idle[cpu]
+		}
+	}
+	return sum
+}
+
+func (c *Controller) margin(cpus cpuset.Set) Rate {
+	return max(OneCPU/10, Rate(cpus.Len()*c.tuning.MarginPercent)*OneCPU/100)
+}
+
+// reclaim lowers raised quotas for which there is no headroom any more. Within the last
+// quarter a quota is left as it is, so that noise does not move it.
+func (c *Controller) reclaim(now time.Duration) {
+	c.claim(func(s *seat) (Rate, Rate) { return 0, s.extra() })
+	for i, at := range c.claimant {
+		s, fair := &c.seats[at], c.claims[i].grant
+		a := s.account
+		if short := tooMuch(s.extra(), fair); !short {
+			a.short = false
+			continue
+		}
+		if !a.short {
+			a.short, a.shortFrom = true, now
+		}
+		if now-a.shortFrom < c.tuning.Shortage {
+			continue
+		}
+		if !s.shrink(fair, &c.tuning, now) {
+			s.lower(Shortage)
+		}
+	}
+}
+
+// makeWay lowers raised quotas for the sake of newcomers, to what is everybody's share.
+func (c *Controller) makeWay(now time.Duration) {
+	c.claim(func(s *seat) (Rate, Rate) {
+		if s.hungry {
+			return 0, s.terms.rateOf(s.terms.ceiling - s.terms.quota)
+		}
+		return 0, s.extra()
+	})
+	for i, at := range c.claimant {
+		if s, fair := &c.seats[at], c.claims[i].grant; !s.hungry && tooMuch(s.extra(), fair) {
+			s.shrink(fair, &c.tuning, now)
+		}
+	}
+}
+
+// grant raises quotas out of what is left.
+func (c *Controller) grant(now time.Duration) {
+	c.claim(func(s *seat) (Rate, Rate) {
+		if !s.hungry {
+			return s.extra(), 0
+		}
+		return s.extra(), s.terms.rateOf(s.terms.ceiling - max(s.account.want, s.terms.quota))
+	})
+	for i, at := range c.claimant {
+		s := &c.seats[at]
+		if !s.hungry {
+			continue
+		}
+		a, t := s.account, &s.terms
+		quota := max(a.want, t.quota) + c.claims[i].grant.in(t.period).Truncate(time.Microsecond)
+		switch {
+		case quota-max(a.want, t.quota) >= t.least:
+			if a.want > 0 {
+				s.reason = Throttled
+			}
+			a.raise(quota, &c.tuning, now)
+		case a.want == 0:
+			s.reason = NoHeadroom
+		}
+	}
+}
+
+// claim apportions the rooms among raised and hungry containers. The function says what
+// each keeps whatever the others want, and what it wants besides.
+func (c *Controller) claim(wish func(*seat) (keeps, wants Rate)) {
+	d := &c.division
+	for i := range d.pools {
+		d.pools[i].left = d.pools[i].room
+	}
+	c.claims, c.claimant = c.claims[:0], c.claimant[:0]
+	for i := range c.seats {
+		s := &c.seats[i]
+		if s.account.want == 0 && !s.hungry {
+			continue
+		}
+		keeps, wants := wish(s)
+		d.take(s.set, keeps)
+		if wants > 0 {
+			c.claims = append(c.claims, claim{set: s.set, weight: max(1, s.terms.rate()), most: wants})
+			c.claimant = append(c.claimant, i)
+		}
+	}
+	d.apportion(c.claims)
+}
+
+// tooMuch reports whether what somebody has exceeds his share by more than a third.
+func tooMuch(has, fair Rate) bool { return 3*has > 4*fair }
+
+// rate is the limit.
+func (t *terms) rate() Rate { return t.rateOf(t.quota) }
+
+func (t *terms) rateOf(quota time.Duration) Rate { return rateOf(quota, t.period) }
+
+// extra is how much more than its limit a container may use.
+func (s *seat) extra() Rate {
+	return s.terms.rateOf(max(0, s.account.want-s.terms.quota))
+}
+
+// shrink lowers a raised quota to a smaller raised one, when that is worth a write and
+// the last one is long ago.
+func (s *seat) shrink(extra Rate, tuning *Tuning, now time.Duration) bool {
+	a, t := s.account, &s.terms
+	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
+	if quota-t.quota < t.least || !a.mayRaise(now) || a.tokens < t.write(a.want)+t.reserve(quota) {
+		return false
+	}
+	needed := a.needed
+	a.raise(quota, tuning, now)
+	a.needed, s.reason = needed, Shared
+	return true
+}

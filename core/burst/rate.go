@@ -1,0 +1,64 @@
+package burst
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Rate is CPU time per time in billionths: [OneCPU] is one CPU.
+type Rate int64
+
+// OneCPU is the rate of one busy CPU.
+const OneCPU Rate = 1e9
+
+// most bounds every amount, so that sums of a few of them do not overflow. It is 73
+// CPU years.
+const most = 1 << 61
+
+// mulDiv is a x b / c, rounded down, at most most. Arguments below zero count as zero,
+// and so does the result when c is zero or below.
+func mulDiv(a, b, c int64) int64 {
+	if a <= 0 || b <= 0 || c <= 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high >= uint64(c) {
+		return most
+	}
+	quotient, _ := bits.Div64(high, low, uint64(c))
+	return int64(min(quotient, most))
+}
+
+// rateOf is the amount of CPU time in an interval as a rate.
+func rateOf(amount, interval time.Duration) Rate {
+	return Rate(mulDiv(int64(amount), int64(OneCPU), int64(interval)))
+}
+
+// in is what the rate gives in the time.
+func (r Rate) in(t time.Duration) time.Duration {
+	return time.Duration(mulDiv(int64(r), int64(t), int64(OneCPU)))
+}
+
+// scaled is the amount x part / whole.
+func scaled(amount, part, whole time.Duration) time.Duration {
+	return time.Duration(mulDiv(int64(amount), int64(part), int64(whole)))
+}
+
+// bounded keeps an amount within what sums can bear.
+func bounded(t time.Duration) time.Duration { return max(-most, min(t, most)) }
+
+// toward moves a mean to a new value, by as much as the time since the last one weighs
+// against the time constant.
+func (r Rate) toward(value Rate, interval, constant time.Duration) Rate {
+	const whole = 1 << 10
+	interval = min(interval, time.Hour)
+	weight := mulDiv(int64(interval), whole, int64(interval+constant))
+	return r + (value-r)*Rate(weight)/whole
+}
+
+// less compares a/b with c/d; b and d are above zero, and what is below zero counts as zero.
+func less(a, b, c, d Rate) bool {
+	h1, l1 := bits.Mul64(uint64(max(0, a)), uint64(d))
+	h2, l2 := bits.Mul64(uint64(max(0, c)), uint64(b))
+	return h1 < h2 || h1 == h2 && l1 < l2
+}
