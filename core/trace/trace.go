@@ -1,6 +1,3 @@
-// Package trace holds what was recorded of control groups at fine timescales, and what
-// can be computed from that alone. Files of it are read and written by package
-// tracefile.
 package trace
 
 import (

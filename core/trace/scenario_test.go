@@ -1,0 +1,148 @@
+package trace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// TestScenarios summarises the series of testdata/*.txtar. The section "series" has a line
+// "interval D" and then a line per sample: its usage, and whichever of these apply:
+//
+//	for D            how long it was, else the nominal interval
+//	after D          a gap before it
+//	throttled D      in one of one timer periods, for so long
+//	burst D          used beyond quota
+//	late
+//	times N          so many of these
+//
+// "limit QUOTA/PERIOD" holds from there on. PINFOLD_UPDATE=1 writes the sections "want".
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(archive.Files) != 2 {
+				t.Fatal("want the sections series and want")
+			}
+			series, nominal := parseSeries(t, string(archive.Files[0].Data))
+			got := describe(series, nominal)
+			if os.Getenv("PINFOLD_UPDATE") != "" {
+				archive.Files[1].Data = []byte(got)
+				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
+				t.Errorf("summary differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// describe prints a series' summary, and its timescales of which something differs from
+// the one before.
+func describe(s *trace.Series, nominal time.Duration) string {
+	var b strings.Builder
+	sum := trace.Summarise(s, nominal)
+	fmt.Fprintf(&b, "%d samples, %d late, %d gaps, %v, used %v, %.4g CPUs\n", sum.Samples, sum.Late, sum.Gaps, sum.Time, sum.Usage, sum.CPUs())
+	p := sum.PerPeriod
+	fmt.Fprintf(&b, "%d bins: mean %.4g sd %.4g p95 %.4g p99 %.4g max %.4g\n", p.Bins, p.Mean, p.SD, p.P95, p.P99, p.Max)
+	fmt.Fprintf(&b, "throttled %d of %d timer periods (%.3g), of %.4g wall periods (%.3g), for %v; %.3g of the time doubtful\n",
+		sum.Throttled, sum.Periods, sum.ThrottledOfTimer(), sum.WallPeriods, sum.ThrottledOfWall(), sum.ThrottledTime, sum.ThrottledShare)
+	fmt.Fprintf(&b, "%d bursts, %v; limits changed %d times\n", sum.Bursts, sum.BurstTime, sum.LimitChanges)
+	before := ""
+	for _, sc := range trace.Timescales(s, nominal) {
+		line := fmt.Sprintf("max %.4g p99 %.4g throttled %.3g %v", sc.Max, sc.P99, sc.Throttled, sc.MaxThrottled)
+		if line != before {
+			fmt.Fprintf(&b, "%v: %s, until %v, of %d\n", sc.Window, line, sc.MaxEnd, sc.Windows)
+		}
+		before = line
+	}
+	return b.String()
+}
+
+func parseSeries(t *testing.T, text string) (*trace.Series, time.Duration) {
+	s := &trace.Series{Group: "/a"}
+	var nominal, now time.Duration
+	limits := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: trace.DefaultPeriod}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "interval":
+			nominal = duration(t, words[1])
+			continue
+		case "limit":
+			quota, period, _ := strings.Cut(words[1], "/")
+			limits.Quota, limits.Period = duration(t, quota), duration(t, period)
+			continue
+		}
+		sample, gap, times := parseSample(t, words, nominal)
+		sample.Limits = limits
+		for range times {
+			now += gap + sample.Interval
+			sample.At = now
+			s.Samples = append(s.Samples, sample)
+		}
+	}
+	return s, nominal
+}
+
+func parseSample(t *testing.T, words []string, nominal time.Duration) (s trace.Sample, gap time.Duration, times int) {
+	s = trace.Sample{Interval: nominal, Usage: duration(t, words[0])}
+	times = 1
+	for rest := words[1:]; len(rest) > 0; {
+		word := rest[0]
+		rest = rest[1:]
+		if word == "late" {
+			s.Late = true
+			continue
+		}
+		if word == "times" {
+			if _, err := fmt.Sscan(rest[0], &times); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[1:]
+			continue
+		}
+		d := duration(t, rest[0])
+		rest = rest[1:]
+		switch word {
+		case "for":
+			s.Interval = d
+		case "after":
+			gap = d
+		case "throttled":
+			s.Periods, s.Throttled, s.ThrottledTime = 1, 1, d
+		case "burst":
+			s.Periods, s.Bursts, s.BurstTime = 1, 1, d
+		default:
+			t.Fatalf("unknown word %q", word)
+		}
+	}
+	return s, gap, times
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

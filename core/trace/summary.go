@@ -1,0 +1,111 @@
+package trace
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// DefaultPeriod is the kernel's enforcement period of a group whose own is not known.
+const DefaultPeriod = 100 * time.Millisecond
+
+// Summary is what there is to say of a series as a whole.
+type Summary struct {
+	Samples, Late int
+	// Gaps counts the interruptions between the first sample and the last.
+	Gaps  int
+	Time  time.Duration // that the samples cover
+	Usage time.Duration // CPU time
+	// PerPeriod are the figures of one period each, in CPUs.
+	PerPeriod Stats
+
+	// Limits are those of the last sample, whose period PerPeriod is about;
+	// LimitChanges counts how often they differed from those of the sample before.
+	Limits       bandwidth.Limits
+	LimitChanges int
+
+	Periods, Throttled, Bursts uint64 // as in Sample
+	ThrottledTime, BurstTime   time.Duration
+	// WallPeriods is how many periods went by, whether or not the bandwidth timer ran.
+	// It is 0 when there was no quota at any time.
+	WallPeriods float64
+	// ThrottledShare is the share of Time that lies in samples in which the group was
+	// throttled: what was used in them may be less than what was wanted.
+	ThrottledShare float64
+}
+
+// Stats are figures over bins of time, in CPUs. Without a single whole bin all but Mean
+// are 0.
+type Stats struct {
+	Bins              int
+	Mean              float64 // of all time covered, bins or not
+	SD, P95, P99, Max float64
+}
+
+// CPUs returns the average usage; 0 for an empty series.
+func (s *Summary) CPUs() float64 { return ratio(float64(s.Usage), float64(s.Time)) }
+
+// ThrottledOfTimer returns the share of the periods in which the bandwidth timer ran:
+// nr_throttled/nr_periods, what is usually shown. The timer stops for idle groups.
+func (s *Summary) ThrottledOfTimer() float64 {
+	return ratio(float64(s.Throttled), float64(s.Periods))
+}
+
+// ThrottledOfWall returns the share of all periods that went by while there was a quota.
+func (s *Summary) ThrottledOfWall() float64 { return ratio(float64(s.Throttled), s.WallPeriods) }
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// Summarise returns the summary of a series that was recorded at a nominal interval.
+func Summarise(s *Series, nominal time.Duration) Summary {
+	sum := Summary{Samples: len(s.Samples)}
+	var throttled time.Duration
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		sum.add(sample)
+		if sample.WasThrottled() {
+			throttled += sample.Interval
+		}
+		if i > 0 && sample.Limits != s.Samples[i-1].Limits {
+			sum.LimitChanges++
+		}
+	}
+	sum.ThrottledShare = ratio(float64(throttled), float64(sum.Time))
+	if len(s.Samples) == 0 {
+		return sum
+	}
+	sum.Limits = s.Samples[len(s.Samples)-1].Limits
+	runs := s.Segments(nominal)
+	sum.Gaps = len(runs) - 1
+	sum.PerPeriod = statsOf(binsOf(runs, periodOf(sum.Limits), nominal))
+	sum.PerPeriod.Mean = sum.CPUs()
+	return sum
+}
+
+func (s *Summary) add(sample *Sample) {
+	s.Time += sample.Interval
+	s.Usage += sample.Usage
+	if sample.Late {
+		s.Late++
+	}
+	s.Periods += uint64(sample.Periods)
+	s.Throttled += uint64(sample.Throttled)
+	s.Bursts += uint64(sample.Bursts)
+	s.ThrottledTime += sample.ThrottledTime
+	s.BurstTime += sample.BurstTime
+	if sample.Limits.Quota != bandwidth.Unlimited {
+		s.WallPeriods += float64(sample.Interval) / float64(periodOf(sample.Limits))
+	}
+}
+
+func periodOf(l bandwidth.Limits) time.Duration {
+	if l.Period <= 0 {
+		return DefaultPeriod
+	}
+	return l.Period
+}

@@ -1,0 +1,142 @@
+package trace
+
+import "time"
+
+// Scale is the demand at one timescale, as far as it was served: see Throttled.
+type Scale struct {
+	Window  time.Duration
+	Windows int           // how many there are; >= 1
+	Max     float64       // the largest, in CPUs
+	MaxEnd  time.Duration // the end of the first window with that, since the recording began
+	P99     float64       // the 99th percentile, in CPUs
+	// Throttled is the share of the windows in which the group was throttled at some
+	// time; MaxThrottled says that the largest is one of them.
+	Throttled    float64
+	MaxThrottled bool
+}
+
+// Timescales returns the demand of a series at all lengths of Lengths(nominal, Longest)
+// that it has windows of, ascending; see the package comment.
+func Timescales(s *Series, nominal time.Duration) []Scale {
+	return TimescalesAt(s, nominal, Lengths(nominal, Longest))
+}
+
+// TimescalesAt is Timescales for lengths of the caller's.
+func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []Scale {
+	runs := make([]prefixSums, 0, 1)
+	for _, run := range s.Segments(nominal) {
+		runs = append(runs, newPrefixSums(run))
+	}
+	var scales []Scale
+	figures := make([]float64, 0, len(s.Samples))
+	for _, w := range lengths {
+		sc := Scale{Window: w}
+		figures = figures[:0]
+		throttled := 0
+		for _, run := range runs {
+			figures = run.windows(w, tolerance(w, nominal), figures, &sc, &throttled)
+		}
+		if sc.Windows = len(figures); sc.Windows == 0 {
+			continue
+		}
+		sc.Throttled = float64(throttled) / float64(sc.Windows)
+		sc.P99 = nth(figures, rank(len(figures), 99))
+		scales = append(scales, sc)
+	}
+	return scales
+}
+
+// tolerance is by how much a window may differ from its length.
+func tolerance(w, nominal time.Duration) time.Duration { return max(nominal/2, w/100) }
+
+// rank is the index of a percentile among n values in ascending order.
+func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
+
+// prefixSums are the sums over the first samples of a run without gaps; each slice is by
+// one longer than the run.
+type prefixSums struct {
+	run       []Sample
+	length    []time.Duration // how long they lasted; strictly increasing
+	usage     []time.Duration
+	throttled []int32 // how many were throttled
+}
+
+func newPrefixSums(run []Sample) prefixSums {
+	p := prefixSums{
+		run:       run,
+		length:    make([]time.Duration, len(run)+1),
+		usage:     make([]time.Duration, len(run)+1),
+		throttled: make([]int32, len(run)+1),
+	}
+	for i := range run {
+		p.length[i+1] = p.length[i] + run[i].Interval
+		p.usage[i+1] = p.usage[i] + run[i].Usage
+		p.throttled[i+1] = p.throttled[i]
+		if run[i].WasThrottled() {
+			p.throttled[i+1]++
+		}
+	}
+	return p
+}
+
+// windows appends the figures of all windows of a length, and takes note of the largest
+// and of how many were throttled.
+func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *Scale, throttled *int) []float64 {
+	last := len(p.length) - 1
+	end := 1
+	for i := range last {
+		target := p.length[i] + w
+		end = max(end, i+1)
+		for end < last && (p.length[end+1]-target).Abs() <= (p.length[end]-target).Abs() {
+			end++
+		}
+		if (p.length[end] - target).Abs() > tolerance {
+			continue
+		}
+		cpus := float64(p.usage[end]-p.usage[i]) / float64(p.length[end]-p.length[i])
+		within := p.throttled[end] > p.throttled[i]
+		if within {
+			*throttled++
+		}
+		if len(figures) == 0 || cpus > sc.Max {
+			sc.Max, sc.MaxEnd, sc.MaxThrottled = cpus, p.run[end-1].At, within
+		}
+		figures = append(figures, cpus)
+	}
+	return figures
+}
+
+// nth returns the value that would be at index k if the values were in ascending order.
+// It reorders them (quickselect; the median of three divides).
+func nth(values []float64, k int) float64 {
+	for lo, hi := 0, len(values)-1; lo < hi; {
+		pivot := median(values[lo], values[lo+(hi-lo)/2], values[hi])
+		i, j := lo, hi
+		for i <= j {
+			for values[i] < pivot {
+				i++
+			}
+			for values[j] > pivot {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i++
+				j--
+			}
+		}
+		switch { // values[lo..j] <= pivot <= values[i..hi]
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return values[k]
+		}
+	}
+	return values[k]
+}
+
+func median(a, b, c float64) float64 {
+	return max(min(a, b), min(max(a, b), c))
+}
