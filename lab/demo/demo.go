@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/core/placement"
@@ -89,14 +90,7 @@ func (r round) run(ctx context.Context, cluster *cluster, view *view, heading st
 	if err != nil {
 		return err
 	}
-	if err := cluster.create(ctx, objects); err != nil {
-		return err
-	}
-	pods, err := cluster.awaitBound(ctx, podCount(objects))
-	if err != nil {
-		return err
-	}
-	placed, err := view.placements(pods)
+	placed, err := view.place(ctx, cluster, objects)
 	if err != nil {
 		return err
 	}
@@ -125,4 +119,16 @@ func newView(nodes []simnode.Node) *view {
 		v.indexes[node.Name] = index
 	}
 	return v
+}
+
+// place creates objects and returns where their pods went.
+func (v *view) place(ctx context.Context, cluster *cluster, objects []*unstructured.Unstructured) ([]placed, error) {
+	if err := cluster.create(ctx, objects); err != nil {
+		return nil, err
+	}
+	pods, err := cluster.awaitBound(ctx, podCount(objects))
+	if err != nil {
+		return nil, err
+	}
+	return v.placements(pods)
 }

@@ -84,14 +84,7 @@ func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, vi
 	if err != nil {
 		return err
 	}
-	if err := cluster.create(ctx, objects); err != nil {
-		return err
-	}
-	pods, err := cluster.awaitBound(ctx, podCount(objects))
-	if err != nil {
-		return err
-	}
-	placed, err := view.placements(pods)
+	placed, err := view.place(ctx, cluster, objects)
 	if err != nil {
 		return err
 	}
