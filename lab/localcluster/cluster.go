@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
@@ -99,7 +100,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	etcd := c.run(Etcd, etcdFlags(c.layout), acceptsConnections(c.layout.dir, socketName))
+	etcd := c.run(Etcd, etcdFlags(c.layout), supervisor.Accepts(filepath.Join(c.layout.dir, socketName)))
 	if err := etcd.WaitReady(ctx); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (c *Cluster) startChild(spec supervisor.Spec) *supervisor.Child {
 }
 
 func (c *Cluster) answers(client *http.Client, component, path string) func(context.Context) error {
-	return answersOK(client, c.URL(component)+"/"+path)
+	return supervisor.Answers(client, c.URL(component)+"/"+path)
 }
 
 // watch passes on that the supervisor gave up on a component.

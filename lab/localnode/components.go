@@ -1,14 +1,11 @@
 package localnode
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"time"
 
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/supervisor"
@@ -33,20 +30,20 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 			Name:  Registry,
 			Path:  n.options.Executable,
 			Args:  []string{"component", Registry, "--listen=" + n.options.Registry, "--programs=" + filepath.Join(n.options.Binaries, imagesDir)},
-			Ready: answers("http://" + n.options.Registry + "/v2/"),
+			Ready: supervisor.Answers(http.DefaultClient, "http://"+n.options.Registry+"/v2/"),
 		},
 		{
 			Name:  Containerd,
 			Path:  filepath.Join(n.options.Binaries, containerdProgram),
 			Args:  []string{"--config", n.layout.path("config", containerdConfigName)},
 			Env:   []string{"PATH=" + n.options.Binaries + ":" + os.Getenv("PATH")}, // its shim looks for runc
-			Ready: accepts(n.layout.containerdSocket()),
+			Ready: supervisor.Accepts(n.layout.containerdSocket()),
 		},
 		{
 			Name:  Kubelet,
 			Path:  filepath.Join(n.options.Binaries, kubeletProgram),
 			Args:  n.kubeletFlags(credentials.Kubeconfig),
-			Ready: answers("http://" + n.serving(n.ports.health) + "/healthz"),
+			Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.health)+"/healthz"),
 		},
 	}
 	if n.options.Agent == "" {
@@ -56,7 +53,7 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 		Name:  Agent,
 		Path:  n.options.Agent,
 		Args:  n.agentFlags(credentials),
-		Ready: answers("http://" + n.serving(n.ports.agent) + "/readyz"),
+		Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.agent)+"/readyz"),
 	})
 }
 
@@ -79,41 +76,5 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--listen=" + n.serving(n.ports.agent),
 		"--nri-socket=" + n.layout.nriSocket(),
 		fmt.Sprintf("--min-shared-cpus=%d", minShared),
-	}
-}
-
-// probeTimeout bounds one question whether a component is ready.
-const probeTimeout = 2 * time.Second
-
-// answers asks a component by HTTP.
-func answers(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return fmt.Errorf("ask %s: %w", url, err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return fmt.Errorf("ask %s: %w", url, err)
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("ask %s: %s", url, response.Status)
-		}
-		return nil
-	}
-}
-
-// accepts dials a Unix socket.
-func accepts(path string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var dialer net.Dialer
-		connection, err := dialer.DialContext(ctx, "unix", path)
-		if err != nil {
-			return fmt.Errorf("dial %s: %w", path, err)
-		}
-		return connection.Close()
 	}
 }
