@@ -52,6 +52,20 @@ func newHostTree(t testing.TB) *hostTree {
 	return tree
 }
 
+// divide divides the CPUs of this machine: one for a bound pod, and the others.
+func (h *hostTree) divide() (own, rest cpuset.Set) {
+	h.t.Helper()
+	online, err := h.fs.Effective("/")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if online.Len() < 2 {
+		h.t.Skip("this machine has one CPU; binding needs two")
+	}
+	own = cpuset.Of(online.First())
+	return own, online.Difference(own)
+}
+
 // make makes a group with the CPUs and memory of the one above.
 func (h *hostTree) make(group string) {
 	h.t.Helper()
@@ -141,15 +155,8 @@ func allowed(t *testing.T, pid int) string {
 // one beside it, which run; one that comes; a foreign writer; an end; and the cleanup.
 func TestOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	online, err := tree.fs.Effective("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if online.Len() < 2 {
-		t.Skip("this machine has one CPU; binding needs two")
-	}
-	first := online.First()
-	own, rest := cpuset.Of(first), online.Difference(cpuset.Of(first))
+	own, rest := tree.divide()
+	online := own.Union(rest)
 	bound := newPod("bound", own.String())
 	beside := newPod("beside", "")
 	idBound, idBeside := containerID('a'), containerID('b')
@@ -209,14 +216,7 @@ func TestOnThisMachine(t *testing.T) {
 // TestCreateOnThisMachine asks the agent as the runtime would.
 func TestCreateOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	online, err := tree.fs.Effective("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if online.Len() < 2 {
-		t.Skip("this machine has one CPU; binding needs two")
-	}
-	own := cpuset.Of(online.First())
+	own, rest := tree.divide()
 	beside := newPod("beside", "")
 	run(beside, containerID('b'))
 	_, pidBeside := tree.container(beside, containerID('b'))
@@ -242,7 +242,7 @@ func TestCreateOnThisMachine(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if list := allowed(t, pidBeside); list != online.Difference(own).String() {
+		if list := allowed(t, pidBeside); list != rest.String() {
 			t.Errorf("the container is created while another one still runs on %s", list)
 		}
 		tree.make(c.CgroupsPath)

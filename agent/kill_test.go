@@ -48,15 +48,8 @@ func runChild() error {
 // each, and the next agent makes it right.
 func TestKill(t *testing.T) {
 	tree := newHostTree(t)
-	online, err := tree.fs.Effective("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if online.Len() < 2 {
-		t.Skip("this machine has one CPU; binding needs two")
-	}
-	own := cpuset.Of(online.First())
-	rest := online.Difference(own)
+	own, rest := tree.divide()
+	online := own.Union(rest)
 	bound, beside := newPod("bound", own.String()), newPod("beside", "")
 	groupBound, _ := tree.container(bound, containerID('a'))
 	groupBeside, _ := tree.container(beside, containerID('b'))

@@ -25,15 +25,7 @@ import (
 
 // TestFaults takes away what the agent relies on, for longer than a restart.
 func TestFaults(t *testing.T) {
-	requireNode(t)
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(m.CPUs) < 2 {
-		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
-	}
-	s := settle(t, start(t), m.Online())
+	s := settle(t)
 	eventually(t, "settings", s.check)
 	t.Run("doctor", s.testDoctor)
 	t.Run("second agent", s.testSecondAgent)

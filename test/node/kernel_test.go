@@ -88,7 +88,7 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has just ended
 		}
-		if err == nil && allowed != want.cpus {
+		if err == nil && !want.cpus.IsEmpty() && allowed != want.cpus {
 			err = fmt.Errorf("thread %d of %s may run on %s, want %s", thread, container, allowed, want.cpus)
 		}
 		if err != nil {
@@ -96,6 +96,15 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 		}
 	}
 	return nil
+}
+
+// expectSingle compares the group of a pod with one container, which has the same quota,
+// and that container's.
+func (k kernel) expectSingle(pod *corev1.Pod, want settings) error {
+	if err := k.expectPod(pod, settings{quota: want.quota, period: want.period}); err != nil {
+		return err
+	}
+	return k.expectContainer(pod, pod.Spec.Containers[0].Name, want)
 }
 
 func (k kernel) expect(group string, want settings) error {

@@ -44,15 +44,7 @@ type settled struct {
 // TestSettings reads back from the kernel what real containers of a real kubelet got,
 // and whether they keep it while everything around them is killed.
 func TestSettings(t *testing.T) {
-	requireNode(t)
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(m.CPUs) < 2 {
-		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
-	}
-	s := settle(t, start(t), m.Online())
+	s := settle(t)
 	t.Run("rows", s.testRows)
 	t.Run("node", s.testNode)
 	t.Run("metrics", s.testMetrics)
@@ -65,9 +57,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func settle(t *testing.T, c *cluster, online cpuset.Set) *settled {
+// settle starts a cluster and the pods.
+func settle(t *testing.T) *settled {
 	t.Helper()
-	s := &settled{cluster: c, kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
+	requireNode(t)
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.CPUs) < 2 {
+		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+	}
+	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
 	batch.Labels[api.QoSLabel] = string(api.BestEffort)
 	for _, pod := range []*corev1.Pod{
@@ -77,14 +78,14 @@ func settle(t *testing.T, c *cluster, online cpuset.Set) *settled {
 		podOf("limited", "", container("main", "8001", "500m")),
 		batch,
 	} {
-		s.pods[pod.Name] = c.run(t, pod)
+		s.pods[pod.Name] = s.run(t, pod)
 	}
 	allocation, err := api.AllocationOf(s.pods["static"])
 	if err != nil || allocation == nil {
 		t.Fatalf("the scheduler gave the static pod %v, %v", allocation, err)
 	}
 	s.own = allocation.Containers[0].CPUs
-	s.shared = online.Difference(s.own)
+	s.shared = m.Online().Difference(s.own)
 	return s
 }
 
@@ -239,12 +240,7 @@ func (s *settled) testResize(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := settings{cpus: s.shared, quota: step.quota}
-		eventually(t, "resize to "+step.limit, func() error {
-			if err := s.kernel.expectPod(pod, settings{quota: step.quota}); err != nil {
-				return err
-			}
-			return s.kernel.expectContainer(pod, "main", want)
-		})
+		eventually(t, "resize to "+step.limit, func() error { return s.kernel.expectSingle(pod, want) })
 	}
 	if err := resize("static", "2"); err == nil || !strings.Contains(err.Error(), "cannot be resized in place") {
 		t.Errorf("a resize of the static pod: %v", err)
@@ -273,12 +269,8 @@ func (s *settled) testStaticPod(t *testing.T) {
 	}
 	defer os.Remove(file)
 	mirror := s.awaitRunning(t, "of-file-"+localnode.Name)
-	eventually(t, "settings of the static pod", func() error {
-		if err := s.kernel.expectPod(mirror, settings{quota: 40 * time.Millisecond}); err != nil {
-			return err
-		}
-		return s.kernel.expectContainer(mirror, "main", settings{cpus: s.shared, quota: 40 * time.Millisecond})
-	})
+	want := settings{cpus: s.shared, quota: 40 * time.Millisecond}
+	eventually(t, "settings of the static pod", func() error { return s.kernel.expectSingle(mirror, want) })
 	if err := s.check(); err != nil {
 		t.Error(err)
 	}
@@ -299,19 +291,14 @@ func (s *settled) testKill(t *testing.T, component string) {
 	}
 	s.awaitSuccessor(t, component, before)
 	name := "after-" + component
-	var pod *corev1.Pod
 	eventually(t, "a pod is created", func() error {
 		_, err := s.client.CoreV1().Pods("default").Create(t.Context(), podOf(name, "", container("main", "8001", "250m")), metav1.CreateOptions{})
 		return err
 	})
 	defer s.remove(t, name)
-	pod = s.awaitRunning(t, name)
-	eventually(t, "settings of a pod that came later", func() error {
-		if err := s.kernel.expectPod(pod, settings{quota: 25 * time.Millisecond}); err != nil {
-			return err
-		}
-		return s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 25 * time.Millisecond})
-	})
+	pod := s.awaitRunning(t, name)
+	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}
+	eventually(t, "settings of a pod that came later", func() error { return s.kernel.expectSingle(pod, want) })
 	if err := s.check(); err != nil {
 		t.Error(err)
 	}

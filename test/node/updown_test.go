@@ -33,7 +33,9 @@ func TestUpAndDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := start(t)
 			pod := c.runExample(t)
-			expectLimit(t, pod, 400*time.Millisecond)
+			if err := openKernel(t).expectSingle(pod, settings{quota: 400 * time.Millisecond}); err != nil {
+				t.Error(err)
+			}
 			expectPage(t, pod)
 			c.expectLog(t, pod)
 			end(t, c)
@@ -71,37 +73,6 @@ func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 		return err
 	})
 	return pod
-}
-
-// expectLimit reads the quota of a pod's groups back from the kernel: its container's
-// and its own.
-func expectLimit(t *testing.T, pod *corev1.Pod, want time.Duration) {
-	t.Helper()
-	groups, err := cgroup.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	naming, err := groups.Naming("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid := string(pod.UID)
-	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-	for _, group := range []string{
-		naming.Pod(cgroup.Burstable, uid), naming.Container(cgroup.Burstable, uid, "", id),
-	} {
-		settings, err := groups.Read(group)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if settings.Quota != want || settings.Period != 100*time.Millisecond {
-			t.Errorf("%s: quota %v per %v, want %v per 100ms", group, settings.Quota, settings.Period, want)
-		}
-	}
-	threads, err := groups.Threads(naming.Container(cgroup.Burstable, uid, "", id))
-	if err != nil || len(threads) == 0 {
-		t.Errorf("the container has threads %v (%v)", threads, err)
-	}
 }
 
 // expectPage asks the pod's web server, by the pod's own address.
