@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/test/logtext"
 )
 
 // bothPods is a world with a bound pod and one beside it, which run.
@@ -58,9 +59,9 @@ func TestRestartChangesNothing(t *testing.T) {
 	w.enforced(k, bound, beside)
 	w.eventually(w.ready)
 	stop()
-	w.log = &lines{}
+	w.log = &logtext.Log{}
 	stop = w.start()
-	w.eventually(func() error { return w.log.has("read the machine") })
+	w.eventually(func() error { return w.log.Says("read the machine") })
 	time.Sleep(200 * time.Millisecond) // a few rounds
 	stop()
 	if err := errors.Join(k.cpus(bound, "0"), k.cpus(beside, "1-7")); err != nil {
@@ -75,7 +76,7 @@ func TestKubeletCannotBeAsked(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.kubeletErr = errors.New("connection refused")
 	stop := w.start()
-	w.eventually(func() error { return w.log.has("the kubelet's configuration is not known") })
+	w.eventually(func() error { return w.log.Says("the kubelet's configuration is not known") })
 	w.eventually(func() error {
 		if c := w.condition(); c.Status != corev1.ConditionUnknown {
 			return fmt.Errorf("condition %+v", c)
@@ -94,7 +95,7 @@ func TestKubeletCannotBeAsked(t *testing.T) {
 	k.loosen(beside)
 	w.start()
 	w.enforced(k, bound, beside)
-	w.eventually(func() error { return w.log.has("connection refused") })
+	w.eventually(func() error { return w.log.Says("connection refused") })
 }
 
 func TestAPIServerGone(t *testing.T) {
@@ -104,16 +105,16 @@ func TestAPIServerGone(t *testing.T) {
 	w.apiGone()
 	k.loosen(beside)
 	w.enforced(k, bound, beside)
-	w.eventually(func() error { return w.log.has("by somebody else; it is put back") })
-	w.eventually(func() error { return w.log.has("cannot read the Node object") })
+	w.eventually(func() error { return w.log.Says("by somebody else; it is put back") })
+	w.eventually(func() error { return w.log.Says("cannot read the Node object") })
 	stop()
 
 	// An agent that starts meanwhile touches nothing.
 	k.loosen(beside)
-	w.log = &lines{}
+	w.log = &logtext.Log{}
 	stop = w.start()
-	w.eventually(func() error { return w.log.has("the pods of this node are not known") })
-	w.eventually(func() error { return w.log.has("cannot be watched") })
+	w.eventually(func() error { return w.log.Says("the pods of this node are not known") })
+	w.eventually(func() error { return w.log.Says("cannot be watched") })
 	stop()
 	if err := errors.Join(k.cpus(bound, "0"), k.cpus(beside, "0-7")); err != nil {
 		t.Error(err)
@@ -134,7 +135,7 @@ func TestRuntimeWithoutNRI(t *testing.T) {
 	w.runtime = func(context.Context, nri.Options, nri.Handler) error { return errors.New("no such file") }
 	w.start()
 	w.enforced(k, bound, beside)
-	w.eventually(func() error { return w.log.has("containers get their CPUs a little after they start") })
+	w.eventually(func() error { return w.log.Says("containers get their CPUs a little after they start") })
 }
 
 func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
@@ -146,7 +147,7 @@ func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := w.start()
-	w.eventually(func() error { return w.log.has("nfd-topology-updater") })
+	w.eventually(func() error { return w.log.Says("nfd-topology-updater") })
 	if have, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil || len(have.Zones) != 0 {
 		t.Errorf("the foreign object is %+v, %v", have, err)
 	}
@@ -181,7 +182,7 @@ func TestGroupsCannotBeRead(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
 	w.start()
-	w.eventually(func() error { return w.log.has("is the kubelet running, and with this --cgroup-root?") })
+	w.eventually(func() error { return w.log.Says("is the kubelet running, and with this --cgroup-root?") })
 	w.eventually(func() error {
 		have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), nodeName, metav1.GetOptions{})
 		if err != nil {

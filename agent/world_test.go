@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -21,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/test/logtext"
 )
 
 // world is what an agent under test lives in: an API server in memory, a kubelet that is
@@ -34,7 +33,7 @@ type world struct {
 	runDir     string
 	listen     string
 	runtime    func(context.Context, nri.Options, nri.Handler) error
-	log        *lines
+	log        *logtext.Log
 
 	mu         sync.Mutex
 	kubeletErr error
@@ -59,7 +58,7 @@ func makeWorld(pods ...*corev1.Pod) *world {
 		objects = append(objects, p)
 	}
 	return &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
-		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, log: &lines{}}
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, log: &logtext.Log{}}
 }
 
 func (w *world) options() Options {
@@ -141,31 +140,6 @@ func (w *world) condition() corev1.NodeCondition {
 		}
 	}
 	return corev1.NodeCondition{Message: "there is none"}
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *lines) has(text string) error {
-	if !strings.Contains(l.String(), text) {
-		return errors.New("the log does not say " + text)
-	}
-	return nil
 }
 
 // newPod is a pod of one container with a limit of 1 CPU, which asks for CPUs when it

@@ -1,10 +1,8 @@
 package scheduler
 
 import (
-	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,24 +49,6 @@ func TestStaleTopologyIsLoggedOnce(t *testing.T) {
 			t.Errorf("after step %d, %s: logged %d times, want %d:\n%s", step, test.command, got, test.logged, s.log.String())
 		}
 	}
-}
-
-// logText is a log that is read while it is written.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func (s *scenario) setAllocatable(node, cpu string) {

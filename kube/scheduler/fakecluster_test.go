@@ -33,6 +33,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"pinfold.dev/pinfold/test/logtext"
 )
 
 // fakeCluster is a whole kube-scheduler with the plugin and its default
@@ -45,7 +47,7 @@ type fakeCluster struct {
 	scheduler  *kubescheduler.Scheduler
 	plugin     *Plugin
 
-	log     logText // what the scheduler logs
+	log     logtext.Log // what the scheduler logs
 	said    *sayings
 	mu      sync.Mutex
 	version int

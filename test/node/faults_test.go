@@ -20,7 +20,6 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 // TestFaults takes away what the agent relies on, for longer than a restart.

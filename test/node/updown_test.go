@@ -18,7 +18,6 @@ import (
 
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // TestUpAndDown runs an example pod, and looks whether the machine is as before after

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// support is what the tests of every room may import, core's too: therefore it is a room
-// by itself, inside the room test, and sees no other.
-const support = "test/golden"
+// support are packages that the tests of every room may import, core's too: therefore each
+// is a room by itself, inside the room test, and sees no other.
+func support() []string { return []string{"test/golden", "test/logtext"} }
 
 // rooms says for each folder at the module's root, and for support, which others its
 // packages may import, besides their own.
 func rooms() map[string][]string {
-	return map[string][]string{
-		support:     {},
+	all := map[string][]string{
 		"core":      {},
 		"deploy":    {}, // manifests, embedded
 		"linux":     {"core"},
@@ -27,21 +26,25 @@ func rooms() map[string][]string {
 		"test":      {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab", "cmd"},
 		"bench":     {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
 	}
+	for _, dir := range support() {
+		all[dir] = nil
+	}
+	return all
 }
 
 // forTests are the imports that tests of a room may have besides: support, and kube's
 // read real machines.
 func forTests(room string) []string {
 	if room == "kube" {
-		return []string{support, "linux"}
+		return append(support(), "linux")
 	}
-	return []string{support}
+	return support()
 }
 
 // roomOf returns the room that a package is in.
 func roomOf(dir string) string {
-	if within(dir, support) {
-		return support
+	if slices.Contains(support(), dir) {
+		return dir
 	}
 	room, _, _ := strings.Cut(dir, "/")
 	return room
