@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
 // TestCommandLine says for command lines what they answer, and with what status.
@@ -44,8 +45,8 @@ func TestCommandLine(t *testing.T) {
 		if err != nil {
 			text += err.Error()
 		}
-		if exitStatus(err) != test.status || !strings.Contains(text, test.says) {
-			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, exitStatus(err), test.status, test.says, text)
+		if usage.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
+			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, usage.ExitStatus(err), test.status, test.says, text)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
 func newRun() *cobra.Command {
@@ -20,14 +21,14 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
-		Args:  noArguments,
+		Args:  usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := node.options(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			if minShared < 0 || period <= 0 || sample <= 0 {
-				return usageError{fmt.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")}
+				return usage.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
 			}
 			o.Listen, o.Period, o.SampleEvery = listen, period, sample
 			o.Socket = socket
@@ -57,7 +58,7 @@ func newCleanup() *cobra.Command {
 		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
 would give them, and removes the node's topology object and condition. Stop the
 agent first, or it takes everything again.`,
-		Args: noArguments,
+		Args: usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := node.options(cmd.ErrOrStderr())
 			if err != nil {
@@ -76,7 +77,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArguments,
+		Args:  usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			version, revision := "(unknown)", ""
 			if info, ok := debug.ReadBuildInfo(); ok {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/doctor"
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -33,10 +33,10 @@ func newDoctor() *cobra.Command {
 runtime and at who else manages CPUs here, and says of each thing what it found and
 what to do about it. It changes nothing. Without --node-name and a way to the API
 server it looks at this machine only. The exit status is 1 when there are problems.`,
-		Args: noArguments,
+		Args: usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("-o %s: it must be text or json", output)}
+				return usage.Errorf("-o %s: it must be text or json", output)
 			}
 			look.Root = node.root
 			var err error
@@ -92,7 +92,7 @@ func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
 	case err != nil:
 		return nil, err
 	case node.nodeName == "":
-		return nil, usageError{errors.New("--kubeconfig is given, but no node is named: give --node-name")}
+		return nil, usage.Errorf("--kubeconfig is given, but no node is named: give --node-name")
 	}
 	c := cluster{node: node.nodeName, kubelet: agent.KubeletClient{Config: config, CAFile: node.kubeletCA}}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {

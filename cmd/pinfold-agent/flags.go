@@ -17,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
 // nodeFlags are what several commands need.
@@ -42,7 +43,7 @@ func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 // options turns the flags into what the agent works with.
 func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
 	if f.nodeName == "" {
-		return agent.Options{}, usageError{errors.New("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")}
+		return agent.Options{}, usage.Errorf("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
 	}
 	level := slog.LevelInfo
 	if f.verbose {
@@ -82,7 +83,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, usageError{errors.New("this is no pod of a cluster: name a kubeconfig file with --kubeconfig")}
+			return nil, usage.Errorf("this is no pod of a cluster: name a kubeconfig file with --kubeconfig")
 		}
 		return config, err
 	}

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pinfold-agent:", err)
 	}
-	os.Exit(exitStatus(err))
+	os.Exit(usage.ExitStatus(err))
 }
 
 // run executes one command line.
@@ -40,46 +41,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// usageError is a mistake on the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func exitStatus(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		return 2
-	default:
-		return 1
-	}
-}
-
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
+	return usage.Complete(&cobra.Command{
 		Use:   "pinfold-agent",
 		Short: "Enforce on this node what the Pinfold scheduler decided about CPUs",
 		Long: `pinfold-agent runs on every node. It gives containers the CPUs and the quota that
 the scheduler decided on, keeps these settings, and publishes the CPU topology of
 the node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
-		Args:          noArguments,
-		SilenceUsage:  true,
-		SilenceErrors: true, // main prints them
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
-	root.AddCommand(newRun(), newDoctor(), newCleanup(), newVersion())
-	return root
-}
-
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usageError{fmt.Errorf("%s does not know what to do with %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
+	}, newRun(), newDoctor(), newCleanup(), newVersion())
 }

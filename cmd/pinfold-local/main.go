@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold-local/cli"
 	"pinfold.dev/pinfold/cmd/pinfold-local/component"
 )
@@ -36,5 +37,5 @@ func main() {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pinfold-local: %v\n", err)
 	}
-	os.Exit(cli.ExitStatus(err))
+	os.Exit(usage.ExitStatus(err))
 }

@@ -74,7 +74,7 @@ func CheckImports(m *Module) []string {
 				problems = append(problems, fmt.Sprintf("%s: imports %s: %s may import %s", f.Path, dir, room, sees(allowed)))
 			case isTestPackage(dir) && !f.IsTest():
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which is for tests", f.Path, dir))
-			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()):
+			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()) && command(dir) != shared:
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which belongs to another command", f.Path, dir))
 			}
 		}
@@ -88,6 +88,10 @@ func sees(allowed []string) string {
 	}
 	return "only " + strings.Join(allowed, ", ")
 }
+
+// shared is the folder below cmd of what commands have in common; its packages take
+// nothing of theirs.
+const shared = "internal"
 
 // command returns the command that a package below cmd belongs to.
 func command(dir string) string {

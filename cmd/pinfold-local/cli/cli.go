@@ -3,11 +3,11 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
 // Run executes one command line, without the program's name. Results go to
@@ -22,54 +22,15 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return root.ExecuteContext(ctx)
 }
 
-// usageError is a mistake on the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// ExitStatus is 0 for success, 2 for a mistake on the command line, and 1 for
-// any other failure.
-func ExitStatus(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		return 2
-	default:
-		return 1
-	}
-}
-
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
+	return usage.Complete(&cobra.Command{
 		Use:   "pinfold-local",
 		Short: "Run a Kubernetes cluster with Pinfold's scheduler on this machine",
 		Long: `pinfold-local runs a whole Kubernetes control plane on this machine: etcd,
 kube-apiserver, kube-controller-manager and Pinfold's scheduler, with any number
 of simulated nodes of any shape. It needs no privilege, listens on 127.0.0.1
 only, and keeps everything in one directory, which it removes in the end.`,
-		SilenceUsage:  true,
-		SilenceErrors: true, // main prints them
-		Args:          noArguments,
-		RunE: func(command *cobra.Command, _ []string) error {
-			return command.Help()
-		},
-	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, command.CommandPath())}
-	})
-	root.AddCommand(newUp(), newDown(), newStatus(), newDemo())
-	return root
-}
-
-func noArguments(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usageError{fmt.Errorf("%s does not know what to do with %q; see %s --help",
-		command.CommandPath(), args[0], command.CommandPath())}
+	}, newUp(), newDown(), newStatus(), newDemo())
 }
 
 // defaultDir is where a cluster lives when nothing else is said.

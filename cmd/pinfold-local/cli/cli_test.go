@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
@@ -47,7 +48,7 @@ func TestMistakesAreExplained(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if status := ExitStatus(err); status != test.status {
+			if status := usage.ExitStatus(err); status != test.status {
 				t.Errorf("exit status %d, want %d", status, test.status)
 			}
 			if _, err := os.Stat(defaultDir); !os.IsNotExist(err) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/demo"
@@ -33,7 +34,7 @@ everything.
 With --node, this machine is a real node instead of a simulated one. The same pods
 then run on it too, cut to what it has, and what is shown of them is what the kernel
 says about their threads.`,
-		Args: noArguments,
+		Args: usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return runDemo(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -16,7 +17,7 @@ func newDown() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "down",
 		Short: "Stop a cluster and remove what it left",
-		Args:  noArguments,
+		Args:  usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return down(command.Context(), dir, command.ErrOrStderr())
 		},

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
 )
@@ -17,7 +18,7 @@ func nodeGroups(shapes, files []string) ([]simnode.Group, error) {
 	for _, text := range shapes {
 		what, count, err := simnode.ParseCount(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--nodes %w", err)}
+			return nil, usage.Errorf("--nodes %w", err)
 		}
 		machine, name, err := machineOfShape(what)
 		if err != nil {
@@ -28,7 +29,7 @@ func nodeGroups(shapes, files []string) ([]simnode.Group, error) {
 	for _, text := range files {
 		path, count, err := simnode.ParseCount(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--machine %w", err)}
+			return nil, usage.Errorf("--machine %w", err)
 		}
 		machine, err := readMachine(path)
 		if err != nil {
@@ -49,11 +50,11 @@ func machineOfShape(text string) (*topology.Machine, string, error) {
 	}
 	shape, name, err := simnode.ParseShape(text)
 	if err != nil {
-		return nil, "", usageError{fmt.Errorf("--nodes: %w", err)}
+		return nil, "", usage.Errorf("--nodes: %w", err)
 	}
 	machine, err := shape.Build()
 	if err != nil {
-		return nil, "", usageError{fmt.Errorf("--nodes: %w", err)}
+		return nil, "", usage.Errorf("--nodes: %w", err)
 	}
 	return machine, name, nil
 }

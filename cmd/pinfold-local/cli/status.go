@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -17,11 +18,11 @@ func newStatus() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the components of a running cluster",
-		Args:  noArguments,
+		Args:  usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			write, ok := map[string]func(io.Writer, localcluster.State) error{"text": writeText, "json": writeJSON}[output]
 			if !ok {
-				return usageError{fmt.Errorf("output %q is neither text nor json", output)}
+				return usage.Errorf("output %q is neither text nor json", output)
 			}
 			state, err := localcluster.ReadState(dir)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -37,7 +38,7 @@ func newUp() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster, and run it until ctrl-C",
-		Args:  noArguments,
+		Args:  usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if options.detach {
 				return detach(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())

@@ -1,0 +1,57 @@
+// Package usage is how pinfold-agent and pinfold-local refuse what they do not
+// understand, and the status with which they end: 0 when they did what was asked, 1 when
+// they could not, 2 when the question was wrong.
+package usage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// mistake is an error on the command line.
+type mistake struct{ error }
+
+func (m mistake) Unwrap() error { return m.error }
+
+// Errorf is fmt.Errorf for a mistake on the command line.
+func Errorf(format string, args ...any) error {
+	return mistake{fmt.Errorf(format, args...)}
+}
+
+// ExitStatus is 0 for success, 2 for a mistake on the command line, and 1 for any other
+// failure.
+func ExitStatus(err error) int {
+	var wrong mistake
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &wrong):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// Complete makes a command the root of others: alone it prints its help; mistakes in
+// flags, also in those of the others, are errors of Errorf. Errors are left to main.
+func Complete(root *cobra.Command, others ...*cobra.Command) *cobra.Command {
+	root.Args = NoArguments
+	root.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return Errorf("%w; see %s --help", err, command.CommandPath())
+	})
+	root.AddCommand(others...)
+	return root
+}
+
+// NoArguments is for commands that take flags only.
+func NoArguments(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return Errorf("%s does not know what to do with %q; see %s --help", command.CommandPath(), args[0], command.CommandPath())
+}
