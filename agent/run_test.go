@@ -138,6 +138,24 @@ func TestRuntimeWithoutNRI(t *testing.T) {
 	w.eventually(func() error { return w.log.Says("containers get their CPUs a little after they start") })
 }
 
+// TestNoSocketIsSaidOnce: package nri tells the agent, and one of the two logs it.
+func TestNoSocketIsSaidOnce(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.runtime = nri.Run
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.log.Says("the reconcile loop alone enforces") })
+	warnings := 0
+	for line := range strings.Lines(w.log.String()) {
+		if strings.Contains(line, "level=WARN") && strings.Contains(line, "NRI") {
+			warnings++
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("%d warnings about NRI, want one, in\n%s", warnings, w.log.String())
+	}
+}
+
 func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
 	w, _, _, _ := bothPods(t)
 	objects := w.topologies.TopologyV1alpha2().NodeResourceTopologies()

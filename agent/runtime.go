@@ -128,7 +128,8 @@ func (h runtimeHandler) learn(told string) {
 }
 
 // withoutNRI is what it means that the runtime does not ask.
-const withoutNRI = "the container runtime does not ask by NRI: containers get their CPUs a little after they start"
+const withoutNRI = "the container runtime does not ask by NRI, the reconcile loop alone enforces: " +
+	"containers get their CPUs a little after they start"
 
 // serveRuntime answers the runtime until the context ends.
 func (e *engine) serveRuntime(ctx context.Context, o Options) {

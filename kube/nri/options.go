@@ -16,8 +16,8 @@ type Options struct {
 	// Name and Index are the plugin's; plugins are called in the order of their
 	// indices, two digits. Default "pinfold" and "10".
 	Name, Index string
-	// Logger takes a line for each change of the connection and each failure of the
-	// handler. nil: none.
+	// Logger takes a line for each connection and each failure of the handler, but
+	// leaves it to OnState to say that there is no connection. nil: none.
 	Logger *slog.Logger
 	// OnState is called when the connection changes, and when the reason for which
 	// there is none changes; the first time within moments of Run. Calls come one

@@ -96,7 +96,8 @@ func (r *runner) follow(synced <-chan string, ended <-chan error) error {
 	}
 }
 
-// report tells a state that differs from the last one told.
+// report tells a state that differs from the last one told. What it means that there is no
+// connection, and how often to say so, is for OnState.
 func (r *runner) report(s State) {
 	if r.told && s.Connected == r.last.Connected && s.Runtime == r.last.Runtime && text(s.Err) == text(r.last.Err) {
 		return
@@ -104,8 +105,6 @@ func (r *runner) report(s State) {
 	r.told, r.last = true, s
 	if s.Connected {
 		r.options.Logger.Info("connected to the container runtime by NRI", "runtime", s.Runtime, "socket", r.options.Socket)
-	} else {
-		r.options.Logger.Warn("not connected to the container runtime by NRI: the reconcile loop alone enforces", "err", s.Err)
 	}
 	r.options.OnState(s)
 }
