@@ -62,6 +62,18 @@ func (b Bandwidth) in(period time.Duration, limit ledger.MilliCPU) Bandwidth {
 	return Bandwidth{quota, period}
 }
 
+// longestPeriod is the period of a pod that asks for one: as long as the longest of its
+// containers, which the pod would throttle otherwise when they use their quota at once.
+func (p *Pod) longestPeriod(containers []ContainerSettings) time.Duration {
+	longest := p.Period
+	for _, c := range containers {
+		if longest != 0 && c.Quota > 0 {
+			longest = max(longest, c.Period)
+		}
+	}
+	return longest
+}
+
 // effectiveLimit is what the kubelet takes for a container's limit: without one of
 // its own, that of the pod.
 func (p *Pod) effectiveLimit(c *Container) ledger.MilliCPU {
@@ -91,7 +103,7 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 // containerLimits is the largest sum of limits of any phase, and whether each
 // container has one.
 func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
-	var sidecars, mains ledger.MilliCPU
+	var sum together[ledger.MilliCPU]
 	declared = true
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -99,16 +111,9 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 			continue
 		}
 		declared = declared && c.Limit > 0
-		switch c.Role {
-		case ledger.RoleInit:
-			largest = max(largest, sidecars+c.Limit)
-		case ledger.RoleSidecar:
-			sidecars += c.Limit
-		default:
-			mains += c.Limit
-		}
+		sum.add(c.Role, c.Limit)
 	}
-	return max(largest, sidecars+mains), declared
+	return sum.largest(), declared
 }
 
 // leftOf is what a limit at pod level leaves to each container without a limit of

@@ -26,6 +26,15 @@
 // throttle it. The others in the pod keep their own limits; one without a limit in
 // a pod with a limit at pod level gets what that leaves, see [Plan].
 //
+// # Burst
+//
+// By its pod's policy, or else the node's, a container with a quota may save up what it
+// did not use of it: its kernel burst is BurstPercent of its quota, at most all of it, which
+// is what the kernel takes. The pod's burst is the sum of theirs in that phase of its life
+// in which it is largest, at most the pod's quota: less would have the pod throttle
+// containers that may burst. Batch pods have none. Static containers have no quota, and so
+// no burst.
+//
 // # Core sets
 //
 // A static-burst container of limit n may use the shared CPUs of its NUMA nodes,

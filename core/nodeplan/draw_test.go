@@ -25,6 +25,8 @@ func drawState(t *rapid.T) State {
 		s.BindingOff = "the kubelet binds CPUs"
 	}
 	s.BatchIdle = rapid.Bool().Draw(t, "batchIdle")
+	s.Burst = drawBurst(t)
+	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
 	allBurst := rapid.Bool().Draw(t, "allBurst") // only then do they often fit exactly
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
@@ -58,7 +60,8 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 	p := Pod{ID: id, Tier: rapid.SampledFrom([]Tier{Guaranteed, Burstable, BestEffort}).Draw(t, "tier"),
 		QoS:    rapid.SampledFrom([]QoS{"", LS, BE}).Draw(t, "qos"),
 		Claim:  ledger.Claim{Rank: int64(rapid.IntRange(0, 3).Draw(t, "rank"))},
-		Period: rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "period")}
+		Period: rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "period"),
+		Burst:  drawBurst(t)}
 	burst := allBurst || rapid.Bool().Draw(t, "burst")
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
 		c := Container{Name: fmt.Sprintf("c%d", i), Limit: drawMilli(t, "limit"), Used: drawMilli(t, "used"),
@@ -76,6 +79,13 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 		p.Limit = limits + drawMilli(t, "beyond")
 	}
 	return p
+}
+
+func drawBurst(t *rapid.T) BurstPolicy {
+	return BurstPolicy{
+		Mode:         rapid.SampledFrom([]BurstMode{"", BurstNone, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "mode"),
+		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
+	}
 }
 
 func drawClaim(t *rapid.T, m *topology.Machine, burst bool) ledger.ContainerClaim {

@@ -20,6 +20,7 @@ const (
 	NoSuchContainer FindingKind = "NoSuchContainer" // Pod, Container
 	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
 	CoreSetsOverlap FindingKind = "CoreSetsOverlap" // Pod, Container
+	NoKernelBurst   FindingKind = "NoKernelBurst"   // of the node
 )
 
 // Finding is something that cannot be done as it was asked for.
@@ -31,6 +32,10 @@ type Finding struct {
 	Conflict  ledger.Conflict
 	Overflow  ledger.Overflow
 }
+
+// IsNote reports whether the finding is about something that is done in another way
+// than it was asked for: worth a word, and nothing that has to be put right.
+func (f Finding) IsNote() bool { return f.Kind == NoKernelBurst }
 
 // Describe writes the finding for a user, with pods as podName names them.
 func (f Finding) Describe(podName func(ledger.PodID) string) string {
@@ -54,6 +59,9 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	case CoreSetsOverlap:
 		return fmt.Sprintf("container %q of pod %s shares CPUs with other static-burst containers: "+
 			"its NUMA nodes have too few shared CPUs for all of them", f.Container, podName(f.Pod))
+	case NoKernelBurst:
+		return "the kernel of this node has no CPU burst, so burst policy \"burst\" has no effect here and \"auto\" is \"quota\": " +
+			"Linux has it since 5.14"
 	}
 	panic(fmt.Sprintf("nodeplan: finding of unknown kind %q", f.Kind))
 }

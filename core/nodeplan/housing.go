@@ -177,11 +177,7 @@ func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	batch := h.batch(p)
 	settings.CPUs, settings.Idle = online, batch
-	settings.Bandwidth = h.Kubelet.quota(podLimit).in(p.Period, podLimit)
 	liftedPod := batch || h.lifts(p)
-	if liftedPod {
-		settings.Quota = 0
-	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Phase == Ended {
@@ -202,6 +198,10 @@ func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
 		}
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
 			Home: home, Settings: Settings{CPUs: cpus, Bandwidth: b}})
+	}
+	settings.Bandwidth = h.Kubelet.quota(podLimit).in(p.longestPeriod(settings.Containers), podLimit)
+	if liftedPod {
+		settings.Quota = 0
 	}
 	return settings
 }

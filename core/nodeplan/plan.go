@@ -15,7 +15,7 @@ type Settings struct {
 	// nodes of memory (cpuset.mems) are left alone.
 	CPUs cpuset.Set
 	Bandwidth
-	// Burst is the kernel's burst; 0 until the burst policies are there.
+	// Burst is how much unused quota the kernel saves up; 0 <= Burst <= Quota.
 	Burst time.Duration
 	// Idle is cpu.idle; of pods only.
 	Idle bool
@@ -87,6 +87,7 @@ func Plan(s State) Desired {
 		d.Pods = append(d.Pods, h.pod(&s.Pods[i], online))
 	}
 	d.Findings = h.findings
+	s.giveBursts(&d)
 	return d
 }
 
@@ -122,17 +123,18 @@ func planUnbound(s *State) Desired {
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		settings.CPUs = cpuset.Set{}
-		settings.Bandwidth = settings.in(p.Period, p.podLimit())
 		settings.Idle = s.batch(p)
 		for j := range settings.Containers {
 			c := &settings.Containers[j]
 			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound
 			c.Bandwidth = c.in(p.Period, p.effectiveLimit(p.container(c.Name)))
 		}
+		settings.Bandwidth = settings.in(p.longestPeriod(settings.Containers), p.podLimit())
 		if len(p.Claim.Containers) > 0 {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
 	}
+	s.giveBursts(&d)
 	return d
 }
 

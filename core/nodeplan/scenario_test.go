@@ -24,7 +24,9 @@ import (
 //	binding off REASON, binding on
 //	kubelet no-quota period=50ms
 //	batch-idle
-//	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms CONTAINER...
+//	burst MODE percent=100, kernel no-burst
+//	    the policy of pods that have none; the kernel cannot burst
+//	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms burst=auto:100 CONTAINER...
 //	    a pod comes, or takes the place of the one of that name
 //	waiting POD CONTAINER, running ..., ended ...
 //	remove POD
@@ -68,6 +70,11 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", s.setFigures(args)
 	case "batch-idle":
 		s.state.BatchIdle = true
+		return "", nil
+	case "burst":
+		return "", s.setBurst(args)
+	case "kernel":
+		s.state.NoKernelBurst = args[0] == "no-burst"
 		return "", nil
 	case "binding":
 		s.state.BindingOff = strings.Join(args[1:], " ")
@@ -139,6 +146,9 @@ func printBandwidth(s Settings) string {
 		text = fmt.Sprintf("quota %v in %v", s.Quota, s.Period)
 	} else if s.Period != 100*time.Millisecond {
 		text += fmt.Sprintf(" in %v", s.Period)
+	}
+	if s.Burst > 0 {
+		text += fmt.Sprintf(", burst %v", s.Burst)
 	}
 	if s.Idle {
 		text += ", idle"

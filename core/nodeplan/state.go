@@ -26,6 +26,10 @@ type State struct {
 	// BatchIdle puts cpu.idle on the cgroups of BE pods, and takes their quota away:
 	// behind all others they may use what is left. Without it they are like others.
 	BatchIdle bool
+	// Burst is the policy of pods that have none, and fills in what others leave open.
+	Burst BurstPolicy
+	// NoKernelBurst says that the kernel cannot burst.
+	NoKernelBurst bool
 }
 
 // KubeletConfig is what the kubelet's configuration says about quota.
@@ -69,6 +73,7 @@ type Pod struct {
 	Overhead ledger.MilliCPU
 	// Period is the CFS period the pod asks for, 0 when it does not.
 	Period time.Duration
+	Burst  BurstPolicy
 	// Containers in the pod's order: init containers, main ones, ephemeral ones.
 	Containers []Container
 }

@@ -112,6 +112,26 @@ func (s *scenario) setFigures(words []string) error {
 	})
 }
 
+func (s *scenario) setBurst(words []string) error {
+	s.state.Burst.Mode = BurstMode(words[0])
+	return eachWord(words[1:], func(key, value string) (err error) {
+		if key != "percent" {
+			return fmt.Errorf("unknown word")
+		}
+		s.state.Burst.BurstPercent, err = strconv.Atoi(value)
+		return err
+	})
+}
+
+// parseBurst reads MODE:PERCENT, of which the percentage may be left out.
+func parseBurst(text string) (b BurstPolicy, err error) {
+	mode, percent, given := strings.Cut(text, ":")
+	if b.Mode = BurstMode(mode); given {
+		b.BurstPercent, err = strconv.Atoi(percent)
+	}
+	return b, err
+}
+
 func (s *scenario) setBusy(words []string) error {
 	s.state.Usage.Sequence++
 	s.state.Usage.Busy = map[cpuset.CPU]ledger.MilliCPU{}
@@ -157,6 +177,8 @@ func (s *scenario) setPod(words []string) error {
 			p.Overhead, err = parseMilli(value)
 		case "period":
 			p.Period, err = time.ParseDuration(value)
+		case "burst":
+			p.Burst, err = parseBurst(value)
 		default:
 			err = p.addContainer(key, value)
 		}

@@ -1,0 +1,95 @@
+package nodeplan
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/ledger"
+)
+
+// TestBurst: who has burst is who has a quota and whose policy is the kernel's, and each
+// has the part of its quota that the policy says, at most all of it. A pod with a quota
+// has what its containers have together in any phase of its life, at most its quota.
+func TestBurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		for i, p := range Plan(s).Pods {
+			pod := &s.Pods[i]
+			kernel, percent := kernelBurst(&s, pod)
+			for _, c := range p.Containers {
+				want := time.Duration(0)
+				if kernel {
+					want = (c.Quota * time.Duration(percent) / 100).Truncate(time.Microsecond)
+				}
+				if c.Burst != want || c.Burst > c.Quota {
+					t.Fatalf("%s/%s has burst %v of quota %v, want %v (policy %+v of %+v)", p.ID, c.Name, c.Burst, c.Quota, want, pod.Burst, s.Burst)
+				}
+			}
+			want := time.Duration(0)
+			for at := range p.Containers {
+				want = max(want, burstBeside(pod, p.Containers, at))
+			}
+			if want = min(want, p.Quota); p.Burst != want {
+				t.Fatalf("%+v has burst %v, want %v", p, p.Burst, want)
+			}
+		}
+	})
+}
+
+// kernelBurst is what the policy of a pod says about the kernel.
+func kernelBurst(s *State, p *Pod) (on bool, percent int) {
+	mode, percent := p.Burst.Mode, p.Burst.BurstPercent
+	if mode == "" {
+		mode = s.Burst.Mode
+	}
+	if percent == 0 {
+		percent = s.Burst.BurstPercent
+	}
+	return (mode == BurstKernel || mode == BurstAuto) && !s.NoKernelBurst && p.QoS != BE, min(percent, 100)
+}
+
+// burstBeside is the burst of all who run beside a container, itself included.
+func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Duration) {
+	role := p.container(containers[at].Name).Role
+	for i, c := range containers {
+		other := p.container(c.Name).Role
+		before := i < at && other == ledger.RoleSidecar
+		beside := role != ledger.RoleInit && other != ledger.RoleInit
+		if i == at || beside || before && role == ledger.RoleInit {
+			sum += c.Burst
+		}
+	}
+	return sum
+}
+
+// TestKernelTakesBandwidth: what the kernel refuses is not planned: a burst above the quota,
+// a quota below 1 ms, a period that is none and, with control groups of version 1, more
+// quota per period than the pod has.
+func TestKernelTakesBandwidth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		check := func(name string, s Settings) {
+			limited := s.Quota > 0
+			if limited && (s.Quota < minQuota || s.Burst > s.Quota || s.Period < time.Millisecond || s.Period > maxPeriod) ||
+				s.Quota%time.Microsecond != 0 || s.Burst%time.Microsecond != 0 || s.Period%time.Microsecond != 0 {
+				t.Fatalf("%s: %v per %v, burst %v", name, s.Quota, s.Period, s.Burst)
+			}
+		}
+		state := drawState(t)
+		for i, p := range Plan(state).Pods {
+			check(string(p.ID), p.Settings)
+			limits, declared := state.Pods[i].containerLimits()
+			fits := declared && state.Pods[i].podLimit() >= limits
+			for _, c := range p.Containers {
+				check(string(p.ID)+"/"+c.Name, c.Settings)
+				if fits && p.Quota > 0 && c.Quota > 0 && ratio(c.Bandwidth) > ratio(p.Bandwidth) {
+					t.Fatalf("%s/%s has %v per %v, its pod %v per %v", p.ID, c.Name, c.Quota, c.Period, p.Quota, p.Period)
+				}
+			}
+		}
+	})
+}
+
+// ratio is what the kernel compares (to_ratio in kernel/sched/core.c).
+func ratio(b Bandwidth) int64 { return b.Quota.Microseconds() << 20 / b.Period.Microseconds() }
