@@ -47,8 +47,9 @@ type figures struct {
 	summary control.Summary
 	holding bool
 	rounds  uint64
-	foreign map[control.Field]uint64
-	failed  int // groups
+	foreign map[control.Field]uint64 // put back
+	left    map[control.Field]uint64 // to others
+	failed  int                      // groups
 	runtime bool
 	rivals  uint64 // containers that another NRI plugin sets, too
 }
@@ -58,7 +59,7 @@ func newEngine(o Options, k *kernel) *engine {
 		log: o.Log, now: o.Now, said: newSaid(o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {},
 		kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
-		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}},
+		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy,
 	}
 	e.looped.Store(o.Now().UnixNano())
@@ -199,7 +200,11 @@ func (e *engine) decide() {
 	}
 	e.said.clear("hold")
 	for _, f := range actions.Foreign {
-		e.figures.foreign[f.Field]++
+		count := e.figures.foreign
+		if f.Left {
+			count = e.figures.left
+		}
+		count[f.Field]++
 		e.said.info(e.log, "foreign "+f.Path+" "+string(f.Field), f.String())
 	}
 	result := actions.Carry(e.kernel.groups.Apply)

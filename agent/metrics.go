@@ -21,7 +21,7 @@ type metrics struct {
 	engine                                                *engine
 	cpus, containers, numaNodes, splitCores, llcs         *prometheus.Desc
 	conflicts, problems, failed, holding, runtime, writes *prometheus.Desc
-	foreign, rounds, rivals                               *prometheus.Desc
+	foreign, left, rounds, rivals                         *prometheus.Desc
 }
 
 func newMetrics(e *engine) *metrics {
@@ -42,6 +42,7 @@ func newMetrics(e *engine) *metrics {
 		runtime:    desc("runtime_connected", "1 while the container runtime asks by NRI."),
 		writes:     desc("cgroup_writes_total", "Writes to files of control groups.", "file", "result"),
 		foreign:    desc("foreign_writes_undone_total", "Settings changed by somebody else and put back.", "setting"),
+		left:       desc("foreign_writes_left_total", "Settings changed by somebody else and left to them.", "setting"),
 		rivals:     desc("nri_conflicts_total", "Containers that another NRI plugin sets, too."),
 		rounds:     desc("reconciles_total", "Rounds in which all control groups were looked at."),
 	}
@@ -79,6 +80,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	counter(m.rivals, f.rivals)
 	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle} {
 		counter(m.foreign, f.foreign[field], string(field))
+	}
+	for _, field := range []control.Field{control.FieldQuota, control.FieldPeriod, control.FieldBurst} {
+		counter(m.left, f.left[field], string(field))
 	}
 	for file, n := range m.engine.kernel.groups.Writes() {
 		counter(m.writes, n.Done, string(file), "done")

@@ -67,10 +67,13 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 	return nil
 }
 
-// Update keeps the CPUs, and the quota where it is lifted.
+// Update keeps the CPUs, and the quota where it is lifted. Burst that stands in the way of
+// a smaller quota is taken back before the runtime writes that.
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) nri.Settings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked++
+	h.decide()
 	h.poke()
 	given := h.control.Give(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 	settings := nri.Settings{CPUs: given.CPUs}

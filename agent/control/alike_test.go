@@ -39,6 +39,7 @@ func TestAlike(t *testing.T) {
 		}, false},
 		"batch":         {func(p *corev1.Pod) { p.Labels = map[string]string{"pinfold.dev/qos": "BE"} }, false},
 		"period":        {func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-period"] = "10ms" }, false},
+		"burst":         {func(p *corev1.Pod) { p.Annotations["koordinator.sh/cpuBurst"] = `{"policy":"auto"}` }, false},
 		"no allocation": {func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "true" }, false},
 		"senior": {func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,

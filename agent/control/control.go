@@ -23,7 +23,24 @@ type Config struct {
 	Tuning    nodeplan.Tuning
 	// BatchIdle puts cpu.idle on the groups of BE pods.
 	BatchIdle bool
+	// Burst is the burst policy of pods that have none, complete: it fills in what
+	// others leave open.
+	Burst nodeplan.BurstPolicy
+	// QuotaOwner wins when somebody else changes quota, period or burst.
+	QuotaOwner QuotaOwner
 }
+
+// QuotaOwner says whose quota, period and burst count when others write them, too.
+type QuotaOwner string
+
+// The owners.
+const (
+	// OwnerPinfold puts them back. It is the default.
+	OwnerPinfold QuotaOwner = "pinfold"
+	// OwnerOther leaves them as they are until the container's or pod's group ends, or
+	// its limit changes.
+	OwnerOther QuotaOwner = "other"
+)
 
 // Kubelet is what the kubelet's configuration says.
 type Kubelet struct {
@@ -73,10 +90,14 @@ type Control struct {
 	// expected is what each group held after the last round.
 	expected map[string]cgroup.Settings
 	changed  []Foreign // of the last observation
+	// left is the bandwidth of groups that is somebody else's, with what was wanted then.
+	left map[string]nodeplan.Bandwidth
+	// noBurst says that the kernel has been seen to have none.
+	noBurst bool
 
 	desired  desired // the last plan
 	previous nodeplan.CoreSets
-	restored bool // previous has been read from the groups
+	restored bool // what an earlier agent left has been taken in
 	// exclusive are the CPUs that the last plan gave a group as its pod's alone, none
 	// for others. What the group holds may be something else: it could not be moved.
 	exclusive map[string]cpuset.Set
@@ -102,6 +123,7 @@ func New(config Config) *Control {
 		runtime:   map[nodeplan.Ref]created{},
 		used:      map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:  map[string]cgroup.Settings{},
+		left:      map[string]nodeplan.Bandwidth{},
 		exclusive: map[string]cpuset.Set{},
 		noticed:   map[string]bool{},
 	}

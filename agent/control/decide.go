@@ -21,7 +21,7 @@ type Actions struct {
 	Rest  map[string]cgroup.Wanted
 	// Held is what the containers' groups hold before.
 	Held map[string]Holding
-	// Foreign are the changes by others that these writes undo.
+	// Foreign are the changes by others that these writes undo, or that are left to them.
 	Foreign []Foreign
 }
 
@@ -66,7 +66,7 @@ func (c *Control) Decide(now time.Time) Actions {
 	c.forget(now)
 	g := c.locate()
 	if !c.restored {
-		c.previous, c.restored = c.coreSetsInForce(g), true
+		c.previous = c.coreSetsInForce(g)
 	}
 	state := c.state()
 	d := nodeplan.Plan(state)
@@ -74,8 +74,11 @@ func (c *Control) Decide(now time.Time) Actions {
 	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}}
 	c.widen(&a, d, g)
 	c.move(&a, d, g)
-	c.bandwidth(&a, d, g)
-	a.Foreign = c.undone(&a)
+	limited := c.limitedGroups(d, g)
+	left := c.leave(limited)
+	c.bandwidth(&a, limited)
+	a.Foreign = append(c.undone(&a), left...)
+	c.restored = true
 	return a
 }
 
@@ -120,50 +123,6 @@ func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 	for _, step := range nodeplan.Steps(from, to) {
 		path := g.containers[step.Ref]
 		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
-	}
-}
-
-// bandwidth sets quota, period and burst of containers and pods, and idle of pods.
-func (c *Control) bandwidth(a *Actions, d nodeplan.Desired, g groups) {
-	for i := range d.Pods {
-		p := &d.Pods[i]
-		s := c.pod(p.ID)
-		if hasEnded(s.object) || s.resizing && len(s.plan.Claim.Containers) == 0 {
-			continue
-		}
-		c.rest(a, g.pods[p.ID], p.Settings, true)
-		for j := range p.Containers {
-			container := &p.Containers[j]
-			c.rest(a, g.containers[nodeplan.Ref{Pod: p.ID, Container: container.Name}], container.Settings, false)
-		}
-	}
-}
-
-// rest adds what a group has otherwise than it should.
-func (c *Control) rest(a *Actions, path string, want nodeplan.Settings, idle bool) {
-	present, ok := c.view.Settings[path]
-	if !ok {
-		return
-	}
-	var w cgroup.Wanted
-	quota := want.Quota
-	if quota == 0 {
-		quota = cgroup.Unlimited
-	}
-	if quota != present.Quota {
-		w.Quota = &quota
-	}
-	if period := want.Period; period != 0 && want.Quota != 0 && period != present.Period {
-		w.Period = &period
-	}
-	if burst := want.Burst; burst != present.Burst && !present.NoBurst {
-		w.Burst = &burst
-	}
-	if is := want.Idle; idle && is != present.Idle && !present.NoIdle {
-		w.Idle = &is
-	}
-	if w != (cgroup.Wanted{}) {
-		a.Rest[path] = w
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -22,6 +23,8 @@ type fakeKernel struct {
 	faults map[string]string
 	made   int
 	v2     bool
+	// noBurst is of a kernel that cannot burst.
+	noBurst bool
 	// granted are the CPUs that a group was given to be its pod's alone.
 	granted map[string]cpuset.Set
 }
@@ -39,7 +42,7 @@ func (k *fakeKernel) layout() cgroup.Layout {
 }
 
 func (k *fakeKernel) fresh() cgroup.Settings {
-	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond}
+	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond, NoBurst: k.noBurst}
 	if !k.v2 {
 		s.CPUs = k.node.machine().Online()
 	}
@@ -95,6 +98,29 @@ func (k *fakeKernel) named(text string) string {
 	return text
 }
 
+// makePod makes a pod's group as the kubelet does, unless it is there.
+func (k *fakeKernel) makePod(pod string) {
+	path := k.podPath(pod)
+	if _, ok := k.groups[path]; ok {
+		return
+	}
+	s := k.fresh()
+	if p := k.node.pods[pod]; p != nil {
+		all, declared := time.Duration(0), true
+		for _, c := range newPodState(p, nil).plan.Containers {
+			all, declared = all+kubeletsQuota(c.Limit), declared && c.Limit > 0
+		}
+		if declared {
+			s.Quota = all
+		}
+	}
+	k.groups[path], k.names[path] = s, pod
+}
+
+func kubeletsQuota(limit ledger.MilliCPU) time.Duration {
+	return time.Duration(limit) * 100 * time.Microsecond
+}
+
 // create makes a container's group as the runtime does, and its pod's as the kubelet.
 func (k *fakeKernel) create(of string, given Given) {
 	pod, container, _ := strings.Cut(of, "/")
@@ -102,24 +128,13 @@ func (k *fakeKernel) create(of string, given Given) {
 		k.newID(of)
 	}
 	path := k.naming.Container(cgroup.Burstable, "uid-"+pod, "", k.node.ids[of])
-	if _, ok := k.groups[k.podPath(pod)]; !ok {
-		k.groups[k.podPath(pod)] = k.fresh()
-		k.names[k.podPath(pod)] = pod
-	}
+	k.makePod(pod)
 	s := k.fresh()
 	if p := k.node.pods[pod]; p != nil {
-		state := newPodState(p, nil)
-		all, declared := time.Duration(0), true
-		for _, c := range state.plan.Containers {
-			quota := time.Duration(c.Limit) * 100 * time.Microsecond
-			all, declared = all+quota, declared && quota > 0
-			if c.Name == container && quota > 0 {
-				s.Quota = quota
+		for _, c := range newPodState(p, nil).plan.Containers {
+			if c.Name == container && c.Limit > 0 {
+				s.Quota = kubeletsQuota(c.Limit)
 			}
-		}
-		if parent := k.groups[k.podPath(pod)]; declared && len(k.below(k.podPath(pod))) == 0 && given.Quota == 0 {
-			parent.Quota = all
-			k.groups[k.podPath(pod)] = parent
 		}
 	}
 	if !given.CPUs.IsEmpty() {
@@ -127,6 +142,12 @@ func (k *fakeKernel) create(of string, given Given) {
 	}
 	if given.Quota != 0 {
 		s.Quota = given.Quota
+	}
+	if given.Period != 0 {
+		s.Period = given.Period
+	}
+	if err := k.refuses(path, s); err != nil {
+		k.node.broken = append(k.node.broken, fmt.Sprintf("%s cannot be created: %v", of, err))
 	}
 	if given.Quota == cgroup.Unlimited {
 		k.granted[path] = given.CPUs
@@ -155,21 +176,30 @@ func (k *fakeKernel) takeOut(cpus cpuset.Set) {
 	}
 }
 
-func (k *fakeKernel) foreign(of string, options map[string]string) error {
+// foreign writes as somebody else, and says so when the kernel refuses it.
+func (k *fakeKernel) foreign(of string, options map[string]string) (string, error) {
 	path := k.pathOf(of)
 	s, ok := k.groups[path]
 	if !ok {
-		return fmt.Errorf("there is no group %s", path)
+		return "", fmt.Errorf("there is no group %s", path)
 	}
 	var err error
 	if text := options["cpuset"]; text != "" {
 		s.CPUs, err = cpuset.Parse(text)
 	}
-	if text := options["quota"]; text != "" {
-		s.Quota, err = time.ParseDuration(text)
+	for name, to := range map[string]*time.Duration{"quota": &s.Quota, "period": &s.Period, "burst": &s.Burst} {
+		if text := options[name]; text != "" && err == nil {
+			*to, err = time.ParseDuration(text)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if refused := k.refuses(path, s); refused != nil {
+		return fmt.Sprintf("the kernel refuses %s: %s\n", of, k.named(refused.Error())), nil
 	}
 	k.groups[path] = s
-	return err
+	return "", nil
 }
 
 func (k *fakeKernel) view() View {
@@ -213,12 +243,22 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 		}
 		changes = append(changes, cgroup.Change{Path: path, Present: present, Wanted: wanted[path]})
 	}
-	var err error
-	if o.Written, err = cgroup.Plan(k.layout(), changes); err != nil {
-		k.node.broken = append(k.node.broken, fmt.Sprintf("the kernel would refuse: %v", err))
+	writes, err := cgroup.Plan(k.layout(), changes)
+	if err != nil {
+		k.node.broken = append(k.node.broken, fmt.Sprintf("what cannot be is wanted: %v", err))
+	}
+	for _, w := range writes {
+		if w.IfDiffers { // this kernel keeps the burst
+			continue
+		}
+		if err := k.write(w); err != nil {
+			k.node.broken = append(k.node.broken, fmt.Sprintf("the kernel refuses %+v: %v", w, err))
+			o.Failed[w.Path] = err
+			continue
+		}
+		o.Written = append(o.Written, w)
 	}
 	for _, c := range changes {
-		k.groups[c.Path] = c.Target()
 		if c.Wanted.CPUs == nil {
 			continue
 		}
@@ -276,7 +316,14 @@ func (k *fakeKernel) print() string {
 		if k.v2 && s.CPUs.IsEmpty() {
 			cpus = "as above"
 		}
-		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s\n", k.name(path), cpus, quotaText(s))
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, quotaText(s))
+		if s.Period != 100*time.Millisecond {
+			fmt.Fprintf(&b, " in %v", s.Period)
+		}
+		if s.Burst != 0 {
+			fmt.Fprintf(&b, ", burst %v", s.Burst)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

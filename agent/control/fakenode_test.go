@@ -24,6 +24,7 @@ import (
 // kernel would hold.
 type fakeNode struct {
 	control *Control
+	config  Config
 	now     time.Time
 	shape   topology.Shape
 	off     cpuset.Set
@@ -36,14 +37,14 @@ type fakeNode struct {
 }
 
 func newFakeNode() *fakeNode {
-	n := &fakeNode{now: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}, ids: map[string]string{},
+	n := &fakeNode{config: Config{NodeName: "n1"}, now: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}, ids: map[string]string{},
 		kubelet: &Kubelet{CPUManagerPolicy: "none"}}
 	n.kernel = newFakeKernel(n)
 	n.restart()
 	return n
 }
 
-func (n *fakeNode) restart() { n.control = New(Config{NodeName: "n1"}) }
+func (n *fakeNode) restart() { n.control = New(n.config) }
 
 func (n *fakeNode) run(words []string) (string, error) {
 	args := words[1:]
@@ -74,10 +75,14 @@ func (n *fakeNode) run(words []string) (string, error) {
 		n.kernel.create(args[0], Given{})
 	case "create":
 		return n.create(args[0]), nil
+	case "start":
+		return n.start(args[0]), nil
+	case "agent":
+		return "", n.setAgent(options)
 	case "end":
 		n.end(args[0])
 	case "write":
-		return "", n.kernel.foreign(args[0], options)
+		return n.kernel.foreign(args[0], options)
 	case "vanish", "refuse", "accept":
 		n.kernel.faults[n.kernel.pathOf(args[0])] = command
 	case "busy":
@@ -112,6 +117,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 		}
 	}
 	n.kernel.v2 = options["cgroup"] == "v2"
+	n.kernel.noBurst = options["burst"] == "none"
 	n.kernel.makeTiers()
 	return nil
 }
@@ -167,10 +173,15 @@ func (n *fakeNode) addPod(args []string) error {
 		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, ObservedGeneration: 1,
 			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(n.now)}}},
 	}
+	p.Annotations = map[string]string{}
 	var placed []string
 	policy := "static"
 	for _, word := range args[1:] {
 		name, rest, _ := strings.Cut(word, "=")
+		if key := annotations[name]; key != "" {
+			p.Annotations[key] = rest
+			continue
+		}
 		limit, cpus, asks := strings.Cut(rest, "@")
 		c := corev1.Container{Name: name}
 		if limit != "-" {
@@ -189,11 +200,24 @@ func (n *fakeNode) addPod(args []string) error {
 		}
 	}
 	if len(placed) > 0 {
-		p.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: policy,
-			api.AllocationAnnotation: fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))}
+		p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", policy
+		p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))
 	}
 	n.pods[p.Name] = p
 	return nil
+}
+
+// annotations are words on pods, as scenarios write them.
+var annotations = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
+
+// setAgent sets the flags of the agent that is started next.
+func (n *fakeNode) setAgent(options map[string]string) (err error) {
+	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
+	n.config.Burst.Mode = nodeplan.BurstMode(options["burst"])
+	if text := options["percent"]; text != "" {
+		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
+	}
+	return err
 }
 
 // resize changes a limit, and with only the pod's name says that it was carried out.
@@ -253,13 +277,34 @@ func (n *fakeNode) create(of string) string {
 	pod, container, _ := strings.Cut(of, "/")
 	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
 	n.tell()
+	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
+	n.learn(pod)
 	text := n.carry(n.control.Decide(n.now))
 	given := n.control.Give(ref)
-	text += fmt.Sprintf("%s is given CPUs %q, quota %v\n", of, given.CPUs, given.Quota)
+	text += fmt.Sprintf("%s is given CPUs %q, quota %v", of, given.CPUs, given.Quota)
+	if given.Period != 0 {
+		text += fmt.Sprintf(" in %v", given.Period)
+	}
 	n.kernel.create(of, given)
-	return text
+	return text + "\n"
+}
+
+// start tells of a container's group as the runtime does: when it is there, and nothing
+// runs in it.
+func (n *fakeNode) start(of string) string {
+	pod, _, _ := strings.Cut(of, "/")
+	n.learn(pod)
+	n.learn(of)
+	return n.carry(n.control.Decide(n.now))
+}
+
+// learn tells of a group that has come.
+func (n *fakeNode) learn(of string) {
+	path := n.kernel.pathOf(of)
+	place, _ := n.kernel.naming.Parse(path)
+	n.control.Learn(path, place, n.kernel.groups[path])
 }
 
 func (n *fakeNode) busy(args []string) error {
@@ -320,7 +365,11 @@ func (n *fakeNode) carry(a Actions) string {
 		return b.String()
 	}
 	for _, f := range a.Foreign {
-		fmt.Fprintf(&b, "foreign: %s of %s was changed from %s to %s\n", f.Field, n.kernel.name(f.Path), f.Ours, f.Theirs)
+		fmt.Fprintf(&b, "foreign: %s of %s was changed from %s to %s", f.Field, n.kernel.name(f.Path), f.Ours, f.Theirs)
+		if f.Left {
+			b.WriteString(", and is left")
+		}
+		b.WriteString("\n")
 	}
 	r := a.Carry(n.kernel.apply)
 	n.control.Applied(r)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -27,11 +28,17 @@ type Foreign struct {
 	Field Field
 	// Ours is what the group had, Theirs what was found.
 	Ours, Theirs string
+	// Left says that it stays as it is, because quota is theirs.
+	Left bool
 }
 
 func (f Foreign) String() string {
-	return fmt.Sprintf("%s of %s was changed from %s to %s by somebody else; it is put back. %s",
-		f.Field, f.Path, f.Ours, f.Theirs, f.suspects())
+	done := "it is put back"
+	if f.Left {
+		done = "it is left to them (--quota-owner=other)"
+	}
+	return fmt.Sprintf("%s of %s was changed from %s to %s by somebody else; %s. %s",
+		f.Field, f.Path, f.Ours, f.Theirs, done, f.suspects())
 }
 
 // suspects says who is known to write such a setting.
@@ -48,7 +55,7 @@ func (f Foreign) suspects() string {
 // compare notes what is different from what a group had after the last round.
 func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	note := func(field Field, ours, theirs any) {
-		c.changed = append(c.changed, Foreign{path, field, fmt.Sprint(ours), fmt.Sprint(theirs)})
+		c.changed = append(c.changed, Foreign{Path: path, Field: field, Ours: fmt.Sprint(ours), Theirs: fmt.Sprint(theirs)})
 	}
 	if ours.CPUs != theirs.CPUs && !c.wentOffline(ours.CPUs, theirs.CPUs) {
 		note(FieldCPUs, orNone(ours.CPUs), orNone(theirs.CPUs))
@@ -82,11 +89,13 @@ func orNone(s cpuset.Set) string {
 	return s.String()
 }
 
-func quotaText(s cgroup.Settings) string {
-	if s.Quota == cgroup.Unlimited {
+func quotaText(s cgroup.Settings) string { return durationText(s.Quota) }
+
+func durationText(quota time.Duration) string {
+	if quota == cgroup.Unlimited {
 		return "unlimited"
 	}
-	return s.Quota.String()
+	return quota.String()
 }
 
 // undone are the foreign changes that the actions take back.

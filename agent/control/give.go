@@ -76,7 +76,8 @@ func find(d desired, ref nodeplan.Ref) (*nodeplan.ContainerSettings, nodeplan.Ba
 	return nil, nodeplan.Bandwidth{}
 }
 
-// desired is a plan, and the bandwidth that the kubelet would give containers.
+// desired is a plan, and the bandwidth that the kubelet would give containers and, with no
+// container's name, pods.
 type desired struct {
 	nodeplan.Desired
 	ordinary map[nodeplan.Ref]nodeplan.Bandwidth
@@ -85,6 +86,7 @@ type desired struct {
 func newDesired(s nodeplan.State, d nodeplan.Desired) desired {
 	ordinary := map[nodeplan.Ref]nodeplan.Bandwidth{}
 	for _, p := range nodeplan.Kubelet(s).Pods {
+		ordinary[nodeplan.Ref{Pod: p.ID}] = p.Bandwidth
 		for _, c := range p.Containers {
 			ordinary[nodeplan.Ref{Pod: p.ID, Container: c.Name}] = c.Bandwidth
 		}

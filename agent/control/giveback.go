@@ -18,14 +18,17 @@ func (c *Control) GiveBack() Actions {
 		return Actions{Hold: hold}
 	}
 	g := c.locate()
-	d := nodeplan.Kubelet(c.state())
+	state := c.state()
+	d := nodeplan.Kubelet(state)
+	c.desired = newDesired(state, d)
 	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
 	c.widen(&a, d, g)
 	if c.bound() {
 		c.unbind(&a, g)
 	}
 	c.exclusive = map[string]cpuset.Set{}
-	c.bandwidth(&a, d, g)
+	clear(c.left)
+	c.bandwidth(&a, c.limitedGroups(d, g))
 	return a
 }
 

@@ -107,6 +107,9 @@ func (c *Control) state() nodeplan.State {
 		Previous:   c.previous,
 		Tuning:     c.config.Tuning,
 		BatchIdle:  c.config.BatchIdle,
+		Burst:      c.config.Burst,
+
+		NoKernelBurst: c.noBurst,
 	}
 	for i := range c.pods {
 		pod := c.pods[i].plan
@@ -204,6 +207,7 @@ func (c *Control) exists(path string) bool {
 func (c *Control) Observe(v View) {
 	c.view, c.changed = &v, nil
 	for path, now := range v.Settings {
+		c.noBurst = c.noBurst || now.NoBurst
 		if before, ok := c.expected[path]; ok {
 			c.compare(path, before, now)
 		}
@@ -217,6 +221,7 @@ func (c *Control) Learn(path string, where cgroup.Place, settings cgroup.Setting
 		return
 	}
 	c.view.Settings[path] = settings
+	c.noBurst = c.noBurst || settings.NoBurst
 	at := slices.IndexFunc(c.view.Pods, func(p cgroup.Pod) bool { return p.UID == where.PodUID })
 	if at < 0 {
 		at = len(c.view.Pods)

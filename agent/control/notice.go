@@ -46,8 +46,9 @@ type Summary struct {
 	Quality placement.Quality
 	// Conflicts is how many pods lost their CPUs to others.
 	Conflicts int
-	// Problems is everything that cannot be done, in words.
-	Problems []Notice
+	// Problems is everything that cannot be done, in words, and Notes what is done in
+	// another way than it was asked for.
+	Problems, Notes []Notice
 }
 
 func (c *Control) summary() Summary {
@@ -72,14 +73,14 @@ func (c *Control) summary() Summary {
 			s.Conflicts++
 		}
 	}
-	s.Problems = c.problemsOf(d)
+	s.Problems, s.Notes = c.problemsOf(d)
 	return s
 }
 
 // Report is what is to be shown after a round.
 type Report struct {
 	Summary Summary
-	// Events are the problems that were not there in the last report.
+	// Events are the problems and notes that were not there in the last report.
 	Events []Notice
 	// Condition has no times: equal situations give equal conditions.
 	Condition corev1.NodeCondition
@@ -92,15 +93,19 @@ func (c *Control) Report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	return Report{s, c.fresh(s.Problems), condition(s.Problems)}
+	return Report{s, c.fresh(slices.Concat(s.Problems, s.Notes)), condition(s.Problems, s.Notes)}
 }
 
 // problemsOf are the findings of the plan, the allocations that cannot be believed, and
 // the groups that could not be written.
-func (c *Control) problemsOf(d nodeplan.Desired) []Notice {
-	var all []Notice
+func (c *Control) problemsOf(d nodeplan.Desired) (all, notes []Notice) {
 	for _, f := range d.Findings {
-		all = append(all, c.About(f.Pod, string(f.Kind), f.Describe(c.podName)))
+		n := c.About(f.Pod, string(f.Kind), f.Describe(c.podName))
+		if f.IsNote() {
+			notes = append(notes, n)
+			continue
+		}
+		all = append(all, n)
 	}
 	for i := range c.pods {
 		if s := &c.pods[i]; s.problem != nil {
@@ -112,7 +117,7 @@ func (c *Control) problemsOf(d nodeplan.Desired) []Notice {
 			all = append(all, Notice{Reason: "CannotWrite", Message: err.Error()})
 		}
 	}
-	return all
+	return all, notes
 }
 
 // podName writes a pod as users know it.
@@ -154,21 +159,23 @@ const CannotEnforce = "CannotEnforce"
 // Unable is the report of a round that could not begin.
 func (c *Control) Unable(err error) Report {
 	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.fresh(problems), condition(problems)}
+	return Report{Summary{Problems: problems}, c.fresh(problems), condition(problems, nil)}
 }
 
-func condition(problems []Notice) corev1.NodeCondition {
-	c := corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Enforced",
-		Message: "containers run on the CPUs that they were given"}
+func condition(problems, notes []Notice) corev1.NodeCondition {
+	c := corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Enforced"}
+	var lines []string
 	if len(problems) > 0 {
-		var lines []string
-		for _, p := range problems {
-			if p.Reason != string(nodeplan.NotBound) { // the same for every pod
-				lines = append(lines, p.Message)
-			}
-		}
-		c.Status, c.Reason, c.Message = corev1.ConditionFalse, problems[0].Reason, strings.Join(lines, "; ")
+		c.Status, c.Reason = corev1.ConditionFalse, problems[0].Reason
+	} else {
+		lines = []string{"containers run on the CPUs that they were given"}
 	}
+	for _, p := range slices.Concat(problems, notes) {
+		if p.Reason != string(nodeplan.NotBound) { // the same for every pod
+			lines = append(lines, p.Message)
+		}
+	}
+	c.Message = strings.Join(lines, "; ")
 	if len(c.Message) > maxMessage {
 		c.Message = c.Message[:maxMessage] + " ..."
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,13 +46,23 @@ func newPodState(object *corev1.Pod, m *topology.Machine) podState {
 		Overhead: milli(object.Spec.Overhead),
 	}
 	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
-		s.plan.QoS, s.plan.Period = nodeplan.QoS(intent.QoS), intent.Period
+		s.plan.QoS, s.plan.Period, s.plan.Burst = nodeplan.QoS(intent.QoS), intent.Period, burstOf(intent.Burst)
 	}
 	if object.Spec.Resources != nil {
 		s.plan.Limit = milli(object.Spec.Resources.Limits)
 	}
 	s.addContainers()
 	return s
+}
+
+// burstOf is the policy that a pod's words say.
+func burstOf(p api.BurstPolicy) nodeplan.BurstPolicy {
+	of := nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(p.Mode), BurstPercent: p.BurstPercent, QuotaPercent: p.QuotaPercent,
+		QuotaBurst: time.Duration(p.QuotaBurstSeconds) * time.Second}
+	if p.QuotaBurstSeconds == api.Unlimited {
+		of.QuotaBurst = nodeplan.NoEnd
+	}
+	return of
 }
 
 // Alike reports whether two versions of a pod are one to the state machine.

@@ -11,7 +11,7 @@ import (
 // TestNoCPUIsEnforcedForTwo draws the life of a node: pods that claim CPUs at random, also
 // the same ones, with and without NRI, foreign writes, refused writes, groups that
 // vanish, restarts, an API server that goes. At each write, no group is given CPUs that
-// another pod has alone; and once nothing goes wrong any more, one round puts all right
+// another pod has alone, nor quota, period or burst that the kernel refuses; and once nothing goes wrong any more, one round puts all right
 // and the next has nothing to do.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,14 +28,16 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
 		do("machine numa=2 cores=2 threads=2 cgroup=%s", cgroups)
+		do("agent burst=%s percent=%d", rapid.SampledFrom([]string{"none", "burst", "auto"}).Draw(t, "burst"), rapid.IntRange(1, 120).Draw(t, "percent"))
+		do("restart")
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 13).Draw(t, "what") {
+			switch rapid.IntRange(0, 14).Draw(t, "what") {
 			case 0, 1:
 				if n.pods[pod] == nil {
-					do("pod %s app=2%s", pod, claim.Draw(t, "claim"))
+					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1"}).Draw(t, "more"))
 				}
 			case 2, 3:
 				if n.pods[pod] != nil && n.ids[pod+"/app"] == "" {
@@ -57,6 +59,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				do("restart")
 			case 11:
 				do("api %s", rapid.SampledFrom([]string{"gone", "back"}).Draw(t, "api"))
+			case 12:
+				do("write %s quota=%s", rapid.SampledFrom([]string{pod, pod + "/app"}).Draw(t, "group"), rapid.SampledFrom([]string{"50ms", "500ms"}).Draw(t, "quota"))
 			default:
 				do("round")
 			}

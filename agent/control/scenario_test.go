@@ -10,12 +10,13 @@ import (
 // a line, then "----" and what they print. Lines that begin with # are for the reader.
 // The commands:
 //
-//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2, offline CPUS, online CPUS
-//	    the node's machine, and CPUs of it that go off and on
+//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none, offline CPUS, online CPUS
+//	    the node's machine, with a kernel that cannot burst, and CPUs of it that go off and on
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown
 //	pod NAME CONTAINER...
 //	    the API server has a pod of one container or more, NAME=LIMIT, followed by @
-//	    and its CPUs when it is static, or by @node and its NUMA nodes; "-" is no limit
+//	    and its CPUs when it is static, or by @node and its NUMA nodes; "-" is no limit;
+//	    burst=JSON, koordinator=JSON and period=20ms are its words
 //	resize POD CONTAINER=LIMIT, resized POD
 //	    its limit changes; the kubelet has carried it out
 //	remove POD
@@ -29,9 +30,11 @@ import (
 //	    the pod's status says that it runs
 //	create POD/CONTAINER
 //	    the runtime asks by NRI, and makes the group with what it is given
+//	start POD/CONTAINER
+//	    the runtime is about to start it, and tells by NRI
 //	end POD/CONTAINER
 //	    the container ends, and its group with it
-//	write GROUP cpuset=0-3 quota=50ms
+//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms
 //	    somebody else writes a setting
 //	vanish GROUP, refuse GROUP, accept GROUP
 //	    the group goes between reading and writing; the kernel refuses to move it,
@@ -39,7 +42,8 @@ import (
 //	busy 0-3=900m
 //	    a sample of usage
 //	restart
-//	    the agent ends and another one starts
+//	    the agent ends and another one starts, with the flags of
+//	agent burst=auto percent=100 quota-owner=other
 //	round
 //	    prints the writes in their order, and what users are told
 //	groups

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// limited is a group whose bandwidth is planned.
+type limited struct {
+	path    string
+	pod     bool // the pod's own
+	want    nodeplan.Settings
+	resizes bool // quota is the kubelet's to change now
+	// kubelets is what the kubelet would set.
+	kubelets nodeplan.Bandwidth
+}
+
+// limitedGroups are the groups of pods and their containers that are there.
+func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []limited) {
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		s := c.pod(p.ID)
+		if hasEnded(s.object) {
+			continue
+		}
+		add := func(path, container string, want nodeplan.Settings) {
+			if c.exists(path) {
+				all = append(all, limited{path, container == "", want, s.kubeletResizes(),
+					c.desired.ordinary[nodeplan.Ref{Pod: p.ID, Container: container}]})
+			}
+		}
+		add(g.pods[p.ID], "", p.Settings)
+		for j := range p.Containers {
+			name := p.Containers[j].Name
+			add(g.containers[nodeplan.Ref{Pod: p.ID, Container: name}], name, p.Containers[j].Settings)
+		}
+	}
+	return all
+}
+
+// bandwidth sets quota, period and burst of containers and pods, and idle of pods.
+func (c *Control) bandwidth(a *Actions, all []limited) {
+	for _, l := range all {
+		w := c.rest(l)
+		if l.resizes {
+			w = c.calm(l)
+		}
+		if w != (cgroup.Wanted{}) {
+			a.Rest[l.path] = w
+		}
+	}
+	c.listBelow(a)
+}
+
+// listBelow adds the containers, with nothing wanted, of pods whose quota or period
+// changes: what they hold limits in which steps that can be done (package cgroup).
+func (c *Control) listBelow(a *Actions) {
+	for _, p := range c.view.Pods {
+		if w := a.Rest[p.Path]; w.Quota == nil && w.Period == nil {
+			continue
+		}
+		for _, container := range p.Containers {
+			if _, listed := a.Rest[container.Path]; !listed && c.exists(container.Path) {
+				a.Rest[container.Path] = cgroup.Wanted{}
+			}
+		}
+	}
+}
+
+// kubeletResizes reports whether the quota of a pod and its containers is the kubelet's
+// to change now.
+func (s *podState) kubeletResizes() bool { return s.resizing && len(s.plan.Claim.Containers) == 0 }
+
+// calm takes back what stands in the way of the quota that the kubelet is about to write:
+// the kernel refuses one that is below the burst.
+func (c *Control) calm(l limited) (w cgroup.Wanted) {
+	if l.want.Burst < c.view.Settings[l.path].Burst {
+		w.Burst = &l.want.Burst
+	}
+	return w
+}
+
+// rest is what a group has otherwise than it should.
+func (c *Control) rest(l limited) (w cgroup.Wanted) {
+	present := c.view.Settings[l.path]
+	if _, others := c.left[l.path]; !others {
+		w = bandwidthWanted(present, l.want)
+	}
+	if idle := l.want.Idle; l.pod && idle != present.Idle && !present.NoIdle {
+		w.Idle = &idle
+	}
+	return w
+}
+
+// bandwidthWanted is what differs of quota, period and burst.
+func bandwidthWanted(present cgroup.Settings, want nodeplan.Settings) (w cgroup.Wanted) {
+	if quota := quotaOf(want.Bandwidth); quota != present.Quota {
+		w.Quota = &quota
+	}
+	if period := want.Period; period != 0 && want.Quota != 0 && period != present.Period {
+		w.Period = &period
+	}
+	if burst := want.Burst; burst != present.Burst && !present.NoBurst {
+		w.Burst = &burst
+	}
+	return w
+}
+
+// quotaOf is the quota as the kernel's interface has it.
+func quotaOf(b nodeplan.Bandwidth) (quota time.Duration) {
+	if b.Quota == 0 {
+		return cgroup.Unlimited
+	}
+	return b.Quota
+}

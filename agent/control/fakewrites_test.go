@@ -1,0 +1,88 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// write writes one file, as the kernel takes or refuses it.
+func (k *fakeKernel) write(w cgroup.Write) error {
+	s := k.groups[w.Path]
+	var err error
+	switch w.File {
+	case cgroup.CPUSetCPUs:
+		s.CPUs, err = cpuset.Parse(w.Value)
+	case cgroup.CPUCFSQuota:
+		s.Quota, err = microseconds(w.Value)
+	case cgroup.CPUCFSPeriod:
+		s.Period, err = microseconds(w.Value)
+	case cgroup.CPUMax:
+		quota, period, _ := strings.Cut(w.Value, " ")
+		if s.Quota, err = microseconds(quota); err == nil {
+			s.Period, err = microseconds(period)
+		}
+	case cgroup.CPUCFSBurst, cgroup.CPUMaxBurst:
+		s.Burst, err = microseconds(w.Value)
+		if s.NoBurst {
+			err = errors.New("there is no such file")
+		}
+	case cgroup.CPUIdle:
+		s.Idle = w.Value == "1"
+	default:
+		err = fmt.Errorf("nothing is known of %s", w.File)
+	}
+	if err == nil {
+		err = k.refuses(w.Path, s)
+	}
+	if err != nil {
+		return err
+	}
+	k.groups[w.Path] = s
+	return nil
+}
+
+func microseconds(text string) (time.Duration, error) {
+	if text == "max" || text == "-1" {
+		return cgroup.Unlimited, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return time.Duration(n) * time.Microsecond, err
+}
+
+// refuses says why the kernel does not take a group's settings: tg_set_cfs_bandwidth and
+// tg_cfs_schedulable_down of kernel/sched/core.c.
+func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
+	limited := s.Quota != cgroup.Unlimited
+	switch {
+	case s.Period < time.Millisecond || s.Period > time.Second:
+		return fmt.Errorf("period %v", s.Period)
+	case limited && s.Quota < time.Millisecond:
+		return fmt.Errorf("quota %v", s.Quota)
+	case limited && s.Burst > s.Quota:
+		return fmt.Errorf("burst %v above quota %v", s.Burst, s.Quota)
+	}
+	if k.v2 || !limited {
+		return nil
+	}
+	for above := path.Dir(group); above != "/"; above = path.Dir(above) {
+		if of := k.groups[above]; of.Quota > 0 && ratio(s) > ratio(of) {
+			return fmt.Errorf("quota %v per %v above the %v per %v of %s", s.Quota, s.Period, of.Quota, of.Period, above)
+		}
+	}
+	for _, below := range k.below(group) {
+		if of := k.groups[below]; of.Quota > 0 && ratio(of) > ratio(s) {
+			return fmt.Errorf("quota %v per %v below the %v per %v of %s", s.Quota, s.Period, of.Quota, of.Period, below)
+		}
+	}
+	return nil
+}
+
+// ratio is to_ratio of kernel/sched/core.c.
+func ratio(s cgroup.Settings) int64 { return s.Quota.Microseconds() << 20 / s.Period.Microseconds() }

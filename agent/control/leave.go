@@ -1,0 +1,50 @@
+package control
+
+import (
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// leave finds the groups whose bandwidth is somebody else's from now on, where they
+// own it, and returns what was changed there. It takes back what others have no longer:
+// the group has gone, or its limit has changed.
+func (c *Control) leave(all []limited) (found []Foreign) {
+	if c.config.QuotaOwner != OwnerOther {
+		return nil
+	}
+	changed := map[string][]Foreign{}
+	for _, f := range c.changed {
+		if f.Field == FieldQuota || f.Field == FieldPeriod || f.Field == FieldBurst {
+			f.Left = true
+			changed[f.Path] = append(changed[f.Path], f)
+		}
+	}
+	left := map[string]nodeplan.Bandwidth{}
+	for _, l := range all {
+		present, foreign := c.view.Settings[l.path], changed[l.path]
+		if !c.restored && !l.mayBeOurs(present) {
+			foreign = []Foreign{{Path: l.path, Field: FieldQuota, Ours: durationText(quotaOf(l.want.Bandwidth)), Theirs: quotaText(present), Left: true}}
+		}
+		was, others := c.left[l.path]
+		switch {
+		case others && was == l.want.Bandwidth:
+			left[l.path] = was
+		case len(foreign) > 0 && !l.resizes && bandwidthWanted(present, l.want) != (cgroup.Wanted{}):
+			left[l.path] = l.want.Bandwidth
+			found = append(found, foreign...)
+		}
+	}
+	c.left = left
+	return found
+}
+
+// mayBeOurs reports whether quota and period that an agent finds at its start are what
+// the kubelet or an agent before it has set.
+func (l *limited) mayBeOurs(present cgroup.Settings) bool {
+	for _, b := range []nodeplan.Bandwidth{l.want.Bandwidth, l.kubelets} {
+		if quotaOf(b) == present.Quota && (b.Quota == 0 || b.Period == present.Period) {
+			return true
+		}
+	}
+	return false
+}
