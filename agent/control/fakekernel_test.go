@@ -153,6 +153,7 @@ func (k *fakeKernel) create(of string, given Given) {
 		k.granted[path] = given.CPUs
 		k.check(path, given.CPUs)
 	}
+	delete(k.names, k.pathOf(of)) // of the group before
 	k.groups[path], k.names[path] = s, of
 }
 
