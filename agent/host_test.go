@@ -89,10 +89,12 @@ func (h *hostTree) make(group string) {
 
 func (h *hostTree) write(file, value string) {
 	h.t.Helper()
-	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
+	if err := tryWrite(file, value); err != nil {
 		h.t.Fatal(err)
 	}
 }
+
+func tryWrite(file, value string) error { return os.WriteFile(file, []byte(value), 0o644) }
 
 // container makes the group of a container and a process in it.
 func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int) {

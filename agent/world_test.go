@@ -29,6 +29,7 @@ type world struct {
 	client     *fake.Clientset
 	topologies *topologyfake.Clientset
 	kubelet    control.Kubelet
+	config     control.Config
 	root       string
 	runDir     string
 	listen     string
@@ -58,7 +59,7 @@ func makeWorld(pods ...*corev1.Pod) *world {
 		objects = append(objects, p)
 	}
 	return &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
-		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, log: &logtext.Log{}}
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName}, log: &logtext.Log{}}
 }
 
 func (w *world) options() Options {
@@ -67,7 +68,7 @@ func (w *world) options() Options {
 		socket = "given"
 	}
 	return Options{
-		Socket: socket, Config: control.Config{NodeName: nodeName}, Root: w.root, RunDir: w.runDir,
+		Socket: socket, Config: w.config, Root: w.root, RunDir: w.runDir,
 		Client: w.client, Topologies: w.topologies, Runtime: w.runtime,
 		Kubelet: func(context.Context) (control.Kubelet, error) {
 			w.mu.Lock()

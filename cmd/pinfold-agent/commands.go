@@ -14,6 +14,7 @@ import (
 
 func newRun() *cobra.Command {
 	var node nodeFlags
+	var burst burstFlags
 	var listen, socket string
 	var minShared int
 	var period, sample time.Duration
@@ -36,11 +37,15 @@ func newRun() *cobra.Command {
 				o.Socket = agent.DefaultSocket(o.Root)
 			}
 			o.MinShared, o.BatchIdle = minShared, batchIdle
+			if err := burst.set(&o.Config); err != nil {
+				return err
+			}
 			return agent.Run(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
 	node.addWriter(flags)
+	burst.add(flags)
 	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
 	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
 	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// bandwidth is quota, period and burst of a group.
+type bandwidth struct{ quota, period, burst time.Duration }
+
+// has is nil when a group has these settings.
+func (h *hostTree) has(group string, want bandwidth) error {
+	s, err := h.fs.Read(group)
+	if err == nil && (bandwidth{s.Quota, s.Period, s.Burst} != want) {
+		err = fmt.Errorf("%s has %+v, want %+v", group, bandwidth{s.Quota, s.Period, s.Burst}, want)
+	}
+	return err
+}
+
+// requireBurst skips on kernels that cannot burst.
+func (h *hostTree) requireBurst() {
+	if s, err := h.fs.Read(h.root); err != nil || s.NoBurst {
+		h.t.Skipf("this kernel has no CPU burst (%v): use Linux 5.14 or newer", err)
+	}
+}
+
+// burstPod is a pod with a limit of one CPU and words.
+func burstPod(name string, words map[string]string) *corev1.Pod {
+	p := newPod(name, "")
+	p.Annotations = words
+	return p
+}
+
+// TestBurstOnThisMachine has the kernel hold what pods' words ask for: policies, a period,
+// a foreign write, a resize that the kernel refuses first, and the cleanup.
+func TestBurstOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	tree.requireBurst()
+	ms := time.Millisecond
+	limit := bandwidth{100 * ms, 100 * ms, 0}
+	pods := map[string]*corev1.Pod{
+		"plain": burstPod("plain", nil),
+		"burst": burstPod("burst", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst","burstPercent":40}`}),
+		"koord": burstPod("koord", map[string]string{"koordinator.sh/cpuBurst": `{"policy":"auto","cpuBurstPercent":1000}`}),
+		"fast":  burstPod("fast", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"auto"}`, "pinfold.dev/cpu-period": "20ms"}),
+	}
+	want := map[string]bandwidth{"plain": limit, "burst": {100 * ms, 100 * ms, 40 * ms}, "koord": {100 * ms, 100 * ms, 100 * ms},
+		"fast": {20 * ms, 20 * ms, 20 * ms}}
+	w := newWorld(t)
+	groups := map[string]string{}
+	for i, name := range []string{"plain", "burst", "koord", "fast"} {
+		id := containerID(rune('a' + i))
+		run(pods[name], id)
+		groups[name], _ = tree.container(pods[name], id)
+		for _, group := range []string{tree.podGroup(pods[name]), groups[name]} {
+			tree.write(tree.fs.File(group, cgroup.CPUCFSQuota), "100000")
+		}
+		if err := w.client.Tracker().Add(pods[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.config.Burst.BurstPercent = 100
+	check := func() error {
+		var errs []error
+		for name, b := range want {
+			errs = append(errs, tree.has(tree.podGroup(pods[name]), b), tree.has(groups[name], b))
+		}
+		return errors.Join(errs...)
+	}
+	stop := w.start()
+	w.eventually(check)
+
+	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSBurst), "0")
+	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSQuota), "50000")
+	w.eventually(func() error { return w.log.has("quota of " + groups["koord"] + " was changed") })
+	w.eventually(check)
+
+	quota := tree.fs.File(groups["burst"], cgroup.CPUCFSQuota)
+	if err := tryWrite(quota, "30000"); err == nil {
+		t.Error("the kernel takes a quota below the burst; what the agent does for resizes is in vain")
+	}
+	w.resize(pods["burst"], "300m", 2, 1)
+	w.eventually(func() error { return tryWrite(quota, "30000") })
+	tree.write(tree.fs.File(tree.podGroup(pods["burst"]), cgroup.CPUCFSQuota), "30000")
+	w.resize(pods["burst"], "300m", 2, 2)
+	want["burst"] = bandwidth{30 * ms, 100 * ms, 12 * ms}
+	w.eventually(check)
+	stop()
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Fatal(err)
+	}
+	want = map[string]bandwidth{"plain": limit, "burst": {30 * ms, 100 * ms, 0}, "koord": limit, "fast": limit}
+	if err := check(); err != nil {
+		t.Errorf("after the cleanup: %v", err)
+	}
+}
+
+// resize changes the limit of a pod, of which the kubelet has seen so much.
+func (w *world) resize(p *corev1.Pod, limit string, generation, observed int64) {
+	w.t.Helper()
+	p = p.DeepCopy()
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse(limit)
+	p.Generation, p.Status.ObservedGeneration = generation, observed
+	if _, err := w.client.CoreV1().Pods(p.Namespace).Update(w.t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestBurstAtTheStartOnThisMachine asks as the runtime does: quota and period come with
+// the container, and its burst is there when the start is answered.
+func TestBurstAtTheStartOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	tree.requireBurst()
+	ms := time.Millisecond
+	pod := burstPod("fast", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst"}`, "pinfold.dev/cpu-period": "20ms"})
+	w := newWorld(t, pod)
+	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.config.Burst.BurstPercent = 100
+	answered := make(chan error, 1)
+	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) error {
+		o.OnState(nri.State{Connected: true})
+		h.Synchronize(ctx, nil, nil)
+		w.eventually(w.ready)
+		sandbox := nri.Pod{ID: "s", UID: "uid-fast", Namespace: "default", Name: "fast", CgroupParent: tree.podGroup(pod)}
+		c := nri.Container{ID: containerID('a'), PodID: "s", Name: "app", CgroupsPath: tree.podGroup(pod) + "/" + containerID('a')}
+		tree.make(tree.podGroup(pod))
+		tree.write(tree.fs.File(tree.podGroup(pod), cgroup.CPUCFSQuota), "100000")
+		settings, err := h.Create(ctx, sandbox, c)
+		if settings.Quota != 20*ms || settings.Period != 20*ms {
+			err = errors.Join(err, fmt.Errorf("the container is given %+v", settings))
+		}
+		tree.make(c.CgroupsPath) // as the runtime does with what it was given
+		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSPeriod), "20000")
+		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSQuota), "20000")
+		err = errors.Join(err, h.Start(ctx, sandbox, c))
+		want := bandwidth{20 * ms, 20 * ms, 20 * ms}
+		answered <- errors.Join(err, tree.has(c.CgroupsPath, want), tree.has(tree.podGroup(pod), want))
+		<-ctx.Done()
+		return nil
+	}
+	w.start()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+}
