@@ -84,7 +84,7 @@ func TestBurstOnThisMachine(t *testing.T) {
 
 	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSBurst), "0")
 	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSQuota), "50000")
-	w.eventually(func() error { return w.log.has("quota of " + groups["koord"] + " was changed") })
+	w.eventually(func() error { return w.log.Says("quota of " + groups["koord"] + " was changed") })
 	w.eventually(check)
 
 	quota := tree.fs.File(groups["burst"], cgroup.CPUCFSQuota)

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
@@ -32,15 +32,15 @@ func (f *burstFlags) set(c *control.Config) error {
 	const most = 10000
 	switch {
 	case !slices.Contains(modes, nodeplan.BurstMode(f.policy)):
-		return usageError{fmt.Errorf("--burst-policy %q: it must be one of %q", f.policy, modes)}
+		return usage.Errorf("--burst-policy %q: it must be one of %q", f.policy, modes)
 	case f.burstPercent < 1 || f.burstPercent > most:
-		return usageError{fmt.Errorf("--burst-percent %d: it must be 1 to %d", f.burstPercent, most)}
+		return usage.Errorf("--burst-percent %d: it must be 1 to %d", f.burstPercent, most)
 	case f.quotaPercent < 100 || f.quotaPercent > most:
-		return usageError{fmt.Errorf("--quota-percent %d: it must be 100 to %d", f.quotaPercent, most)}
+		return usage.Errorf("--quota-percent %d: it must be 100 to %d", f.quotaPercent, most)
 	case f.seconds != -1 && f.seconds < 1:
-		return usageError{fmt.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", f.seconds)}
+		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", f.seconds)
 	case !slices.Contains(owners, control.QuotaOwner(f.owner)):
-		return usageError{fmt.Errorf("--quota-owner %q: it must be one of %q", f.owner, owners)}
+		return usage.Errorf("--quota-owner %q: it must be one of %q", f.owner, owners)
 	}
 	c.QuotaOwner = control.QuotaOwner(f.owner)
 	c.Burst = nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(f.policy), BurstPercent: f.burstPercent, QuotaPercent: f.quotaPercent,

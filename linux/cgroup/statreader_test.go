@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -105,7 +106,11 @@ func TestStatReaderFixture(t *testing.T) {
 	} {
 		t.Run(test.machine, func(t *testing.T) {
 			t.Parallel()
-			root, _ := unpack(t, "testdata/"+test.machine+".txtar")
+			archive, err := txtar.ParseFile("testdata/" + test.machine + ".txtar")
+			if err != nil {
+				t.Fatal(err)
+			}
+			root := unpack(t, archive)
 			fs, err := Open(root)
 			if err != nil {
 				t.Fatal(err)

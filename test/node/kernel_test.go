@@ -40,6 +40,7 @@ type settings struct {
 	cpus   cpuset.Set
 	quota  time.Duration // cgroup.Unlimited for none
 	period time.Duration // 0 for 100 ms
+	burst  time.Duration
 }
 
 func tierOf(pod *corev1.Pod) cgroup.QoS { return cgroup.QoS(pod.Status.QOSClass) }
@@ -101,7 +102,7 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 // expectSingle compares the group of a pod with one container, which has the same quota,
 // and that container's.
 func (k kernel) expectSingle(pod *corev1.Pod, want settings) error {
-	if err := k.expectPod(pod, settings{quota: want.quota, period: want.period}); err != nil {
+	if err := k.expectPod(pod, settings{quota: want.quota, period: want.period, burst: want.burst}); err != nil {
 		return err
 	}
 	return k.expectContainer(pod, pod.Spec.Containers[0].Name, want)
@@ -117,6 +118,9 @@ func (k kernel) expect(group string, want settings) error {
 	}
 	if got.Quota != want.quota || got.Quota != cgroup.Unlimited && got.Period != want.period {
 		return fmt.Errorf("%s: quota %v per %v, want %v per %v", group, got.Quota, got.Period, want.quota, want.period)
+	}
+	if got.Burst != want.burst {
+		return fmt.Errorf("%s: burst %v, want %v", group, got.Burst, want.burst)
 	}
 	if !want.cpus.IsEmpty() && got.CPUs != want.cpus {
 		return fmt.Errorf("%s: CPUs %s, want %s", group, got.CPUs, want.cpus)

@@ -71,10 +71,14 @@ func settle(t *testing.T) *settled {
 	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
 	batch.Labels[api.QoSLabel] = string(api.BestEffort)
+	bursting := podOf("bursting", "", container("main", "8001", "500m"), container("side", "8002", "200m"))
+	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
+	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
+	solver.Annotations["koordinator.sh/cpuBurst"] = `{"policy":"auto","cpuBurstPercent":1000}`
 	for _, pod := range []*corev1.Pod{
 		podOf("before", "", container("main", "8001", "")), // has all CPUs until they are another's
 		podOf("static", "static", container("main", "8001", "1"), container("side", "8002", "200m")),
-		podOf("burst", "static-burst", container("main", "8001", "1")),
+		solver, bursting,
 		podOf("limited", "", container("main", "8001", "500m")),
 		batch,
 	} {
@@ -91,13 +95,16 @@ func settle(t *testing.T) *settled {
 
 // rows are what each kind of container has, by pod and container ("" for the pod).
 func (s *settled) rows() map[string]map[string]settings {
-	none := cgroup.Unlimited
+	const none, ms = cgroup.Unlimited, time.Millisecond
 	return map[string]map[string]settings{
-		"static":  {"": {quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * time.Millisecond}},
-		"burst":   {"": {quota: 100 * time.Millisecond}, "main": {cpus: s.shared, quota: 100 * time.Millisecond}},
-		"limited": {"": {quota: 50 * time.Millisecond}, "main": {cpus: s.shared, quota: 50 * time.Millisecond}},
+		"static": {"": {quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * ms}},
+		"burst":  {"": {quota: 100 * ms, burst: 100 * ms}, "main": {cpus: s.shared, quota: 100 * ms, burst: 100 * ms}},
+		"bursting": {"": {quota: 14 * ms, period: 20 * ms, burst: 7 * ms},
+			"main": {cpus: s.shared, quota: 10 * ms, period: 20 * ms, burst: 5 * ms},
+			"side": {cpus: s.shared, quota: 4 * ms, period: 20 * ms, burst: 2 * ms}},
+		"limited": {"": {quota: 50 * ms}, "main": {cpus: s.shared, quota: 50 * ms}},
 		"before":  {"": {quota: none}, "main": {cpus: s.shared, quota: none}},
-		"batch":   {"": {quota: 30 * time.Millisecond}, "main": {cpus: s.shared, quota: 30 * time.Millisecond}},
+		"batch":   {"": {quota: 30 * ms}, "main": {cpus: s.shared, quota: 30 * ms}},
 	}
 }
 
@@ -216,8 +223,8 @@ func (s *settled) testForeignWriter(t *testing.T) {
 	eventually(t, "settings after a foreign write", s.check)
 }
 
-// testResize resizes in place: a pod without CPUs of its own, and one with them, which is
-// refused.
+// testResize resizes in place: a pod without CPUs of its own, whose burst would have the
+// kernel refuse the smaller quota, and one with CPUs, which is refused.
 func (s *settled) testResize(t *testing.T) {
 	pods := s.client.CoreV1().Pods("default")
 	resize := func(name, limit string) error {
@@ -230,6 +237,7 @@ func (s *settled) testResize(t *testing.T) {
 		return err
 	}
 	c := podOf("resized", "", container("main", "8001", "200m"))
+	c.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst"}`}
 	pod := s.run(t, c)
 	defer s.remove(t, "resized")
 	for _, step := range []struct {
@@ -239,7 +247,7 @@ func (s *settled) testResize(t *testing.T) {
 		if err := resize("resized", step.limit); err != nil {
 			t.Fatal(err)
 		}
-		want := settings{cpus: s.shared, quota: step.quota}
+		want := settings{cpus: s.shared, quota: step.quota, burst: step.quota}
 		eventually(t, "resize to "+step.limit, func() error { return s.kernel.expectSingle(pod, want) })
 	}
 	if err := resize("static", "2"); err == nil || !strings.Contains(err.Error(), "cannot be resized in place") {
