@@ -44,6 +44,13 @@
 // (49217ea147df); after such a write the burst is looked at, and written again
 // when it differs.
 //
+// # Making groups
+//
+// [FS.Home] finds where this process may make groups: below its own group, as far as
+// version 2 allows that, which wants processes in leaves only. [FS.Within] is the
+// control groups as seen from there; [FS.Make], [FS.Kill] and [FS.Remove] work on
+// several hierarchies at once.
+//
 // # Faults
 //
 // A group may vanish at any moment: [ErrGone]. Other groups are not affected by

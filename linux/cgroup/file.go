@@ -40,6 +40,8 @@ const (
 	CPUIdle           File = "cpu.idle"              // v1 and v2
 	CPUStat           File = "cpu.stat"              // v1 and v2
 	CPUAcctUsage      File = "cpuacct.usage"         // v1
+	CPUAcctUser       File = "cpuacct.usage_user"    // v1
+	CPUAcctSystem     File = "cpuacct.usage_sys"     // v1
 	Tasks             File = "tasks"                 // v1: threads
 	Threads           File = "cgroup.threads"        // v2
 	Procs             File = "cgroup.procs"          // v1 and v2: processes
@@ -79,6 +81,8 @@ func (f File) since() string {
 		return "5.15" // 304000390f88 sched: Cgroup SCHED_IDLE support
 	case CPUSetEffectiveV1:
 		return "3.17"
+	case CPUAcctUser, CPUAcctSystem:
+		return "4.7"
 	case CPUMax, CPUWeight:
 		return "4.15"
 	case Threads:

@@ -15,6 +15,7 @@ import (
 // the hierarchies, "/kubepods/burstable", the same in all of them. It may be used
 // by many goroutines; changes of the same groups are for the caller to serialise.
 type FS struct {
+	root        string // of the machine
 	hierarchies []Hierarchy
 	of          map[Controller]Hierarchy
 	layout      Layout
@@ -53,7 +54,12 @@ func Open(root string) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newFS(all, name)
+	fs, err := newFS(all, name)
+	if err != nil {
+		return nil, err
+	}
+	fs.root = root
+	return fs, nil
 }
 
 func newFS(all []Hierarchy, where string) (*FS, error) {

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +31,35 @@ func (fs *FS) Stat(group string) (Stat, error) {
 	}
 	s.Usage, err = readAs(fs, group, CPUAcctUsage, ParseUsage)
 	return s, err
+}
+
+// UserSystem reads how a group's usage divides into time in programs and in the kernel,
+// since it was made.
+func (fs *FS) UserSystem(group string) (user, system time.Duration, err error) {
+	if fs.layout.CPU == V1 {
+		if user, err = readAs(fs, group, CPUAcctUser, ParseUsage); err != nil {
+			return 0, 0, err
+		}
+		system, err = readAs(fs, group, CPUAcctSystem, ParseUsage)
+		return user, system, err
+	}
+	figures, err := readAs(fs, group, CPUStat, parseUserSystem)
+	return figures[0], figures[1], err
+}
+
+// parseUserSystem reads user_usec and system_usec of version 2's cpu.stat.
+func parseUserSystem(text string) (times [2]time.Duration, err error) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		i := slices.Index([]string{"user_usec", "system_usec"}, name)
+		if i < 0 {
+			continue
+		}
+		if times[i], err = parseTime(value, time.Microsecond); err != nil {
+			return times, fmt.Errorf("%s: %s: %w", CPUStat, name, err)
+		}
+	}
+	return times, nil
 }
 
 // ParseUsage reads cpuacct.usage: nanoseconds.

@@ -106,11 +106,7 @@ func TestStatReaderFixture(t *testing.T) {
 	} {
 		t.Run(test.machine, func(t *testing.T) {
 			t.Parallel()
-			archive, err := txtar.ParseFile("testdata/" + test.machine + ".txtar")
-			if err != nil {
-				t.Fatal(err)
-			}
-			root := unpack(t, archive)
+			root := unpackFile(t, "testdata/"+test.machine+".txtar")
 			fs, err := Open(root)
 			if err != nil {
 				t.Fatal(err)
@@ -161,7 +157,7 @@ func TestStatReaderFixture(t *testing.T) {
 
 // TestLimitsNotEnabled is of a version 2 group that has statistics and no limits.
 func TestLimitsNotEnabled(t *testing.T) {
-	root, _ := unpack(t, "testdata/v2-not-enabled.txtar")
+	root := unpackFile(t, "testdata/v2-not-enabled.txtar")
 	fs, err := Open(root)
 	if err != nil {
 		t.Fatal(err)
@@ -248,4 +244,13 @@ func TestGroupAt(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+func unpackFile(t *testing.T, name string) (root string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpack(t, archive)
 }

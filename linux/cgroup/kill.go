@@ -1,0 +1,70 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// ProcessesBelow lists the processes of a group and of those below it, in the
+// hierarchies of the controllers, ascending. There are none in a group that does not
+// exist. One outside of this process's PID namespace is left out.
+func (fs *FS) ProcessesBelow(group string, of ...Controller) ([]int, error) {
+	var all []int
+	for _, h := range fs.separate(of) {
+		dirs, err := groupsBelow(filepath.Join(h.Mount, group))
+		if err != nil {
+			return nil, fmt.Errorf("list processes: %w", err)
+		}
+		for _, dir := range dirs {
+			text, err := os.ReadFile(filepath.Join(dir, string(Procs)))
+			if isGone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list processes: %w", err)
+			}
+			ids, err := parseIDs(string(text))
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, string(Procs)), err)
+			}
+			all = append(all, ids...)
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(pid int) bool { return pid == 0 }), nil
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
+}
+
+// Kill ends all processes of a group and of those below it with SIGKILL, also those
+// that they start meanwhile, and returns when none is left. It gives up when ctx ends:
+// a process in the middle of a system call that cannot be interrupted lives on.
+func (fs *FS) Kill(ctx context.Context, group string, of ...Controller) error {
+	for {
+		for _, h := range fs.separate(of) {
+			// A kernel before 5.14 has no such file; the loop below is for all kernels.
+			_ = writeFile(filepath.Join(h.Mount, group, killFile), "1")
+		}
+		pids, err := fs.ProcessesBelow(group, of...)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		var refused error
+		for _, pid := range pids {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				refused = fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		if pause(ctx); ctx.Err() != nil {
+			return errors.Join(fmt.Errorf("processes %v of %s do not end", pids, group), refused)
+		}
+	}
+}

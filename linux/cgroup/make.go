@@ -1,0 +1,200 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The files that only making groups needs.
+const (
+	subtreeControl  = "cgroup.subtree_control" // v2
+	controllersFile = "cgroup.controllers"     // v2
+	typeFile        = "cgroup.type"            // v2, of all groups but the root
+	killFile        = "cgroup.kill"            // v2, since 5.14
+	memsFile        = "cpuset.mems"
+	busyRetry       = 5 * time.Millisecond
+	directoryMode   = 0o755
+)
+
+// hierarchyOf is a hierarchy with those of some controllers that it holds.
+type hierarchyOf struct {
+	Hierarchy
+	controllers []Controller
+}
+
+// separate puts controllers into their hierarchies, each hierarchy once.
+func (fs *FS) separate(controllers []Controller) []hierarchyOf {
+	var all []hierarchyOf
+	for _, c := range controllers {
+		h := fs.of[c]
+		if h.Mount == "" {
+			continue // CPUAcct on version 2
+		}
+		i := slices.IndexFunc(all, func(o hierarchyOf) bool { return o.Mount == h.Mount })
+		if i < 0 {
+			i = len(all)
+			all = append(all, hierarchyOf{Hierarchy: h})
+		}
+		all[i].controllers = append(all[i].controllers, c)
+	}
+	return all
+}
+
+// Make makes a group with the controllers that are named, in the hierarchies of these;
+// the group above must exist, this one must not. On version 2 the group above passes
+// the controllers on from then on. A new cpuset has the CPUs and memory nodes of the
+// one above. When it fails nothing is left of the group.
+func (fs *FS) Make(group string, of ...Controller) error {
+	group = path.Clean("/" + group)
+	var made []string
+	for _, h := range fs.separate(of) {
+		dir := filepath.Join(h.Mount, group)
+		err := h.enable(filepath.Dir(dir))
+		if err == nil {
+			if err = os.Mkdir(dir, directoryMode); err == nil {
+				made = append(made, dir)
+				err = h.inherit(dir)
+			}
+		}
+		if err != nil {
+			for _, dir := range made {
+				err = errors.Join(err, os.Remove(dir))
+			}
+			return fmt.Errorf("make a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// enable makes a group of version 2 pass controllers on to those below it.
+func (h hierarchyOf) enable(dir string) error {
+	if h.Version != V2 {
+		return nil
+	}
+	passes, err := words(filepath.Join(dir, subtreeControl))
+	if err != nil {
+		return err
+	}
+	for _, c := range h.controllers {
+		if slices.Contains(passes, string(c)) {
+			continue
+		}
+		err := writeFile(filepath.Join(dir, subtreeControl), "+"+string(c))
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("pass %s on from %s: %w: the group has processes of its own", c, dir, err)
+		case errors.Is(err, unix.ENOENT):
+			return fmt.Errorf("pass %s on from %s: %w", c, dir, ErrNotEnabled)
+		case err != nil:
+			return fmt.Errorf("pass %s on from %s: %w", c, dir, err)
+		}
+	}
+	return nil
+}
+
+// inherit fills a new cpuset of version 1, which is empty and takes no process so.
+func (h hierarchyOf) inherit(dir string) error {
+	if h.Version != V1 || !slices.Contains(h.controllers, CPUSet) {
+		return nil
+	}
+	for _, f := range []string{memsFile, string(CPUSetCPUs)} {
+		above, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, f), strings.TrimSpace(string(above))); err != nil {
+			return fmt.Errorf("write %s of %s: %w", f, dir, err)
+		}
+	}
+	return nil
+}
+
+func words(name string) ([]string, error) {
+	text, err := os.ReadFile(name)
+	return strings.Fields(string(text)), err
+}
+
+// Enter moves this process, with all of its threads, to a group.
+func (fs *FS) Enter(group string, of ...Controller) error {
+	for _, h := range fs.separate(of) {
+		name := filepath.Join(h.Mount, group, string(Procs))
+		if err := writeFile(name, "0"); err != nil {
+			return fmt.Errorf("enter a control group: write %s: %w%s", name, err, enterCause(err))
+		}
+	}
+	return nil
+}
+
+func enterCause(err error) string {
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return ": a process of a real-time policy cannot enter a group without real-time budget: use chrt --other 0"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return ": this user may not move processes there"
+	}
+	return ""
+}
+
+// Remove removes a group and those below it from the hierarchies of the controllers.
+// A group is busy until its processes have ended: that is waited for until ctx ends.
+// One that does not exist is no error.
+func (fs *FS) Remove(ctx context.Context, group string, of ...Controller) error {
+	var errs []error
+	for _, h := range fs.separate(of) {
+		dir := filepath.Join(h.Mount, group)
+		err := removeTree(dir)
+		for err != nil && ctx.Err() == nil {
+			pause(ctx)
+			err = removeTree(dir)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove a control group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func removeTree(dir string) error {
+	below, err := groupsBelow(dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range slices.Backward(below) {
+		if err := os.Remove(d); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupsBelow lists the directories of a group and of those below it, parents before
+// children; none when it does not exist.
+func groupsBelow(dir string) ([]string, error) {
+	var all []string
+	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			all = append(all, name)
+		}
+		if isGone(err) {
+			return nil
+		}
+		return err
+	})
+	return all, err
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(busyRetry):
+	}
+}
