@@ -1,11 +1,11 @@
-// Command pinfold shows the CPU topology of machines and chooses CPUs on them.
-// Its manual is docs/pinfold.md.
+// Command pinfold shows the CPU topology of machines, chooses CPUs on them, and runs
+// commands with CPU settings. Its manual is docs/pinfold.md.
 //
 // The command changes nothing on the machine, but for files that it is asked to
-// write, and talks to nobody.
+// write and control groups while it runs a command in them, and talks to nobody.
 // Results go to standard output, messages to standard error. The exit status is
 // 0 when it did what was asked, 1 when it could not, 2 when the question was
-// wrong.
+// wrong. "pinfold run" passes the status of its command on: see runStatus.
 package main
 
 import (
@@ -14,11 +14,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"pinfold.dev/pinfold/linux/confine"
 )
 
 func main() {
+	if status, ok := confine.Helper(os.Args[1:]); ok {
+		os.Exit(status)
+	}
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	if err != nil {
+	if err != nil && err.Error() != "" {
 		fmt.Fprintln(os.Stderr, "pinfold:", err)
 	}
 	os.Exit(exitStatus(err))
@@ -33,10 +38,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
 	var failed *failure
-	if err == nil || errors.As(err, &failed) {
-		return err
+	if err != nil && !errors.As(err, &failed) {
+		err = fmt.Errorf("%w\nsee '%s --help'", err, command.CommandPath())
 	}
-	return fmt.Errorf("%w\nsee '%s --help'", err, command.CommandPath())
+	if command.Name() == runName {
+		return runStatus(err)
+	}
+	return err
 }
 
 // failure is an error of a command that was asked rightly.
@@ -50,12 +58,30 @@ type wrongUsage struct{ message string }
 
 func (u *wrongUsage) Error() string { return u.message }
 
-// exitStatus is 1 for a failure; every other error comes from the command line.
+// exit is an exit status of its own, with or without something to say.
+type exit struct {
+	status int
+	err    error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e *exit) Unwrap() error { return e.err }
+
+// exitStatus is 1 for a failure; every other error that is no exit comes from the
+// command line.
 func exitStatus(err error) int {
+	var own *exit
 	var failed *failure
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &own):
+		return own.status
 	case errors.As(err, &failed):
 		return 1
 	default:

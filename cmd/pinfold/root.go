@@ -15,10 +15,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pinfold",
 		Short: "Choose the right CPUs on a machine, and see why",
-		Long: `pinfold shows the CPU topology of a machine and chooses CPUs on it, by the same
-rules as the scheduler plugin. Nothing on the machine changes.`,
+		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
+as the scheduler plugin, and runs commands with CPUs, limit and burst of their
+own. Nothing else on the machine changes.`,
 		Example: `  pinfold topology                    # a map of this machine
-  pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine`,
+  pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
+  pinfold run --cpus 4 -- make        # a command on them`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
 		SilenceErrors:              true,
@@ -28,11 +30,11 @@ rules as the scheduler plugin. Nothing on the machine changes.`,
 	}
 	root.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &wrongUsage{"no command given: use topology, place or version"}
+			return &wrongUsage{"no command given: use topology, place, run or version"}
 		}
 		return unknownCommand(cmd, args[0])
 	})
-	root.AddCommand(newTopology(), newPlace(), newVersion())
+	root.AddCommand(newTopology(), newPlace(), newRun(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/confine"
+)
+
+// runStats are the figures of a run as JSON. Times are in seconds.
+type runStats struct {
+	ExitStatus  int         `json:"exitStatus"`
+	Signal      string      `json:"signal,omitempty"` // that ended the command
+	Wall        float64     `json:"wallSeconds"`
+	CPU         float64     `json:"cpuSeconds"`
+	User        float64     `json:"userSeconds"`
+	System      float64     `json:"systemSeconds"`
+	CPUs        *cpuset.Set `json:"cpus,omitempty"` // if they were chosen
+	Idle        bool        `json:"idle,omitempty"`
+	MaxRSSBytes int64       `json:"maxRSSBytes"`
+	LeftBehind  int         `json:"leftBehind"` // processes
+	Limit       *limitStats `json:"limit,omitempty"`
+}
+
+// limitStats are those of a run with a limit.
+type limitStats struct {
+	Quota            float64     `json:"quotaSeconds"`
+	Period           float64     `json:"periodSeconds"`
+	Burst            float64     `json:"burstSeconds"`
+	TimerPeriods     uint64      `json:"timerPeriods"` // in which the kernel's timer ran
+	WallPeriods      float64     `json:"wallPeriods"`  // wall time / period
+	ThrottledPeriods uint64      `json:"throttledPeriods"`
+	ThrottledTime    float64     `json:"throttledSeconds"` // summed over CPUs
+	Bursts           *burstStats `json:"bursts,omitempty"` // if the kernel counts them
+}
+
+type burstStats struct {
+	Periods uint64  `json:"periods"`
+	Time    float64 `json:"seconds"`
+}
+
+func newRunStats(r *confine.Result) runStats {
+	s := runStats{
+		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), CPU: r.Stat.Usage.Seconds(), User: r.User.Seconds(), System: r.System.Seconds(),
+		Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind,
+	}
+	if r.Signal != 0 {
+		s.Signal = unix.SignalName(r.Signal)
+	}
+	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
+		s.CPUs = &cpus
+	}
+	if r.Settings.Quota == cgroup.Unlimited {
+		return s
+	}
+	s.Limit = &limitStats{
+		Quota: r.Settings.Quota.Seconds(), Period: r.Settings.Period.Seconds(), Burst: r.Settings.Burst.Seconds(),
+		TimerPeriods: r.Stat.Periods, WallPeriods: float64(r.Wall) / float64(r.Settings.Period),
+		ThrottledPeriods: r.Stat.Throttled, ThrottledTime: r.Stat.ThrottledTime.Seconds(),
+	}
+	if !r.Stat.NoBursts {
+		s.Limit.Bursts = &burstStats{r.Stat.Bursts, r.Stat.BurstTime.Seconds()}
+	}
+	return s
+}
+
+// report prints the figures.
+func (q *confinement) report(w io.Writer, r *confine.Result) error {
+	if q.output.value == outJSON {
+		return printJSON(w, newRunStats(r))
+	}
+	b := bufio.NewWriter(w)
+	if q.statsFile == "" {
+		fmt.Fprintln(b) // apart from what the command has printed
+	}
+	printRun(b, r, q.wait)
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("print the figures: %w", err)
+	}
+	return nil
+}
+
+// printRun prints the figures for people.
+func printRun(w io.Writer, r *confine.Result, waited bool) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if r.Signal != 0 {
+		line("exit status", "%d: ended by %s", r.ExitStatus, unix.SignalName(r.Signal))
+	} else {
+		line("exit status", "%d", r.ExitStatus)
+	}
+	line("wall time", "%v", short(r.Wall))
+	line("CPU time", "%v, %.2f CPUs: %v user, %v system", short(r.Stat.Usage), share(r.Stat.Usage, r.Wall), short(r.User), short(r.System))
+	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
+		line("CPUs", "%s", cpus)
+	}
+	if r.Settings.Quota != cgroup.Unlimited {
+		printLimit(line, r)
+	}
+	line("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
+	switch {
+	case r.LeftBehind > 0 && waited:
+		line("left behind", "%s, waited for", processes(r.LeftBehind))
+	case r.LeftBehind > 0:
+		line("left behind", "%s, killed (--wait waits)", processes(r.LeftBehind))
+	}
+}
+
+func printLimit(line func(name, format string, args ...any), r *confine.Result) {
+	s, c := r.Settings, r.Stat
+	line("limit", "%.4g CPUs: %v in each %v, burst %v", share(s.Quota, s.Period), s.Quota, s.Period, s.Burst)
+	wall := float64(r.Wall) / float64(s.Period)
+	line("throttled", "%d of %d timer periods (%.0f%%), %.0f%% of the %.1f wall periods; %v, all CPUs together",
+		c.Throttled, c.Periods, 100*ratio(float64(c.Throttled), float64(c.Periods)), 100*ratio(float64(c.Throttled), wall), wall, short(c.ThrottledTime))
+	if c.NoBursts {
+		line("bursts", "not counted by this kernel: Linux does since %s", cgroup.BurstStatisticsSince)
+		return
+	}
+	line("bursts", "%d periods, %v beyond the quota", c.Bursts, short(c.BurstTime))
+}
+
+func share(part, whole time.Duration) float64 { return ratio(float64(part), float64(whole)) }
+
+// ratio is 0 where there is nothing to be a part of.
+func ratio(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}
+
+// short rounds a time to what matters.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

@@ -1,0 +1,215 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Words that begin the arguments of this program when it is its own helper.
+const (
+	gateWord    = "confine:gate"
+	watcherWord = "confine:watcher"
+)
+
+// Helper does the work of this program's helpers, which its arguments ask for. When ok
+// is true that is done, and the program ends with the status.
+func Helper(args []string) (status int, ok bool) {
+	switch {
+	case len(args) == 4 && args[0] == watcherWord:
+		return watch(args[1], args[2], args[3]), true
+	case len(args) > 4 && args[0] == gateWord:
+		return passGate(args[1], args[2], args[3], args[4:]), true
+	}
+	return 0, false
+}
+
+// helper is this program as its own helper.
+func helper(args ...string) *exec.Cmd {
+	return &exec.Cmd{Path: "/proc/self/exe", Args: append(os.Args[:1:1], args...)}
+}
+
+// report is what the gate says over its pipe: when it executes the command, and, if
+// that fails, why. The pipe closes when it is executed.
+type report struct {
+	Began int64         // CLOCK_MONOTONIC, ns
+	Enter string        // why the group could not be entered
+	Exec  syscall.Errno // why the command could not be executed
+}
+
+// passGate moves this process to the group and becomes the command. It returns when
+// that fails; the status is of no interest then.
+func passGate(pipe, in, path string, args []string) int {
+	fd, err := strconv.Atoi(pipe)
+	if err != nil {
+		return 1
+	}
+	unix.CloseOnExec(fd)
+	say := json.NewEncoder(os.NewFile(uintptr(fd), "report"))
+	if err := enter(in); err != nil {
+		_ = say.Encode(report{Enter: err.Error()})
+		return 1
+	}
+	if say.Encode(report{Began: monotonic()}) != nil {
+		return 1 // the run is gone
+	}
+	err = syscall.Exec(path, args, os.Environ())
+	r := report{Exec: syscall.ENOEXEC}
+	errors.As(err, &r.Exec)
+	_ = say.Encode(r)
+	return 1
+}
+
+func enter(text string) error {
+	g, err := openGroup(text)
+	if err != nil {
+		return err
+	}
+	if err := g.fs.Enter(g.Name+leaf, g.Of...); err != nil {
+		return err
+	}
+	if !slices.Contains(g.Of, cgroup.CPUSet) {
+		return nil
+	}
+	cpus, err := g.fs.Effective(g.Name + leaf)
+	if err != nil {
+		return err
+	}
+	return useAll(cpus)
+}
+
+// useAll takes back a narrower affinity (taskset), which kernels since 6.2 keep within
+// the cpuset. It goes with the thread that executes the command.
+func useAll(cpus cpuset.Set) error {
+	runtime.LockOSThread()
+	var mask unix.CPUSet
+	for c := range cpus.All() {
+		mask.Set(int(c))
+	}
+	if err := unix.SchedSetaffinity(0, &mask); err != nil {
+		return fmt.Errorf("use CPUs %s: %w", cpus, err)
+	}
+	return nil
+}
+
+// openGroup is the group of a run in a helper.
+func openGroup(text string) (*group, error) {
+	g := &group{}
+	if err := json.Unmarshal([]byte(text), g); err != nil {
+		return nil, fmt.Errorf("%q is no group: %w", text, err)
+	}
+	machine, err := cgroup.Open("/")
+	if err != nil {
+		return nil, err
+	}
+	g.fs = machine.Within(g.Roots)
+	return g, nil
+}
+
+// child is the command that is running.
+type child struct {
+	*exec.Cmd
+	began time.Duration // CLOCK_MONOTONIC
+}
+
+// start starts the command in its group.
+func (g *group) start(s Spec) (*child, error) {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return nil, err
+	}
+	var pipe [2]int
+	// The gate finds the writing end under the same number, so that descriptors of
+	// the user's, which may have any other, stay what they are.
+	if err := unix.Pipe2(pipe[:], 0); err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	unix.CloseOnExec(pipe[0])
+	reports := os.NewFile(uintptr(pipe[0]), "reports")
+	defer reports.Close()
+	c := &child{Cmd: helper(append([]string{gateWord, strconv.Itoa(pipe[1]), string(text), s.Path}, s.Args...)...)}
+	c.Stdin, c.Stdout, c.Stderr = s.Stdin, s.Stdout, s.Stderr
+	c.WaitDelay = time.Second // for what still holds a pipe of ours
+	err = c.Start()
+	unix.Close(pipe[1])
+	if err != nil {
+		return nil, fmt.Errorf("start the command: %w", err)
+	}
+	if err := c.passed(reports, s); err != nil {
+		return nil, errors.Join(err, c.reap())
+	}
+	return c, nil
+}
+
+// passed returns when the gate has executed the command or failed.
+func (c *child) passed(reports io.Reader, s Spec) error {
+	for d := json.NewDecoder(reports); ; {
+		var r report
+		err := d.Decode(&r)
+		switch {
+		case errors.Is(err, io.EOF) && c.began != 0:
+			return nil
+		case err != nil:
+			return errors.New("start the command: the process that was to become it was ended")
+		case r.Enter != "":
+			return errors.New(r.Enter)
+		case r.Exec != 0:
+			return execError(s.Path, r.Exec)
+		}
+		c.began = time.Duration(r.Began)
+	}
+}
+
+// reap waits for a gate that has failed.
+func (c *child) reap() error {
+	var ended *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &ended) {
+		return err
+	}
+	return nil
+}
+
+func execError(path string, errno syscall.Errno) error {
+	err := fmt.Errorf("execute %s: %w", path, errno)
+	switch errno {
+	case syscall.ENOEXEC:
+		err = fmt.Errorf("%w: it is no program for this machine, and does not begin with #!", err)
+	case syscall.ENOENT:
+		err = fmt.Errorf("%w: the interpreter or loader that it names is not there", err)
+	}
+	return &StartError{Missing: errno == syscall.ENOENT, Err: err}
+}
+
+// Look finds the file of a command as shells do. The error is a StartError.
+func Look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot):
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &StartError{Missing: true, Err: fmt.Errorf("%s: no such command: give the path of one, or the name of one in PATH", name)}
+	}
+	return "", &StartError{Err: fmt.Errorf("%s: cannot be executed: %w", name, errors.Unwrap(err))}
+}
+
+func monotonic() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // every Linux has it
+	}
+	return now.Nano()
+}
