@@ -1,0 +1,71 @@
+package load
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestQuantileIsTheShortestThatCovers compares with the definition, by counting.
+func TestQuantileIsTheShortestThatCovers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		percent := rapid.IntRange(1, 100).Draw(t, "percent")
+		var r Result
+		for _, l := range rapid.SliceOfN(rapid.IntRange(0, 50), 1, 300).Draw(t, "latencies") {
+			r.Latencies = append(r.Latencies, time.Duration(l))
+		}
+		slices.Sort(r.Latencies)
+		want := slices.MinFunc(r.Latencies, func(a, b time.Duration) int {
+			covers := func(l time.Duration) bool {
+				within := 0
+				for _, other := range r.Latencies {
+					if other <= l {
+						within++
+					}
+				}
+				return within*100 >= percent*len(r.Latencies)
+			}
+			switch {
+			case covers(a) && !covers(b):
+				return -1
+			case covers(b) && !covers(a):
+				return 1
+			}
+			return int(a - b)
+		})
+		if got := r.Quantile(float64(percent) / 100); got != want {
+			t.Fatalf("p%d of %v is %v, want %v", percent, r.Latencies, got, want)
+		}
+	})
+}
+
+// TestDueKeepsToThePlan: batches in their order, each within its jitter, none after the
+// end but by its jitter; and the same again from the same plan.
+func TestDueKeepsToThePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		every := time.Duration(rapid.IntRange(1, 1000).Draw(t, "every"))
+		p := Plan{
+			Batch: 1, Every: every, Timeout: 1,
+			Duration: time.Duration(rapid.IntRange(1, 20000).Draw(t, "duration")),
+			Jitter:   time.Duration(rapid.Int64Range(0, int64(every)-1).Draw(t, "jitter")),
+			Seed:     rapid.Uint64().Draw(t, "seed"),
+		}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		due := p.Due()
+		if n := time.Duration(len(due)); (n-1)*every >= p.Duration || n*every < p.Duration {
+			t.Fatalf("%d batches every %v in %v", n, every, p.Duration)
+		}
+		for i, at := range due {
+			if grid := time.Duration(i) * every; at < grid || at > grid+p.Jitter {
+				t.Fatalf("batch %d is due at %v, want %v to %v later", i, at, grid, p.Jitter)
+			}
+		}
+		if !slices.IsSorted(due) || !slices.Equal(due, p.Due()) {
+			t.Fatalf("due %v and %v", due, p.Due())
+		}
+	})
+}

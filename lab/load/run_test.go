@@ -1,0 +1,123 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRuns carries out the plans of testdata/runs.txt in a clock of its own.
+func TestRuns(t *testing.T) {
+	const file = "testdata/runs.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) > 0 && words[0] == "run":
+			got.WriteString(line)
+			synctest.Test(t, func(t *testing.T) { got.WriteString(carryOut(t, words[1:])) })
+		case !strings.HasPrefix(line, "  "):
+			got.WriteString(line)
+		}
+	}
+	if os.Getenv("PINFOLD_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(text), got.String()); diff != "" {
+		t.Errorf("other results (-want +got); PINFOLD_UPDATE=1 accepts them:\n%s", diff)
+	}
+}
+
+// server answers requests, as many at a time as it has places, each after the time of
+// service. From stop on it serves nobody for a while.
+type server struct {
+	places        chan struct{}
+	service       time.Duration
+	stop, stopFor time.Duration
+	failEvery     int
+	begun         time.Time
+	asked         atomic.Int64
+}
+
+func (s *server) send(ctx context.Context) error {
+	number := s.asked.Add(1)
+	select {
+	case s.places <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.places }()
+	wait := s.service
+	if now := time.Since(s.begun); now >= s.stop && now < s.stop+s.stopFor {
+		wait += s.stop + s.stopFor - now
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.failEvery > 0 && number%int64(s.failEvery) == 0 {
+		return errors.New("answered with 500")
+	}
+	return nil
+}
+
+func carryOut(t *testing.T, args []string) string {
+	t.Helper()
+	var (
+		plan    Plan
+		s       = server{begun: time.Now()}
+		servers int
+		end     time.Duration
+		flags   = flag.NewFlagSet("run", flag.ContinueOnError)
+	)
+	flags.IntVar(&plan.Batch, "batch", 0, "")
+	flags.DurationVar(&plan.Every, "every", 0, "")
+	flags.DurationVar(&plan.Duration, "duration", 0, "")
+	flags.DurationVar(&plan.Jitter, "jitter", 0, "")
+	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "")
+	flags.IntVar(&servers, "servers", 1, "")
+	flags.DurationVar(&s.service, "service", 0, "")
+	flags.DurationVar(&s.stop, "stop", 0, "")
+	flags.DurationVar(&s.stopFor, "stop-for", 0, "")
+	flags.IntVar(&s.failEvery, "fail-every", 0, "")
+	flags.DurationVar(&end, "end", time.Hour, "")
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	s.places = make(chan struct{}, servers)
+	ctx, cancel := context.WithTimeout(t.Context(), end)
+	defer cancel()
+	r, err := Run(ctx, plan, s.send)
+	if err != nil && r.Sent == 0 {
+		return "  " + strings.ReplaceAll(err.Error(), "\n", "\n  ") + "\n"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "  sent %d, answered %d, cut %d, in %v; late %v\n", r.Sent, len(r.Latencies), r.Cut, r.Took, r.Lateness)
+	for _, failure := range slices.Sorted(maps.Keys(r.Failures)) {
+		fmt.Fprintf(&out, "  failed %d: %s\n", r.Failures[failure], failure)
+	}
+	fmt.Fprintf(&out, "  mean %v, p50 %v, p99 %v, longest %v\n", r.Mean(), r.Quantile(0.5), r.Quantile(0.99), r.Quantile(1))
+	if err != nil {
+		fmt.Fprintf(&out, "  %v\n", err)
+	}
+	return out.String()
+}
