@@ -29,6 +29,12 @@ func All() []Image {
 			Dirs:    []string{"etc/nginx", "tmp", "var/log/nginx"},
 		},
 		{
+			Name:    "docker.io/library/httpd:latest", // Apache's
+			Program: "web",
+			Args:    []string{"--listen=:80"},
+			Dirs:    []string{"tmp"},
+		},
+		{
 			Name:    "registry.cn-hangzhou.aliyuncs.com/haoshuwei24/go-demo:1k",
 			Program: "web",
 			Args:    []string{"--listen=:8080", "--size=1024"},

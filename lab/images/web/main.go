@@ -1,5 +1,5 @@
 // Command web is a small web server that can use a chosen amount of CPU time for
-// each request: the stand-in for nginx and go-demo.
+// each request: the stand-in for nginx, Apache httpd and go-demo.
 package main
 
 import (

@@ -1,0 +1,75 @@
+package throttling
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteTable writes rows as text. Failures, and a generator that was late, follow the
+// table: latencies do not show them.
+func WriteTable(w io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tREQUESTS\tMEAN\tP50\tP99\tLONGEST\tTHROTTLED PERIODS\tOF ALL\tBURSTS\tUSAGE/LIMIT")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Load.Sent,
+			milliseconds(r.Load.Mean()), milliseconds(r.Load.Quantile(0.5)), milliseconds(r.Load.Quantile(0.99)), milliseconds(r.Load.Quantile(1)),
+			r.throttled(), unlessUnlimited(r.Limit, percent(r.OfWallPeriods())), r.bursts(), unlessUnlimited(r.Limit, percent(r.Used())))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if err := r.writeRemarks(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lateness is what a generator on a machine that is not busy stays below.
+const lateness = 5 * time.Millisecond
+
+func (r Row) writeRemarks(w io.Writer) error {
+	name := r.Name
+	if name != "" {
+		name += ": "
+	}
+	for _, failure := range slices.Sorted(maps.Keys(r.Load.Failures)) {
+		if _, err := fmt.Fprintf(w, "%s%d requests failed: %s\n", name, r.Load.Failures[failure], failure); err != nil {
+			return err
+		}
+	}
+	if r.Load.Lateness <= lateness {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%sa batch was sent %v late, which is in the latencies: the machine is busy\n", name, r.Load.Lateness.Round(time.Millisecond))
+	return err
+}
+
+// throttled is the share of the timer's periods, and both numbers.
+func (r Row) throttled() string {
+	return unlessUnlimited(r.Limit, fmt.Sprintf("%s (%d of %d)", percent(r.OfTimerPeriods()), r.Counted.Throttled, r.Counted.Periods))
+}
+
+func (r Row) bursts() string {
+	if r.Counted.NoBursts {
+		return "-"
+	}
+	return fmt.Sprint(r.Counted.Bursts)
+}
+
+// unlessUnlimited leaves out what means nothing without a limit.
+func unlessUnlimited(l Limit, text string) string {
+	if l.Quota <= 0 {
+		return "-"
+	}
+	return text
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1fms", d.Seconds()*1000) }

@@ -1,0 +1,64 @@
+package throttling
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// rows are made up; their shares are easy to work out.
+func rows() []Row {
+	const ms = time.Millisecond
+	quick := load.Result{Sent: 4, Latencies: []time.Duration{ms, 2 * ms, 3 * ms, 10 * ms}}
+	failing := load.Result{Sent: 5, Latencies: quick.Latencies[:1], Failures: map[string]int{"no answer within 1s": 3, "answered with 500": 1}, Lateness: 17 * ms}
+	limit := Limit{Quota: 10 * ms, Period: 100 * ms}
+	return []Row{
+		{Name: "limit", Limit: limit, Load: quick, Wall: 10 * time.Second,
+			Counted: cgroup.Stat{Periods: 60, Throttled: 20, Usage: 320 * ms}},
+		{Name: "limit, old kernel", Limit: limit, Load: failing, Wall: 10 * time.Second,
+			Counted: cgroup.Stat{Periods: 60, NoBursts: true, Usage: time.Second}},
+		{Name: "no limit", Limit: Limit{Quota: cgroup.Unlimited, Period: 100 * ms}, Load: quick, Wall: 10 * time.Second,
+			Counted: cgroup.Stat{Usage: time.Second}},
+		{Name: "idle", Limit: limit, Wall: 10 * time.Second},
+	}
+}
+
+func TestTable(t *testing.T) {
+	const file = "testdata/table.txt"
+	var got strings.Builder
+	if err := WriteTable(&got, rows()); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("PINFOLD_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("table (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", diff)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	before := cgroup.Stat{Periods: 3, Throttled: 1, ThrottledTime: 5, Bursts: 1, BurstTime: 2, Usage: 100}
+	after := cgroup.Stat{Periods: 10, Throttled: 2, ThrottledTime: 9, Bursts: 4, BurstTime: 8, Usage: 150}
+	got, err := difference(before, after)
+	want := cgroup.Stat{Periods: 7, Throttled: 1, ThrottledTime: 4, Bursts: 3, BurstTime: 6, Usage: 50}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := difference(after, before); err == nil || !strings.Contains(err.Error(), "made anew") {
+		t.Errorf("counters that go back: %v", err)
+	}
+}
