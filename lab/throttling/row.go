@@ -23,8 +23,9 @@ type Row struct {
 	Wall    time.Duration
 }
 
-// Measure sends requests to a server and reads the statistics of its group before and
-// after. What was measured until the context was cancelled is returned with the error.
+// Measure sends requests to a server and reads the statistics of its group before, and
+// after the plan's duration: the pause after the last batch belongs to it. What was
+// measured until the context was cancelled is returned with the error.
 func Measure(ctx context.Context, groups *cgroup.FS, group string, limit Limit, plan load.Plan, send load.Send) (Row, error) {
 	row := Row{Limit: limit}
 	before, err := groups.Stat(group)
@@ -34,6 +35,9 @@ func Measure(ctx context.Context, groups *cgroup.FS, group string, limit Limit, 
 	begin := time.Now()
 	var loadErr error
 	row.Load, loadErr = load.Run(ctx, plan, send)
+	if loadErr == nil {
+		sleep(ctx, time.Until(begin.Add(plan.Duration)))
+	}
 	after, err := groups.Stat(group)
 	if err != nil {
 		return row, errors.Join(loadErr, fmt.Errorf("statistics of %s after the load: %w", group, err))
@@ -44,6 +48,15 @@ func Measure(ctx context.Context, groups *cgroup.FS, group string, limit Limit, 
 		err = fmt.Errorf("statistics of %s: %w", group, err)
 	}
 	return row, errors.Join(loadErr, err)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // difference is what was counted between two readings.
