@@ -69,7 +69,7 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close() //nolint:errcheck // nothing was sent over it
+	listener.Close()
 	sender, err := NewHTTP("http://" + listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,36 +13,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestRuns carries out the plans of testdata/runs.txt in a clock of its own.
 func TestRuns(t *testing.T) {
-	const file = "testdata/runs.txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) > 0 && words[0] == "run":
-			got.WriteString(line)
-			synctest.Test(t, func(t *testing.T) { got.WriteString(carryOut(t, words[1:])) })
-		case !strings.HasPrefix(line, "  "):
-			got.WriteString(line)
-		}
-	}
-	if os.Getenv("PINFOLD_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+	golden.Scenarios(t, "testdata/runs.txt", func(t *testing.T, text string) string {
+		got, err := golden.Blocks(text, func(words []string) (out string, err error) {
+			if words[0] != "run" {
+				return "", fmt.Errorf("unknown command %s", words[0])
+			}
+			synctest.Test(t, func(t *testing.T) { out = carryOut(t, words[1:]) })
+			return out, nil
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if diff := cmp.Diff(string(text), got.String()); diff != "" {
-		t.Errorf("other results (-want +got); PINFOLD_UPDATE=1 accepts them:\n%s", diff)
-	}
+		return got
+	})
 }
 
 // server answers requests, as many at a time as it has places, each after the time of
@@ -108,16 +95,16 @@ func carryOut(t *testing.T, args []string) string {
 	defer cancel()
 	r, err := Run(ctx, plan, s.send)
 	if err != nil && r.Sent == 0 {
-		return "  " + strings.ReplaceAll(err.Error(), "\n", "\n  ") + "\n"
+		return err.Error() + "\n"
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "  sent %d, answered %d, cut %d, in %v; late %v\n", r.Sent, len(r.Latencies), r.Cut, r.Took, r.Lateness)
+	fmt.Fprintf(&out, "sent %d, answered %d, cut %d, in %v; late %v\n", r.Sent, len(r.Latencies), r.Cut, r.Took, r.Lateness)
 	for _, failure := range slices.Sorted(maps.Keys(r.Failures)) {
-		fmt.Fprintf(&out, "  failed %d: %s\n", r.Failures[failure], failure)
+		fmt.Fprintf(&out, "failed %d: %s\n", r.Failures[failure], failure)
 	}
-	fmt.Fprintf(&out, "  mean %v, p50 %v, p99 %v, longest %v\n", r.Mean(), r.Quantile(0.5), r.Quantile(0.99), r.Quantile(1))
+	fmt.Fprintf(&out, "mean %v, p50 %v, p99 %v, longest %v\n", r.Mean(), r.Quantile(0.5), r.Quantile(0.99), r.Quantile(1))
 	if err != nil {
-		fmt.Fprintf(&out, "  %v\n", err)
+		fmt.Fprintf(&out, "%v\n", err)
 	}
 	return out.String()
 }

@@ -1,7 +1,6 @@
 package throttling
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // rows are made up; their shares are easy to work out.
@@ -30,24 +30,11 @@ func rows() []Row {
 }
 
 func TestTable(t *testing.T) {
-	const file = "testdata/table.txt"
 	var got strings.Builder
 	if err := WriteTable(&got, rows()); err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("PINFOLD_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("table (-want +got), PINFOLD_UPDATE=1 rewrites it:\n%s", diff)
-	}
+	golden.Compare(t, "testdata/table.txt", got.String())
 }
 
 func TestDifference(t *testing.T) {
