@@ -135,7 +135,7 @@ func measure(t *testing.T, groups *cgroup.FS, path string, limit Limit, batch in
 	}
 	defer sender.Close()
 	plan := load.Plan{Batch: batch, Every: every, Duration: batches / rounds * every, Timeout: 10 * time.Second}
-	row, err := Measure(t.Context(), groups, path, limit, plan, sender.Send)
+	row, err := Measure(t.Context(), groups, []string{path}, limit, plan, sender.Send)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,14 +23,17 @@ type Row struct {
 	Wall    time.Duration
 }
 
-// Measure sends requests to a server and reads the statistics of its group before, and
-// after the plan's duration: the pause after the last batch belongs to it. What was
-// measured until the context was cancelled is returned with the error.
-func Measure(ctx context.Context, groups *cgroup.FS, group string, limit Limit, plan load.Plan, send load.Send) (Row, error) {
+// Measure sends requests and reads the statistics of groups before, and after the
+// plan's duration: the pause after the last batch belongs to it. A server is held by
+// the limit of each group that it is in, its container's and its pod's, say; what
+// counts is the group that was throttled most, of several the first. Without groups
+// only latencies are measured. What was measured until the context was cancelled is
+// returned with the error.
+func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit Limit, plan load.Plan, send load.Send) (Row, error) {
 	row := Row{Limit: limit}
-	before, err := groups.Stat(group)
+	before, err := stats(groups, of)
 	if err != nil {
-		return row, fmt.Errorf("statistics of %s before the load: %w", group, err)
+		return row, err
 	}
 	begin := time.Now()
 	var loadErr error
@@ -38,16 +41,32 @@ func Measure(ctx context.Context, groups *cgroup.FS, group string, limit Limit, 
 	if loadErr == nil {
 		sleep(ctx, time.Until(begin.Add(plan.Duration)))
 	}
-	after, err := groups.Stat(group)
+	after, err := stats(groups, of)
 	if err != nil {
-		return row, errors.Join(loadErr, fmt.Errorf("statistics of %s after the load: %w", group, err))
+		return row, errors.Join(loadErr, err)
 	}
 	row.Wall = time.Since(begin)
-	row.Counted, err = difference(before, after)
-	if err != nil {
-		err = fmt.Errorf("statistics of %s: %w", group, err)
+	for i := range of {
+		counted, err := difference(before[i], after[i])
+		if err != nil {
+			return row, errors.Join(loadErr, fmt.Errorf("statistics of %s: %w", of[i], err))
+		}
+		if i == 0 || counted.Throttled > row.Counted.Throttled {
+			row.Counted = counted
+		}
 	}
-	return row, errors.Join(loadErr, err)
+	return row, loadErr
+}
+
+func stats(groups *cgroup.FS, of []string) ([]cgroup.Stat, error) {
+	all := make([]cgroup.Stat, len(of))
+	for i, group := range of {
+		var err error
+		if all[i], err = groups.Stat(group); err != nil {
+			return nil, fmt.Errorf("statistics of %s: %w", group, err)
+		}
+	}
+	return all, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -81,18 +100,23 @@ func difference(before, after cgroup.Stat) (cgroup.Stat, error) {
 func (r Row) OfTimerPeriods() float64 { return ratio(r.Counted.Throttled, r.Counted.Periods) }
 
 // OfWallPeriods is the share of throttled periods among all that went by.
-func (r Row) OfWallPeriods() float64 { return ratio(r.Counted.Throttled, r.Wall/r.Limit.Period) }
+func (r Row) OfWallPeriods() float64 {
+	if r.Limit.Period <= 0 {
+		return 0
+	}
+	return ratio(r.Counted.Throttled, uint64(r.Wall/r.Limit.Period))
+}
 
-// Used is the usage as a share of the limit.
+// Used is the usage as a share of the limit, 0 without a limit.
 func (r Row) Used() float64 {
-	if r.Limit.Quota <= 0 {
+	if r.Limit.Quota <= 0 || r.Wall <= 0 {
 		return 0
 	}
 	return r.Counted.Usage.Seconds() / r.Wall.Seconds() * r.Limit.Period.Seconds() / r.Limit.Quota.Seconds()
 }
 
 // ratio is 0 when there is nothing to divide by.
-func ratio[A, B ~uint64 | ~int64](part A, whole B) float64 {
+func ratio(part, whole uint64) float64 {
 	if whole == 0 {
 		return 0
 	}

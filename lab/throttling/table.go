@@ -17,7 +17,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	for _, r := range rows {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Load.Sent,
 			milliseconds(r.Load.Mean()), milliseconds(r.Load.Quantile(0.5)), milliseconds(r.Load.Quantile(0.99)), milliseconds(r.Load.Quantile(1)),
-			r.throttled(), unlessUnlimited(r.Limit, percent(r.OfWallPeriods())), r.bursts(), unlessUnlimited(r.Limit, percent(r.Used())))
+			r.throttled(), r.unlessUnlimited(percent(r.OfWallPeriods())), r.bursts(), r.unlessUnlimited(percent(r.Used())))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -52,19 +52,19 @@ func (r Row) writeRemarks(w io.Writer) error {
 
 // throttled is the share of the timer's periods, and both numbers.
 func (r Row) throttled() string {
-	return unlessUnlimited(r.Limit, fmt.Sprintf("%s (%d of %d)", percent(r.OfTimerPeriods()), r.Counted.Throttled, r.Counted.Periods))
+	return r.unlessUnlimited(fmt.Sprintf("%s (%d of %d)", percent(r.OfTimerPeriods()), r.Counted.Throttled, r.Counted.Periods))
 }
 
 func (r Row) bursts() string {
 	if r.Counted.NoBursts {
 		return "-"
 	}
-	return fmt.Sprint(r.Counted.Bursts)
+	return r.unlessUnlimited(fmt.Sprint(r.Counted.Bursts))
 }
 
 // unlessUnlimited leaves out what means nothing without a limit.
-func unlessUnlimited(l Limit, text string) string {
-	if l.Quota <= 0 {
+func (r Row) unlessUnlimited(text string) string {
+	if r.Limit.Quota <= 0 {
 		return "-"
 	}
 	return text

@@ -1,6 +1,7 @@
 package throttling
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -26,15 +27,18 @@ func rows() []Row {
 		{Name: "no limit", Limit: Limit{Quota: cgroup.Unlimited, Period: 100 * ms}, Load: quick, Wall: 10 * time.Second,
 			Counted: cgroup.Stat{Usage: time.Second}},
 		{Name: "idle", Limit: limit, Wall: 10 * time.Second},
+		{Name: "only a URL", Load: quick, Wall: 10 * time.Second},
 	}
 }
 
-func TestTable(t *testing.T) {
-	var got strings.Builder
-	if err := WriteTable(&got, rows()); err != nil {
-		t.Fatal(err)
+func TestFormats(t *testing.T) {
+	for file, write := range map[string]func(io.Writer, []Row) error{"rows.txt": WriteTable, "rows.json": WriteJSON} {
+		var got strings.Builder
+		if err := write(&got, rows()); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/"+file, got.String())
 	}
-	golden.Compare(t, "testdata/table.txt", got.String())
 }
 
 func TestDifference(t *testing.T) {

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/throttling"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// loadOptions are the flags of load.
+type loadOptions struct {
+	dir    string
+	output string
+	plan   load.Plan
+	cpu    time.Duration // of each request
+}
+
+func newLoad() *cobra.Command {
+	var options loadOptions
+	command := &cobra.Command{
+		Use:   "load {POD|URL}...",
+		Short: "Send requests to web servers, and tell their latencies and what throttled them",
+		Long: `load sends batches of requests to each server for the given time, whether
+earlier ones were answered or not, and tells how long they took, counted from when
+each was due.
+
+A server is a pod on this machine ([NAMESPACE/]NAME) or an http:// URL of this
+machine or of a private network. Of pods with a CPU limit it also tells, from the
+kernel's counters, in how many periods they were throttled and how much of the limit
+they used; that takes a cluster with this machine as a real node, and its rights.
+
+Several servers are asked at the same time, with their batches apart.`,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage.Errorf("%s needs a pod or a URL; see %[1]s --help", command.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return runLoad(command.Context(), options, args, command.OutOrStdout(), command.ErrOrStderr())
+		},
+	}
+	addDirFlag(command, &options.dir)
+	flags := command.Flags()
+	flags.IntVar(&options.plan.Batch, "batch", 4, "requests sent at once")
+	flags.DurationVar(&options.plan.Every, "every", 503*time.Millisecond, "time from one batch to the next")
+	flags.DurationVar(&options.plan.Duration, "duration", 30*time.Second, "how long batches are sent")
+	flags.DurationVar(&options.plan.Jitter, "jitter", 0, "delay each batch by a random time of up to that much")
+	flags.Uint64Var(&options.plan.Seed, "seed", 1, "of the random delays: the same ones again")
+	flags.DurationVar(&options.plan.Timeout, "timeout", 10*time.Second, "how long a request may take")
+	flags.DurationVar(&options.cpu, "cpu", 0, "CPU time that each request asks for, of servers that understand ?cpu=")
+	flags.StringVarP(&options.output, "output", "o", "text", "text or json")
+	return command
+}
+
+func runLoad(ctx context.Context, options loadOptions, args []string, stdout, stderr io.Writer) error {
+	write, ok := map[string]func(io.Writer, []throttling.Row) error{"text": throttling.WriteTable, "json": throttling.WriteJSON}[options.output]
+	if !ok {
+		return usage.Errorf("output %q is neither text nor json", options.output)
+	}
+	if err := options.plan.Check(); err != nil {
+		return usage.Errorf("%w", err)
+	}
+	if options.cpu < 0 {
+		return usage.Errorf("a CPU time of %v: it must be 0 or more", options.cpu)
+	}
+	groups, targets, err := options.targets(ctx, args)
+	if err != nil {
+		return err
+	}
+	newProgress(stderr).step(fmt.Sprintf("sending %d requests every %v to each of %d, for %v", options.plan.Batch, options.plan.Every, len(targets), options.plan.Duration))
+	rows, err := throttling.MeasureAll(ctx, groups, targets, options.plan)
+	if rows == nil {
+		return err
+	}
+	return errors.Join(write(stdout, rows), err, failures(rows))
+}
+
+// failures is an error when a server answered no request.
+func failures(rows []throttling.Row) error {
+	var errs []error
+	for _, r := range rows {
+		if r.Load.Failed() > 0 && len(r.Load.Latencies) == 0 {
+			errs = append(errs, fmt.Errorf("%s answered no request as it should", r.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// targets finds the servers. The groups are nil when there are only URLs.
+func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup.FS, targets []throttling.Target, err error) {
+	var pods *podFinder
+	for _, arg := range args {
+		target := throttling.Target{Name: arg, URL: arg}
+		if !strings.Contains(arg, "://") {
+			if pods == nil {
+				if pods, err = newPodFinder(o.dir); err != nil {
+					return nil, nil, err
+				}
+				groups = pods.groups
+			}
+			if target, err = pods.find(ctx, arg); err != nil {
+				return nil, nil, err
+			}
+		}
+		if o.cpu > 0 {
+			if target, err = target.Asking(o.cpu); err != nil {
+				return nil, nil, usage.Errorf("%w", err)
+			}
+		}
+		targets = append(targets, target)
+	}
+	return groups, targets, nil
+}
+
+// podFinder finds pods of a running cluster and their groups on this machine.
+type podFinder struct {
+	client kubernetes.Interface
+	groups *cgroup.FS
+	naming cgroup.Naming
+}
+
+func newPodFinder(dir string) (*podFinder, error) {
+	state, err := localcluster.ReadState(dir)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	f := &podFinder{}
+	if f.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if f.groups, err = cgroup.Open("/"); err != nil {
+		return nil, fmt.Errorf("find the control groups: %w", err)
+	}
+	if f.naming, err = f.groups.Naming(""); err != nil {
+		return nil, fmt.Errorf("find the kubelet's control groups: %w; pods run only on a real node (pinfold-local up --node)", err)
+	}
+	return f, nil
+}
+
+// find returns a pod, by [NAMESPACE/]NAME.
+func (f *podFinder) find(ctx context.Context, name string) (throttling.Target, error) {
+	namespace, name, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, name = metav1.NamespaceDefault, namespace
+	}
+	pod, err := f.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return throttling.Target{}, fmt.Errorf("find pod %s/%s: %w", namespace, name, err)
+	}
+	return throttling.OfPod(f.naming, pod)
+}

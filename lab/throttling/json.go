@@ -1,0 +1,73 @@
+package throttling
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"time"
+)
+
+// rowJSON is a row for programs. What is not known, without a limit or a group, is
+// left out.
+type rowJSON struct {
+	Name       string         `json:"name"`
+	Requests   int            `json:"requests"`
+	Failed     map[string]int `json:"failed,omitempty"`
+	Mean       float64        `json:"meanMilliseconds"`
+	P50        float64        `json:"p50Milliseconds"`
+	P99        float64        `json:"p99Milliseconds"`
+	Longest    float64        `json:"longestMilliseconds"`
+	Lateness   float64        `json:"latenessMilliseconds"`
+	Duration   float64        `json:"durationMilliseconds"`
+	Throttling *countedJSON   `json:"throttling,omitempty"`
+}
+
+// countedJSON is what the kernel counted.
+type countedJSON struct {
+	Limit          float64 `json:"limitCPUs"`
+	Periods        uint64  `json:"timerPeriods"`
+	Throttled      uint64  `json:"throttledPeriods"`
+	OfTimerPeriods float64 `json:"throttledShareOfTimerPeriods"`
+	OfWallPeriods  float64 `json:"throttledShareOfWallPeriods"`
+	ThrottledTime  float64 `json:"throttledMilliseconds"`
+	Bursts         *uint64 `json:"bursts,omitempty"` // not counted by kernels before 5.16
+	Used           float64 `json:"usageShareOfLimit"`
+}
+
+// WriteJSON writes rows as a JSON list.
+func WriteJSON(w io.Writer, rows []Row) error {
+	list := make([]rowJSON, len(rows))
+	for i, r := range rows {
+		list[i] = rowJSON{
+			Name: r.Name, Requests: r.Load.Sent, Failed: r.Load.Failures, Mean: inMilliseconds(r.Load.Mean()),
+			P50: inMilliseconds(r.Load.Quantile(0.5)), P99: inMilliseconds(r.Load.Quantile(0.99)), Longest: inMilliseconds(r.Load.Quantile(1)),
+			Lateness: inMilliseconds(r.Load.Lateness), Duration: inMilliseconds(r.Wall), Throttling: r.counted(),
+		}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(list)
+}
+
+// counted is nil without a limit.
+func (r Row) counted() *countedJSON {
+	if r.Limit.Quota <= 0 {
+		return nil
+	}
+	c := &countedJSON{
+		Limit: float64(r.Limit.Quota) / float64(r.Limit.Period), Periods: r.Counted.Periods, Throttled: r.Counted.Throttled,
+		OfTimerPeriods: rounded(r.OfTimerPeriods()), OfWallPeriods: rounded(r.OfWallPeriods()),
+		ThrottledTime: inMilliseconds(r.Counted.ThrottledTime), Used: rounded(r.Used()),
+	}
+	if !r.Counted.NoBursts {
+		c.Bursts = &r.Counted.Bursts
+	}
+	return c
+}
+
+// inMilliseconds is exact to a microsecond, which is more than a latency means.
+func inMilliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond).Microseconds()) / 1000
+}
+
+func rounded(share float64) float64 { return math.Round(share*1e4) / 1e4 }

@@ -1,0 +1,113 @@
+package throttling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Target is a server to be measured.
+type Target struct {
+	Name string
+	URL  string
+	// Groups hold it: the container's first, then the pod's. None when they are not
+	// known.
+	Groups []string
+	Limit  Limit
+}
+
+// OfPod returns the first container of a pod that runs on this machine. It is asked at
+// its first port, or port 80.
+func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
+	id := ""
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == pod.Spec.Containers[0].Name {
+			_, id, _ = strings.Cut(s.ContainerID, "://")
+		}
+	}
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" || id == "" {
+		return Target{}, fmt.Errorf("pod %s/%s is %s: wait until it runs", pod.Namespace, pod.Name, pod.Status.Phase)
+	}
+	var (
+		container = pod.Spec.Containers[0]
+		qos       = cgroup.QoS(pod.Status.QOSClass)
+		uid       = string(pod.UID)
+		port      = 80
+	)
+	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
+		uid = hash // a static pod, by the id that the kubelet has given it
+	}
+	if len(container.Ports) > 0 {
+		port = int(container.Ports[0].ContainerPort)
+	}
+	return Target{
+		Name:   pod.Name,
+		URL:    "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)) + "/",
+		Groups: []string{naming.Container(qos, uid, "", id), naming.Pod(qos, uid)},
+		Limit:  limitOf(container),
+	}, nil
+}
+
+// period is the one that the kubelet sets.
+const period = 100 * time.Millisecond
+
+func limitOf(container corev1.Container) Limit {
+	cpu, ok := container.Resources.Limits[corev1.ResourceCPU]
+	if !ok {
+		return Limit{Quota: cgroup.Unlimited, Period: period}
+	}
+	return Limit{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
+}
+
+// Asking returns the target with so much CPU time asked for by each request, for
+// servers that understand the query "cpu" as the example images do.
+func (t Target) Asking(cpu time.Duration) (Target, error) {
+	address, err := url.Parse(t.URL)
+	if err != nil {
+		return t, fmt.Errorf("ask %s for CPU time: %w", t.URL, err)
+	}
+	query := address.Query()
+	query.Set("cpu", cpu.String())
+	address.RawQuery = query.Encode()
+	t.URL = address.String()
+	return t, nil
+}
+
+// MeasureAll measures several targets at the same time, each by the whole plan, with
+// their batches as far from each other as the interval allows: what else happens on
+// the machine then happens to all of them. Rows are returned also of what failed.
+func MeasureAll(ctx context.Context, groups *cgroup.FS, targets []Target, plan load.Plan) ([]Row, error) {
+	var (
+		rows = make([]Row, len(targets))
+		errs = make([]error, len(targets))
+		all  sync.WaitGroup
+	)
+	for i, target := range targets {
+		sender, err := load.NewHTTP(target.URL)
+		if err != nil {
+			return nil, err
+		}
+		defer sender.Close()
+		all.Go(func() {
+			sleep(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
+			rows[i], errs[i] = Measure(ctx, groups, target.Groups, target.Limit, plan, sender.Send)
+			rows[i].Name = target.Name
+			if errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", target.Name, errs[i])
+			}
+		})
+	}
+	all.Wait()
+	return rows, errors.Join(errs...)
+}
