@@ -1,7 +1,9 @@
-// Package examples holds the manifests that the documentation on topology-aware
-// CPU scheduling of Alibaba Cloud's Container Service for Kubernetes (ACK)
-// gives its users, as they stand there. They are Pinfold's requirements: what
-// runs there unchanged must run here unchanged.
+// Package examples holds example manifests.
+//
+// Most are those that the documentation on topology-aware CPU scheduling of Alibaba
+// Cloud's Container Service for Kubernetes (ACK) gives its users, as they stand
+// there. They are Pinfold's requirements: what runs there unchanged must run here
+// unchanged. nginx selects nodes with the label policy=intel7.
 //
 //	cal-pi.yaml          a pod of 4 CPUs that computes pi
 //	go-demo.yaml         a Deployment of 4 replicas, request 1 CPU, limit 4
@@ -10,7 +12,11 @@
 //	nginx-baseline.yaml  nginx without placement: its annotations are null
 //	nginx.yaml           nginx with placement
 //
-// nginx selects nodes with the label policy=intel7.
+// One is for the experiment in docs/bandwidth.md, which ACK's documentation on CPU Burst
+// made with the same server:
+//
+//	burst.yaml           six pods of Apache httpd, a tenth of a CPU each, that may burst in
+//	                     different ways
 package examples
 
 import "embed"

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/lab/throttling"
+)
+
+// The experiment of docs/bandwidth.md, shortened: until quotas have been raised where
+// they are to be, and then as it is measured.
+const (
+	burstWarmUp   = 15 * time.Second
+	burstMeasured = 20 * time.Second
+	burstEvery    = 503 * time.Millisecond
+	burstBatches  = int(burstMeasured / burstEvery)
+)
+
+// fewBurstBatches is how many batches may be throttled of those that should not be:
+// what else runs on the machine can hold up one batch until the next is there.
+const fewBurstBatches = burstBatches / 10
+
+// burstRow is one pod of the experiment.
+type burstRow struct {
+	pod string        // of the example manifest
+	cpu time.Duration // of each of a batch's four requests
+	// throttled says that the limit must hold its batches up. None of those that it
+	// does not hold up is throttled more than once in ten batches.
+	throttled bool
+	// kernel and raised are how it may burst.
+	kernel, raised bool
+}
+
+func burstRows() []burstRow {
+	const small, large = 3200 * time.Microsecond, 4500 * time.Microsecond
+	return []burstRow{
+		{pod: "httpd-none", cpu: small, throttled: true},
+		{pod: "httpd-burst", cpu: small, kernel: true},
+		{pod: "httpd-quota", cpu: small, raised: true},
+		{pod: "httpd-auto", cpu: small, kernel: true, raised: true},
+		{pod: "httpd-ack", cpu: small, kernel: true, raised: true},
+		{pod: "httpd-koordinator", cpu: small, kernel: true, raised: true},
+		{pod: "httpd-auto", cpu: large, kernel: true, raised: true},
+	}
+}
+
+// name tells rows of one example apart.
+func (r burstRow) name() string { return strings.ReplaceAll(r.pod+"-"+r.cpu.String(), ".", "-") }
+
+// TestBurst makes the published experiment on pods: a server whose usage is a third of
+// its limit is throttled in a third of its periods, and in none when it may burst, by
+// whatever words and means. All pods are asked at the same time, so that what else
+// happens on the machine happens to all. Of the latencies only their order is
+// asserted; the table is logged.
+func TestBurst(t *testing.T) {
+	requireNode(t)
+	c := start(t)
+	k := openKernel(t)
+	pods := examplePods(t, "burst.yaml")
+	targets := make([]throttling.Target, len(burstRows()))
+	for _, row := range burstRows() {
+		pod := pods[row.pod].DeepCopy()
+		pod.Name, pod.Namespace = row.name(), metav1.NamespaceDefault
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: localnode.Name}
+		if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, row := range burstRows() {
+		target, err := throttling.OfPod(k.naming, c.awaitRunning(t, row.name()))
+		if err == nil {
+			targets[i], err = target.Asking(row.cpu)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.ask(t, targets, burstWarmUp)
+	rows := k.ask(t, targets, burstMeasured)
+	for i, row := range burstRows() {
+		t.Run(row.name(), func(t *testing.T) {
+			row.check(t, rows[i], rows[0])
+			row.checkSettings(t, k, targets[i])
+		})
+	}
+}
+
+// ask measures all pods and logs their table.
+func (k kernel) ask(t *testing.T, targets []throttling.Target, duration time.Duration) []throttling.Row {
+	t.Helper()
+	plan := load.Plan{Batch: 4, Every: burstEvery, Duration: duration, Timeout: 10 * time.Second}
+	rows, err := throttling.MeasureAll(t.Context(), k.groups, targets, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := throttling.WriteTable(&table, rows); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v of requests\n%s", duration, table.String())
+	return rows
+}
+
+// check compares what was measured with what a policy promises, and with the row of
+// the limit alone.
+func (r burstRow) check(t *testing.T, got, alone throttling.Row) {
+	throttled := int(got.Counted.Throttled)
+	if r.throttled && throttled < burstBatches/2 {
+		t.Errorf("throttled in %d periods, want one for most of %d batches: each needs more than the quota", throttled, burstBatches)
+	}
+	if !r.throttled && throttled > fewBurstBatches {
+		t.Errorf("throttled in %d periods of %d batches, want none or next to none", throttled, burstBatches)
+	}
+	if !r.throttled && got.Load.Mean() >= alone.Load.Mean() {
+		t.Errorf("mean %v and p99 %v, with the limit alone %v and %v: want less", got.Load.Mean(), got.Load.Quantile(0.99), alone.Load.Mean(), alone.Load.Quantile(0.99))
+	}
+	if got.Used() > 1 {
+		t.Errorf("used %.0f%% of the limit on average", 100*got.Used())
+	}
+	if failed := got.Load.Failures; got.Load.Failed() > 0 {
+		t.Errorf("requests failed: %v", failed)
+	}
+}
+
+// checkSettings: burst of the kernel only where the policy says so, and no quota below
+// the limit, on the container as on its pod.
+func (r burstRow) checkSettings(t *testing.T, k kernel, target throttling.Target) {
+	for _, group := range target.Groups {
+		s, err := k.groups.Read(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (s.Burst > 0) != r.kernel && !s.NoBurst {
+			t.Errorf("%s: burst %v", group, s.Burst)
+		}
+		if s.Quota < target.Limit.Quota || !r.raised && s.Quota > target.Limit.Quota {
+			t.Errorf("%s: quota %v, and the limit is %v", group, s.Quota, target.Limit.Quota)
+		}
+	}
+}
+
+// examplePods reads the pods of an example manifest, by their names.
+func examplePods(t *testing.T, file string) map[string]*corev1.Pod {
+	t.Helper()
+	text, err := fs.ReadFile(examples.Files, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := map[string]*corev1.Pod{}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
+	for {
+		pod := &corev1.Pod{}
+		if err := decoder.Decode(pod); errors.Is(err, io.EOF) {
+			return pods
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		pods[pod.Name] = pod
+	}
+}
