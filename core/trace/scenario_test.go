@@ -2,17 +2,15 @@ package trace_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestScenarios summarises the series of testdata/*.txtar. The section "series" has a line
@@ -25,35 +23,14 @@ import (
 //	late
 //	times N          so many of these
 //
-// "limit QUOTA/PERIOD" holds from there on. PINFOLD_UPDATE=1 writes the sections "want".
+// "limit QUOTA/PERIOD" holds from there on. The section "want" is the summary.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(archive.Files) != 2 {
-				t.Fatal("want the sections series and want")
-			}
-			series, nominal := parseSeries(t, string(archive.Files[0].Data))
-			got := describe(series, nominal)
-			if os.Getenv("PINFOLD_UPDATE") != "" {
-				archive.Files[1].Data = []byte(got)
-				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
-				t.Errorf("summary differs (-want +got):\n%s", diff)
-			}
-		})
-	}
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		if len(given.Files) != 1 {
+			t.Fatal("want the sections series and want")
+		}
+		return describe(parseSeries(t, string(given.Files[0].Data)))
+	})
 }
 
 // describe prints a series' summary, and its timescales of which something differs from
