@@ -1,20 +1,13 @@
 package bandwidth
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"pinfold.dev/pinfold/test/golden"
 )
-
-// update, by PINFOLD_UPDATE=1, writes what the scenarios in testdata print into them.
-var update = os.Getenv("PINFOLD_UPDATE") != ""
 
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one
 // a line, then "----" and what they print. Lines that begin with # are for the reader.
@@ -37,60 +30,14 @@ var update = os.Getenv("PINFOLD_UPDATE") != ""
 //	    lets time go by and writes the same settings again and again
 //	stats
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := transcript(string(text), new(scenario).run)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if d := cmp.Diff(string(text), got); d != "" {
-				t.Errorf("%s prints something else (-want +got); PINFOLD_UPDATE=1 accepts it:\n%s", file, d)
-			}
-		})
-	}
-}
-
-// transcript returns a scenario with what its commands print.
-func transcript(text string, run func(name string, words words) (string, error)) (string, error) {
-	var out strings.Builder
-	printed, skipping := "", false
-	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		switch {
-		case skipping && line != "":
-			continue
-		case line == "----":
-			out.WriteString("----\n" + printed)
-			printed, skipping = "", true
-			continue
-		case line != "" && !strings.HasPrefix(line, "#"):
-			fields := strings.Fields(line)
-			result, err := run(fields[0], fields[1:])
-			if err != nil {
-				return "", fmt.Errorf("line %d: %s: %w", number+1, line, err)
-			}
-			printed += result
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		var s scenario
+		got, err := golden.Blocks(text, func(line []string) (string, error) { return s.run(line[0], line[1:]) })
+		if err != nil {
+			t.Fatal(err)
 		}
-		skipping = false
-		out.WriteString(line + "\n")
-	}
-	if printed != "" {
-		return "", errors.New("nothing is expected of the last commands; end them with ----")
-	}
-	return out.String(), nil
+		return got
+	})
 }
 
 // words are the arguments of a command; what cannot be read is a broken test.
