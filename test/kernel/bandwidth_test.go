@@ -1,0 +1,140 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// at returns a burst that starts some time after the script does.
+func at(start, work time.Duration) Burst { return Burst{Start: start, Work: work} }
+
+// agree compares a run with the model; false when it was dropped.
+func agree(t *testing.T, r run) bool {
+	t.Helper()
+	if r.tooMuch() {
+		t.Logf("dropped: %v", r)
+		return false
+	}
+	b := r.between(t)
+	t.Logf("%v\n%v", r, b)
+	if n := int64(r.kernel.Throttled); n < b.low.Throttled || n > b.high.Throttled {
+		t.Errorf("throttled in %d periods, by the model %d to %d", n, b.low.Throttled, b.high.Throttled)
+	}
+	// The timer may stop or not between two bursts when the second one begins with
+	// what its CPU kept.
+	if n := int64(r.kernel.Periods); n < b.low.Periods-1 || n > b.high.Periods+1 {
+		t.Errorf("%d periods, by the model %d to %d", n, b.low.Periods, b.high.Periods)
+	}
+	// What a thread uses between its bursts, to sleep and to wake up, is no burst.
+	var bursts time.Duration
+	for i := range r.played {
+		bursts += time.Duration(len(r.played[i]))
+	}
+	between := bursts * 100 * time.Microsecond
+	if d := r.kernel.BurstTime; d < b.low.BurstTime-between || d > b.high.BurstTime+between {
+		t.Errorf("burst time %v, by the model %v to %v (and %v)", d, b.low.BurstTime, b.high.BurstTime, between)
+	}
+	if d := r.kernel.Usage; d < b.low.Usage || d > b.high.Usage+between {
+		t.Errorf("used %v, by the model %v to %v (and %v)", d, b.low.Usage, b.high.Usage, between)
+	}
+	return true
+}
+
+// attempts plays scripts until enough runs were not dropped.
+func attempts(t *testing.T, enough int, next func() run) {
+	t.Helper()
+	quiet := 0
+	for done, dropped := 0, 0; done < enough; {
+		r := next()
+		if agree(t, r) {
+			done++
+			continue
+		}
+		dropped++
+		if r.others < 0.1*float64(runtime.NumCPU()) {
+			quiet++
+		}
+		switch {
+		case quiet > enough:
+			t.Fatalf("of %d runs %d were dropped, %d of them while nothing else ran: the load generator is not what it should be", done+dropped, dropped, quiet)
+		case dropped > 2*enough+4:
+			t.Skipf("threads wait for a CPU too often: of %d runs %d were dropped; run this test on a quiet machine", done+dropped, dropped)
+		}
+	}
+}
+
+// TestProbes plays what is known to be throttled and what is not.
+func TestProbes(t *testing.T) {
+	g := newGroup(t, 1)
+	for _, c := range []struct {
+		name        string
+		burst, need time.Duration
+		throttled   uint64        // for two needs
+		burstTime   time.Duration // exactly; not compared when 0
+	}{
+		{"30 ms of 30, burst 0", 0, 29 * ms, 0, 0},
+		{"60 ms of 30, burst 30", 30 * ms, 59 * ms, 0, 0},
+		{"90 ms of 30, burst 30", 30 * ms, 89 * ms, 2, 60 * ms},
+		{"60 ms of 30, burst 15", 15 * ms, 59 * ms, 2, 30 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: c.burst}
+			g.set(t, l)
+			attempts(t, 2, func() run {
+				r := g.play(t, l, script{{at(2*ms, c.need), at(502*ms, c.need)}}, nil)
+				if r.tooMuch() {
+					return r
+				}
+				if r.kernel.Throttled != c.throttled || c.burstTime > 0 && r.kernel.BurstTime != c.burstTime {
+					t.Errorf("%v; want %d throttled, burst %v", r, c.throttled, c.burstTime)
+				}
+				return r
+			})
+		})
+	}
+}
+
+// TestRandomLoads plays loads of one thread per CPU at drawn limits.
+func TestRandomLoads(t *testing.T) {
+	threads := min(runtime.NumCPU(), 4)
+	g := newGroup(t, threads)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, period := range []time.Duration{100 * ms, 50 * ms} {
+		l := bandwidth.Limits{Period: period}
+		l.Quota = (period/5 + time.Duration(random.Int64N(int64(period/2)))).Truncate(ms)
+		l.Burst = time.Duration(random.Int64N(int64(l.Quota))).Truncate(ms)
+		g.set(t, l)
+		attempts(t, 4, func() run { return g.play(t, l, draw(random, threads, l), nil) })
+	}
+}
+
+// draw returns bursts of 1 ms and more, at 20 to 120% of the quota, for 20 periods.
+func draw(random *rand.Rand, threads int, l bandwidth.Limits) script {
+	s := make(script, threads)
+	share := (0.2 + random.Float64()) * float64(l.Quota) / float64(l.Period) / float64(threads)
+	for i := range s {
+		var start time.Duration
+		for start < 20*l.Period {
+			work := ms + time.Duration(random.ExpFloat64()*float64(l.Quota)/4)
+			s[i] = append(s[i], at(start, work))
+			start += time.Duration(random.ExpFloat64() * float64(work) / share)
+		}
+	}
+	return s
+}
+
+// TestWrites writes the quota that is there while a thread is throttled.
+func TestWrites(t *testing.T) {
+	g := newGroup(t, 1)
+	l := bandwidth.Limits{Quota: 20 * ms, Period: 100 * ms}
+	g.set(t, l)
+	attempts(t, 2, func() run {
+		return g.play(t, l, script{{at(ms, 300*ms)}}, []time.Duration{50 * ms, 75 * ms, 145 * ms, 345 * ms, 346 * ms, 480 * ms})
+	})
+}

@@ -1,0 +1,2 @@
+// Package kernel compares models of core with the running kernel.
+package kernel

@@ -1,0 +1,231 @@
+package kernel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// group is a control group with a load generator in it.
+type group struct {
+	fs       *cgroup.FS
+	path     string
+	in       *json.Encoder
+	out      *json.Decoder
+	threads  int
+	boundary time.Duration // of the monotonic clock: a period ended then
+}
+
+// newGroup makes a group and starts threads that are in it.
+func newGroup(t *testing.T, threads int) *group {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: run as root to compare the model with this machine's kernel")
+	}
+	fs, err := cgroup.Open("/")
+	if err != nil {
+		t.Skipf("this machine's control groups cannot be used: %v", err)
+	}
+	if err := fs.CheckWritable(); err != nil {
+		t.Skipf("this machine's control groups cannot be written: %v", err)
+	}
+	g := &group{fs: fs, path: fmt.Sprintf("/pinfold-kernel-test-%d", os.Getpid()), threads: threads}
+	g.make(t)
+	g.start(t)
+	return g
+}
+
+func (g *group) make(t *testing.T) {
+	t.Helper()
+	v2 := g.fs.Layout().CPU == cgroup.V2
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		if v2 && c == cgroup.CPUAcct {
+			continue
+		}
+		dir := g.fs.Dir(c, g.path)
+		if err := os.Mkdir(dir, 0o755); errors.Is(err, os.ErrExist) {
+			continue // the two hierarchies are one
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { removeGroup(t, dir) })
+		if v2 {
+			g.writeFile(t, dir+"/cgroup.type", "threaded")
+		}
+	}
+	if _, err := g.fs.Stat(g.path); err != nil {
+		t.Skipf("groups here have no bandwidth control: %v", err)
+	}
+	// Other programs are to wait for this group, not the other way round.
+	if v2 {
+		g.writeFile(t, g.fs.Dir(cgroup.CPU, g.path)+"/cpu.weight", "10000")
+	} else {
+		g.writeFile(t, g.fs.Dir(cgroup.CPU, g.path)+"/cpu.shares", "262144")
+	}
+}
+
+func (g *group) writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rewrite writes the quota that is there already.
+func (g *group) rewrite(t *testing.T, l bandwidth.Limits) {
+	t.Helper()
+	if g.fs.Layout().CPU == cgroup.V2 {
+		g.writeFile(t, g.fs.File(g.path, cgroup.CPUMax), fmt.Sprint(l.Quota.Microseconds(), l.Period.Microseconds()))
+		return
+	}
+	g.writeFile(t, g.fs.File(g.path, cgroup.CPUCFSQuota), fmt.Sprint(l.Quota.Microseconds()))
+}
+
+// removeGroup removes a group; one whose last process has just ended is busy for a
+// moment.
+func removeGroup(t *testing.T, dir string) {
+	var err error
+	for range 500 {
+		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("remove the group of the test: %v", err)
+}
+
+// start starts the load generator and moves its threads into the group.
+func (g *group) start(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := exec.Command(self)
+	// Signals of Go's scheduler would wake threads at times that no script has.
+	load.Env = append(os.Environ(), loadThreads+"="+strconv.Itoa(g.threads), "GODEBUG=asyncpreemptoff=1")
+	load.Stderr = os.Stderr
+	in, errIn := load.StdinPipe()
+	out, errOut := load.StdoutPipe()
+	if err := errors.Join(errIn, errOut, load.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := load.Wait(); err != nil {
+			t.Errorf("the load generator: %v", err)
+		}
+	})
+	g.in, g.out = json.NewEncoder(in), json.NewDecoder(out)
+	var tids []int
+	if err := g.out.Decode(&tids); err != nil {
+		t.Fatalf("the load generator does not start: %v", err)
+	}
+	for _, tid := range tids {
+		if g.fs.Layout().CPU == cgroup.V2 {
+			g.writeFile(t, g.fs.Dir(cgroup.CPU, g.path)+"/cgroup.threads", strconv.Itoa(tid))
+			continue
+		}
+		g.writeFile(t, g.fs.Dir(cgroup.CPU, g.path)+"/tasks", strconv.Itoa(tid))
+		g.writeFile(t, g.fs.Dir(cgroup.CPUAcct, g.path)+"/tasks", strconv.Itoa(tid))
+	}
+}
+
+// set writes settings and finds out when periods end.
+func (g *group) set(t *testing.T, l bandwidth.Limits) {
+	t.Helper()
+	o := g.fs.Apply(map[string]cgroup.Wanted{g.path: {Quota: &l.Quota, Period: &l.Period, Burst: &l.Burst}})
+	if err := o.Err(); err != nil {
+		t.Fatal(err)
+	}
+	g.findBoundary(t, l.Period)
+}
+
+// findBoundary keeps the group just busy enough for its timer to run, and watches
+// nr_periods: each change lies between two reads.
+func (g *group) findBoundary(t *testing.T, period time.Duration) {
+	t.Helper()
+	var s script = make([][]Burst, g.threads)
+	first := now() + 10*time.Millisecond
+	n := int(max(10, 300*time.Millisecond/period))
+	for i := range n {
+		s[0] = append(s[0], Burst{Start: first + time.Duration(i)*period, Work: 1200 * time.Microsecond})
+	}
+	played := g.send(t, s)
+	var low, high time.Duration // where the boundary is, modulo period
+	last, at := g.stat(t).Periods, now()
+	for end := first + time.Duration(n)*period; at < end; {
+		before := now()
+		periods := g.stat(t).Periods
+		after := now()
+		if periods == last+1 {
+			l, h := at%period, at%period+after-at
+			if high != 0 { // as near to the interval so far as it can be
+				for l > high {
+					l, h = l-period, h-period
+				}
+				for h < low {
+					l, h = l+period, h+period
+				}
+				l, h = max(l, low), min(h, high)
+			}
+			if l <= h {
+				low, high = l, h
+			}
+		}
+		last, at = periods, before
+		time.Sleep(50 * time.Microsecond)
+	}
+	if high == 0 {
+		t.Fatal("the group's timer does not run")
+	}
+	played()
+	g.boundary = (low + high) / 2
+}
+
+// stat reads the group's statistics.
+func (g *group) stat(t *testing.T) cgroup.Stat {
+	t.Helper()
+	s, err := g.fs.Stat(g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// nextPeriod returns when a period begins that is not before a time.
+func (g *group) nextPeriod(after, period time.Duration) time.Duration {
+	d := (g.boundary - after) % period
+	if d < 0 {
+		d += period
+	}
+	return after + d
+}
+
+// send starts a script; the function that it returns waits for its end.
+func (g *group) send(t *testing.T, s script) func() script {
+	t.Helper()
+	if err := g.in.Encode(s); err != nil {
+		t.Fatalf("the load generator has ended: %v", err)
+	}
+	return func() script {
+		t.Helper()
+		var played script
+		if err := g.out.Decode(&played); err != nil {
+			t.Fatalf("the load generator has ended: %v", err)
+		}
+		return played
+	}
+}
+
+func now() time.Duration { return clock(unix.CLOCK_MONOTONIC) }

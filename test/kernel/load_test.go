@@ -1,0 +1,156 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// loadThreads in the environment makes the test binary a load generator with that
+// many threads, see generate.
+const loadThreads = "PINFOLD_TEST_LOAD_THREADS"
+
+// Burst is CPU time that one thread uses without a pause. Times are those of the
+// monotonic clock.
+type Burst struct {
+	Start time.Duration // when it is to start; when it did
+	Work  time.Duration // CPU time to use; what was used
+	End   time.Duration // when it ended
+}
+
+// A script is what each thread is to do.
+type script [][]Burst
+
+func TestMain(m *testing.M) {
+	threads, err := strconv.Atoi(os.Getenv(loadThreads))
+	if err != nil {
+		os.Exit(m.Run())
+	}
+	if err := generate(threads); err != nil {
+		fmt.Fprintln(os.Stderr, "generate load:", err)
+		os.Exit(1)
+	}
+}
+
+// generate starts threads, each on one CPU, writes their ids to standard output, and
+// then plays scripts from standard input and writes what happened.
+func generate(threads int) error {
+	// A throttled thread of Go must not keep the others from running.
+	runtime.GOMAXPROCS(2*threads + 4)
+	debug.SetGCPercent(-1)
+	speed := calibrate()
+	tids := make([]int, threads)
+	todo, done := make([]chan []Burst, threads), make(chan error)
+	var started sync.WaitGroup
+	for i := range threads {
+		todo[i] = make(chan []Burst)
+		started.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			tids[i] = unix.Gettid()
+			var cpu unix.CPUSet
+			cpu.Set(i % runtime.NumCPU())
+			err := unix.SchedSetaffinity(0, &cpu)
+			started.Done()
+			for bursts := range todo[i] {
+				if err == nil {
+					err = play(bursts, speed)
+				}
+				done <- err
+			}
+		}()
+	}
+	started.Wait()
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	if err := out.Encode(tids); err != nil {
+		return err
+	}
+	for in.More() {
+		var s script
+		if err := in.Decode(&s); err != nil {
+			return err
+		}
+		for i := range s {
+			todo[i] <- s[i]
+		}
+		for range s {
+			if err := <-done; err != nil {
+				return err
+			}
+		}
+		if err := out.Encode(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func play(bursts []Burst, speed float64) error {
+	for i := range bursts {
+		b := &bursts[i]
+		for clock(unix.CLOCK_MONOTONIC) < b.Start {
+			at := unix.NsecToTimespec(int64(b.Start))
+			if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil && err != unix.EINTR {
+				return err
+			}
+		}
+		b.Start, b.Work = clock(unix.CLOCK_MONOTONIC), burn(b.Work, speed)
+		b.End = clock(unix.CLOCK_MONOTONIC)
+	}
+	return nil
+}
+
+// burn uses CPU time, and returns how much. It asks the kernel for it seldom, for
+// then the kernel looks at what the group has used, which it otherwise does at ticks.
+func burn(work time.Duration, speed float64) time.Duration {
+	before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
+	for {
+		used := clock(unix.CLOCK_THREAD_CPUTIME_ID) - before
+		if left := work - used; left > 10*time.Microsecond {
+			spin(int(float64(left) * 0.97 * speed))
+		} else {
+			return used
+		}
+	}
+}
+
+var spun uint64 // so that the compiler does not do away with spin
+
+// spin makes no calls, so that the scheduler of Go does not stop it.
+func spin(n int) {
+	x := spun
+	for range n {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	spun = x
+}
+
+// calibrate returns how many rounds of spin are done in a nanosecond.
+func calibrate() float64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const rounds = 10_000_000
+	best := time.Hour
+	for range 3 {
+		before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
+		spin(rounds)
+		best = min(best, clock(unix.CLOCK_THREAD_CPUTIME_ID)-before)
+	}
+	return rounds / float64(best)
+}
+
+func clock(id int32) time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(id, &now); err != nil {
+		panic(err)
+	}
+	return time.Duration(now.Nano())
+}
