@@ -3,16 +3,8 @@ package cgroup
 import (
 	"maps"
 	"path"
-	"time"
-)
 
-// The limits of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
-// max_cfs_quota_period, max_cfs_runtime).
-const (
-	minQuota  = time.Millisecond
-	minPeriod = time.Millisecond
-	maxPeriod = time.Second
-	maxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
+	cfs "pinfold.dev/pinfold/core/bandwidth"
 )
 
 // Invalid returns, by group, what cannot be valid in the wanted settings: by
@@ -67,20 +59,8 @@ func (c Change) check(l Layout) error {
 }
 
 func (s Settings) checkBandwidth(path string) error {
-	limited := s.Quota != Unlimited
-	switch {
-	case s.Period < minPeriod || s.Period > maxPeriod:
-		return invalid(path, "period %v is not within %v to %v", s.Period, minPeriod, maxPeriod)
-	case limited && s.Quota < minQuota:
-		return invalid(path, "quota %v is below %v", s.Quota, minQuota)
-	case s.Burst < 0:
-		return invalid(path, "burst %v is negative", s.Burst)
-	case limited && s.Burst > s.Quota:
-		return invalid(path, "burst %v is above the quota %v", s.Burst, s.Quota)
-	case s.Quota > maxQuota || s.Burst > maxQuota-max(s.Quota, 0):
-		return invalid(path, "quota %v and burst %v are above %v together", s.Quota, s.Burst, maxQuota)
-	case s.Period%time.Microsecond != 0 || limited && s.Quota%time.Microsecond != 0 || s.Burst%time.Microsecond != 0:
-		return invalid(path, "quota %v, period %v, burst %v: the kernel counts whole microseconds", s.Quota, s.Period, s.Burst)
+	if err := (cfs.Limits{Quota: s.Quota, Period: s.Period, Burst: s.Burst}).Validate(); err != nil {
+		return invalid(path, "%v", err)
 	}
 	return nil
 }

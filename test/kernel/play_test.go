@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ const ms = time.Millisecond
 // A run is a script that was played, and what the kernel counted meanwhile.
 type run struct {
 	limits bandwidth.Limits
+	slice  time.Duration // the kernel's
 	origin time.Duration // when the first period began
 	length time.Duration
 	played script
@@ -34,7 +36,7 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 	t.Helper()
 	const prelude = 4
 	time.Sleep(3 * l.Period)
-	r := run{limits: l, origin: g.nextPeriod(now()+10*ms, l.Period)}
+	r := run{limits: l, slice: slice(t), origin: g.nextPeriod(now()+10*ms, l.Period)}
 	before, busy, began := g.stat(t), busyTime(t), now()
 	first := r.origin + prelude*l.Period
 	r.played = make(script, g.threads)
@@ -98,16 +100,17 @@ func (r run) starved() time.Duration {
 	return waited
 }
 
-// tooMuch reports whether threads were starved for so long that what they used when is
-// not known: more than one part in fifty.
-func (r run) tooMuch() bool {
-	return r.starved() > r.length/50
-}
+// tooMuch reports whether threads were starved for so long that a run says nothing:
+// more than a tenth of it.
+func (r run) tooMuch() bool { return r.starved() > r.length/10 }
 
-// model plays what happened in the model.
-func (r run) model(t *testing.T, m bandwidth.Machine) bandwidth.Stats {
+// model plays what happened in the model, with what is not known drawn: when the
+// ticks are; where in its bursts a thread was starved; and in which it used the time
+// that the kernel counts beyond what threads read at their beginning and end, to
+// sleep and to wake up.
+func (r run) model(t *testing.T, random *rand.Rand) bandwidth.Stats {
 	t.Helper()
-	g, err := bandwidth.NewGroup(m, r.limits)
+	g, err := bandwidth.NewGroup(drawMachine(random, r.slice), r.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,18 +119,30 @@ func (r run) model(t *testing.T, m bandwidth.Machine) bandwidth.Stats {
 		do func() error
 	}
 	var events []event
-	for i, bursts := range r.played {
-		for _, b := range bursts {
-			events = append(events, event{b.Start, func() error {
-				_, err := g.Submit(bandwidth.Request{Work: b.Work, CPU: i % m.CPUs})
+	submit := func(thread int, at, work time.Duration) {
+		if work > 0 {
+			events = append(events, event{at, func() error {
+				_, err := g.Submit(bandwidth.Request{Work: work, CPU: thread % runtime.NumCPU()})
 				return err
 			}})
+		}
+	}
+	starved := partition(random, r.bursts(), max(r.starved(), 0))
+	between := partition(random, r.bursts(), max(r.between(), 0))
+	n := 0
+	for thread, bursts := range r.played {
+		for _, b := range bursts {
+			work := b.Work + between[n]
+			first := time.Duration(random.Float64() * float64(work))
+			submit(thread, b.Start, first)
+			submit(thread, b.Start+first+starved[n], work-first)
+			n++
 		}
 	}
 	for _, at := range r.writes {
 		events = append(events, event{at, func() error { return g.Write(r.limits) }})
 	}
-	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
 		g.Advance(e.at - r.origin)
 		if err := e.do(); err != nil {
@@ -138,19 +153,48 @@ func (r run) model(t *testing.T, m bandwidth.Machine) bandwidth.Stats {
 	return g.Stats()
 }
 
-// machines are those that this one may be: nobody knows when its ticks are, and
-// reading its own clock makes a thread look at once.
-func machines(t *testing.T) []bandwidth.Machine {
-	t.Helper()
-	var all []bandwidth.Machine
-	atOnce := bandwidth.Kernel(runtime.NumCPU())
-	atOnce.Slice, atOnce.Tick = slice(t), 0
-	for phase := time.Duration(0); phase < 4*ms; phase += ms / 4 {
-		m := bandwidth.Kernel(runtime.NumCPU())
-		m.Slice, m.TickPhase = atOnce.Slice, phase
-		all = append(all, m)
+// drawMachine draws a machine that this one may be. A thread that reads its own clock
+// is looked at before the tick.
+func drawMachine(random *rand.Rand, slice time.Duration) bandwidth.Machine {
+	m := bandwidth.Kernel(runtime.NumCPU())
+	m.Slice, m.TickPhase = slice, time.Duration(random.Int64N(int64(m.Tick)))
+	if random.IntN(4) == 0 {
+		m.Tick = 0
 	}
-	return append(all, atOnce, bandwidth.Fluid(runtime.NumCPU()))
+	return m
+}
+
+// partition splits a time into n parts.
+func partition(random *rand.Rand, n int, total time.Duration) []time.Duration {
+	weights, sum := make([]float64, n), 0.0
+	for i := range weights {
+		weights[i] = random.ExpFloat64()
+		sum += weights[i]
+	}
+	parts := make([]time.Duration, n)
+	for i := range parts {
+		parts[i] = time.Duration(float64(total) * weights[i] / sum)
+	}
+	return parts
+}
+
+func (r run) bursts() int {
+	n := 0
+	for _, bursts := range r.played {
+		n += len(bursts)
+	}
+	return n
+}
+
+// between is what the threads used outside their bursts.
+func (r run) between() time.Duration {
+	used := r.kernel.Usage
+	for _, bursts := range r.played {
+		for _, b := range bursts {
+			used -= b.Work
+		}
+	}
+	return used
 }
 
 func slice(t *testing.T) time.Duration {
@@ -166,32 +210,36 @@ func slice(t *testing.T) time.Duration {
 	return d
 }
 
-// between is what the model says: a range, over all that the machine may be.
-type between struct{ low, high bandwidth.Stats }
+// A prediction is what the model says: ranges and medians, over what is not known.
+type prediction struct{ low, median, high bandwidth.Stats }
 
-func (r run) between(t *testing.T) between {
+func (r run) predict(t *testing.T) prediction {
 	t.Helper()
-	var b between
-	for i, m := range machines(t) {
-		s := r.model(t, m)
-		if i == 0 {
-			b = between{s, s}
-		}
-		b.low.Throttled, b.high.Throttled = min(b.low.Throttled, s.Throttled), max(b.high.Throttled, s.Throttled)
-		b.low.Periods, b.high.Periods = min(b.low.Periods, s.Periods), max(b.high.Periods, s.Periods)
-		b.low.BurstTime, b.high.BurstTime = min(b.low.BurstTime, s.BurstTime), max(b.high.BurstTime, s.BurstTime)
-		b.low.Usage, b.high.Usage = min(b.low.Usage, s.Usage), max(b.high.Usage, s.Usage)
+	random := rand.New(rand.NewPCG(1, 1))
+	all := make([]bandwidth.Stats, 201)
+	for i := range all {
+		all[i] = r.model(t, random)
 	}
-	return b
+	var p prediction
+	for _, figure := range []func(*bandwidth.Stats) *int64{
+		func(s *bandwidth.Stats) *int64 { return &s.Throttled },
+		func(s *bandwidth.Stats) *int64 { return &s.Periods },
+		func(s *bandwidth.Stats) *int64 { return (*int64)(&s.BurstTime) },
+		func(s *bandwidth.Stats) *int64 { return (*int64)(&s.Usage) },
+	} {
+		slices.SortFunc(all, func(a, b bandwidth.Stats) int { return cmp.Compare(*figure(&a), *figure(&b)) })
+		*figure(&p.low) = *figure(&all[0])
+		*figure(&p.median) = *figure(&all[len(all)/2])
+		*figure(&p.high) = *figure(&all[len(all)-1])
+	}
+	return p
 }
 
-func (r run) String() string {
-	k := r.kernel
-	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs",
-		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others)
-}
+// vague reports whether too much is unknown for a comparison.
+func (p prediction) vague() bool { return p.high.Throttled-p.low.Throttled > 2 }
 
-func (b between) String() string {
-	return fmt.Sprintf("model: used %v to %v, %d to %d periods, %d to %d throttled, bursts %v to %v",
-		b.low.Usage, b.high.Usage, b.low.Periods, b.high.Periods, b.low.Throttled, b.high.Throttled, b.low.BurstTime, b.high.BurstTime)
+func (p prediction) String() string {
+	return fmt.Sprintf("model: used %v, %d to %d periods, %d to %d throttled (median %d), bursts %v to %v (median %v)",
+		p.median.Usage, p.low.Periods, p.high.Periods, p.low.Throttled, p.high.Throttled, p.median.Throttled,
+		p.low.BurstTime, p.high.BurstTime, p.median.BurstTime)
 }
