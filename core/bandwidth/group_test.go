@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -70,8 +71,8 @@ func TestGroupIsSlow(t *testing.T) {
 	})
 }
 
-// TestFluidGroupIsController gives every request a CPU, and none more work than a period
-// has time for: then only the bucket counts.
+// TestFluidGroupIsController gives every request a CPU, and no more work than half a
+// period has time for: then only the bucket counts. Writes are in the middle of periods.
 func TestFluidGroupIsController(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimits(t)
@@ -85,14 +86,24 @@ func TestFluidGroupIsController(t *testing.T) {
 		for p := range time.Duration(periods) {
 			var demand time.Duration
 			for range rapid.IntRange(0, most).Draw(t, "requests") {
-				work := time.Duration(rapid.Int64Range(1, int64(l.Period)).Draw(t, "work"))
+				work := time.Duration(rapid.Int64Range(1, int64(l.Period/2)).Draw(t, "work"))
 				if _, err := g.Submit(Request{Work: work, CPU: cpu}); err != nil {
 					t.Fatal(err)
 				}
 				demand += work
 				cpu++
 			}
-			c.Step(demand)
+			c.Use(demand)
+			if rapid.Bool().Draw(t, "write") {
+				next := drawLimits(t)
+				next.Period = l.Period
+				g.Advance(p*l.Period + l.Period/2)
+				if err := errors.Join(c.Write(next), g.Write(next)); err != nil {
+					t.Fatal(err)
+				}
+				c.Use(0)
+			}
+			c.Tick()
 			g.Advance((p + 1) * l.Period)
 			got := g.Stats()
 			got.ThrottledTime = 0
@@ -101,4 +112,54 @@ func TestFluidGroupIsController(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	c := newController(t, Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond})
+	demand := randomDemand(1000, 10*time.Millisecond)
+	if n := testing.AllocsPerRun(10, func() { c.Replay(nil, demand) }); n > 0 {
+		t.Errorf("Replay: %v allocations", n)
+	}
+	g, err := NewGroup(Kernel(2), c.Limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := func() {
+		for _, d := range demand[:10] {
+			if _, err := g.Submit(Request{Work: d, CPU: AnyCPU}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Advance(g.Now() + 2*time.Second)
+	}
+	if n := testing.AllocsPerRun(10, play); n > 0 {
+		t.Errorf("Group: %v allocations", n)
+	}
+}
+
+func TestInvalidGroups(t *testing.T) {
+	l := Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond}
+	for _, m := range []Machine{
+		{}, {CPUs: maxCPUs + 1}, {CPUs: 1, Turn: -1}, {CPUs: 1, Slice: 2 * time.Hour},
+		{CPUs: 1, Keep: 1}, {CPUs: 1, Tick: 1}, {CPUs: 1, Slack: 1},
+	} {
+		if _, err := NewGroup(m, l); err == nil {
+			t.Errorf("%+v: no error", m)
+		}
+	}
+	if _, err := NewGroup(Kernel(1), Limits{}); err == nil {
+		t.Error("no error for no limits")
+	}
+	g, err := NewGroup(Kernel(2), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Request{{}, {Work: -1}, {Work: 1, CPU: 2}, {Work: 1, CPU: -2}, {Work: MaxQuota + 1}} {
+		if _, err := g.Submit(r); err == nil {
+			t.Errorf("%+v: no error", r)
+		}
+	}
+	if err := g.Write(Limits{Quota: 1, Period: time.Second}); err == nil || g.Limits() != l {
+		t.Errorf("limits %+v, error %v", g.Limits(), err)
+	}
 }
