@@ -105,9 +105,9 @@ func (g *Group) startSlack() {
 	g.slack = g.now + g.machine.Slack
 }
 
-// useSlack is do_sched_cfs_slack_timer.
+// useSlack is do_sched_cfs_slack_timer, which comes in time here.
 func (g *Group) useSlack() {
-	if g.period-g.now >= g.machine.Margin && g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != Unlimited {
+	if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != Unlimited {
 		g.distribute()
 	}
 }

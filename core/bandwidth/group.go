@@ -130,7 +130,6 @@ func (g *Group) Write(l Limits) error {
 
 func (g *Group) write(l Limits) {
 	g.gather()
-	g.passStopped()
 	wasActive := g.pool.active
 	g.pool.write(l, &g.stats)
 	if g.pool.active && !wasActive {

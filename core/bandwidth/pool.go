@@ -69,9 +69,8 @@ func (p *pool) tick(throttled bool, s *Stats) {
 	s.Periods++
 	p.refill(s)
 	switch {
-	case throttled:
+	case throttled: // by what was taken: not idle
 		s.Throttled++
-		p.idle = false
 	case p.idle:
 		p.active = false
 	default:
