@@ -93,6 +93,15 @@ func remakeGroup(t *testing.T, fs *FS, group string) {
 	}
 }
 
+func unpackFile(t *testing.T, name string) (root string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpack(t, archive)
+}
+
 // TestStatReaderFixture reads ordinary files, which are written in place, garbled,
 // replaced and removed.
 func TestStatReaderFixture(t *testing.T) {

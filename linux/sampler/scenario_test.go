@@ -3,16 +3,15 @@ package sampler
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestScenarios plays testdata/*.txtar on machines of both versions, which must
@@ -28,31 +27,15 @@ import (
 //	tick NAME=VALUE...          wakes up, late by "late"; every reading of the clock takes "slow"; the consumer
 //	                            takes "busy"; all that so many "times"
 //
-// "want" is what the consumer got. PINFOLD_UPDATE=1 rewrites it.
+// "want" is what the consumer got.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scenarios in testdata", err)
-	}
-	for _, file := range files {
-		for _, v := range []cgroup.Version{cgroup.V1, cgroup.V2} {
-			t.Run(fmt.Sprintf("%s/v%d", strings.TrimSuffix(filepath.Base(file), ".txtar"), v), func(t *testing.T) {
-				archive, err := txtar.ParseFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := play(t, v, string(archive.Files[0].Data))
-				if want := &archive.Files[1]; os.Getenv("PINFOLD_UPDATE") == "1" {
-					want.Data = []byte(got)
-					if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				} else if diff := cmp.Diff(string(want.Data), got); diff != "" {
-					t.Errorf("-want +got:\n%s", diff)
-				}
-			})
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		said := play(t, cgroup.V1, string(given.Files[0].Data))
+		if diff := cmp.Diff(said, play(t, cgroup.V2, string(given.Files[0].Data))); diff != "" {
+			t.Errorf("-version 1 +version 2:\n%s", diff)
 		}
-	}
+		return said
+	})
 }
 
 // player is a clock that plays a script whenever the sampler waits.
