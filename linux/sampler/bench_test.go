@@ -1,0 +1,142 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// BenchmarkSample is a round over so many groups of this machine's kernel, limits read
+// as often as at 100 ms; and in turn the bare reads of the same files, with open
+// descriptors and nothing done with what is read. Both are in CPU time of the thread, which
+// other load on the machine changes least; x-bare is the ratio.
+func BenchmarkSample(b *testing.B) {
+	for _, n := range []int{100, 250, 1000} {
+		b.Run(fmt.Sprintf("groups=%d", n), func(b *testing.B) {
+			fs, groups := hostGroups(b, n)
+			s := newSampler(b, fs, Options{Interval: 100 * time.Millisecond})
+			s.Set(groups)
+			round := rounds(s)
+			read := bareReads(b, fs, groups)
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			round()
+			var sampling, bare time.Duration
+			for b.Loop() {
+				sampling += cpuTime(round)
+				bare += cpuTime(read)
+			}
+			b.StopTimer()
+			each := float64(b.N) * float64(n)
+			b.ReportMetric(float64(sampling)/each, "ns/group")
+			b.ReportMetric(float64(bare)/each, "bare-ns/group")
+			b.ReportMetric(float64(sampling)/float64(bare), "x-bare")
+			b.ReportMetric(0, "ns/op") // of both, and by the clock on the wall
+			if len(s.tick.Samples) != n {
+				b.Errorf("%d samples of %d groups", len(s.tick.Samples), n)
+			}
+		})
+	}
+}
+
+func cpuTime(f func()) time.Duration {
+	before := SystemClock{}.CPU()
+	f()
+	return SystemClock{}.CPU() - before
+}
+
+// rounds returns a function that makes the sampler's next round, as if its time had come.
+func rounds(s *Sampler) func() {
+	next := time.Duration(0)
+	return func() {
+		s.start = time.Now().Add(-next)
+		s.round(next)
+		s.plan(next, next)
+		next += s.options.Interval
+	}
+}
+
+// bareReads returns a function that reads the statistics of all groups.
+func bareReads(b *testing.B, fs *cgroup.FS, groups []string) func() {
+	files := []cgroup.File{cgroup.CPUStat}
+	if fs.Layout().CPU == cgroup.V1 {
+		files = append(files, cgroup.CPUAcctUsage)
+	}
+	var open []int
+	for _, group := range groups {
+		for _, f := range files {
+			fd, err := unix.Open(fs.File(group, f), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = unix.Close(fd) })
+			open = append(open, fd)
+		}
+	}
+	buffer := make([]byte, 1024)
+	return func() {
+		for _, fd := range open {
+			if n, err := unix.Pread(fd, buffer, 0); err != nil || n == 0 {
+				b.Fatal(n, err)
+			}
+		}
+	}
+}
+
+// BenchmarkRun samples for two seconds at a time: the share of one CPU that the
+// sampler says it took and that the whole process took, waking up included; how late it
+// woke up, and how much it missed.
+func BenchmarkRun(b *testing.B) {
+	for _, run := range []struct {
+		groups   int
+		interval time.Duration
+	}{
+		{100, 100 * time.Millisecond}, {100, 10 * time.Millisecond}, {100, time.Millisecond}, {1000, 100 * time.Millisecond},
+	} {
+		b.Run(fmt.Sprintf("groups=%d,interval=%v", run.groups, run.interval), func(b *testing.B) {
+			fs, groups := hostGroups(b, run.groups)
+			var total Cost
+			var process time.Duration
+			for b.Loop() {
+				s := newSampler(b, fs, Options{Interval: run.interval})
+				s.Set(groups)
+				before := processCPU(b)
+				if err := s.Run(context.Background(), func(t *Tick) error {
+					if t.At > 2*time.Second {
+						return io.EOF
+					}
+					return nil
+				}); !errors.Is(err, io.EOF) {
+					b.Fatal(err)
+				}
+				process += processCPU(b) - before
+				c := s.Cost()
+				total.Wall, total.CPU = total.Wall+c.Wall, total.CPU+c.CPU
+				total.Ticks, total.Missed = total.Ticks+c.Ticks, total.Missed+c.Missed
+				total.Jitter50, total.Jitter99 = total.Jitter50+c.Jitter50, total.Jitter99+c.Jitter99
+			}
+			n := float64(b.N)
+			b.ReportMetric(100*total.Share(), "%CPU-sampling")
+			b.ReportMetric(100*float64(process)/float64(total.Wall), "%CPU-process")
+			b.ReportMetric(float64(total.Jitter50.Microseconds())/n, "p50-late-us")
+			b.ReportMetric(float64(total.Jitter99.Microseconds())/n, "p99-late-us")
+			b.ReportMetric(100*float64(total.Missed)/float64(total.Ticks+total.Missed), "%missed")
+		})
+	}
+}
+
+func processCPU(b *testing.B) time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
