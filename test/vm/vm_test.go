@@ -63,6 +63,7 @@ func build(t *testing.T) lab {
 		{"build", "-o", l.path("init"), "./test/vm/guest/init"},
 		{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
 		{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
+		{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
 		{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
 		{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"},
 	} {
@@ -120,9 +121,11 @@ func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]g
 func testGuest(t *testing.T, l lab) {
 	ran := l.boot(t, mainShape.Shape,
 		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
+		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
+	replayed(t, "linux-sampler", ran)
 	replayed(t, "linux-sysfs", ran)
 	replayed(t, "inside", ran)
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })
