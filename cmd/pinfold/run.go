@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -173,7 +174,11 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 // advise says to errors of the kernel, which speak of files, which flag they come from.
 func advise(err error) error {
 	var missing *cgroup.UnsupportedError
+	var refused *cgroup.WriteError
 	switch {
+	case errors.As(err, &refused) && errors.Is(err, unix.EINVAL) && (refused.File == cgroup.CPUCFSQuota || refused.File == cgroup.CPUCFSPeriod):
+		// All that is wrong by itself was found before.
+		return fmt.Errorf("--limit: a control group around this process has a lower limit: lower this one: %w", err)
 	case errors.As(err, &missing) && (missing.File == string(cgroup.CPUCFSBurst) || missing.File == string(cgroup.CPUMaxBurst)):
 		return fmt.Errorf("--burst: %w, or leave --burst out", err)
 	case errors.As(err, &missing) && missing.File == string(cgroup.CPUIdle):

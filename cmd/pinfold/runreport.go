@@ -97,7 +97,11 @@ func printRun(w io.Writer, r *confine.Result, waited bool) {
 		line("exit status", "%d", r.ExitStatus)
 	}
 	line("wall time", "%v", short(r.Wall))
-	line("CPU time", "%v, %.2f CPUs: %v user, %v system", short(r.Stat.Usage), share(r.Stat.Usage, r.Wall), short(r.User), short(r.System))
+	parts := ""
+	if r.User+r.System > 0 {
+		parts = fmt.Sprintf(": %v user, %v system", short(r.User), short(r.System))
+	}
+	line("CPU time", "%v, %.2f CPUs%s", short(r.Stat.Usage), share(r.Stat.Usage, r.Wall), parts)
 	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
 		line("CPUs", "%s", cpus)
 	}

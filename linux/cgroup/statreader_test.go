@@ -254,12 +254,3 @@ func TestGroupAt(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
-
-func unpackFile(t *testing.T, name string) (root string) {
-	t.Helper()
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return unpack(t, archive)
-}

@@ -35,7 +35,8 @@ func Helper(args []string) (status int, ok bool) {
 	case len(args) > 4 && args[0] == gateWord:
 		return passGate(args[1], args[2], args[3], args[4:]), true
 	}
-	return 0, false
+	// A helper that is asked for wrongly must not become another run.
+	return 1, len(args) > 0 && (args[0] == watcherWord || args[0] == gateWord)
 }
 
 // helper is this program as its own helper.

@@ -22,6 +22,9 @@ const leftRetry = 20 * time.Millisecond
 // afterwards, also after an error, which is a StartError when it is the command's fault.
 // The result is there, as far as it goes, even if the group cannot be removed.
 func Run(ctx context.Context, s Spec) (r *Result, err error) {
+	if s.Path == "" || len(s.Args) == 0 {
+		return nil, errors.New("no command given")
+	}
 	caught := catch()
 	defer caught.release()
 	machine, err := cgroup.Open("/")
@@ -125,8 +128,20 @@ func (g *group) read(r *Result) (err error) {
 	if r.Stat, err = g.fs.Stat(g.Name); err != nil {
 		return err
 	}
-	r.User, r.System, err = g.fs.UserSystem(g.Name)
+	user, system, err := g.fs.UserSystem(g.Name)
+	r.User, r.System = split(r.Stat.Usage, user, system)
 	return err
+}
+
+// split divides usage as user and system time do. On version 1 these are counted in
+// clock ticks and need not add up to it; cputime_adjust in kernel/sched/cputime.c does
+// the same for processes. Short commands see no tick at all: both are 0 then.
+func split(usage, user, system time.Duration) (time.Duration, time.Duration) {
+	if user+system == 0 {
+		return 0, 0
+	}
+	user = time.Duration(float64(usage) * float64(user) / float64(user+system))
+	return user, usage - user
 }
 
 // targets are the processes that get this one's signals: the command, and once it has

@@ -31,7 +31,9 @@ func (g *group) startWatcher(stderr io.Writer) (*watcher, error) {
 	w := &watcher{cmd: helper(watcherWord, strconv.Itoa(os.Getpid()), strconv.Itoa(lockFile), string(text))}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	w.cmd.ExtraFiles = []*os.File{g.lock}
-	w.cmd.Stderr = stderr
+	if f, ok := stderr.(*os.File); ok { // anything else has the command writing to it
+		w.cmd.Stderr = f
+	}
 	if w.run, err = w.cmd.StdinPipe(); err == nil {
 		err = w.cmd.Start()
 	}

@@ -64,6 +64,7 @@ func build(t *testing.T) lab {
 		{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
 		{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
 		{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
+		{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
 		{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
 		{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"},
 	} {
@@ -116,16 +117,18 @@ func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]g
 	return ran
 }
 
-// testGuest tests control groups and the reader of topology on the kernel of a
+// testGuest tests control groups, commands in them and the reader of topology on the kernel of a
 // machine of two packages, four NUMA nodes and SMT.
 func testGuest(t *testing.T, l lab) {
 	ran := l.boot(t, mainShape.Shape,
 		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
+		compiled("linux-confine", "confine.test", "^TestHost$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
 	replayed(t, "linux-sampler", ran)
+	replayed(t, "linux-confine", ran)
 	replayed(t, "linux-sysfs", ran)
 	replayed(t, "inside", ran)
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })

@@ -1,0 +1,200 @@
+package confine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// doWord begins the arguments of this test when it is a command under test: virtual
+// machines have no other programs.
+const doWord = "do"
+
+func TestMain(m *testing.M) {
+	if status, ok := Helper(os.Args[1:]); ok {
+		os.Exit(status)
+	}
+	if len(os.Args) > 2 && os.Args[1] == doWord {
+		os.Exit(do(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// do is the command under test.
+func do(what string, args []string) int {
+	arg := strings.Join(args, " ")
+	switch what {
+	case "spin": // for so long by the clock
+		for d, began := duration(arg), time.Now(); time.Since(began) < d; {
+			continue
+		}
+	case "chunks": // N of CPU time, each after 200 ms of sleep
+		n, each, _ := strings.Cut(arg, " ")
+		for range number(n) {
+			time.Sleep(200 * time.Millisecond)
+			use(duration(each))
+		}
+	case "where": // its own group in the cpu hierarchy, and its CPUs, at once
+		fs, err := cgroup.Open("/")
+		if err != nil {
+			return fail(err)
+		}
+		own, err := fs.Own(cgroup.CPU)
+		if err != nil {
+			return fail(err)
+		}
+		cpus, err := affinity()
+		if err != nil {
+			return fail(err)
+		}
+		fmt.Println(own, cpus)
+		if len(args) > 0 { // a child, too
+			return child0("where")
+		}
+	case "exit":
+		return number(arg)
+	case "die":
+		_ = unix.Kill(os.Getpid(), syscall.Signal(number(arg)))
+		time.Sleep(time.Minute)
+	case "sleep":
+		time.Sleep(duration(arg))
+	case "leave": // a process behind that ends after a while
+		cmd := exec.Command("/proc/self/exe", doWord, "sleep", arg)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			return fail(err)
+		}
+	case "count": // signals, until SIGTERM
+		return countSignals()
+	case "run-when-told": // that its standard input ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return doRun(arg)
+	case "run":
+		return doRun(arg)
+	case "fds":
+		_, err := os.NewFile(3, "3").WriteString("still here")
+		if err != nil {
+			return fail(err)
+		}
+	default:
+		return fail(fmt.Errorf("%q is nothing to do", what))
+	}
+	return 0
+}
+
+func child0(args ...string) int {
+	cmd := exec.Command("/proc/self/exe", append([]string{doWord}, args...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+func countSignals() int {
+	c := make(chan os.Signal, 100)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGHUP)
+	fmt.Println("ready")
+	for sig := range c {
+		fmt.Println(unix.SignalName(sig.(syscall.Signal)))
+		if sig == syscall.SIGTERM {
+			return 3
+		}
+	}
+	return 0
+}
+
+// use uses so much CPU time of one thread.
+func use(d time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for began := threadTime(); threadTime()-began < d; {
+		continue
+	}
+}
+
+func threadTime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		panic(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// order is a Spec for another process.
+type order struct {
+	Do                   []string
+	Quota, Burst, Period time.Duration
+	CPUs                 string // "" for no cpuset
+	Idle, Wait           bool
+}
+
+func (o order) spec() Spec {
+	s := Spec{Path: "/proc/self/exe", Args: append([]string{"command", doWord}, o.Do...), Wait: o.Wait,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Notify: func(message string) { fmt.Fprintln(os.Stderr, "notice:", message) }}
+	for _, v := range []struct {
+		to **time.Duration
+		is time.Duration
+	}{{&s.Settings.Quota, o.Quota}, {&s.Settings.Burst, o.Burst}, {&s.Settings.Period, o.Period}} {
+		if v.is != 0 {
+			*v.to = &v.is
+		}
+	}
+	if o.Idle {
+		s.Settings.Idle = &o.Idle
+	}
+	if o.CPUs != "" {
+		s.CPUs = func(Room) (cpuset.Set, error) { return cpuset.Parse(o.CPUs) }
+	}
+	return s
+}
+
+// doRun runs a command in this process.
+func doRun(text string) int {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return fail(err)
+	}
+	r, err := Run(context.Background(), o.spec())
+	if err != nil {
+		return fail(err)
+	}
+	return r.ExitStatus
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 99
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}

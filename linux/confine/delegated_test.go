@@ -1,0 +1,94 @@
+package confine
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// nobody is a user without privileges.
+const nobody = 65534
+
+// ownGroup makes a group that another user may use, and returns a descriptor-free way
+// to start processes in it: their order and the files to write their number to.
+func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string) {
+	t.Helper()
+	of := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
+	home, err := fs.Home(of...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := fs.Within(home.Roots)
+	if err := within.Make(name, of...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := within.Remove(t.Context(), name, of...); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range of {
+		if within.Hierarchy(c).Mount == "" {
+			continue
+		}
+		dir := within.Dir(c, name)
+		for _, f := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
+			if err := os.Chown(filepath.Join(dir, f), uid, uid); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
+	}
+	return procs
+}
+
+// inGroup starts a run in a group: it waits for its standard input before it begins.
+func inGroup(t *testing.T, procs []string, uid int, o order) string {
+	t.Helper()
+	cmd := starting(t, o)
+	cmd.Args[2] = "run-when-told"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	tell, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, cmd)
+	for _, name := range procs {
+		if err := os.WriteFile(name, []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell.Close()
+	_ = cmd.Wait()
+	return out.String()
+}
+
+// testNotRoot: another user is refused with what to do, and can run commands in a group
+// that root has given away.
+func testNotRoot(t *testing.T, fs *cgroup.FS) {
+	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoHome.Error()) || !strings.Contains(out, "run as root, or") {
+		t.Errorf("without a group: %s", out)
+	}
+	procs := ownGroup(t, fs, "/pinfold-test-given", nobody)
+	if out := inGroup(t, procs, nobody, order{Do: []string{"where"}, Quota: 1e7, CPUs: "0"}); !strings.Contains(out, "/pinfold-test-given"+runPrefix) {
+		t.Errorf("in a group of its own: %s", out)
+	}
+}
+
+// testAlone: a run that is alone in its group makes room in it, and leaves it as it was.
+func testAlone(t *testing.T, fs *cgroup.FS) {
+	procs := ownGroup(t, fs, "/pinfold-test-alone", 0)
+	for range 2 {
+		if out := inGroup(t, procs, 0, order{Do: []string{"where"}, CPUs: "0"}); !strings.Contains(out, "/pinfold-test-alone"+runPrefix) {
+			t.Errorf("%s", out)
+		}
+	}
+}
