@@ -46,6 +46,10 @@ func (b BurstPolicy) or(others BurstPolicy) BurstPolicy {
 
 func (b BurstPolicy) kernel() bool { return b.Mode == BurstKernel || b.Mode == BurstAuto }
 
+func (b BurstPolicy) raises() bool {
+	return (b.Mode == BurstQuota || b.Mode == BurstAuto) && b.QuotaPercent > 100
+}
+
 // maxKernelPercent of the quota is what the kernel takes for a burst at most.
 const maxKernelPercent = 100
 
@@ -58,11 +62,13 @@ func (s *State) burstOf(p *Pod) BurstPolicy {
 	return p.Burst.or(s.Burst)
 }
 
-// giveBursts sets the kernel's burst of everybody.
+// giveBursts gives everybody burst and, where quota is raised, more quota.
 func (s *State) giveBursts(d *Desired) {
 	lacking := false
 	for i := range d.Pods {
-		lacking = s.giveBurst(&s.Pods[i], &d.Pods[i]) || lacking
+		p, settings := &s.Pods[i], &d.Pods[i]
+		lacking = s.giveBurst(p, settings) || lacking
+		s.raise(p, settings)
 	}
 	if lacking {
 		d.Findings = append(d.Findings, Finding{Kind: NoKernelBurst})

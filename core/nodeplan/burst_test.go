@@ -77,6 +77,7 @@ func TestKernelTakesBandwidth(t *testing.T) {
 			}
 		}
 		state := drawState(t)
+		drawRaises(t, &state)
 		for i, p := range Plan(state).Pods {
 			check(string(p.ID), p.Settings)
 			limits, declared := state.Pods[i].containerLimits()

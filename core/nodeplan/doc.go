@@ -35,6 +35,12 @@
 // containers that may burst. Batch pods have none. Static containers have no quota, and so
 // no burst.
 //
+// The quota of a container may be raised for a while (package burst decides when, by
+// Container.Raised), as far as the policy allows; the quota of its pod is raised by as
+// much, and bursts stay. Only a container with a limit of its own may be, and only
+// where the pod's limit has room for all limits of its containers: otherwise what one of them
+// leaves is another's to use, and not saved up.
+//
 // # Core sets
 //
 // A static-burst container of limit n may use the shared CPUs of its NUMA nodes,

@@ -85,6 +85,16 @@ func drawBurst(t *rapid.T) BurstPolicy {
 	return BurstPolicy{
 		Mode:         rapid.SampledFrom([]BurstMode{"", BurstNone, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
+		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
+	}
+}
+
+// drawRaises decides for more quota, whatever the policies.
+func drawRaises(t *rapid.T, s *State) {
+	for i := range s.Pods {
+		for j := range s.Pods[i].Containers {
+			s.Pods[i].Containers[j].Raised = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 123457 * time.Microsecond, time.Second, time.Hour}).Draw(t, "raised")
+		}
 	}
 }
 

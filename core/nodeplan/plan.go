@@ -40,6 +40,7 @@ type ContainerSettings struct {
 	Running bool
 	Home    Home
 	Settings
+	Raising
 }
 
 // PodSettings are those of a pod's own cgroup and of its containers that have not
@@ -48,6 +49,7 @@ type PodSettings struct {
 	ID   ledger.PodID
 	Tier Tier
 	Settings
+	Raising
 	Containers []ContainerSettings
 }
 

@@ -24,7 +24,7 @@ import (
 //	binding off REASON, binding on
 //	kubelet no-quota period=50ms
 //	batch-idle
-//	burst MODE percent=100, kernel no-burst
+//	burst MODE percent=100 quota=300, kernel no-burst
 //	    the policy of pods that have none; the kernel cannot burst
 //	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms burst=auto:100 CONTAINER...
 //	    a pod comes, or takes the place of the one of that name
@@ -34,6 +34,8 @@ import (
 //	    a new sample of usage; CPUs that are not named are idle
 //	used POD/CONTAINER=2
 //	    what a container uses of it
+//	raised POD/CONTAINER=150ms
+//	    the quota that was decided for it
 //	tuning step=2 spread=3
 //	plan, sets, steps, kubelet-settings
 //	    print the plan, only its core sets, the writes that lead to it from the one
@@ -90,6 +92,8 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", s.setBusy(args)
 	case "used":
 		return "", s.setUsed(args)
+	case "raised":
+		return "", s.setRaised(args)
 	case "kubelet-settings":
 		return printPlan(Kubelet(s.state)), nil
 	}

@@ -97,6 +97,8 @@ type Container struct {
 	Phase     Phase
 	// Limit and Request are 0 when there is none.
 	Limit, Request ledger.MilliCPU
+	// Raised is the quota, in its period, that was decided for it; 0 for that of its limit.
+	Raised time.Duration
 	// Used is the CPU time that it used lately, of all CPUs, in thousandths.
 	Used ledger.MilliCPU
 	// UsedOn is the same by CPU, nil where that is not known.

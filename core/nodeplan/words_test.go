@@ -115,10 +115,14 @@ func (s *scenario) setFigures(words []string) error {
 func (s *scenario) setBurst(words []string) error {
 	s.state.Burst.Mode = BurstMode(words[0])
 	return eachWord(words[1:], func(key, value string) (err error) {
-		if key != "percent" {
-			return fmt.Errorf("unknown word")
+		switch key {
+		case "percent":
+			s.state.Burst.BurstPercent, err = strconv.Atoi(value)
+		case "quota":
+			s.state.Burst.QuotaPercent, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("unknown word")
 		}
-		s.state.Burst.BurstPercent, err = strconv.Atoi(value)
 		return err
 	})
 }
@@ -157,6 +161,18 @@ func (s *scenario) setUsed(words []string) error {
 			return err
 		}
 		c.Used, err = parseMilli(value)
+		return err
+	})
+}
+
+func (s *scenario) setRaised(words []string) error {
+	return eachWord(words, func(key, value string) error {
+		pod, name, _ := strings.Cut(key, "/")
+		c, err := s.find(pod, name)
+		if err != nil {
+			return err
+		}
+		c.Raised, err = time.ParseDuration(value)
 		return err
 	})
 }

@@ -1,0 +1,51 @@
+package nodeplan
+
+import "time"
+
+// Raising is what is known of a group whose quota may be raised.
+type Raising struct {
+	// Base is the bandwidth without any raise.
+	Base Bandwidth
+	// Highest is what the quota may be raised to, Base.Quota when it may not be raised.
+	Highest time.Duration
+	// Policy is how a container's may be; the zero value when it may not, and of pods.
+	Policy BurstPolicy
+}
+
+// raise gives containers the quota that was decided for them, and their pod as much more:
+// no more than its policy allows, and only to who has a limit of its own.
+func (s *State) raise(p *Pod, settings *PodSettings) {
+	settings.Raising = Raising{Base: settings.Bandwidth, Highest: settings.Quota}
+	policy := s.burstOf(p)
+	var more, most together[time.Duration]
+	for i := range settings.Containers {
+		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
+		c.Raising = Raising{Base: c.Bandwidth, Highest: c.Quota}
+		if c.Quota == 0 || container.Limit == 0 || !policy.raises() || !p.limitsFit() {
+			continue
+		}
+		c.Policy = policy
+		c.Highest = (c.Quota / 100 * time.Duration(policy.QuotaPercent)).Truncate(time.Microsecond)
+		c.Quota = max(c.Quota, min(container.Raised, c.Highest))
+		more.add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
+		most.add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
+	}
+	if settings.Quota > 0 {
+		settings.Quota += more.largest()
+		settings.Highest += most.largest()
+	}
+}
+
+// limitsFit reports whether the pod's limit has room for all that its containers may use.
+// Where it has not, what one of them does not use is not saved: others may use it.
+func (p *Pod) limitsFit() bool {
+	limits, declared := p.containerLimits()
+	return p.Limit == 0 || declared && limits <= p.Limit
+}
+
+// scaled is the same amount of CPU in another period, in whole microseconds, rounded up:
+// a pod must not have less than its container.
+func scaled(quota, to, from time.Duration) time.Duration {
+	n := quota.Microseconds()*to.Microseconds() + from.Microseconds() - 1
+	return time.Duration(n/from.Microseconds()) * time.Microsecond
+}
