@@ -24,10 +24,12 @@ type run struct {
 	origin time.Duration // when the first period began
 	length time.Duration
 	played script
-	writes []time.Duration // of the same limits
+	writes []interval // each of the same limits, some time in it
 	kernel cgroup.Stat
 	others float64 // CPUs that the rest of the machine used
 }
+
+type interval struct{ from, to time.Duration }
 
 // play plays a script whose times count from the beginning of a period, and writes the
 // limits anew at given times. The periods before it are for the prelude: every thread
@@ -51,8 +53,9 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 	played := g.send(t, r.played)
 	for _, w := range writes {
 		time.Sleep(first + w - now())
+		from := now()
 		g.rewrite(t, l)
-		r.writes = append(r.writes, now())
+		r.writes = append(r.writes, interval{from, now()})
 	}
 	r.played = played()
 	// By the end of the fourth period the timer has stopped.
@@ -139,7 +142,8 @@ func (r run) model(t *testing.T, random *rand.Rand) bandwidth.Stats {
 			n++
 		}
 	}
-	for _, at := range r.writes {
+	for _, w := range r.writes {
+		at := w.from + time.Duration(random.Float64()*float64(w.to-w.from))
 		events = append(events, event{at, func() error { return g.Write(r.limits) }})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
@@ -233,6 +237,12 @@ func (r run) predict(t *testing.T) prediction {
 		*figure(&p.high) = *figure(&all[len(all)-1])
 	}
 	return p
+}
+
+func (r run) String() string {
+	k := r.kernel
+	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs",
+		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others)
 }
 
 // vague reports whether too much is unknown for a comparison.
