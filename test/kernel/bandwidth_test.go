@@ -34,8 +34,8 @@ func agree(t *testing.T, r run) bool {
 	if d := k.Usage; d < p.low.Usage-ms || d > p.high.Usage+ms {
 		t.Errorf("used %v, by the model %v to %v", d, p.low.Usage, p.high.Usage)
 	}
-	if d := r.between(); d < 0 || d > time.Duration(r.bursts())*500*time.Microsecond {
-		t.Errorf("the kernel counts %v more than the threads", d)
+	if d := r.between(); d < 0 {
+		t.Errorf("the kernel counts %v less than the threads", -d)
 	}
 	return true
 }
@@ -51,7 +51,7 @@ func attempts(t *testing.T, enough int, next func() run) {
 			continue
 		}
 		dropped++
-		if r.others < 0.1*float64(runtime.NumCPU()) {
+		if !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU()) {
 			quiet++
 		}
 		switch {
@@ -125,12 +125,13 @@ func draw(random *rand.Rand, threads int, l bandwidth.Limits) script {
 	return s
 }
 
-// TestWrites writes the quota that is there while a thread is throttled.
+// TestWrites writes the quota that is there while a thread is throttled. What it may use
+// by each write is used well before the next one and before the period ends.
 func TestWrites(t *testing.T) {
 	g := newGroup(t, 1)
 	l := bandwidth.Limits{Quota: 20 * ms, Period: 100 * ms}
 	g.set(t, l)
 	attempts(t, 2, func() run {
-		return g.play(t, l, script{{at(ms, 300*ms)}}, []time.Duration{50 * ms, 75 * ms, 145 * ms, 345 * ms, 346 * ms, 480 * ms})
+		return g.play(t, l, script{{at(ms, 283*ms)}}, []time.Duration{30 * ms, 60 * ms, 140 * ms, 345 * ms, 346 * ms, 450 * ms})
 	})
 }

@@ -1,2 +1,28 @@
-// Package kernel compares models of core with the running kernel.
+// Package kernel compares models of core with the kernel that runs.
+//
+// # Bandwidth
+//
+// A load generator, this test's own program started anew, has one thread on each CPU,
+// in a control group of its own. It plays scripts: at this time, use so much CPU time.
+// What it did (when a thread began, what its CPU clock says it used) goes into
+// bandwidth.Group, and what that says is compared with the difference of the group's
+// cpu.stat over the script. First it finds out when the group's periods begin: with a
+// trickle of use the timer runs, and each change of nr_periods lies between two reads.
+//
+// Not everything is known, and what is not is drawn, 201 times: when ticks are (a
+// thread that reads its CPU clock is also looked at in between), when in its bursts a
+// thread waited for a CPU that somebody else had, in which it used the time that the
+// group's usage is beyond what it measured, and when within a write the kernel
+// took it. The kernel's nr_throttled and nr_periods must lie within what the model says
+// in these 201 cases, burst_time and usage likewise or within 1 ms, what a CPU may keep.
+// The group has the highest weight there is, so that others wait for it rather than the
+// reverse. Its threads' waits are known in sum: wall time less CPU time less throttled_time.
+//
+// A run is dropped when its threads waited for others during more than a tenth of it;
+// when one used 1 ms more than it was to, or the group half a millisecond more per burst,
+// for then the machine stood still, as virtual ones do; or when nr_throttled comes out of the model with a range of more than 2. When too many are,
+// the test is skipped, saying so; but it fails when that happens while the rest of the
+// machine uses less than a tenth of its CPUs, for then it is the generator's fault.
+//
+// FIGURES
 package kernel

@@ -27,6 +27,9 @@ type run struct {
 	writes []interval // each of the same limits, some time in it
 	kernel cgroup.Stat
 	others float64 // CPUs that the rest of the machine used
+	// stoodStill says that CPU time passed in which nothing was done: a virtual machine's
+	// CPUs wait for those of its host, and miss their ticks.
+	stoodStill bool
 }
 
 type interval struct{ from, to time.Duration }
@@ -57,12 +60,14 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 		g.rewrite(t, l)
 		r.writes = append(r.writes, interval{from, now()})
 	}
+	asked := r.played
 	r.played = played()
 	// By the end of the fourth period the timer has stopped.
 	end := g.nextPeriod(now(), l.Period) + 4*l.Period
 	r.length = end - r.origin
 	time.Sleep(end - now())
 	r.kernel = difference(g.stat(t), before)
+	r.stoodStill = overshot(asked, r.played) || r.between() > time.Duration(r.bursts())*ms/2
 	r.others = float64(busyTime(t)-busy-r.kernel.Usage) / float64(now()-began)
 	return r
 }
@@ -103,9 +108,21 @@ func (r run) starved() time.Duration {
 	return waited
 }
 
+// overshot reports whether a thread used more than it was to.
+func overshot(asked, played script) bool {
+	for i := range asked {
+		for j := range asked[i] {
+			if played[i][j].Work > asked[i][j].Work+ms {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // tooMuch reports whether threads were starved for so long that a run says nothing:
 // more than a tenth of it.
-func (r run) tooMuch() bool { return r.starved() > r.length/10 }
+func (r run) tooMuch() bool { return r.stoodStill || r.starved() > r.length/10 }
 
 // model plays what happened in the model, with what is not known drawn: when the
 // ticks are; where in its bursts a thread was starved; and in which it used the time
@@ -241,8 +258,8 @@ func (r run) predict(t *testing.T) prediction {
 
 func (r run) String() string {
 	k := r.kernel
-	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs",
-		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others)
+	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs, stood still: %v",
+		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others, r.stoodStill)
 }
 
 // vague reports whether too much is unknown for a comparison.
