@@ -48,7 +48,8 @@ type Done struct {
 const never = time.Duration(1<<63 - 1)
 
 // NewGroup returns a group at time 0 that has been idle for some periods: its bucket
-// is full, its timer has stopped.
+// is full, its timer has stopped. Its CPUs hold nothing; in the kernel each may have
+// kept up to Keep.
 func NewGroup(m Machine, l Limits) (*Group, error) {
 	if err := m.validate(); err != nil {
 		return nil, fmt.Errorf("model a group: %w", err)
