@@ -30,15 +30,15 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
               [--limit CPUS [--burst PERCENT] [--period TIME]] [--idle]
-              [--wait] [-o text|json] [--stats-file FILE] [--] COMMAND [ARG...]`,
+              [--wait] [-o text|json] [--stats-file FILE] -- COMMAND [ARG...]`,
 		Short: "Run a command with CPUs, limit and burst of its own",
-		Long: `Run a command in a control group of its own, and say at the end what it used and
-how often it was throttled. The group is removed whatever happens. It takes root,
-or a control group of your own (the manual, docs/pinfold.md, says how).
+		Long: `Run a command in a control group of its own, and say at the end what it used
+and how often it was throttled. The group is removed whatever happens. It takes
+root, or a control group of your own (docs/pinfold.md says how).
 
 The figures go to standard error, or to --stats-file. The exit status is the
-command's; 128 and the signal's number when a signal ended it; 126 when it cannot
-be executed, 127 when there is none, 125 when pinfold itself failed.
+command's; 128 and the signal's number when a signal ended it; 126 when it
+cannot be executed, 127 when there is none, 125 when pinfold itself failed.
 
 Processes that the command leaves behind are killed, unless --wait is given.`,
 		Example: `  pinfold run --limit 0.5 --burst 100 -- ./server

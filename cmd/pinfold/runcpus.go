@@ -50,7 +50,11 @@ func (q *confinement) place(m *topology.Machine, room confine.Room) (cpus, share
 		result, err = index.Place(usable, request)
 	}
 	if err != nil {
-		return cpus, shared, fmt.Errorf("--cpus: %w: this process may use %s%s", err, usable, without(m, room, usable))
+		may := usable.String()
+		if usable.IsEmpty() {
+			may = "none"
+		}
+		return cpus, shared, fmt.Errorf("--cpus: %w: this process may use %s%s", err, may, without(m, room, usable))
 	}
 	return result.CPUs, result.CPUs.Intersection(room.Taken), nil
 }

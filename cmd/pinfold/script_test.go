@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -27,11 +29,14 @@ func TestMain(m *testing.M) {
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
+// and the condition [cgroups], whether control groups can be made.
+//
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		Cmds:                scriptWords(),
+		Condition:           condition,
 		RequireExplicitExec: true,
 		UpdateScripts:       golden.Updating(),
 	})
@@ -48,6 +53,22 @@ func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {
 			ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text), 0o600))
 		},
 	}
+}
+
+func condition(name string) (bool, error) {
+	if name != "cgroups" {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	return canMakeGroups() == nil, nil
+}
+
+// canMakeGroups says why this test cannot make control groups.
+func canMakeGroups() error {
+	fs, err := cgroup.Open("/")
+	if err == nil {
+		_, err = fs.Home(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+	}
+	return err
 }
 
 func writeMachine(ts *testscript.TestScript, _ bool, args []string) {

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+func TestParseAmount(t *testing.T) {
+	for text, want := range map[string]cpuAmount{
+		"1": 1000, "0.5": 500, "500m": 500, "1500m": 1500, "0.001": 1, "1m": 1, "64": 64000, "2.25": 2250, "100000": 100_000_000, "0100": 100_000,
+		"": 0, "0": 0, "0m": 0, "m": 0, ".5": 0, "1.": 0, "1.2345": 0, "-1": 0, "+1": 0, "1e3": 0, "0x1": 0, "NaN": 0, "inf": 0, "1.5m": 0,
+		"1 ": 0, "100001": 0, "99999999999999999999": 0, "1_0": 0, "٣": 0, "1.-2": 0,
+	} {
+		got, err := parseAmount(text)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
+// FuzzParseAmount: what is read prints as something that reads the same, and makes a
+// quota that the kernel takes or that is refused.
+func FuzzParseAmount(f *testing.F) {
+	for _, text := range []string{"1", "0.5", "500m", "100000", "1.", "1.0000", "m"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := parseAmount(text)
+		if err != nil {
+			return
+		}
+		if again, err := parseAmount(a.String()); err != nil || again != a || a <= 0 {
+			t.Errorf("%q is %d, which prints as %s and reads as %d, %v", text, a, a.String(), again, err)
+		}
+		for _, period := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second} {
+			if q := a.in(period); q < 0 || q%time.Microsecond != 0 || q > time.Duration(maxAmount/1000)*period {
+				t.Errorf("%q in %v is %v", text, period, q)
+			}
+		}
+	})
+}
+
+// TestLeastLimit: the advice is right, and no more than needed.
+func TestLeastLimit(t *testing.T) {
+	for _, period := range []time.Duration{time.Millisecond, 3 * time.Millisecond, 7777 * time.Microsecond, 100 * time.Millisecond, time.Second} {
+		least, err := parseAmount(leastLimit(period))
+		if err != nil || least.in(period) < time.Millisecond || (least-1).in(period) >= time.Millisecond {
+			t.Errorf("period %v: %s, %v", period, leastLimit(period), err)
+		}
+	}
+}
+
+// TestChoose chooses CPUs, a case a line of testdata/run/cpus.txt: flag and value, the
+// parent's cpuset, affinity, what other runs have and what is isolated; then the answer.
+func TestChoose(t *testing.T) {
+	golden.Scenarios(t, "testdata/run/cpus.txt", func(t *testing.T, text string) string {
+		var got strings.Builder
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			ask, _, _ := strings.Cut(line, " -> ")
+			if !strings.HasPrefix(line, "#") && line != "" {
+				line = ask + " -> " + chosen(t, strings.Fields(ask))
+			}
+			got.WriteString(line + "\n")
+		}
+		return got.String()
+	})
+}
+
+// chosen answers one case.
+func chosen(t *testing.T, fields []string) string {
+	if len(fields) != 6 {
+		t.Fatalf("%q are not six fields", fields)
+	}
+	list := func(text string) cpuset.Set {
+		if text == "-" {
+			text = ""
+		}
+		return cpuset.MustParse(text)
+	}
+	m, err := topology.Shape{Packages: 1, NUMAPerPackage: 2, LLCsPerNUMA: 1, CoresPerLLC: 2, ThreadsPerCore: 2}.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.CPUs = m.CPUs[:7]
+	m.NUMANodes[1].CPUs.Remove(7)
+	m.NUMANodes[1].LocalCPUs.Remove(7)
+	m.Offline, m.Isolated = cpuset.Of(7), list(fields[5])
+	room := confine.Room{Parent: list(fields[2]), Affinity: list(fields[3]), Taken: list(fields[4])}
+	q := &confinement{fullCores: oneOf(string(placement.FullCoresPreferred), string(placement.FullCoresRequired))}
+	if fields[0] == "--cpuset" {
+		if err := named(m, room, list(fields[1])); err != nil {
+			return strings.ReplaceAll(err.Error(), "\n", " / ")
+		}
+		return fields[1]
+	}
+	number, required := strings.CutSuffix(fields[1], "full")
+	if err := q.cpus.Set(number); err != nil {
+		t.Fatal(err)
+	}
+	if required {
+		q.fullCores.value = string(placement.FullCoresRequired)
+	}
+	cpus, shared, err := q.place(m, room)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !shared.IsEmpty():
+		return cpus.String() + " shared " + shared.String()
+	}
+	return cpus.String()
+}
+
+// TestReport prints figures as text and as JSON.
+func TestReport(t *testing.T) {
+	full := confine.Result{
+		ExitStatus: 3, Wall: 1234567 * time.Microsecond, User: 700 * time.Millisecond, System: 41 * time.Millisecond, MaxRSS: 13 << 20,
+		Settings: cgroup.Settings{Quota: 60 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 30 * time.Millisecond, Effective: cpuset.Range(0, 3)},
+		Stat: cgroup.Stat{Periods: 10, Throttled: 4, ThrottledTime: 1500 * time.Millisecond, Bursts: 2,
+			BurstTime: 45 * time.Millisecond, Usage: 741 * time.Millisecond},
+	}
+	old := full
+	old.Stat.NoBursts, old.LeftBehind, old.Signal, old.ExitStatus = true, 2, syscall.SIGKILL, 137
+	free := confine.Result{Wall: 850 * time.Microsecond, LeftBehind: 1, Settings: cgroup.Settings{Quota: cgroup.Unlimited, Idle: true}}
+	got := &txtar.Archive{Comment: []byte("Figures of runs as text and JSON; see TestReport.\n")}
+	for _, c := range []struct {
+		name   string
+		result confine.Result
+		wait   bool
+	}{{"full", full, false}, {"old-kernel", old, false}, {"no-limit", free, true}} {
+		for _, output := range []string{outText, outJSON} {
+			var b strings.Builder
+			q := &confinement{output: oneOf(output), wait: c.wait, statsFile: "given"}
+			if err := q.report(&b, &c.result); err != nil {
+				t.Fatal(err)
+			}
+			got.Files = append(got.Files, txtar.File{Name: c.name + "." + output, Data: []byte(b.String())})
+		}
+	}
+	golden.Compare(t, "testdata/run/report.txtar", string(txtar.Format(got)))
+}
+
+// TestAdvise: errors of files say which flag they come from.
+func TestAdvise(t *testing.T) {
+	for want, err := range map[string]error{
+		"--burst: the kernel has no cpu.max.burst: Linux has it since 5.14; use that or a newer one, or leave --burst out": &cgroup.UnsupportedError{File: "cpu.max.burst", Since: "5.14"},
+		"--idle: the kernel has no cpu.idle: Linux has it since 5.15; use that or a newer one, or leave --idle out and use nice(1)": &cgroup.UnsupportedError{
+			File: "cpu.idle", Since: "5.15"},
+		`--limit: a control group around this process has a lower limit: lower this one: write "50000" to cpu.cfs_quota_us of /x: invalid argument`: &cgroup.WriteError{
+			Write: cgroup.Write{Path: "/x", File: cgroup.CPUCFSQuota, Value: "50000"}, Err: syscall.EINVAL},
+	} {
+		if got := advise(err).Error(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
