@@ -12,7 +12,8 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md: "json file=NAME" blocks
-// are files, "console" blocks are commands with what they print.
+// are files, "console" blocks are commands with what they print, "console cgroups"
+// blocks are those that make control groups.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/pinfold.md")
 	if err != nil {
@@ -26,7 +27,7 @@ func TestManual(t *testing.T) {
 	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{Files: []string{file}})
+	testscript.Run(t, testscript.Params{Files: []string{file}, Condition: condition})
 }
 
 // scriptOf turns the manual's examples into a testscript, and counts commands.
@@ -37,7 +38,12 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 		if name, ok := strings.CutPrefix(block.info, "json file="); ok {
 			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(block.text)})
 		}
-		if block.info != "console" {
+		guard := ""
+		switch block.info {
+		case "console":
+		case "console cgroups":
+			guard = "[cgroups] "
+		default:
 			continue
 		}
 		for example := range strings.SplitSeq(strings.TrimPrefix(block.text, "$ "), "\n$ ") {
@@ -45,8 +51,8 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 			commands++
 			want := fmt.Sprintf("want-%d", commands)
 			shell := command + ` 2>&1; status=$?; [ $status = 0 ] || echo exit status $status`
-			archive.Comment = fmt.Appendf(archive.Comment, "# %s\nexec sh -c '%s'\ncmp stdout %s\n",
-				command, strings.ReplaceAll(shell, "'", "''"), want)
+			archive.Comment = fmt.Appendf(archive.Comment, "# %s\n%sexec sh -c '%s'\n%scmp stdout %s\n",
+				command, guard, strings.ReplaceAll(shell, "'", "''"), guard, want)
 			if output != "" {
 				output = strings.TrimSuffix(output, "\n") + "\n"
 			}
