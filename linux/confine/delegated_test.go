@@ -52,7 +52,7 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 func inGroup(t *testing.T, procs []string, uid int, o order) string {
 	t.Helper()
 	cmd := starting(t, o)
-	cmd.Args[2] = "run-when-told"
+	cmd.Path, cmd.Args[2] = forAll(t), "run-when-told"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -69,6 +69,26 @@ func inGroup(t *testing.T, procs []string, uid int, o order) string {
 	tell.Close()
 	_ = cmd.Wait()
 	return out.String()
+}
+
+// forAll returns a copy of this test that every user may execute.
+func forAll(t *testing.T) string {
+	t.Helper()
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(dir, "command")
+	if err := os.WriteFile(name, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // testNotRoot: another user is refused with what to do, and can run commands in a group

@@ -33,7 +33,8 @@ func Helper(args []string) (status int, ok bool) {
 	case len(args) == 4 && args[0] == watcherWord:
 		return watch(args[1], args[2], args[3]), true
 	case len(args) > 4 && args[0] == gateWord:
-		return passGate(args[1], args[2], args[3], args[4:]), true
+		passGate(args[1], args[2], args[3], args[4:])
+		return 1, true
 	}
 	// A helper that is asked for wrongly must not become another run.
 	return 1, len(args) > 0 && (args[0] == watcherWord || args[0] == gateWord)
@@ -53,26 +54,25 @@ type report struct {
 }
 
 // passGate moves this process to the group and becomes the command. It returns when
-// that fails; the status is of no interest then.
-func passGate(pipe, in, path string, args []string) int {
+// that fails.
+func passGate(pipe, in, path string, args []string) {
 	fd, err := strconv.Atoi(pipe)
 	if err != nil {
-		return 1
+		return
 	}
 	unix.CloseOnExec(fd)
 	say := json.NewEncoder(os.NewFile(uintptr(fd), "report"))
 	if err := enter(in); err != nil {
 		_ = say.Encode(report{Enter: err.Error()})
-		return 1
+		return
 	}
 	if say.Encode(report{Began: monotonic()}) != nil {
-		return 1 // the run is gone
+		return // the run is gone
 	}
 	err = syscall.Exec(path, args, os.Environ())
 	r := report{Exec: syscall.ENOEXEC}
 	errors.As(err, &r.Exec)
 	_ = say.Encode(r)
-	return 1
 }
 
 func enter(text string) error {
@@ -188,7 +188,7 @@ func execError(path string, errno syscall.Errno) error {
 	err := fmt.Errorf("execute %s: %w", path, errno)
 	switch errno {
 	case syscall.ENOEXEC:
-		err = fmt.Errorf("%w: it is no program for this machine, and does not begin with #!", err)
+		err = fmt.Errorf("%w: it is no program for this machine, and has no #! to name an interpreter", err)
 	case syscall.ENOENT:
 		err = fmt.Errorf("%w: the interpreter or loader that it names is not there", err)
 	}

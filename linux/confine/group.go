@@ -177,7 +177,7 @@ func affinity() (cpuset.Set, error) {
 	}
 	var s cpuset.Set
 	for c := range cpuset.MaxCPUs {
-		if mask.IsSet(int(c)) {
+		if mask.IsSet(c) {
 			s.Add(cpuset.CPU(c))
 		}
 	}

@@ -1,0 +1,165 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func testStatus(t *testing.T) {
+	for _, c := range []struct {
+		do     []string
+		status int
+		signal syscall.Signal
+	}{
+		{[]string{"exit", "0"}, 0, 0}, {[]string{"exit", "42"}, 42, 0}, {[]string{"exit", "255"}, 255, 0},
+		{[]string{"die", "9"}, 137, syscall.SIGKILL}, {[]string{"die", "15"}, 143, syscall.SIGTERM},
+	} {
+		if r, _ := run(t, order{Do: c.do}); r.ExitStatus != c.status || r.Signal != c.signal {
+			t.Errorf("%v: status %d, signal %v", c.do, r.ExitStatus, r.Signal)
+		}
+	}
+	notAProgram := filepath.Join(t.TempDir(), "text")
+	noInterpreter := filepath.Join(t.TempDir(), "script")
+	for name, text := range map[string]string{notAProgram: "x", noInterpreter: "#!/no/such\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, missing := range map[string]bool{notAProgram: false, noInterpreter: true, "/no/such/command": true} {
+		s := order{Do: []string{"exit", "0"}}.spec()
+		s.Path = path
+		var start *StartError
+		if _, err := Run(t.Context(), s); !errors.As(err, &start) || start.Missing != missing {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func testLeft(t *testing.T) {
+	began := time.Now()
+	if r, _ := run(t, order{Do: []string{"leave", "10m"}}); r.LeftBehind != 1 || time.Since(began) > 5*time.Minute {
+		t.Errorf("%d processes left behind, after %v", r.LeftBehind, time.Since(began))
+	}
+	if r, _ := run(t, order{Do: []string{"leave", "1s"}, Wait: true}); r.LeftBehind != 1 || r.Wall < time.Second {
+		t.Errorf("%d processes left behind and waited for, %v", r.LeftBehind, r.Wall)
+	}
+}
+
+func terminate(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.ExitCode(); status != 3 {
+		t.Errorf("status %d after SIGTERM, want the command's 3", status)
+	}
+}
+
+// testKilled: kill -9 of a run ends the command and removes the group.
+func testKilled(t *testing.T) {
+	cmd, lines := running(t, order{Do: []string{"count"}, CPUs: fmt.Sprint(usable(t).First())})
+	if len(groups(t)) == 0 {
+		t.Fatal("there is no group while a command runs")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(lines); err != nil { // until the command has closed it
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+}
+
+// testKilledBoth: what a run leaves whose watcher was killed, too, the next one
+// removes.
+func testKilledBoth(t *testing.T) {
+	cmd, lines := running(t, order{Do: []string{"count"}})
+	for _, pid := range append(children(t, cmd.Process.Pid, watcherWord), cmd.Process.Pid) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cmd.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(groups(t)) == 0 {
+		t.Fatal("nothing is left: this test does not test what it should")
+	}
+	var notices []string
+	s := order{Do: []string{"exit", "0"}}.spec()
+	s.Notify = func(message string) { notices = append(notices, message) }
+	for began := time.Now(); len(notices) == 0 && time.Since(began) < time.Minute; { // until both are dead
+		if _, err := Run(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "removed "+runPrefix) {
+		t.Errorf("notices %q", notices)
+	}
+	if _, err := io.ReadAll(lines); err != nil {
+		t.Error(err)
+	}
+}
+
+// children lists the children of a process that have a word among their arguments.
+func children(t *testing.T, of int, word string) []int {
+	t.Helper()
+	var found []int
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		var pid, parent int
+		var comm, state string
+		text, _ := os.ReadFile(name) // others' processes come and go
+		_, _ = fmt.Sscan(string(text), &pid, &comm, &state, &parent)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+		if parent == of && slices.Contains(strings.Split(string(line), "\x00"), word) {
+			found = append(found, pid)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("process %d has %d children with %s, want one", of, len(found), word)
+	}
+	return found
+}
+
+// testSignals: what the run gets the command gets.
+func testSignals(t *testing.T) {
+	cmd, lines := running(t, order{Do: []string{"count"}})
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGINT} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := lines.ReadString('\n'); line != unix.SignalName(sig)+"\n" {
+			t.Errorf("after %v the command has got %q, %v", sig, line, err)
+		}
+	}
+	terminate(t, cmd)
+	// Those left behind, while they are waited for.
+	cmd = starting(t, order{Do: []string{"leave", "10m"}, Wait: true})
+	begin(t, cmd)
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(200 * time.Millisecond):
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+}

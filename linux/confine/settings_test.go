@@ -1,0 +1,146 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// testLimit: of a second of wall time a fifth may be used, and one quota more.
+func testLimit(t *testing.T) {
+	const quota, period = 20 * time.Millisecond, 100 * time.Millisecond
+	r, _ := run(t, order{Do: []string{"spin", "1s"}, Quota: quota, Period: period})
+	most := r.Wall/5 + 2*quota
+	if r.Stat.Usage > most || r.Stat.Usage < 50*time.Millisecond {
+		t.Errorf("%v used in %v, want at most %v", r.Stat.Usage, r.Wall, most)
+	}
+	if r.Wall < time.Second || r.Stat.Throttled == 0 || r.Stat.Throttled > r.Stat.Periods || r.Stat.ThrottledTime < period {
+		t.Errorf("a busy process was not throttled: %+v", r)
+	}
+	if r.Settings.Quota != quota || r.Settings.Period != period {
+		t.Errorf("settings %+v", r.Settings)
+	}
+	if sum := r.User + r.System; sum != r.Stat.Usage && sum != 0 && (sum-r.Stat.Usage).Abs() > time.Millisecond {
+		t.Errorf("%v user and %v system make %v?", r.User, r.System, r.Stat.Usage)
+	}
+	if r.MaxRSS < 1<<20 || r.MaxRSS > 1<<30 {
+		t.Errorf("memory %d", r.MaxRSS)
+	}
+}
+
+// testBurst: what is used beyond the quota is burst, and there is some only if burst was
+// asked for. How much less is throttled is the kernel's affair, and on a busy machine
+// chance's.
+func testBurst(t *testing.T) {
+	o := order{Do: []string{"chunks", "8 30ms"}, Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond}
+	without, _ := run(t, o)
+	o.Burst = o.Quota
+	with, _ := run(t, o)
+	if without.Stat.Throttled < 4 || without.Stat.Bursts != 0 || without.Settings.Burst != 0 {
+		t.Errorf("without burst: %+v", without)
+	}
+	if with.Settings.Burst != o.Burst || !with.Stat.NoBursts && (with.Stat.Bursts == 0 || with.Stat.BurstTime == 0) {
+		t.Errorf("with burst: %+v", with)
+	}
+}
+
+func testCPUs(t *testing.T) {
+	all := usable(t)
+	first := cpuset.Of(all.First())
+	for _, cpus := range []cpuset.Set{first, all.Difference(first), all} {
+		if cpus.IsEmpty() {
+			continue
+		}
+		r, out := run(t, order{Do: []string{"where"}, CPUs: cpus.String()})
+		if _, got, _ := strings.Cut(strings.TrimSpace(out), " "); got != cpus.String() || r.Settings.Effective != cpus {
+			t.Errorf("the command runs on %s, %s, want %s", got, r.Settings.Effective, cpus)
+		}
+	}
+	if all.Len() < 2 {
+		t.Skip("one CPU only: an affinity needs two to be narrower")
+	}
+	// A narrower affinity does not count against chosen CPUs.
+	cmd := starting(t, order{Do: []string{"where"}, CPUs: all.String()})
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	narrowly(t, first, func() { begin(t, cmd) })
+	if err := cmd.Wait(); err != nil || !strings.HasSuffix(out.String(), " "+all.String()+"\n") {
+		t.Errorf("%v: it runs on %q, want %s", err, out.String(), all)
+	}
+}
+
+// usable returns the CPUs that groups here may have.
+func usable(t *testing.T) cpuset.Set {
+	t.Helper()
+	var parent cpuset.Set
+	s := order{Do: []string{"exit", "0"}}.spec()
+	s.CPUs = func(r Room) (cpuset.Set, error) { parent = r.Parent; return r.Parent, nil }
+	if _, err := Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
+// testWhere: the command is in its group from its first instruction on, and so are
+// its children.
+func testWhere(t *testing.T) {
+	_, out := run(t, order{Do: []string{"where", "child"}})
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 2 || lines[0] != lines[1] || !strings.Contains(lines[0], runPrefix) || !strings.Contains(lines[0], leaf+" ") {
+		t.Errorf("command and child are in\n%s", out)
+	}
+}
+
+// testWithin: a run within a run is in its group.
+func testWithin(t *testing.T) {
+	inner, err := json.Marshal(order{Do: []string{"where"}, Quota: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, out := run(t, order{Do: []string{"run", string(inner)}, Quota: 20 * time.Millisecond})
+	if r.ExitStatus != 0 || strings.Count(out, runPrefix) != 2 {
+		t.Errorf("status %d, where: %s", r.ExitStatus, out)
+	}
+}
+
+// testRefused: settings that the kernel refuses start nothing.
+func testRefused(t *testing.T) {
+	s := order{Do: []string{"exit", "0"}, Quota: 10 * time.Millisecond, Burst: 20 * time.Millisecond}.spec()
+	s.Notify = func(string) {}
+	if _, err := Run(t.Context(), s); !errors.Is(err, cgroup.ErrInvalid) {
+		t.Errorf("burst above quota: %v", err)
+	}
+	s = order{Do: []string{"exit", "0"}, CPUs: "1000"}.spec()
+	if _, err := Run(t.Context(), s); err == nil {
+		t.Error("a CPU that is not there is accepted")
+	}
+}
+
+func testIdle(t *testing.T) {
+	if r, _ := run(t, order{Do: []string{"exit", "0"}, Idle: true}); !r.Settings.Idle && !r.Settings.NoIdle {
+		t.Errorf("not idle: %+v", r.Settings)
+	}
+}
+
+// narrowly does something on some CPUs only.
+func narrowly(t *testing.T, cpus cpuset.Set, do func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with this goroutine, and its affinity with it.
+		err := useAll(cpus)
+		if err == nil {
+			do()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
