@@ -2,12 +2,15 @@ package confine
 
 import (
 	"bytes"
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -15,8 +18,8 @@ import (
 // nobody is a user without privileges.
 const nobody = 65534
 
-// ownGroup makes a group that another user may use, and returns a descriptor-free way
-// to start processes in it: their order and the files to write their number to.
+// ownGroup makes a group, and those above it, that a user may use, and returns the files
+// to write the numbers of processes to that are to be in it.
 func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string) {
 	t.Helper()
 	of := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
@@ -25,14 +28,21 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 		t.Fatal(err)
 	}
 	within := fs.Within(home.Roots)
-	if err := within.Make(name, of...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := within.Remove(t.Context(), name, of...); err != nil && t.Context().Err() == nil {
-			t.Error(err)
+	at := ""
+	for part := range strings.SplitSeq(name[1:], "/") {
+		at += "/" + part
+		group := at
+		if err := within.Make(group, of...); err != nil {
+			t.Fatal(err)
 		}
-	})
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := within.Remove(ctx, group, of...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	for _, c := range of {
 		if within.Hierarchy(c).Mount == "" {
 			continue
@@ -48,14 +58,23 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 	return procs
 }
 
-// inGroup starts a run in a group: it waits for its standard input before it begins.
+// inGroup runs a run in a group and returns what it prints.
 func inGroup(t *testing.T, procs []string, uid int, o order) string {
 	t.Helper()
 	cmd := starting(t, o)
-	cmd.Path, cmd.Args[2] = forAll(t), "run-when-told"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	cmd.Path = forAll(t)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	beginIn(t, cmd, procs)
+	_ = cmd.Wait()
+	return out.String()
+}
+
+// beginIn starts a run that is in a group before it begins.
+func beginIn(t *testing.T, cmd *exec.Cmd, procs []string) {
+	t.Helper()
+	cmd.Args[2] = "run-when-told"
 	tell, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +86,6 @@ func inGroup(t *testing.T, procs []string, uid int, o order) string {
 		}
 	}
 	tell.Close()
-	_ = cmd.Wait()
-	return out.String()
 }
 
 // forAll returns a copy of this test that every user may execute.
