@@ -33,7 +33,8 @@ func (fs *FS) Own(c Controller) (string, error) {
 }
 
 // parseOwn reads /proc/PID/cgroup: lines of HIERARCHY:CONTROLLERS:PATH. Version 2
-// is number 0 and lists no controllers.
+// is number 0 and lists no controllers. A path that begins with "/.." is outside of the
+// process's cgroup namespace.
 func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -44,7 +45,7 @@ func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
 			return "", fmt.Errorf("%q is not a number, controllers and a path", lines.Text())
 		}
 		if v == V2 && number == "0" || v == V1 && slices.Contains(strings.Split(controllers, ","), string(c)) {
-			return path.Clean(group), nil
+			return group, nil
 		}
 	}
 	if err := lines.Err(); err != nil {

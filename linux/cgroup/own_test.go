@@ -1,0 +1,136 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseOwn(t *testing.T) {
+	const v1 = "3:cpuset:/a\n2:cpu,cpuacct:/b/c\n1:name=systemd:/\n0::/d\n"
+	for _, c := range []struct {
+		text       string
+		version    Version
+		controller Controller
+		want, err  string
+	}{
+		{v1, V1, CPU, "/b/c", ""}, {v1, V1, CPUAcct, "/b/c", ""}, {v1, V1, CPUSet, "/a", ""}, {v1, V2, CPU, "/d", ""},
+		{"0::/x:y z\n", V2, CPU, "/x:y z", ""}, {"0::/../other\n", V2, CPU, "/../other", ""},
+		{v1, V1, "memory", "", "no line for version 1"}, {"", V2, CPU, "", "no line for version 2"},
+		{"0:/x\n", V2, CPU, "", "is not a number"}, {"0::x\n", V2, CPU, "", "is not a number"},
+	} {
+		got, err := parseOwn(strings.NewReader(c.text), c.version, c.controller)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q, %s of version %d: %q, %v, want %q, %q", c.text, c.controller, c.version, got, err, c.want, c.err)
+		}
+	}
+}
+
+// FuzzParseOwn: what is read is an absolute path out of the text, and one that is reached
+// stays below the mount.
+func FuzzParseOwn(f *testing.F) {
+	f.Add("2:cpu,cpuacct:/b/c\n0::/d\n")
+	f.Add("0::/../x\n:::\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, v := range []Version{V1, V2} {
+			got, err := parseOwn(strings.NewReader(text), v, CPU)
+			if err != nil {
+				continue
+			}
+			if got[0] != '/' || !strings.Contains(text, got) {
+				t.Errorf("%q in %q", got, text)
+			}
+			if below, ok := (Hierarchy{Part: "/"}).reached(got); ok && below != filepath.Clean(below) {
+				t.Errorf("%q is reached as %q", got, below)
+			}
+		}
+	})
+}
+
+// TestReached: paths below what is mounted.
+func TestReached(t *testing.T) {
+	for _, c := range []struct {
+		part, in, want string
+		ok             bool
+	}{
+		{"/", "/", "/", true}, {"/", "/a/b", "/a/b", true}, {"", "/a", "/a", true},
+		{"/docker/x", "/docker/x", "/", true}, {"/docker/x", "/docker/x/y", "/y", true},
+		{"/docker/x", "/docker/xy", "", false}, {"/docker/x", "/", "", false}, {"/..", "/", "", false}, {"/", "/../a", "", false},
+	} {
+		if got, ok := (Hierarchy{Part: c.part}).reached(c.in); got != c.want || ok != c.ok {
+			t.Errorf("%s of %s: %q, %t, want %q", c.in, c.part, got, ok, c.want)
+		}
+	}
+}
+
+// TestNearest looks for a home in version 2 trees: a line is a group, its controllers,
+// what it passes on, its type ("-" for the root) and its processes.
+func TestNearest(t *testing.T) {
+	me := fmt.Sprint(os.Getpid())
+	for name, c := range map[string]struct {
+		tree, own, want string
+		alone           bool
+	}{
+		"root": {"/ cpu,cpuset - - 1," + me, "/", "/", false},
+		"a login": {`/ cpu,cpuset cpu - 1
+			/user cpu cpu domain -
+			/user/session cpu - domain 7,` + me, "/user/session", "/", false},
+		"a slice with both": {`/ cpu,cpuset cpu - 1
+			/user cpu,cpuset - domain -
+			/user/session - - domain 7,` + me, "/user/session", "/user", false},
+		"alone in a scope": {`/ cpu,cpuset cpu,cpuset domain -
+			/scope cpu,cpuset - domain ` + me, "/scope", "/scope", true},
+		"a container with others": {"/ cpu,cpuset - domain 1," + me, "/", "", false},
+		"threaded": {`/ cpu,cpuset cpu domain 1
+			/scope cpu,cpuset - threaded ` + me, "/scope", "", false},
+		"no cpuset": {"/ cpu cpu domain -", "/", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hierarchyOf{Hierarchy{Version: V2, Mount: v2Tree(t, c.tree)}, []Controller{CPU, CPUSet}}
+			got, alone, err := h.nearest(c.own)
+			if got != c.want || alone != c.alone || (err == nil) != (c.want != "") {
+				t.Errorf("%q, alone %t, %v; want %q, %t", got, alone, err, c.want, c.alone)
+			}
+			if err != nil && !strings.Contains(err.Error(), "systemd-run") {
+				t.Errorf("the error does not say what to do: %v", err)
+			}
+		})
+	}
+}
+
+// v2Tree makes directories with the files of version 2 groups.
+func v2Tree(t *testing.T, text string) string {
+	t.Helper()
+	root := t.TempDir()
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		files := map[string]string{controllersFile: f[1], subtreeControl: f[2], typeFile: f[3], string(Procs): f[4]}
+		if f[0] == "/" && f[3] == "-" {
+			delete(files, typeFile)
+		}
+		dir := filepath.Join(root, f[0])
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range files {
+			content = strings.ReplaceAll(strings.TrimPrefix(content, "-"), ",", "\n")
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return root
+}
+
+func TestParseUserSystem(t *testing.T) {
+	got, err := parseUserSystem("usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 1\n")
+	if want := [2]time.Duration{5 * time.Microsecond, 4 * time.Microsecond}; got != want || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := parseUserSystem("user_usec x\n"); err == nil {
+		t.Error("no number is accepted")
+	}
+}
