@@ -17,7 +17,9 @@ type account struct {
 	base    bandwidth.Limits
 	want    time.Duration // the raised quota, 0 for that of the base
 	inForce bool          // want has been seen in the control group
-	raised  time.Duration // when quota was set to a raised value for the last time
+	changed time.Duration // when want was set to a raised value for the last time
+	raised  time.Duration // the same, but for one that headroom made smaller soon after
+	shrunk  bool          // that has happened since
 	settled bool          // raised has a meaning
 	hold    time.Duration
 
@@ -25,6 +27,7 @@ type account struct {
 	need            time.Duration // CPU time used in the last complete period
 	needed          time.Duration // when more than what fits the base was last needed
 	mean            Rate          // smoothed usage
+	known           bool          // mean has a meaning
 
 	short     bool // headroom has been missing
 	shortFrom time.Duration
@@ -41,8 +44,8 @@ func open(c *Container, t *terms, now time.Duration) account {
 // book adds what the container gained and lost since the last tick.
 func (a *account) book(c *Container, t *terms, tick, now time.Duration) {
 	if c.Writes > 0 {
-		highest := max(t.quota, a.want, a.present, c.Present.Quota)
-		a.tokens -= bounded(time.Duration(mulDiv(int64(c.Writes), int64(highest+t.burst), 1)))
+		quota := max(t.quota, a.want, a.present, c.Present.Quota)
+		a.tokens -= time.Duration(mulDiv(int64(c.Writes), int64(bounded(quota)+t.burst), 1))
 	}
 	if s := &c.Sample; s.Interval > 0 {
 		a.tokens += scaled(t.quota, s.Interval, t.period) - bounded(max(0, s.Usage))
@@ -73,7 +76,11 @@ func (a *account) measure(c *Container, t *terms, tuning *Tuning, now time.Durat
 	if s.Interval <= 0 {
 		return Calm, false
 	}
-	a.mean = a.mean.toward(rateOf(s.Usage, s.Interval), s.Interval, tuning.Smoothing)
+	used := rateOf(s.Usage, s.Interval)
+	if !a.known {
+		a.mean, a.known = used, true
+	}
+	a.mean = a.mean.toward(used, s.Interval, tuning.Smoothing)
 	a.usage = bounded(a.usage + bounded(max(0, s.Usage)))
 	a.interval = bounded(a.interval + bounded(s.Interval))
 	complete := a.interval >= t.period-t.period/8
@@ -81,7 +88,7 @@ func (a *account) measure(c *Container, t *terms, tuning *Tuning, now time.Durat
 		a.need = a.usage / max(1, a.interval/t.period)
 		a.usage, a.interval = 0, 0
 	}
-	usual := t.quota + t.burst
+	usual := t.quota + max(0, c.Base.Burst)
 	if s.Throttled > 0 || complete && a.need > usual*3/4 {
 		a.needed = now
 	}
@@ -99,9 +106,9 @@ func (a *account) mayRaise(now time.Duration) bool {
 	return !a.settled || now-a.raised >= a.hold
 }
 
-// raise notes a raise. The hold grows when it follows soon on another, and shrinks when
-// it does not.
-func (a *account) raise(quota time.Duration, tuning *Tuning, now time.Duration) {
+// space notes a raise, or what counts as one. The hold grows when it follows soon on
+// another, and shrinks when it does not.
+func (a *account) space(tuning *Tuning, now time.Duration) {
 	switch since := now - a.raised; {
 	case !a.settled:
 		a.hold = tuning.MinHold
@@ -110,6 +117,10 @@ func (a *account) raise(quota time.Duration, tuning *Tuning, now time.Duration) 
 	case since > 6*a.hold:
 		a.hold = max(a.hold/2, tuning.MinHold)
 	}
-	a.want, a.inForce, a.short = quota, false, false
-	a.raised, a.settled, a.needed = now, true, now
+	a.raised, a.settled, a.shrunk = now, true, false
+}
+
+// set notes that a raised quota is wanted.
+func (a *account) set(quota, now time.Duration) {
+	a.want, a.inForce, a.short, a.changed = quota, false, false, now
 }

@@ -82,10 +82,15 @@ func (c *Controller) seat(container *Container, now time.Duration) seat {
 		a = new(account)
 		*a = open(container, &s.terms, now)
 		c.accounts[container.ID] = a
-	} else {
+	} else if s.terms.period > 0 {
 		a.book(container, &s.terms, c.tuning.Tick, now)
 	}
 	s.account, s.was = a, a.want
+	if s.terms.period == 0 { // no limit: nothing is gained and nothing is spent
+		a.seen, a.covered, a.sampled, a.present = now, now, now, container.Present.Quota
+		s.lower(Off)
+		return s
+	}
 	wanted, more := a.measure(container, &s.terms, &c.tuning, now)
 	s.reason = wanted
 	changed := a.base.Quota != container.Base.Quota || a.base.Period != container.Base.Period
@@ -113,7 +118,7 @@ func (s *seat) mustLower(changed bool, now time.Duration) (Reason, bool) {
 	a, t := s.account, &s.terms
 	present := s.container.Present
 	arrived := present.Quota == a.want && present.Period == t.period
-	overruled := !arrived && (a.inForce || now-a.raised >= patience)
+	overruled := !arrived && (a.inForce || now-a.changed >= patience)
 	a.inForce = a.inForce || arrived
 	switch {
 	case changed || a.want > t.allowed:

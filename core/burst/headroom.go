@@ -8,19 +8,22 @@ import (
 
 // share divides the headroom among those whose quota is raised, and those that ask for it.
 func (c *Controller) share(now time.Duration) {
-	if !c.gather() {
+	hungry, some := c.gather()
+	if !some {
 		return
 	}
-	c.rooms(now)
+	c.division.spread()
+	c.rooms(now, func(s *seat) bool { return s.was > 0 })
 	c.reclaim(now)
-	if c.anyHungry() {
+	if hungry {
+		c.rooms(now, func(s *seat) bool { return s.was > 0 || s.hungry })
 		c.makeWay(now)
 		c.grant(now)
 	}
 }
 
 // gather lists the CPU sets of all that are raised or ask to be.
-func (c *Controller) gather() (some bool) {
+func (c *Controller) gather() (hungry, some bool) {
 	c.division.sets = c.division.sets[:0]
 	for i := range c.seats {
 		s := &c.seats[i]
@@ -28,44 +31,34 @@ func (c *Controller) gather() (some bool) {
 			s.set = c.division.set(s.container.CPUs)
 			some = true
 		}
+		hungry = hungry || s.hungry
 	}
-	return some
+	return hungry, some
 }
 
-func (c *Controller) anyHungry() bool {
-	for i := range c.seats {
-		if c.seats[i].hungry {
-			return true
-		}
-	}
-	return false
-}
-
-// rooms is what each pool has for raised quotas beyond the limits: the time its CPUs are
-// idle, without the margin, and what raised containers use beyond their limits.
-func (c *Controller) rooms(now time.Duration) {
+// rooms is what each pool has for raising quotas of the members beyond their limits:
+// the time that its CPUs are idle or used by them, without the margin and their limits.
+// Who uses how much of it makes no difference, so a raise does not take away its own
+// ground, and since all means are smoothed alike, neither does it for a moment.
+func (c *Controller) rooms(now time.Duration, member func(*seat) bool) {
 	d := &c.division
-	d.spread()
-	if !c.view || now-c.looked >= stale {
-		return // room 0
-	}
+	known := c.view && now-c.looked < stale
 	for i := range d.pools {
-		d.pools[i].room = c.idleOf(d.pools[i].cpus)
+		d.pools[i].room = 0
+		if known {
+			d.pools[i].room = c.idleOf(d.pools[i].cpus) - c.margin(d.pools[i].cpus)
+		}
 	}
 	for i := range c.seats {
 		s := &c.seats[i]
-		if s.was == 0 {
+		if !known || !member(s) {
 			continue
 		}
-		own := max(0, s.account.mean-s.terms.rate())
 		for p := range d.pools {
 			if d.within[p*len(d.sets)+s.set] {
-				d.pools[p].room += own
+				d.pools[p].room += s.account.mean - s.terms.rate()
 			}
 		}
-	}
-	for i := range d.pools {
-		d.pools[i].room = max(0, d.pools[i].room-c.margin(d.pools[i].cpus))
 	}
 }
 
@@ -82,14 +75,15 @@ func (c *Controller) margin(cpus cpuset.Set) Rate {
 	return max(OneCPU/10, Rate(cpus.Len()*c.tuning.MarginPercent)*OneCPU/100)
 }
 
-// reclaim lowers raised quotas for which there is no headroom any more. Within the last
-// quarter a quota is left as it is, so that noise does not move it.
+// reclaim lowers raised quotas for which there is no headroom any more: once to what
+// there is, then to the limit. Within the last quarter a quota is left as it is, so that
+// noise does not move it.
 func (c *Controller) reclaim(now time.Duration) {
 	c.claim(func(s *seat) (Rate, Rate) { return 0, s.extra() })
 	for i, at := range c.claimant {
 		s, fair := &c.seats[at], c.claims[i].grant
 		a := s.account
-		if short := tooMuch(s.extra(), fair); !short {
+		if !tooMuch(s.extra(), fair) {
 			a.short = false
 			continue
 		}
@@ -99,7 +93,7 @@ func (c *Controller) reclaim(now time.Duration) {
 		if now-a.shortFrom < c.tuning.Shortage {
 			continue
 		}
-		if !s.shrink(fair, &c.tuning, now) {
+		if (a.shrunk && !a.mayRaise(now)) || !s.shrink(fair, &c.tuning, now) {
 			s.lower(Shortage)
 		}
 	}
@@ -114,8 +108,9 @@ func (c *Controller) makeWay(now time.Duration) {
 		return 0, s.extra()
 	})
 	for i, at := range c.claimant {
-		if s, fair := &c.seats[at], c.claims[i].grant; !s.hungry && tooMuch(s.extra(), fair) {
-			s.shrink(fair, &c.tuning, now)
+		s, fair := &c.seats[at], c.claims[i].grant
+		if tooMuch(s.extra(), fair) && s.account.mayRaise(now) && s.shrink(fair, &c.tuning, now) {
+			s.hungry = false
 		}
 	}
 }
@@ -140,7 +135,9 @@ func (c *Controller) grant(now time.Duration) {
 			if a.want > 0 {
 				s.reason = Throttled
 			}
-			a.raise(quota, &c.tuning, now)
+			a.space(&c.tuning, now)
+			a.set(quota, now)
+			a.needed = now
 		case a.want == 0:
 			s.reason = NoHeadroom
 		}
@@ -183,16 +180,17 @@ func (s *seat) extra() Rate {
 	return s.terms.rateOf(max(0, s.account.want-s.terms.quota))
 }
 
-// shrink lowers a raised quota to a smaller raised one, when that is worth a write and
-// the last one is long ago.
+// shrink lowers a raised quota to a smaller raised one, when that is worth a write.
 func (s *seat) shrink(extra Rate, tuning *Tuning, now time.Duration) bool {
 	a, t := s.account, &s.terms
 	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
-	if quota-t.quota < t.least || !a.mayRaise(now) || a.tokens < t.write(a.want)+t.reserve(quota) {
+	if quota-t.quota < t.least || a.tokens < t.write(a.want)+t.reserve(quota) {
 		return false
 	}
-	needed := a.needed
-	a.raise(quota, tuning, now)
-	a.needed, s.reason = needed, Shared
+	if a.mayRaise(now) {
+		a.space(tuning, now)
+	}
+	a.set(quota, now)
+	a.shrunk, s.reason = true, Shared
 	return true
 }

@@ -1,6 +1,14 @@
 package burst
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// highest is the most that a policy's percentages can say.
+const highest = 10000
 
 // longest is how many seconds of a raised quota can be saved up at most, also when the
 // policy names no end.
@@ -27,16 +35,17 @@ type terms struct {
 	periods  time.Duration // in a tick, rounded up
 }
 
-// termsOf returns false when quota is not to be raised at all.
+// termsOf returns false when quota is not to be raised at all, and no terms when the
+// container has no valid limit.
 func termsOf(c *Container, tick time.Duration) (terms, bool) {
 	q, p := c.Base.Quota, c.Base.Period
-	if q <= 0 || p <= 0 || q > most/1024 {
+	if c.Base.Validate() != nil || q == bandwidth.Unlimited || q > cpuset.MaxCPUs*p {
 		return terms{}, false
 	}
-	t := terms{quota: q, period: p, burst: max(0, c.Base.Burst, min(c.Present.Burst, c.Present.Quota))}
+	t := terms{quota: q, period: p, burst: max(c.Base.Burst, min(c.Present.Burst, c.Present.Quota, cpuset.MaxCPUs*p))}
 	t.periods = max(1, (tick+p-1)/p)
 	t.capacity = capacity(q, p, c.Policy)
-	t.allowed = scaled(q, time.Duration(max(100, c.Policy.QuotaPercent)), 100)
+	t.allowed = scaled(q, above(c.Policy.QuotaPercent)+100, 100)
 	t.least = max(time.Microsecond, min(q/worth, t.allowed-q))
 	// The largest quota u for which enough(u) <= capacity.
 	part := 2 + (1+useful)*t.periods
@@ -53,9 +62,12 @@ func capacity(quota, period time.Duration, p Policy) time.Duration {
 		seconds = max(0, min(p.QuotaBurstSeconds, longest))
 	}
 	full := time.Duration(seconds) * time.Second
-	saved := scaled(quota, full*time.Duration(max(0, p.QuotaPercent-100)), period*100)
-	return bounded(saved + scaled(quota, time.Duration(max(0, p.BurstPercent-100)), 100))
+	saved := scaled(quota, full*above(p.QuotaPercent), period*100)
+	return bounded(saved + scaled(quota, above(p.BurstPercent), 100))
 }
+
+// above is how much a percentage exceeds 100.
+func above(percent int) time.Duration { return time.Duration(max(100, min(percent, highest)) - 100) }
 
 // write is what one write can give away while quota may be as high as that.
 func (t *terms) write(quota time.Duration) time.Duration { return max(quota, t.quota) + t.burst }

@@ -1,0 +1,140 @@
+package burst
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+const crumb = OneCPU / 1000
+
+// drawDivision draws sets of up to 6 CPUs, idle time by CPU, and claims.
+func drawDivision(t *rapid.T) (*division, []Rate, []claim) {
+	d := new(division)
+	idle := make([]Rate, rapid.IntRange(1, 6).Draw(t, "cpus"))
+	for i := range idle {
+		idle[i] = Rate(rapid.IntRange(0, 20).Draw(t, "idle")) * OneCPU / 20
+	}
+	var claims []claim
+	for range rapid.IntRange(1, 6).Draw(t, "claims") {
+		var cpus cpuset.Set
+		for cpu := range idle {
+			if rapid.Bool().Draw(t, "in") {
+				cpus.Add(cpuset.CPU(cpu))
+			}
+		}
+		claims = append(claims, claim{set: d.set(cpus), weight: Rate(rapid.IntRange(1, 8).Draw(t, "weight")) * OneCPU / 4,
+			most: Rate(rapid.IntRange(0, 40).Draw(t, "most")) * OneCPU / 10})
+	}
+	d.spread()
+	for i := range d.pools {
+		for cpu := range d.pools[i].cpus.All() {
+			d.pools[i].room += idle[cpu]
+		}
+		d.pools[i].left = d.pools[i].room
+	}
+	return d, idle, claims
+}
+
+// fits reports whether CPUs can serve the amounts: by Hall's condition, over all sets of CPUs.
+func fits(d *division, idle []Rate, claims []claim, amounts []Rate) bool {
+	for bits := range 1 << len(idle) {
+		var cpus cpuset.Set
+		var room, wanted Rate
+		for cpu := range idle {
+			if bits>>cpu&1 == 1 {
+				cpus.Add(cpuset.CPU(cpu))
+				room += idle[cpu]
+			}
+		}
+		for i := range claims {
+			if d.sets[claims[i].set].IsSubsetOf(cpus) {
+				wanted += amounts[i]
+			}
+		}
+		if wanted > room {
+			return false
+		}
+	}
+	return true
+}
+
+// pour is the slow way: everybody in turn gets a crumb for each part of his weight, until
+// he has what he wants or it does not fit.
+func pour(d *division, idle []Rate, claims []claim) []Rate {
+	amounts := make([]Rate, len(claims))
+	full := make([]bool, len(claims))
+	for done := 0; done < len(claims); {
+		for i, c := range claims {
+			if full[i] {
+				continue
+			}
+			was := amounts[i]
+			amounts[i] = min(c.most, was+crumb*c.weight/OneCPU*4)
+			if amounts[i] == was {
+				full[i] = true
+			} else if !fits(d, idle, claims, amounts) {
+				amounts[i], full[i] = was, true
+			}
+			if full[i] {
+				done++
+			}
+		}
+	}
+	return amounts
+}
+
+// TestApportion compares shares with those of the slow way: proportional, never more than
+// there is, and what some do not need goes to the others.
+func TestApportion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, idle, claims := drawDivision(t)
+		want := pour(d, idle, claims)
+		d.apportion(claims)
+		got := make([]Rate, len(claims))
+		for i, c := range claims {
+			got[i] = c.grant
+			if c.grant < 0 || c.grant > c.most {
+				t.Fatalf("claim %d of %d gets %d", i, c.most, c.grant)
+			}
+		}
+		if !fits(d, idle, claims, got) {
+			t.Fatalf("%v is more than there is", got)
+		}
+		for i := range got {
+			if off := got[i] - want[i]; off < -200*crumb/8 || off > 200*crumb/8 {
+				t.Fatalf("claim %d gets %d, not about %d: %v, %v", i, got[i], want[i], got, want)
+			}
+		}
+	})
+}
+
+// TestApportionManySets has more unions of overlapping sets than are looked at: still not
+// more is granted than there is altogether, and in each set.
+func TestApportionManySets(t *testing.T) {
+	d := new(division)
+	var claims []claim
+	const cpus = 200
+	for i := range cpus {
+		set := cpuset.Of(cpuset.CPU(i), cpuset.CPU((i+7)%cpus))
+		claims = append(claims, claim{set: d.set(set), weight: OneCPU, most: 2 * OneCPU})
+	}
+	d.spread()
+	for i := range d.pools {
+		d.pools[i].room = Rate(d.pools[i].cpus.Len()) * OneCPU / 2
+		d.pools[i].left = d.pools[i].room
+	}
+	d.apportion(claims)
+	var sum Rate
+	for _, c := range claims {
+		sum += c.grant
+		if c.grant > OneCPU {
+			t.Errorf("a claim within two half idle CPUs gets %d", c.grant)
+		}
+	}
+	if sum > cpus*OneCPU/2 || sum < cpus*OneCPU/2-cpus {
+		t.Errorf("%d of %d granted", sum, cpus*OneCPU/2)
+	}
+}

@@ -1,0 +1,73 @@
+package burst
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// TestBucket compares the bucket with one in exact arithmetic: it gains limit x time,
+// loses what was used and a quota and burst per write, and does not overflow.
+func TestBucket(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := drawBase(t)
+		box := Container{ID: "a", Base: base, Present: base, Policy: drawPolicy(t), CPUs: cpuset.Range(0, 3)}
+		c := New(Tuning{})
+		var now time.Duration
+		d := c.Step(&Tick{Containers: []Container{box}}, nil)[0]
+		want := new(big.Rat).SetInt64(int64(d.Tokens))
+		if d.Tokens >= 0 {
+			t.Fatalf("begins with %v", d.Tokens)
+		}
+		capacity := new(big.Rat).SetInt64(int64(d.Capacity))
+		ticks := rapid.IntRange(1, 50).Draw(t, "ticks")
+		for range ticks {
+			interval := time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(t, "interval"))
+			box.Sample = trace.Sample{Interval: interval, Usage: time.Duration(rapid.Int64Range(0, int64(interval)).Draw(t, "usage"))}
+			box.Writes = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "writes")
+			now += interval
+			d = c.Step(&Tick{Now: now, Containers: []Container{box}}, nil)[0]
+
+			gain := big.NewRat(int64(base.Quota), int64(base.Period))
+			want.Add(want, gain.Mul(gain, new(big.Rat).SetInt64(int64(interval))))
+			want.Sub(want, new(big.Rat).SetInt64(int64(box.Sample.Usage)))
+			want.Sub(want, new(big.Rat).SetInt64(int64(box.Writes)*int64(base.Quota+base.Burst)))
+			if want.Cmp(capacity) > 0 {
+				want.Set(capacity)
+			}
+		}
+		// Each tick rounds the gain down to a nanosecond.
+		exact, _ := want.Float64()
+		if off := exact - float64(d.Tokens); off < -1 || off > float64(ticks)+1 {
+			t.Fatalf("%d tokens, exactly %v", d.Tokens, exact)
+		}
+	})
+}
+
+// TestTotality steps over input that makes no sense: nothing may break, and a quota that
+// is wanted is that of the base or allowed by the policy.
+func TestTotality(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		odd := rapid.SampledFrom([]time.Duration{-1 << 63, -1, 0, 1, ms, 100 * ms, time.Hour, most, 1<<63 - 1})
+		number := rapid.SampledFrom([]int{-1 << 63, -1, 0, 1, 100, 300, 10000, 1<<63 - 1})
+		limits := rapid.Custom(func(t *rapid.T) bandwidth.Limits {
+			return bandwidth.Limits{Quota: odd.Draw(t, "quota"), Period: odd.Draw(t, "period"), Burst: odd.Draw(t, "burst")}
+		})
+		c := New(Tuning{})
+		for range 20 {
+			box := Container{ID: "a", Base: limits.Draw(t, "base"), Present: limits.Draw(t, "present"), Writes: number.Draw(t, "writes"),
+				Policy: Policy{Mode(number.Draw(t, "mode")), number.Draw(t, "burst"), number.Draw(t, "percent"), number.Draw(t, "seconds")},
+				Sample: trace.Sample{Interval: odd.Draw(t, "interval"), Usage: odd.Draw(t, "usage"), Throttled: 1}, CPUs: cpuset.Range(0, 1)}
+			tick := Tick{Now: odd.Draw(t, "now"), Interval: odd.Draw(t, "looked"), Idle: []time.Duration{odd.Draw(t, "idle")}, Containers: []Container{box}}
+			if d := c.Step(&tick, nil)[0]; d.Quota != box.Base.Quota && d.Quota <= box.Base.Quota {
+				t.Fatalf("%+v for %+v", d, box)
+			}
+		}
+	})
+}

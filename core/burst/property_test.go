@@ -1,0 +1,206 @@
+package burst
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// life is one container on a machine on which everything goes wrong that can.
+type life struct {
+	t          *rapid.T
+	r          *rand.Rand
+	m          machine
+	g          *group
+	controller *Controller
+	trouble    string
+	meddled    bool            // somebody else wrote the quota that is in force
+	control    time.Duration   // the last tick that looked at the quota, and kept it when raised
+	ticked     time.Duration   // the last tick
+	late       time.Duration   // the longest time that it was raised without
+	given      time.Duration   // CPU time that writes of others gave away
+	forgotten  time.Duration   // CPU time that restarts of the agent can have hidden
+	troubled   bool            // somebody has meddled, or writes had no effect, since the agent began
+	asked      []time.Duration // when the controller wanted writes
+}
+
+func drawBase(t *rapid.T) bandwidth.Limits {
+	period := rapid.SampledFrom([]time.Duration{10 * ms, 50 * ms, 100 * ms, 400 * ms}).Draw(t, "period")
+	quota := max(ms, period*time.Duration(rapid.IntRange(5, 300).Draw(t, "percent of a CPU"))/100)
+	burst := quota * time.Duration(rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "burst percent")) / 100
+	return bandwidth.Limits{Quota: quota, Period: period, Burst: burst.Truncate(time.Microsecond)}
+}
+
+func drawPolicy(t *rapid.T) Policy {
+	return Policy{
+		Mode:              rapid.SampledFrom([]Mode{Quota, Quota, Quota, Auto, Kernel}).Draw(t, "mode"),
+		BurstPercent:      rapid.SampledFrom([]int{100, 1000}).Draw(t, "burstPercent"),
+		QuotaPercent:      rapid.SampledFrom([]int{100, 110, 200, 300, 1000}).Draw(t, "quotaPercent"),
+		QuotaBurstSeconds: rapid.SampledFrom([]int{Unlimited, 1, 2, 10, 60}).Draw(t, "quotaBurstSeconds"),
+	}
+}
+
+func drawLife(t *rapid.T) *life {
+	l := &life{t: t, controller: New(Tuning{}), r: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))}
+	l.m.cpus = rapid.IntRange(1, 8).Draw(t, "cpus")
+	base := drawBase(t)
+	kernel, err := bandwidth.NewController(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.g = &group{name: "g", base: base, policy: drawPolicy(t), kernel: kernel}
+	l.m.groups = []*group{l.g}
+	return l
+}
+
+// segment is some time with one demand and one kind of trouble.
+func (l *life) segment() {
+	l.g.load = load{
+		amount:  time.Duration(rapid.SampledFrom([]int{0, 0, 5, 20, 60, 200, 1000}).Draw(l.t, "ms of demand")) * ms,
+		every:   time.Duration(rapid.SampledFrom([]int{10, 100, 503, 3001}).Draw(l.t, "every ms")) * ms,
+		threads: rapid.IntRange(1, 8).Draw(l.t, "threads"),
+	}
+	l.g.queue = min(l.g.queue, time.Second)
+	l.m.others = Rate(rapid.IntRange(0, 4).Draw(l.t, "others")) * OneCPU / 2
+	l.trouble = rapid.SampledFrom([]string{"", "", "", "late", "broken", "hidden", "meddling", "restarts"}).Draw(l.t, "trouble")
+	for end := l.m.now + time.Duration(rapid.SampledFrom([]int{1, 5, 20, 60}).Draw(l.t, "seconds"))*time.Second; l.m.now < end; {
+		l.round()
+	}
+}
+
+// round is the time to the next tick, and the tick.
+func (l *life) round() {
+	wait := time.Duration(95+l.r.IntN(15)) * ms
+	l.g.broken, l.g.missing = false, false
+	switch l.trouble {
+	case "late":
+		if l.r.IntN(20) == 0 {
+			wait = time.Duration(l.r.IntN(5000)) * ms
+		}
+	case "broken":
+		l.g.broken = l.r.IntN(3) > 0
+	case "hidden":
+		l.g.missing = l.r.IntN(4) > 0
+	case "meddling":
+		if l.r.IntN(20) == 0 {
+			l.meddle()
+		}
+	case "restarts":
+		if l.r.IntN(30) == 0 {
+			l.restart(wait)
+		}
+	}
+	l.m.run(wait)
+	l.tick()
+}
+
+func (l *life) tick() {
+	tick := l.m.tick()
+	if l.r.IntN(3) == 0 {
+		for i := range tick.Idle { // a view that tells nothing
+			tick.Idle[i] = time.Duration(l.r.Int64N(int64(tick.Interval + 1)))
+		}
+	}
+	decisions := l.controller.Step(&tick, nil)
+	l.m.run(time.Duration(l.r.IntN(20)) * ms) // carried out somewhat later
+	d, present := decisions[0], l.g.kernel.Limits().Quota
+	if present > l.g.base.Quota {
+		l.late = max(l.late, l.m.now-l.control)
+		if l.meddled {
+			l.given += l.above(present, l.m.now-l.ticked)
+		}
+	}
+	if d.Write {
+		l.asked = append(l.asked, tick.Now)
+	}
+	l.m.obey(l.t, decisions)
+	if d.Raised && !l.g.missing || l.g.kernel.Limits().Quota == l.g.base.Quota {
+		l.control = tick.Now
+	}
+	l.ticked = l.m.now
+	l.meddled = l.meddled && d.Quota != l.g.kernel.Limits().Quota
+	l.check(d)
+	l.countWrites()
+}
+
+// countWrites bounds the writes of any minute. A raise follows on another after 10 s at
+// the soonest, then after 20, 40 and so on, and each is lowered at most
+// twice. What somebody else
+// has written is put right, and a write without effect is tried again, after 1, 2, 4,
+// 8 s and then every 10 s, from 1 s on again with each new decision.
+func (l *life) countWrites() {
+	l.troubled = l.troubled || l.trouble == "broken" || l.trouble == "meddling"
+	for len(l.asked) > 0 && l.m.now-l.asked[0] > time.Minute {
+		l.asked = l.asked[1:]
+	}
+	most := 10
+	if l.troubled {
+		most = 10 * 4
+	}
+	if len(l.asked) > most {
+		l.t.Fatalf("%d writes within a minute: %v", len(l.asked), l.asked)
+	}
+}
+
+// above is what a quota gives more than the limit, in some time.
+func (l *life) above(quota, during time.Duration) time.Duration {
+	return scaled(max(0, quota-l.g.base.Quota), during, l.g.base.Period)
+}
+
+// meddle writes a quota as somebody else.
+func (l *life) meddle() {
+	now := l.g.kernel.Limits()
+	now.Quota = max(now.Burst, l.g.base.Quota*time.Duration(1+l.r.IntN(3)))
+	l.given += 2*(now.Quota+now.Burst) + l.g.base.Quota // at once, at the next refill, and by the write that undoes it
+	l.meddled = true
+	l.g.broken = false
+	l.g.write(l.t, now)
+}
+
+// restart is an agent that is ended, and another one that begins after some time. It is
+// told of no writes.
+func (l *life) restart(wait time.Duration) {
+	down := time.Duration(l.r.IntN(3000)) * ms
+	l.m.run(down)
+	if present := l.g.kernel.Limits().Quota; present > l.g.base.Quota {
+		l.forgotten += Slack(l.g.base, l.g.policy, Tuning{}, l.m.now+wait-l.control) - Slack(l.g.base, l.g.policy, Tuning{}, 0)
+	}
+	l.controller = New(Tuning{})
+	l.g.writes = 0
+	l.asked, l.troubled = nil, false
+}
+
+func (l *life) check(d Decision) {
+	g := l.g
+	limit := scaled(g.base.Quota, l.m.now, g.base.Period)
+	used := g.kernel.Stats().Usage
+	if slack := Slack(g.base, g.policy, Tuning{}, l.late); used > limit+slack+l.given+l.forgotten {
+		l.t.Fatalf("at %v: used %v of %v with slack %v, given away %v, forgotten %v", l.m.now, used, limit, slack, l.given, l.forgotten)
+	}
+	highest := g.base.Quota * time.Duration(max(100, g.policy.QuotaPercent)) / 100
+	switch {
+	case d.Quota < g.base.Quota || d.Quota > highest:
+		l.t.Fatalf("quota %v is not within %v and %v", d.Quota, g.base.Quota, highest)
+	case d.Raised != (d.Quota > g.base.Quota):
+		l.t.Fatalf("raised %v, but quota %v", d.Raised, d.Quota)
+	case d.Raised && (g.policy.Mode == Kernel || g.policy.QuotaPercent <= 100):
+		l.t.Fatalf("raised, but the policy is %+v", g.policy)
+	case d.Tokens > d.Capacity:
+		l.t.Fatalf("tokens %v above capacity %v", d.Tokens, d.Capacity)
+	}
+}
+
+// TestLimitHolds: whatever is wanted, however late, whatever fails, a container uses no
+// more than limit x time and a constant.
+func TestLimitHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLife(t)
+		for range rapid.IntRange(1, 6).Draw(t, "segments") {
+			l.segment()
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package burst
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+const ms = time.Millisecond
+
+// fataler is a test of package testing or of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// machine is a node that goes on by a millisecond at a time. All its groups share all
+// its CPUs; what they do not use, others use, or the CPUs are idle.
+type machine struct {
+	now    time.Duration
+	cpus   int
+	others Rate // what runs on the CPUs besides; it comes first
+	idle   time.Duration
+	groups []*group
+	since  time.Duration // of idle
+}
+
+// group is a container's control group, and what runs in it.
+type group struct {
+	name   string
+	base   bandwidth.Limits
+	policy Policy
+	kernel bandwidth.Controller
+	load   load
+	queue  time.Duration // CPU time that is wanted and was not handed to the kernel model yet
+
+	seen    bandwidth.Stats
+	seenAt  time.Duration
+	writes  int
+	missing bool // no samples can be taken
+	broken  bool // writes have no effect
+	changes int  // of quota, in all
+}
+
+// load wants an amount of CPU time at the beginning of every interval, and has so many threads.
+type load struct {
+	amount, every time.Duration
+	threads       int
+}
+
+func newGroup(t fataler, name string, base bandwidth.Limits, p Policy, l load) *group {
+	t.Helper()
+	kernel, err := bandwidth.NewController(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &group{name: name, base: base, policy: p, kernel: kernel, load: l}
+}
+
+// run lets the time pass.
+func (m *machine) run(d time.Duration) {
+	for range d / ms {
+		m.step()
+	}
+}
+
+func (m *machine) step() {
+	left := time.Duration(m.cpus) * ms
+	left -= min(left, m.others.in(ms))
+	for i := range m.groups {
+		g := m.groups[(i+int(m.now/ms))%len(m.groups)] // everybody is first at times
+		left -= g.step(m.now, left)
+	}
+	m.idle += max(0, left)
+	m.now += ms
+	for _, g := range m.groups {
+		if m.now%g.kernel.Limits().Period == 0 {
+			g.kernel.Tick()
+		}
+	}
+}
+
+// step uses at most left, and what the kernel model has been handed before.
+func (g *group) step(now, left time.Duration) time.Duration {
+	if g.load.every > 0 && now%g.load.every == 0 {
+		g.queue = min(g.queue, g.load.amount) + g.load.amount // who waits too long gives up
+	}
+	room := min(left, time.Duration(g.load.threads)*ms)
+	fed := max(0, min(g.queue, room-g.kernel.Backlog()))
+	g.queue -= fed
+	return g.kernel.Use(fed)
+}
+
+// tick is the state of the machine since the last one.
+func (m *machine) tick() Tick {
+	t := Tick{Now: m.now, Interval: m.now - m.since}
+	for range m.cpus {
+		t.Idle = append(t.Idle, m.idle/time.Duration(m.cpus))
+	}
+	m.idle, m.since = 0, m.now
+	for _, g := range m.groups {
+		t.Containers = append(t.Containers, g.container(m.now, m.cpus))
+	}
+	return t
+}
+
+func (g *group) container(now time.Duration, cpus int) Container {
+	c := Container{ID: g.name, Base: g.base, Policy: g.policy, Present: g.kernel.Limits(), Writes: g.writes,
+		CPUs: cpuset.Range(0, cpuset.CPU(cpus-1))}
+	g.writes = 0
+	if !g.missing {
+		s := g.kernel.Stats()
+		c.Sample = trace.Sample{Interval: now - g.seenAt, Usage: s.Usage - g.seen.Usage,
+			Periods: uint32(s.Periods - g.seen.Periods), Throttled: uint32(s.Throttled - g.seen.Throttled)}
+		g.seen, g.seenAt = s, now
+	}
+	return c
+}
+
+// obey carries decisions out.
+func (m *machine) obey(t fataler, decisions []Decision) {
+	t.Helper()
+	for i, d := range decisions {
+		if d.Write {
+			g := m.groups[i]
+			l := g.kernel.Limits()
+			l.Quota = d.Quota
+			g.write(t, l)
+		}
+	}
+}
+
+func (g *group) write(t fataler, l bandwidth.Limits) {
+	t.Helper()
+	g.writes++
+	if g.broken {
+		return
+	}
+	g.changes++
+	if err := g.kernel.Write(l); err != nil {
+		t.Fatal(err)
+	}
+}
