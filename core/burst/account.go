@@ -70,7 +70,9 @@ func (a *account) bookGap(c *Container, t *terms, tick, now time.Duration) {
 	a.covered = min(a.covered, now)
 }
 
-// measure takes in how much was needed; it says whether quota should be raised.
+// measure takes in how much was needed; it says whether quota should be raised. A burst may
+// fall into two samples, so two periods are looked at together to find out that nothing
+// is needed any more.
 func (a *account) measure(c *Container, t *terms, tuning *Tuning, now time.Duration) (Reason, bool) {
 	s := &c.Sample
 	if s.Interval <= 0 {
@@ -84,12 +86,15 @@ func (a *account) measure(c *Container, t *terms, tuning *Tuning, now time.Durat
 	a.usage = bounded(a.usage + bounded(max(0, s.Usage)))
 	a.interval = bounded(a.interval + bounded(s.Interval))
 	complete := a.interval >= t.period-t.period/8
+	var two time.Duration // needed in this period and the last one
 	if complete {
+		two = a.need
 		a.need = a.usage / max(1, a.interval/t.period)
+		two += a.need
 		a.usage, a.interval = 0, 0
 	}
 	usual := t.quota + max(0, c.Base.Burst)
-	if s.Throttled > 0 || complete && a.need > usual*3/4 {
+	if s.Throttled > 0 || two > usual*3/4 {
 		a.needed = now
 	}
 	switch {

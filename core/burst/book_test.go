@@ -71,3 +71,50 @@ func TestTotality(t *testing.T) {
 		}
 	})
 }
+
+// TestGap: counters began anew, and a sample covers only a part of the time since the last
+// one. For the rest the most is charged that the raised quota gives above the limit; a part
+// of a tick is no gap, and a quota that is not raised gives nothing.
+func TestGap(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		raised  bool
+		missing time.Duration
+		charge  time.Duration
+	}{
+		{"limit", false, time.Second, 0},
+		{"part of a tick", true, 90 * ms, 0},
+		{"a second", true, time.Second, 200 * ms},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base := bandwidth.Limits{Quota: 10 * ms, Period: 100 * ms}
+			box := Container{ID: "a", Base: base, Present: base, CPUs: cpuset.Range(0, 1),
+				Policy: Policy{Mode: Quota, QuotaPercent: 300, QuotaBurstSeconds: 60}}
+			tick := Tick{Interval: 100 * ms, Idle: []time.Duration{100 * ms, 100 * ms}}
+			c := New(Tuning{})
+			step := func(interval, missing time.Duration, throttled uint32) Decision {
+				tick.Now += interval + missing
+				box.Sample = trace.Sample{Interval: interval, Throttled: throttled}
+				tick.Containers = []Container{box}
+				d := c.Step(&tick, nil)[0]
+				box.Present.Quota = d.Quota
+				return d
+			}
+			step(0, 0, 0)
+			for range 100 {
+				step(100*ms, 0, 0)
+			}
+			throttled := uint32(0)
+			if test.raised {
+				throttled = 1
+			}
+			before := step(100*ms, 0, throttled)
+			if before.Raised != test.raised {
+				t.Fatalf("%+v", before)
+			}
+			if after := step(100*ms, test.missing, 0); after.Tokens != before.Tokens+10*ms-test.charge {
+				t.Errorf("tokens %v after %v, charged is %v", after.Tokens, before.Tokens, test.charge)
+			}
+		})
+	}
+}

@@ -56,10 +56,11 @@
 //
 //   - the bucket does not hold the reserve any more: the write that lowers it, and what
 //     can be used until the next tick;
-//   - the container was not throttled and has needed no more than three quarters of its
-//     limit and kernel burst in each single period of the hold time. A container that is
-//     idle most of the time, and needs more than that every half second, keeps its quota:
-//     the peak counts, not the mean;
+//   - the container was not throttled for the hold time, and in it no two neighbouring
+//     periods needed more than three quarters of one limit and kernel burst together (two,
+//     since a burst may fall into two samples). A container that is idle most of the
+//     time, and needs more than that every half second, keeps its quota: the peak counts,
+//     not the mean;
 //   - there is no headroom;
 //   - the limit or the policy has changed, somebody else has written the quota, or there
 //     were no samples for two seconds.
