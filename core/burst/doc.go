@@ -68,8 +68,8 @@
 // The hold time is 10 s. It is also the least time between two raises. It doubles, up to
 // 160 s, with each raise that follows on another within three hold times, and is halved
 // again after six. A raise is followed by at most one step down for headroom and by the
-// lowering. So there are no more than ten writes in any minute, and four in 160 s for a
-// container that keeps going up and down. A write without effect is tried again after 1,
+// lowering. So there are no more than eleven writes in any minute, and about three in 160 s
+// for a container that keeps going up and down. A write without effect is tried again after 1,
 // 2, 4, 8 and then every 10 s. A raise without effect is given up after one second.
 //
 // Programs that reread their limit: Go sets GOMAXPROCS to the number of CPUs that the
