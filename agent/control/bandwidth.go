@@ -7,39 +7,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// limited is a group whose bandwidth is planned.
-type limited struct {
-	path    string
-	pod     bool // the pod's own
-	want    nodeplan.Settings
-	resizes bool // quota is the kubelet's to change now
-	// kubelets is what the kubelet would set.
-	kubelets nodeplan.Bandwidth
-}
-
-// limitedGroups are the groups of pods and their containers that are there.
-func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []limited) {
-	for i := range d.Pods {
-		p := &d.Pods[i]
-		s := c.pod(p.ID)
-		if hasEnded(s.object) {
-			continue
-		}
-		add := func(path, container string, want nodeplan.Settings) {
-			if c.exists(path) {
-				all = append(all, limited{path, container == "", want, s.kubeletResizes(),
-					c.desired.ordinary[nodeplan.Ref{Pod: p.ID, Container: container}]})
-			}
-		}
-		add(g.pods[p.ID], "", p.Settings)
-		for j := range p.Containers {
-			name := p.Containers[j].Name
-			add(g.containers[nodeplan.Ref{Pod: p.ID, Container: name}], name, p.Containers[j].Settings)
-		}
-	}
-	return all
-}
-
 // bandwidth sets quota, period and burst of containers and pods, and idle of pods.
 func (c *Control) bandwidth(a *Actions, all []limited) {
 	for _, l := range all {
@@ -74,12 +41,29 @@ func (c *Control) listBelow(a *Actions) {
 func (s *podState) kubeletResizes() bool { return s.resizing && len(s.plan.Claim.Containers) == 0 }
 
 // calm takes back what stands in the way of the quota that the kubelet is about to write:
-// the kernel refuses one that is below the burst.
+// the kernel refuses one that is below the burst, and of a pod one that is below its
+// container's, which may be raised.
 func (c *Control) calm(l limited) (w cgroup.Wanted) {
-	if l.want.Burst < c.view.Settings[l.path].Burst {
+	present, before := c.view.Settings[l.path], c.settled[l.path]
+	if l.want.Burst < present.Burst {
 		w.Burst = &l.want.Burst
 	}
+	if before.raised() && present.Quota == before.want.Quota {
+		w.Quota = &before.Base.Quota
+	}
 	return w
+}
+
+// settle remembers what was planned for groups before their resize.
+func (c *Control) settle(all []limited) {
+	settled := make(map[string]limited, len(all))
+	for _, l := range all {
+		if before, ok := c.settled[l.path]; ok && l.resizes {
+			l = before
+		}
+		settled[l.path] = l
+	}
+	c.settled = settled
 }
 
 // rest is what a group has otherwise than it should.
@@ -88,7 +72,7 @@ func (c *Control) rest(l limited) (w cgroup.Wanted) {
 	if _, others := c.left[l.path]; !others {
 		w = bandwidthWanted(present, l.want)
 	}
-	if idle := l.want.Idle; l.pod && idle != present.Idle && !present.NoIdle {
+	if idle := l.want.Idle; l.isPod() && idle != present.Idle && !present.NoIdle {
 		w.Idle = &idle
 	}
 	return w

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -90,8 +91,16 @@ type Control struct {
 	// expected is what each group held after the last round.
 	expected map[string]cgroup.Settings
 	changed  []Foreign // of the last observation
-	// left is the bandwidth of groups that is somebody else's, with what was wanted then.
+	// left is the bandwidth of groups that is somebody else's, with that of the limit.
 	left map[string]nodeplan.Bandwidth
+	// limited are the groups of the last plan, settled those before a resize.
+	limited []limited
+	settled map[string]limited
+	// raised are the quotas above limits that were decided on, by group, and writes the
+	// writes of bandwidth since the last tick.
+	burst  *burst.Controller
+	raised map[string]Raise
+	writes map[string]int
 	// noBurst says that the kernel has been seen to have none.
 	noBurst bool
 
@@ -124,6 +133,9 @@ func New(config Config) *Control {
 		used:      map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:  map[string]cgroup.Settings{},
 		left:      map[string]nodeplan.Bandwidth{},
+		burst:     burst.New(burst.Tuning{}),
+		raised:    map[string]Raise{},
+		writes:    map[string]int{},
 		exclusive: map[string]cpuset.Set{},
 		noticed:   map[string]bool{},
 	}

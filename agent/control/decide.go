@@ -68,15 +68,16 @@ func (c *Control) Decide(now time.Time) Actions {
 	if !c.restored {
 		c.previous = c.coreSetsInForce(g)
 	}
-	state := c.state()
+	state := c.state(g)
 	d := nodeplan.Plan(state)
 	c.previous, c.desired = d.CoreSets, newDesired(state, d)
 	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}}
 	c.widen(&a, d, g)
 	c.move(&a, d, g)
-	limited := c.limitedGroups(d, g)
-	left := c.leave(limited)
-	c.bandwidth(&a, limited)
+	c.limited = c.limitedGroups(d, g)
+	left := c.leave(c.limited)
+	c.bandwidth(&a, c.limited)
+	c.settle(c.limited)
 	a.Foreign = append(c.undone(&a), left...)
 	c.restored = true
 	return a
@@ -141,6 +142,7 @@ func (c *Control) Applied(r Result) {
 		return
 	}
 	c.problems = map[string]error{}
+	c.charge(r)
 	for path, err := range r.Failed {
 		if errors.Is(err, cgroup.ErrGone) {
 			delete(c.view.Settings, path)

@@ -26,6 +26,7 @@ type fakeNode struct {
 	control *Control
 	config  Config
 	now     time.Time
+	ticks   time.Duration // monotonic
 	shape   topology.Shape
 	off     cpuset.Set
 	kubelet *Kubelet
@@ -85,6 +86,8 @@ func (n *fakeNode) run(words []string) (string, error) {
 		return n.kernel.foreign(args[0], options)
 	case "vanish", "refuse", "accept":
 		n.kernel.faults[n.kernel.pathOf(args[0])] = command
+	case "tick":
+		return n.tick(args)
 	case "busy":
 		return "", n.busy(args)
 	case "restart":
@@ -213,7 +216,7 @@ var annotations = map[string]string{"burst": api.CPUBurstAnnotation, "koordinato
 // setAgent sets the flags of the agent that is started next.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
-	n.config.Burst.Mode = nodeplan.BurstMode(options["burst"])
+	n.config.Burst = nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurst: time.Minute}
 	if text := options["percent"]; text != "" {
 		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
 	}

@@ -63,6 +63,7 @@ func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	if ours.Period == 0 || theirs.Period == 0 { // bandwidth was not read: no known container
 		return
 	}
+	noted := len(c.changed)
 	if ours.Quota != theirs.Quota {
 		note(FieldQuota, quotaText(ours), quotaText(theirs))
 	}
@@ -72,6 +73,7 @@ func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	if ours.Burst != theirs.Burst {
 		note(FieldBurst, ours.Burst, theirs.Burst)
 	}
+	c.writes[path] += len(c.changed) - noted
 	if ours.Idle != theirs.Idle {
 		note(FieldIdle, ours.Idle, theirs.Idle)
 	}

@@ -18,7 +18,7 @@ func (c *Control) GiveBack() Actions {
 		return Actions{Hold: hold}
 	}
 	g := c.locate()
-	state := c.state()
+	state := c.state(g)
 	d := nodeplan.Kubelet(state)
 	c.desired = newDesired(state, d)
 	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}

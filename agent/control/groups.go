@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -97,7 +98,7 @@ func (c *Control) forget(now time.Time) {
 }
 
 // state is what the plan depends on.
-func (c *Control) state() nodeplan.State {
+func (c *Control) state(g groups) nodeplan.State {
 	s := nodeplan.State{
 		Index:      c.index,
 		Config:     ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
@@ -118,6 +119,7 @@ func (c *Control) state() nodeplan.State {
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.used[ref]
+			container.Raised = c.quotaDecided(g.containers[ref])
 			if _, ok := c.runtime[ref]; ok {
 				container.Phase = nodeplan.Running
 			}
@@ -206,6 +208,7 @@ func (c *Control) exists(path string) bool {
 // Observe tells what the control groups hold.
 func (c *Control) Observe(v View) {
 	c.view, c.changed = &v, nil
+	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !c.exists(path) })
 	for path, now := range v.Settings {
 		c.noBurst = c.noBurst || now.NoBurst
 		if before, ok := c.expected[path]; ok {

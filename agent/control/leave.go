@@ -27,10 +27,10 @@ func (c *Control) leave(all []limited) (found []Foreign) {
 		}
 		was, others := c.left[l.path]
 		switch {
-		case others && was == l.want.Bandwidth:
+		case others && was == l.Base:
 			left[l.path] = was
 		case len(foreign) > 0 && !l.resizes && bandwidthWanted(present, l.want) != (cgroup.Wanted{}):
-			left[l.path] = l.want.Bandwidth
+			left[l.path] = l.Base
 			found = append(found, foreign...)
 		}
 	}
@@ -39,12 +39,12 @@ func (c *Control) leave(all []limited) (found []Foreign) {
 }
 
 // mayBeOurs reports whether quota and period that an agent finds at its start are what
-// the kubelet or an agent before it has set.
+// the kubelet or an agent before it has set, a raised quota included.
 func (l *limited) mayBeOurs(present cgroup.Settings) bool {
 	for _, b := range []nodeplan.Bandwidth{l.want.Bandwidth, l.kubelets} {
 		if quotaOf(b) == present.Quota && (b.Quota == 0 || b.Period == present.Period) {
 			return true
 		}
 	}
-	return false
+	return present.Period == l.Base.Period && present.Quota >= l.Base.Quota && present.Quota <= l.Highest
 }

@@ -28,13 +28,16 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
 		do("machine numa=2 cores=2 threads=2 cgroup=%s", cgroups)
-		do("agent burst=%s percent=%d", rapid.SampledFrom([]string{"none", "burst", "auto"}).Draw(t, "burst"), rapid.IntRange(1, 120).Draw(t, "percent"))
+		do("agent burst=%s percent=%d", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"), rapid.IntRange(1, 120).Draw(t, "percent"))
+		if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
+			n.config.QuotaOwner = OwnerOther
+		}
 		do("restart")
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 14).Draw(t, "what") {
+			switch rapid.IntRange(0, 17).Draw(t, "what") {
 			case 0, 1:
 				if n.pods[pod] == nil {
 					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1"}).Draw(t, "more"))
@@ -61,6 +64,11 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				do("api %s", rapid.SampledFrom([]string{"gone", "back"}).Draw(t, "api"))
 			case 12:
 				do("write %s quota=%s", rapid.SampledFrom([]string{pod, pod + "/app"}).Draw(t, "group"), rapid.SampledFrom([]string{"50ms", "500ms"}).Draw(t, "quota"))
+			case 13, 14, 15:
+				for range rapid.IntRange(1, 3).Draw(t, "loads") {
+					do("tick %d %s/app=%s idle=%s", rapid.SampledFrom([]int{1, 5, 200}).Draw(t, "ticks"), pod,
+						rapid.SampledFrom([]string{"1ms", "200ms!", "400ms"}).Draw(t, "used"), rapid.SampledFrom([]string{"100%", "20%", "0%"}).Draw(t, "idle"))
+				}
 			default:
 				do("round")
 			}

@@ -41,9 +41,13 @@ import (
 //	    and does so no more
 //	busy 0-3=900m
 //	    a sample of usage
+//	tick 30 web/main=30ms side=100ms! idle=50%
+//	    so many tenths of a second in which containers use so much CPU time each, those with
+//	    a mark throttled, and CPUs are idle for so long
 //	restart
 //	    the agent ends and another one starts, with the flags of
 //	agent burst=auto percent=100 quota-owner=other
+//	    of which others are 300% of the limit for 60 s
 //	round
 //	    prints the writes in their order, and what users are told
 //	groups

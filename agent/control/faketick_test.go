@@ -1,0 +1,80 @@
+package control
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// tickLength is the agent's, and the period of all limits.
+const tickLength = 100 * time.Millisecond
+
+// tick lets COUNT ticks go by in which containers use CPU time, CONTAINER=USED or, when it
+// is throttled, CONTAINER=USED!, and CPUs are idle for a part of it, idle=50%. It prints
+// what happens, and when.
+func (n *fakeNode) tick(args []string) (string, error) {
+	count, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", err
+	}
+	idle, samples := int64(100), map[string]trace.Sample{}
+	for _, word := range args[1:] {
+		name, value, _ := strings.Cut(word, "=")
+		if name == "idle" {
+			if idle, err = strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 64); err != nil {
+				return "", err
+			}
+			continue
+		}
+		used, throttled := strings.CutSuffix(value, "!")
+		s := trace.Sample{Interval: tickLength, Periods: 1}
+		if s.Usage, err = time.ParseDuration(used); err != nil {
+			return "", err
+		}
+		if throttled {
+			s.Throttled = 1
+		}
+		samples[n.kernel.pathOf(name)] = s
+	}
+	cpus := make([]time.Duration, n.machine().Online().Len())
+	for i := range cpus {
+		cpus[i] = tickLength * time.Duration(idle) / 100
+	}
+	var b strings.Builder
+	for i := range count {
+		n.ticks += tickLength
+		if text := n.tickOnce(Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Samples: samples}); text != "" {
+			fmt.Fprintf(&b, "tick %d:\n%s", i+1, text)
+		}
+	}
+	if b.Len() == 0 {
+		return "nothing happens\n", nil
+	}
+	return b.String(), nil
+}
+
+// tickOnce does what the agent does each tick.
+func (n *fakeNode) tickOnce(t Tick) string {
+	changed := false
+	for _, path := range n.control.RaisedGroups() {
+		if s, ok := n.kernel.groups[path]; ok {
+			changed = n.control.See(path, s) || changed
+		}
+	}
+	changes, write := n.control.Raise(t)
+	var b strings.Builder
+	for _, c := range changes {
+		what := "lowered"
+		if c.Raised {
+			what = "raised"
+		}
+		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Container, what, c.Quota, c.Reason)
+	}
+	if write || changed {
+		b.WriteString(n.carry(n.control.Decide(n.now)))
+	}
+	return b.String()
+}
