@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
 )
 
 // engine runs the state machine on a kernel. Its methods may be called by several
@@ -33,9 +34,15 @@ type engine struct {
 	kernel  *kernel
 	control *control.Control
 	// pods lists the pods of the node, nil while they are not known.
-	pods    func() []*corev1.Pod
-	load    map[cpuset.CPU]cpuTimes
-	used    map[string]cpuTime // by group
+	pods func() []*corev1.Pod
+	load map[cpuset.CPU]cpuTimes
+	used map[string]cpuTime // by group
+	// times are the CPUs' at the last tick.
+	times   map[cpuset.CPU]cpuTimes
+	timesAt time.Time
+	began   time.Time        // ticks are counted from here
+	sampler *sampler.Sampler // nil: containers are not sampled
+	meters  meters           // with a lock of its own
 	figures figures
 	health  string
 	asked   uint64 // how often the runtime has
@@ -60,7 +67,7 @@ func newEngine(o Options, k *kernel) *engine {
 		events: func(control.Notice) {}, report: func(control.Report) {},
 		kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
 		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
-		health: nodetopology.AgentHealthy,
+		health: nodetopology.AgentHealthy, began: o.Now(),
 	}
 	e.looped.Store(o.Now().UnixNano())
 	return e
@@ -209,6 +216,9 @@ func (e *engine) decide() {
 	}
 	result := actions.Carry(e.kernel.groups.Apply)
 	e.control.Applied(result)
+	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
+		e.sampler.Set(groups)
+	}
 	e.logResult(result)
 	e.show(e.control.Report())
 }

@@ -16,14 +16,14 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// bandwidth is quota, period and burst of a group.
-type bandwidth struct{ quota, period, burst time.Duration }
+// heldBandwidth is quota, period and burst of a group.
+type heldBandwidth struct{ quota, period, burst time.Duration }
 
 // has is nil when a group has these settings.
-func (h *hostTree) has(group string, want bandwidth) error {
+func (h *hostTree) has(group string, want heldBandwidth) error {
 	s, err := h.fs.Read(group)
-	if err == nil && (bandwidth{s.Quota, s.Period, s.Burst} != want) {
-		err = fmt.Errorf("%s has %+v, want %+v", group, bandwidth{s.Quota, s.Period, s.Burst}, want)
+	if err == nil && (heldBandwidth{s.Quota, s.Period, s.Burst} != want) {
+		err = fmt.Errorf("%s has %+v, want %+v", group, heldBandwidth{s.Quota, s.Period, s.Burst}, want)
 	}
 	return err
 }
@@ -48,14 +48,14 @@ func TestBurstOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
 	ms := time.Millisecond
-	limit := bandwidth{100 * ms, 100 * ms, 0}
+	limit := heldBandwidth{100 * ms, 100 * ms, 0}
 	pods := map[string]*corev1.Pod{
 		"plain": burstPod("plain", nil),
 		"burst": burstPod("burst", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst","burstPercent":40}`}),
 		"koord": burstPod("koord", map[string]string{"koordinator.sh/cpuBurst": `{"policy":"auto","cpuBurstPercent":1000}`}),
 		"fast":  burstPod("fast", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"auto"}`, "pinfold.dev/cpu-period": "20ms"}),
 	}
-	want := map[string]bandwidth{"plain": limit, "burst": {100 * ms, 100 * ms, 40 * ms}, "koord": {100 * ms, 100 * ms, 100 * ms},
+	want := map[string]heldBandwidth{"plain": limit, "burst": {100 * ms, 100 * ms, 40 * ms}, "koord": {100 * ms, 100 * ms, 100 * ms},
 		"fast": {20 * ms, 20 * ms, 20 * ms}}
 	w := newWorld(t)
 	groups := map[string]string{}
@@ -95,13 +95,13 @@ func TestBurstOnThisMachine(t *testing.T) {
 	w.eventually(func() error { return tryWrite(quota, "30000") })
 	tree.write(tree.fs.File(tree.podGroup(pods["burst"]), cgroup.CPUCFSQuota), "30000")
 	w.resize(pods["burst"], "300m", 2, 2)
-	want["burst"] = bandwidth{30 * ms, 100 * ms, 12 * ms}
+	want["burst"] = heldBandwidth{30 * ms, 100 * ms, 12 * ms}
 	w.eventually(check)
 	stop()
 	if _, err := Cleanup(t.Context(), w.options()); err != nil {
 		t.Fatal(err)
 	}
-	want = map[string]bandwidth{"plain": limit, "burst": {30 * ms, 100 * ms, 0}, "koord": limit, "fast": limit}
+	want = map[string]heldBandwidth{"plain": limit, "burst": {30 * ms, 100 * ms, 0}, "koord": limit, "fast": limit}
 	if err := check(); err != nil {
 		t.Errorf("after the cleanup: %v", err)
 	}
@@ -145,7 +145,7 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSPeriod), "20000")
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSQuota), "20000")
 		err = errors.Join(err, h.Start(ctx, sandbox, c))
-		want := bandwidth{20 * ms, 20 * ms, 20 * ms}
+		want := heldBandwidth{20 * ms, 20 * ms, 20 * ms}
 		answered <- errors.Join(err, tree.has(c.CgroupsPath, want), tree.has(tree.podGroup(pod), want))
 		<-ctx.Done()
 		return nil

@@ -110,7 +110,7 @@ func newServer(address string, e *engine, period time.Duration) (*server, error)
 	registry := prometheus.NewRegistry()
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_reconcile_duration_seconds",
 		Help: "How long a round takes, in which all control groups are looked at.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)})
-	registry.MustRegister(newMetrics(e), duration, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(newMetrics(e), newContainerMetrics(e), duration, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }}
 	if address == "" {
 		return s, nil

@@ -35,6 +35,10 @@ type Options struct {
 	// Period is how often everything is looked at, and MinInterval how often at most
 	// when things change. SampleEvery is how often usage is read.
 	Period, MinInterval, SampleEvery time.Duration
+	// SampleInterval is the least time from one sample of a container to the next, which
+	// are otherwise taken once in its own period. With 0 none are: no quota is raised, and
+	// there are no metrics about periods.
+	SampleInterval time.Duration
 	// APIEvery is how often the Node, the topology object and the kubelet's
 	// configuration are looked at, and RetryAfter when that failed; the runtime is
 	// tried again after that time, too.
@@ -48,8 +52,11 @@ const (
 	DefaultPeriod      = 15 * time.Second
 	DefaultMinInterval = 100 * time.Millisecond
 	DefaultSampleEvery = 5 * time.Second
-	DefaultAPIEvery    = time.Minute
-	DefaultRetryAfter  = 5 * time.Second
+	// DefaultSampleInterval bounds what sampling takes: about 0.1% of a CPU for each
+	// container with such a period.
+	DefaultSampleInterval = 10 * time.Millisecond
+	DefaultAPIEvery       = time.Minute
+	DefaultRetryAfter     = 5 * time.Second
 )
 
 func (o Options) withDefaults() Options {

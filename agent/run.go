@@ -56,6 +56,10 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() error { return srv.serve(ctx) })
 	group.Go(func() error { p.loop(ctx); return nil })
 	group.Go(func() error { e.sampleLoop(ctx, o.SampleEvery); return nil })
+	if o.SampleInterval > 0 {
+		group.Go(func() error { e.sampleContainers(ctx, o.SampleInterval, o.RetryAfter); return nil })
+		group.Go(func() error { e.tickLoop(ctx); return nil })
+	}
 	group.Go(func() error { e.loop(ctx, o.Period, o.MinInterval, srv.observe); return nil })
 	group.Go(func() error { e.serveRuntime(ctx, o); return nil })
 	err = group.Wait()

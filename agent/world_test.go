@@ -30,11 +30,13 @@ type world struct {
 	topologies *topologyfake.Clientset
 	kubelet    control.Kubelet
 	config     control.Config
-	root       string
-	runDir     string
-	listen     string
-	runtime    func(context.Context, nri.Options, nri.Handler) error
-	log        *logtext.Log
+	// period is how often everything is looked at.
+	period, sampleInterval time.Duration
+	root                   string
+	runDir                 string
+	listen                 string
+	runtime                func(context.Context, nri.Options, nri.Handler) error
+	log                    *logtext.Log
 
 	mu         sync.Mutex
 	kubeletErr error
@@ -59,7 +61,8 @@ func makeWorld(pods ...*corev1.Pod) *world {
 		objects = append(objects, p)
 	}
 	return &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
-		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName}, log: &logtext.Log{}}
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName},
+		period: 50 * time.Millisecond, log: &logtext.Log{}}
 }
 
 func (w *world) options() Options {
@@ -75,7 +78,7 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.kubelet, w.kubeletErr
 		},
-		Period: 50 * time.Millisecond, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
+		SampleInterval: w.sampleInterval, Period: w.period, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
 		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -78,6 +78,9 @@ func (c *Control) RaisedGroups() (paths []string) {
 // See tells what bandwidth one group holds now, and reports whether somebody else has
 // changed it: then Decide says what to do about it.
 func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
+	if c.view == nil {
+		return false
+	}
 	present, ok := c.view.Settings[path]
 	before, known := c.expected[path]
 	if !ok || !known {

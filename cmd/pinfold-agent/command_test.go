@@ -39,6 +39,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-percent 0", 2, "--burst-percent 0: it must be 1 to 10000"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-percent 99", 2, "--quota-percent 99: it must be 100 to 10000"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-burst-seconds 0", 2, "--quota-burst-seconds 0: it must be 1 or more"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --sample-interval 100us", 2, "--sample-interval: an interval of 100µs is too short: the shortest is 1ms; 0 turns sampling off"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-owner me", 2, `--quota-owner "me": it must be one of`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},

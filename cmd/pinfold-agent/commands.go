@@ -17,7 +17,7 @@ func newRun() *cobra.Command {
 	var burst burstFlags
 	var listen, socket string
 	var minShared int
-	var period, sample time.Duration
+	var period, sample, sampleInterval time.Duration
 	var batchIdle bool
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -31,7 +31,10 @@ func newRun() *cobra.Command {
 			if minShared < 0 || period <= 0 || sample <= 0 {
 				return usage.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
 			}
-			o.Listen, o.Period, o.SampleEvery = listen, period, sample
+			if err := agent.CheckSampleInterval(sampleInterval); err != nil {
+				return usage.Errorf("--sample-interval: %w", err)
+			}
+			o.Listen, o.Period, o.SampleEvery, o.SampleInterval = listen, period, sample, sampleInterval
 			o.Socket = socket
 			if !cmd.Flags().Changed("nri-socket") {
 				o.Socket = agent.DefaultSocket(o.Root)
@@ -51,6 +54,8 @@ func newRun() *cobra.Command {
 	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
 	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
+	flags.DurationVar(&sampleInterval, "sample-interval", agent.DefaultSampleInterval,
+		"least time between two samples of a container, which are taken once in each of its periods; 0 for none: no quota is raised then")
 	flags.BoolVar(&batchIdle, "batch-idle", false, "give batch pods (qos BE) the CPU only when nobody else wants it (cpu.idle)")
 	return cmd
 }

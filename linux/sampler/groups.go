@@ -102,12 +102,17 @@ func (s *Sampler) tellAbsent(x *series, err error) {
 
 // place puts a group into the grid of its interval.
 func (s *Sampler) place(x *series, from time.Duration) {
-	interval := s.options.Interval
-	if interval == 0 {
-		interval = x.interval()
-	}
-	g := s.gridOf(interval, from)
+	g := s.gridOf(s.intervalOf(x), from)
 	g.series = append(g.series, x)
+}
+
+// intervalOf is how often to sample a group.
+func (s *Sampler) intervalOf(x *series) time.Duration {
+	if s.options.Interval != 0 {
+		return s.options.Interval
+	}
+	period := x.interval()
+	return period * max(1, (s.options.Shortest+period-1)/period)
 }
 
 // settle places the groups whose period has changed.
@@ -136,7 +141,7 @@ func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 			}
 			s.tellAbsent(x, err)
 			s.absent = append(s.absent, x)
-		case s.options.Interval == 0 && x.interval() != g.interval:
+		case s.intervalOf(x) != g.interval:
 			s.moving = append(s.moving, x)
 		default:
 			kept = append(kept, x)

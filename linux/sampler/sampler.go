@@ -22,6 +22,9 @@ type Options struct {
 	// Interval is the time from one sample of a group to the next, at least MinInterval;
 	// 0 for each group's own period.
 	Interval time.Duration
+	// Shortest bounds the interval of groups whose own period is shorter: it is then as many
+	// of their periods as are needed.
+	Shortest time.Duration
 	// LimitsEvery is how often limits are read again; 0 for every second.
 	LimitsEvery time.Duration
 	// LookEvery is how often absent groups are looked for; 0 for every second.

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// idleRoot is a root directory with this machine's control groups, on which the CPUs are
+// idle, however busy the machine is.
+func (h *hostTree) idleRoot() string {
+	h.t.Helper()
+	root := h.t.TempDir()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "proc/self"), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	h.write(filepath.Join(root, "proc/self/mountinfo"), string(mounts))
+	if err := os.Symlink("/sys", filepath.Join(root, "sys")); err != nil {
+		h.t.Fatal(err)
+	}
+	cpus, err := h.fs.Effective("/")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	stat := filepath.Join(root, "proc/stat")
+	write := func(ticks int64) error {
+		var b strings.Builder
+		for cpu := range cpus.All() {
+			fmt.Fprintf(&b, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, ticks)
+		}
+		err := os.WriteFile(stat+".new", []byte(b.String()), 0o644)
+		return errors.Join(err, os.Rename(stat+".new", stat))
+	}
+	if err := write(0); err != nil {
+		h.t.Fatal(err)
+	}
+	begun, done, ended := time.Now(), make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-done:
+				ended <- nil
+				return
+			case <-time.After(userTick):
+				if err := write(int64(time.Since(begun) / userTick)); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	h.t.Cleanup(func() {
+		close(done)
+		if err := <-ended; err != nil {
+			h.t.Error(err)
+		}
+	})
+	return root
+}
+
+// spin makes a busy process in a group.
+func (h *hostTree) spin(group string) (end func()) {
+	h.t.Helper()
+	command := exec.Command("sh", "-c", "while :; do :; done")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
+	}
+	end = func() { _ = command.Process.Kill(); _ = command.Wait() }
+	h.t.Cleanup(end)
+	return end
+}
+
+// raisedPod is a pod limited to a tenth of a CPU, whose quota may be raised to three tenths.
+func raisedPod(name string) *corev1.Pod {
+	p := burstPod(name, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"quota","quotaPercent":300,"quotaBurstSeconds":60}`})
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("100m")
+	return p
+}
+
+// TestRaiseOnThisMachine: a container that has saved up what it did not use gets a higher quota
+// when it is throttled, and so does its pod; metrics say so; an agent that starts puts it back.
+func TestRaiseOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	pod := raisedPod("web")
+	id := containerID('a')
+	run(pod, id)
+	group, _ := tree.container(pod, id)
+	for _, g := range []string{tree.podGroup(pod), group} {
+		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
+	}
+	w := newWorld(t, pod)
+	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.listen, w.sampleInterval, w.period = "127.0.0.1:0", 10*time.Millisecond, 10*time.Second
+	stop := w.start()
+	ms := time.Millisecond
+	limit, raised := heldBandwidth{10 * ms, 100 * ms, 0}, heldBandwidth{30 * ms, 100 * ms, 0}
+	both := func(want heldBandwidth) error {
+		return errors.Join(tree.has(group, want), tree.has(tree.podGroup(pod), want))
+	}
+	w.eventually(func() error { return w.metricsHave(`pinfold_container_cpu_limit_cores{LABELS} 0.1`) })
+	time.Sleep(3500 * ms) // saving up
+	if err := both(limit); err != nil {
+		t.Error(err)
+	}
+	end := tree.spin(group)
+	w.eventually(func() error { return both(raised) })
+	end() // what is left lasts until it is lowered for being of no use
+	w.eventually(func() error {
+		return w.metricsHave(`pinfold_container_cpu_quota_cores{LABELS} 0.3`, `pinfold_container_cpu_quota_raises_total{LABELS,reason="`,
+			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
+			`pinfold_container_cpu_utilization_ratio_bucket{LABELS,le="0.1"} `, `pinfold_sampler_groups 1`)
+	})
+	stop()
+	if err := both(raised); err != nil {
+		t.Errorf("the agent that stopped has changed something: %v", err)
+	}
+	w.start()
+	w.eventually(func() error { return both(limit) })
+}
+
+// metricsHave is nil when the metrics have lines that begin so, of the pod web.
+func (w *world) metricsHave(lines ...string) error {
+	text, err := w.get("/metrics")
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		line = strings.Replace(line, "LABELS", `container="app",namespace="default",pod="web"`, 1)
+		if !strings.Contains(text, "\n"+line) {
+			return fmt.Errorf("no %s in\n%s", line, text)
+		}
+	}
+	return nil
+}
