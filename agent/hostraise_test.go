@@ -74,8 +74,22 @@ func (h *hostTree) idleRoot() string {
 	return root
 }
 
+// spinner is a busy process.
+type spinner struct {
+	t       testing.TB
+	process *exec.Cmd
+}
+
+func (s spinner) end() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
+
+func (s spinner) signal(number syscall.Signal) {
+	if err := s.process.Process.Signal(number); err != nil {
+		s.t.Error(err)
+	}
+}
+
 // spin makes a busy process in a group.
-func (h *hostTree) spin(group string) (end func()) {
+func (h *hostTree) spin(group string) spinner {
 	h.t.Helper()
 	command := exec.Command("sh", "-c", "while :; do :; done")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -85,9 +99,9 @@ func (h *hostTree) spin(group string) (end func()) {
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
 		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
 	}
-	end = func() { _ = command.Process.Kill(); _ = command.Wait() }
-	h.t.Cleanup(end)
-	return end
+	s := spinner{h.t, command}
+	h.t.Cleanup(s.end)
+	return s
 }
 
 // raisedPod is a pod limited to a tenth of a CPU, whose quota may be raised to three tenths.
@@ -122,9 +136,9 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	if err := both(limit); err != nil {
 		t.Error(err)
 	}
-	end := tree.spin(group)
+	process := tree.spin(group)
 	w.eventually(func() error { return both(raised) })
-	end() // what is left lasts until it is lowered for being of no use
+	process.end() // what is left lasts until it is lowered for being of no use
 	w.eventually(func() error {
 		return w.metricsHave(`pinfold_container_cpu_quota_cores{LABELS} 0.3`, `pinfold_container_cpu_quota_raises_total{LABELS,reason="`,
 			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
