@@ -15,8 +15,8 @@
 // One is for the experiment in docs/bandwidth.md, which ACK's documentation on CPU Burst
 // made with the same server:
 //
-//	burst.yaml           six pods of Apache httpd, a tenth of a CPU each, that may burst in
-//	                     different ways
+//	burst.yaml           seven pods of Apache httpd: without a limit, and with one of a
+//	                     tenth of a CPU and different ways to burst
 package examples
 
 import "embed"

@@ -3,6 +3,7 @@ package throttling
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,12 +20,14 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// batches is how many each row of TestHost has. They come in rounds, one row after the
-// other, so that what else the machine does disturbs all rows alike.
+// batches is how many each row of TestHost has: more of them for better figures.
+var batches = flag.Int("batches", 8, "batches of requests per row; each takes half a second")
+
+// They come in rounds, one row after the other, so that what else the machine does
+// disturbs all rows alike.
 const (
-	batches = 8
-	rounds  = 2
-	every   = 503 * time.Millisecond
+	perRound = 4
+	every    = 503 * time.Millisecond
 )
 
 // setting is a server in a group of its own, and the load on it.
@@ -60,25 +63,25 @@ func never(t *testing.T, r Row) {
 // half a millisecond or more for a request besides what is asked for.
 func sometimes(t *testing.T, r Row) {
 	if r.Counted.Throttled == 0 {
-		t.Errorf("%s: never throttled, although %d batches need all of quota and burst", r.Name, batches)
+		t.Errorf("%s: never throttled, although %d batches need all of quota and burst", r.Name, *batches)
 	}
 }
 
 // mostly: each batch is more than what there is, but on a busy machine some are spread
 // over two periods.
 func mostly(t *testing.T, r Row) {
-	if r.Counted.Throttled < batches/2 {
-		t.Errorf("%s: throttled in %d periods, want one for most of %d batches", r.Name, r.Counted.Throttled, batches)
+	if int(r.Counted.Throttled) < *batches/2 {
+		t.Errorf("%s: throttled in %d periods, want one for most of %d batches", r.Name, r.Counted.Throttled, *batches)
 	}
 }
 
 // rarely: no batch uses up quota and burst, but those behind time may come together.
 func rarely(t *testing.T, r Row) {
-	if r.Counted.Throttled > batches/4 {
-		t.Errorf("%s: throttled in %d periods, want next to none for %d batches", r.Name, r.Counted.Throttled, batches)
+	if int(r.Counted.Throttled) > *batches/4 {
+		t.Errorf("%s: throttled in %d periods, want next to none for %d batches", r.Name, r.Counted.Throttled, *batches)
 	}
 	if !r.Counted.NoBursts && r.Counted.Bursts == 0 {
-		t.Errorf("%s: never used more than its quota, although each of %d batches needs it", r.Name, batches)
+		t.Errorf("%s: never used more than its quota, although each of %d batches needs it", r.Name, *batches)
 	}
 }
 
@@ -105,7 +108,7 @@ func TestHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range rounds {
+	for range (*batches + perRound - 1) / perRound {
 		for i, s := range settings() {
 			rows[i] = join(rows[i], measure(t, groups, paths[i], rows[i].Limit, s.batch, urls[i]))
 		}
@@ -134,7 +137,7 @@ func measure(t *testing.T, groups *cgroup.FS, path string, limit Limit, batch in
 		t.Fatal(err)
 	}
 	defer sender.Close()
-	plan := load.Plan{Batch: batch, Every: every, Duration: batches / rounds * every, Timeout: 10 * time.Second}
+	plan := load.Plan{Batch: batch, Every: every, Duration: perRound * every, Timeout: 10 * time.Second}
 	row, err := Measure(t.Context(), groups, []string{path}, limit, plan, sender.Send)
 	if err != nil {
 		t.Fatal(err)
