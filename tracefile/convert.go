@@ -1,0 +1,82 @@
+package tracefile
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"os"
+)
+
+// Output says where a recording goes, and how.
+type Output struct {
+	Name    string // its ending tells the format
+	Replace bool   // a file of that name may be replaced
+}
+
+// Converted is what came of writing a recording.
+type Converted struct {
+	Rows int64
+	Note string // what the format could not hold; "" for nothing
+}
+
+// Write writes rows to a file, which appears whole or not at all. It needs little memory,
+// however many rows there are.
+func Write(o Output, h Header, rows iter.Seq2[*Row, error]) (Converted, error) {
+	format, err := FormatOf(o.Name)
+	if err != nil {
+		return Converted{}, err
+	}
+	var c Converted
+	err = newFile(o.Name, o.Replace, func(f *os.File) error {
+		w, err := newWriter(format, f, h)
+		if err != nil {
+			return err
+		}
+		c, err = writeRows(w, rows)
+		return err
+	})
+	if err != nil {
+		return Converted{}, fmt.Errorf("write %s: %w", o.Name, err)
+	}
+	return c, nil
+}
+
+// WriteCSV writes rows as CSV to a stream.
+func WriteCSV(out io.Writer, h Header, rows iter.Seq2[*Row, error]) (Converted, error) {
+	w, err := newCSVWriter(out, h)
+	if err != nil {
+		return Converted{}, err
+	}
+	return writeRows(w, rows)
+}
+
+func writeRows(w writer, rows iter.Seq2[*Row, error]) (Converted, error) {
+	var c Converted
+	for r, err := range rows {
+		if err != nil {
+			return c, err
+		}
+		if err := w.Write(r); err != nil {
+			return c, err
+		}
+		c.Rows++
+	}
+	if err := w.Close(); err != nil {
+		return c, err
+	}
+	if n, ok := w.(interface{ Note() string }); ok {
+		c.Note = n.Note()
+	}
+	return c, nil
+}
+
+// Only passes on the rows of one group.
+func Only(group string, rows iter.Seq2[*Row, error]) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) {
+		for r, err := range rows {
+			if (err != nil || r.Group == group) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}

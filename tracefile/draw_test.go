@@ -1,0 +1,107 @@
+package tracefile
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// drawRecording draws a recording of a few groups, in which the first sample begins at the
+// start.
+func drawRecording(t *rapid.T) *trace.Recording {
+	rec := &trace.Recording{
+		Start:    time.Unix(0, rapid.Int64Range(0, 4e18).Draw(t, "start")).UTC(),
+		Interval: time.Duration(rapid.Int64Range(1, 1e9).Draw(t, "nominal")),
+	}
+	groups := rapid.SliceOfNDistinct(rapid.StringMatching(`/[a-z,"é ]{1,8}`), 1, 4, rapid.ID[string]).Draw(t, "groups")
+	for i, group := range groups {
+		s := trace.Series{Group: group, Name: rapid.SampledFrom([]string{"", "ns/pod/container"}).Draw(t, "name")}
+		at := time.Duration(0)
+		for j := range rapid.IntRange(1, 20).Draw(t, "samples") {
+			if i+j > 0 {
+				at += time.Duration(rapid.SampledFrom([]int64{0, 0, 1e9}).Draw(t, "gap"))
+			}
+			sample := drawSample(t)
+			at += sample.Interval
+			sample.At = at
+			s.Samples = append(s.Samples, sample)
+		}
+		rec.Series = append(rec.Series, s)
+	}
+	return rec
+}
+
+func drawSample(t *rapid.T) trace.Sample {
+	some := func(name string) time.Duration {
+		return time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3e17)).Draw(t, name))
+	}
+	s := trace.Sample{
+		Interval: time.Duration(rapid.Int64Range(1, 2e15).Draw(t, "interval")),
+		Usage:    some("usage"), ThrottledTime: some("throttled time"), BurstTime: some("burst time"),
+		Periods: rapid.Uint32().Draw(t, "periods"), Throttled: rapid.Uint32().Draw(t, "throttled"),
+		Bursts: rapid.Uint32().Draw(t, "bursts"),
+		Late:   rapid.Bool().Draw(t, "late"),
+	}
+	s.Limits = bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
+	if rapid.Bool().Draw(t, "limited") {
+		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period"), Burst: some("burst")}
+	}
+	return s
+}
+
+// inTime returns the rows of a recording as they are recorded: round by round.
+func inTime(rec *trace.Recording) []*Row {
+	var rows []*Row
+	for i := 0; ; i++ {
+		before := len(rows)
+		for _, s := range rec.Series {
+			if i < len(s.Samples) {
+				rows = append(rows, &Row{s.Group, s.Name, s.Samples[i]})
+			}
+		}
+		if len(rows) == before {
+			return rows
+		}
+	}
+}
+
+// steady is a recording of n samples of 100 ms, of each of some groups, as a quiet machine
+// gives them.
+func steady(groups []string, n int) *trace.Recording {
+	const interval = 100 * time.Millisecond
+	rec := &trace.Recording{Start: time.Date(2026, 3, 29, 0, 59, 59, 123456789, time.UTC), Interval: interval}
+	for g, group := range groups {
+		s := trace.Series{Group: group}
+		if g > 0 {
+			s.Name = "default/web-" + group[1:] + "/server"
+		}
+		var at time.Duration
+		random := uint64(g + 1)
+		for i := range n {
+			random = random*6364136223846793005 + 1442695040888963407
+			r := time.Duration(random >> 33)
+			sample := trace.Sample{Interval: interval + (r%100-50)*1000, Usage: r % (80 * time.Millisecond), Periods: 1}
+			sample.Limits = bandwidth.Limits{Quota: 40 * time.Millisecond, Period: interval, Burst: 40 * time.Millisecond}
+			if g == 0 {
+				sample.Limits = bandwidth.Limits{Quota: bandwidth.Unlimited, Period: interval}
+				sample.Periods = 0
+			}
+			if g > 0 && sample.Usage > 60*time.Millisecond {
+				sample.Throttled, sample.ThrottledTime = 1, sample.Usage-40*time.Millisecond
+				sample.Bursts, sample.BurstTime = 1, 10*time.Millisecond
+			}
+			if i == n/2 {
+				sample.Interval, sample.Late = 3*interval, true
+				at += time.Second
+			}
+			at += sample.Interval
+			sample.At = at
+			s.Samples = append(s.Samples, sample)
+		}
+		rec.Series = append(rec.Series, s)
+	}
+	return rec
+}

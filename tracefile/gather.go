@@ -1,0 +1,63 @@
+package tracefile
+
+import (
+	"iter"
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// Gather makes a recording of rows: a series per group, in the order in which groups first
+// come. The samples of each group must be in the order of time. When some began before
+// the start that the header gives, the start is moved to the first of them.
+func Gather(h Header, rows iter.Seq2[*Row, error]) (*trace.Recording, error) {
+	rec := &trace.Recording{Start: h.Start, Interval: h.Interval}
+	index := map[string]int{}
+	var first time.Duration
+	for row, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		i, ok := index[row.Group]
+		if !ok {
+			i = len(rec.Series)
+			index[row.Group] = i
+			rec.Series = append(rec.Series, trace.Series{Group: row.Group})
+		}
+		s := &rec.Series[i]
+		if s.Name == "" {
+			s.Name = row.Name
+		}
+		first = min(first, row.Begin())
+		s.Samples = append(s.Samples, row.Sample)
+	}
+	shift(rec, first)
+	return rec, nil
+}
+
+// shift moves the start of a recording by a time that is not positive.
+func shift(rec *trace.Recording, by time.Duration) {
+	if by == 0 {
+		return
+	}
+	rec.Start = rec.Start.Add(by)
+	for i := range rec.Series {
+		for j := range rec.Series[i].Samples {
+			rec.Series[i].Samples[j].At -= by
+		}
+	}
+}
+
+// Rows are the rows of a recording, series by series.
+func Rows(rec *trace.Recording) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) {
+		for i := range rec.Series {
+			s := &rec.Series[i]
+			for j := range s.Samples {
+				if !yield(&Row{Group: s.Group, Name: s.Name, Sample: s.Samples[j]}, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package tracefile
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// journalOf writes rows to a new journal, and closes it.
+func journalOf(t interface {
+	Helper()
+	Fatal(...any)
+}, name string, h Header, rows []*Row) {
+	t.Helper()
+	j, err := createJournal(name, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if err := j.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJournalProperty reads back what was written.
+func TestJournalProperty(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	rapid.Check(t, func(t *rapid.T) {
+		os.Remove(name)
+		rec := sorted(drawRecording(t))
+		journalOf(t, name, header(rec), inTime(rec))
+		check(t, rec, name)
+	})
+}
+
+// TestCutAnywhere cuts a journal at every byte: what comes out are the samples of the
+// blocks that are whole, in order, and what is lost is counted. So a recorder that is
+// killed loses no more than a block.
+func TestCutAnywhere(t *testing.T) {
+	rec := steady([]string{"/a", "/b"}, 25) // a block a second
+	rows := inTime(rec)
+	dir := t.TempDir()
+	name := filepath.Join(dir, "j")
+	journalOf(t, name, header(rec), rows)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, counts := blocks(t, whole)
+	if len(ends) < 4 {
+		t.Fatalf("the journal has %d blocks, want some", len(ends))
+	}
+	cut := filepath.Join(dir, "cut")
+	for n := range len(whole) + 1 {
+		if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		last := 0 // whole blocks
+		for last < len(ends) && ends[last] <= n {
+			last++
+		}
+		got, lost, err := readRows(cut)
+		if last == 0 {
+			if !errors.Is(err, ErrEmpty) {
+				t.Fatalf("cut at byte %d: %v, want %v", n, err, ErrEmpty)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("cut at byte %d: %v", n, err)
+		}
+		if want := rows[:counts[last-1]]; !reflect.DeepEqual(want, got) && len(want)+len(got) > 0 {
+			t.Fatalf("cut at byte %d: %s", n, cmp.Diff(want, got))
+		}
+		if want := n - ends[last-1]; lost != int64(want) {
+			t.Fatalf("cut at byte %d: %d bytes lost, want %d", n, lost, want)
+		}
+	}
+}
+
+// blocks returns where each block of a journal ends, and how many samples there are up to
+// there.
+func blocks(t *testing.T, journal []byte) (ends, counts []int) {
+	in := bytes.NewReader(journal[len(journalMagic):])
+	var d decoder
+	count := 0
+	for in.Len() > 0 {
+		content, err := readBlock(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.begin(content); len(ends) == 0 {
+			if _, err := d.header(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := d.next(); err == nil; _, err = d.next() {
+			count++
+		}
+		ends, counts = append(ends, len(journal)-in.Len()), append(counts, count)
+	}
+	return ends, counts
+}
+
+func readRows(name string) (rows []*Row, lost int64, err error) {
+	f, err := Open(name, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	for r, err := range f.Rows() {
+		if err != nil {
+			return nil, 0, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, f.Lost(), nil
+}
+
+// TestTurnedBits turns one bit of a journal: the samples before it stay, none is wrong.
+func TestTurnedBits(t *testing.T) {
+	rec := steady([]string{"/a", "/b"}, 25)
+	rows := inTime(rec)
+	name := filepath.Join(t.TempDir(), "j")
+	journalOf(t, name, header(rec), rows)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(journalMagic); i < len(whole); i++ {
+		if err := os.WriteFile(name, flipped(whole, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, lost, err := readRows(name)
+		if errors.Is(err, ErrEmpty) {
+			continue
+		}
+		if err != nil || lost == 0 || len(got) >= len(rows) || len(got) > 0 && !reflect.DeepEqual(rows[:len(got)], got) {
+			t.Fatalf("bit of byte %d: %d rows, %d bytes lost, %v", i, len(got), lost, err)
+		}
+	}
+}
+
+// TestFullDisk records to a small file system until it is full: the error says so, and
+// what was recorded before is readable and can be converted elsewhere.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, 256<<10)
+	name := filepath.Join(dir, "a.parquet")
+	rec := steady([]string{"/a", "/b"}, 20_000)
+	r, err := Record(Output{Name: name}, header(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := inTime(rec)
+	appended := 0
+	for _, row := range rows {
+		if err = r.Append(row); err != nil {
+			break
+		}
+		appended++
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("after %d samples: %v, want %v", appended, err, syscall.ENOSPC)
+	}
+	if again := r.Append(rows[appended]); !errors.Is(again, syscall.ENOSPC) {
+		t.Errorf("the next sample: %v", again)
+	}
+	var kept *KeptError
+	if _, err := r.Finish(); !errors.As(err, &kept) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("there is no room for the output, yet: %v", err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 || filepath.Join(dir, entries[0].Name()) != kept.Journal {
+		t.Errorf("%v is left, want the journal", entries)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "a.csv")
+	c, err := Convert(kept.Journal, Output{Name: elsewhere})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, lost, err := readRows(elsewhere)
+	if err != nil || lost != 0 {
+		t.Fatalf("%d bytes lost, %v", lost, err)
+	}
+	t.Logf("%d samples appended, %d kept", appended, c.Rows)
+	if int64(len(got)) != c.Rows || appended-len(got) > 5000 || len(got) > appended {
+		t.Errorf("%d samples of %d are left, %d were converted", len(got), appended, c.Rows)
+	}
+	for i := range got {
+		if rows[i].Usage != got[i].Usage || rows[i].Group != got[i].Group {
+			t.Fatalf("sample %d differs", i)
+		}
+	}
+	// With room again, the same name serves.
+	if _, err := Record(Output{Name: name}, header(rec)); !errors.As(err, new(*JournalExistsError)) {
+		t.Errorf("a second recording over the journal: %v", err)
+	}
+}
+
+// smallDisk mounts a file system of a few bytes.
+func smallDisk(t *testing.T, size int) string {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root: run the test as root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(size)); err != nil {
+		t.Skipf("no small file system can be mounted (%v): run the test where mount(2) is allowed", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// TestOutputsAreNotReplaced keeps what is there, unless asked.
+func TestOutputsAreNotReplaced(t *testing.T) {
+	dir := t.TempDir()
+	rec := steady([]string{"/a"}, 3)
+	name := filepath.Join(dir, "a.csv")
+	if err := os.WriteFile(name, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Record(Output{Name: name}, header(rec)); !errors.Is(err, os.ErrExist) {
+		t.Errorf("Record over a file: %v", err)
+	}
+	if _, err := Write(Output{Name: name}, header(rec), Rows(rec)); !errors.Is(err, os.ErrExist) {
+		t.Errorf("Write over a file: %v", err)
+	}
+	// A file that comes while the recording goes on is kept, too.
+	other := filepath.Join(dir, "b.csv")
+	r, err := Record(Output{Name: other}, header(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Append(inTime(rec)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Finish(); !errors.As(err, new(*KeptError)) || !errors.Is(err, os.ErrExist) {
+		t.Errorf("Finish over a file: %v", err)
+	}
+	for _, n := range []string{name, other} {
+		if text, _ := os.ReadFile(n); string(text) != "precious" {
+			t.Errorf("%s reads %q", n, text)
+		}
+	}
+	recordTo(t, rec, name) // with Replace
+	check(t, rec, name)
+	entries, _ := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"a.csv", "b.csv", "b.csv.journal"}; !slices.Equal(names, want) {
+		t.Errorf("the folder has %v, want %v", names, want)
+	}
+}
+
+// TestNothingRecorded leaves neither output nor journal.
+func TestNothingRecorded(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Record(Output{Name: filepath.Join(dir, "a.parquet")}, Header{time.Now(), time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := r.Finish(); err != nil || c.Rows != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("%v is left", entries)
+	}
+}

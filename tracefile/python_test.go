@@ -1,0 +1,111 @@
+package tracefile
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPython reads a Parquet file with pandas and DuckDB, and an .npy file with numpy, and
+// compares every value.
+func TestPython(t *testing.T) {
+	python := pythonWith(t, "numpy", "pandas", "pyarrow", "duckdb")
+	dir := t.TempDir()
+	rec := sorted(steady([]string{"/a", "/kubepods/b"}, 200))
+	parquet, npy := filepath.Join(dir, "a.parquet"), filepath.Join(dir, "a.npy")
+	recordTo(t, rec, parquet)
+	if _, err := Write(Output{Name: npy}, header(rec), Only("/a", Rows(rec))); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(python, "testdata/read.py", parquet, npy)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	var want bytes.Buffer
+	encoder := json.NewEncoder(&want)
+	values := []int64{}
+	for row, err := range Rows(rec) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Group == "/a" {
+			values = append(values, int64(row.Usage))
+		}
+		if err := encoder.Encode(columnsOf(header(rec), row)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := encoder.Encode(map[string]any{"dtype": "int64", "values": values}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lines(t, want.Bytes()), lines(t, out)); diff != "" {
+		t.Errorf("Python reads something else (-want +got):\n%s", diff)
+	}
+}
+
+// columnsOf is what a row is in a file, written out without the code that writes files.
+func columnsOf(h Header, r *Row) map[string]any {
+	columns := map[string]any{
+		"time": h.Start.Add(r.At).UnixNano(), "group": r.Group, "name": nil, "interval_ns": r.Interval, "usage_ns": r.Usage,
+		"periods": r.Periods, "throttled_periods": r.Throttled, "throttled_time_ns": r.ThrottledTime,
+		"burst_periods": r.Bursts, "burst_time_ns": r.BurstTime,
+		"quota_ns": nil, "period_ns": r.Limits.Period, "burst_ns": r.Limits.Burst,
+		"late": r.Late, "nominal_interval_ns": h.Interval,
+	}
+	if r.Name != "" {
+		columns["name"] = r.Name
+	}
+	if r.Limits.Quota != -1 {
+		columns["quota_ns"] = r.Limits.Quota
+	}
+	return columns
+}
+
+// lines decodes JSON line by line; numbers stay as they are written.
+func lines(t *testing.T, text []byte) []map[string]any {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var out []map[string]any
+	for decoder.More() {
+		var line map[string]any
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// pythonWith finds a Python that has some modules: that of bin/python, which .ci/run
+// makes, or the system's.
+func pythonWith(t *testing.T, modules ...string) string {
+	script := ""
+	for _, m := range modules {
+		script += "import " + m + "\n"
+	}
+	own, err := filepath.Abs("../bin/python/bin/python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{own, "python3"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		command := exec.Command(path, "-c", script)
+		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		if command.Run() == nil {
+			return path
+		}
+	}
+	t.Skip("no python3 with pandas, pyarrow and duckdb: python3 -m venv bin/python && bin/python/bin/pip install -r tools/python/requirements.txt")
+	return ""
+}

@@ -1,0 +1,102 @@
+package tracefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Recorder takes the samples of a recording while it goes on.
+type Recorder interface {
+	// Append adds a sample. After an error no more can be added; those before it are
+	// kept, and Finish makes the output of them.
+	Append(r *Row) error
+	// Finish ends the recording. When what was recorded is not where it should be, the
+	// error is a KeptError that says where it is.
+	Finish() (Converted, error)
+}
+
+// JournalOf returns the name of the journal of an output.
+func JournalOf(output string) string { return output + ".journal" }
+
+// Record begins a recording to a file, by way of a journal beside it. The error is a
+// JournalExistsError when there is one already.
+func Record(o Output, h Header) (Recorder, error) {
+	if _, err := FormatOf(o.Name); err != nil {
+		return nil, err
+	}
+	if err := Taken(o.Name, o.Replace); err != nil {
+		return nil, err
+	}
+	j, err := createJournal(JournalOf(o.Name), h)
+	if err != nil {
+		return nil, err
+	}
+	return &fileRecorder{o, j}, nil
+}
+
+type fileRecorder struct {
+	output  Output
+	journal *journalWriter
+}
+
+func (r *fileRecorder) Append(row *Row) error { return r.journal.Write(row) }
+
+func (r *fileRecorder) Finish() (Converted, error) {
+	name := JournalOf(r.output.Name)
+	lost := r.journal.Close() // what is in the journal becomes the output all the same
+	if r.journal.rows == 0 {
+		return Converted{}, errors.Join(lost, os.Remove(name))
+	}
+	c, err := Convert(name, r.output)
+	if err != nil {
+		return c, &KeptError{name, errors.Join(lost, err)}
+	}
+	if err := os.Remove(name); err != nil {
+		return c, fmt.Errorf("%s is written, but its journal stays: %w", r.output.Name, err)
+	}
+	return c, lost
+}
+
+// Convert makes an output of a recording in another file. For .npy files use Open and
+// Write.
+func Convert(from string, to Output) (Converted, error) {
+	f, err := Open(from, 0)
+	if err != nil {
+		return Converted{}, err
+	}
+	defer f.Close()
+	return Write(to, f.Header(), f.Rows())
+}
+
+// RecordCSV records to a stream as CSV, without a journal: what was written is readable at
+// any time. Rows are passed on once a second, by the clock of the samples.
+func RecordCSV(w io.Writer, h Header) (Recorder, error) {
+	c, err := newCSVWriter(w, h)
+	if err != nil {
+		return nil, err
+	}
+	return &streamRecorder{w: c}, nil
+}
+
+type streamRecorder struct {
+	w       *csvWriter
+	rows    int64
+	written time.Duration
+}
+
+func (s *streamRecorder) Append(r *Row) error {
+	if err := s.w.Write(r); err != nil {
+		return err
+	}
+	s.rows++
+	if r.At < s.written+blockEvery {
+		return nil
+	}
+	s.written = r.At
+	return s.w.Close()
+}
+
+func (s *streamRecorder) Finish() (Converted, error) { return Converted{Rows: s.rows}, s.w.Close() }

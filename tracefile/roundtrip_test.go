@@ -1,0 +1,276 @@
+package tracefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+func header(rec *trace.Recording) Header { return Header{rec.Start, rec.Interval} }
+
+// sorted puts the series of a recording in the order of their groups.
+func sorted(rec *trace.Recording) *trace.Recording {
+	slices.SortFunc(rec.Series, func(a, b trace.Series) int { return strings.Compare(a.Group, b.Group) })
+	return rec
+}
+
+// TestRoundTrip writes a recording in each format, and reads it back.
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		rec := sorted(drawRecording(t))
+		for format, name := range map[Format]string{Parquet: dir + "/a.parquet", CSV: dir + "/a.csv"} {
+			f, err := os.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := newWriter(format, f, header(rec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range inTime(rec) {
+				if err := w.Write(row); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(w.Close(), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			check(t, rec, name)
+		}
+	})
+}
+
+// TestConvert records to a file of each format, and makes each other of it.
+func TestConvert(t *testing.T) {
+	dir := t.TempDir()
+	rec := steady([]string{"/a", "/b"}, 30)
+	for _, from := range []string{"from.parquet", "from.csv"} {
+		name := filepath.Join(dir, from)
+		recordTo(t, rec, name)
+		check(t, rec, name)
+		if _, err := os.Stat(JournalOf(name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the journal is still there: %v", err)
+		}
+		for _, to := range []string{"to.parquet", "to.csv"} {
+			converted := filepath.Join(dir, to)
+			if _, err := Convert(name, Output{converted, true}); err != nil {
+				t.Fatal(err)
+			}
+			check(t, rec, converted)
+		}
+	}
+}
+
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Errorf(string, ...any)
+}
+
+func recordTo(t tester, rec *trace.Recording, name string) {
+	t.Helper()
+	r, err := Record(Output{name, true}, header(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := inTime(rec)
+	for _, row := range rows {
+		if err := r.Append(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := r.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Rows != int64(len(rows)) {
+		t.Errorf("%d rows written, want %d", c.Rows, len(rows))
+	}
+}
+
+func check(t tester, want *trace.Recording, name string) {
+	t.Helper()
+	got, lost, err := Read(name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost != 0 {
+		t.Errorf("%d bytes of %s are lost", lost, name)
+	}
+	if diff := cmp.Diff(want, sorted(got)); diff != "" {
+		t.Errorf("%s is read differently (-want +got):\n%s", filepath.Ext(name), diff)
+	}
+}
+
+// TestManyRows writes more rows than a row group holds.
+func TestManyRows(t *testing.T) {
+	rec := steady([]string{"/a", "/b", "/c"}, rowsPerGroup/3+1000)
+	name := filepath.Join(t.TempDir(), "many.parquet")
+	recordTo(t, rec, name)
+	got, _, err := Read(name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(rec, got) {
+		t.Error("it is read differently")
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	perSample := float64(info.Size()) / float64(3*len(rec.Series[0].Samples))
+	t.Logf("%.1f bytes a sample", perSample)
+	if perSample > 16 {
+		t.Errorf("a sample takes %.1f bytes, want at most 16", perSample)
+	}
+}
+
+// TestCSVGolden compares the text of a small recording; PINFOLD_UPDATE=1 writes it.
+func TestCSVGolden(t *testing.T) {
+	const golden = "testdata/small.csv"
+	rec := steady([]string{"/a", "/b"}, 4)
+	var b bytes.Buffer
+	if _, err := WriteCSV(&b, header(rec), Rows(rec)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("PINFOLD_UPDATE") != "" {
+		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("CSV differs (-want +got):\n%s", diff)
+	}
+	check(t, rec, golden)
+}
+
+// TestOthersCSV reads CSV as others write it: other columns, another order, some missing.
+func TestOthersCSV(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "others.csv")
+	text := "\ufeffgroup,usage_ns,mood,interval_ns,time\n" +
+		"/a,5,good,100,2026-01-01T01:00:00.0000001+01:00\n" +
+		"/a,6,\"so, so\",100,2026-01-01T00:00:00.0000002Z\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := Read(name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Interval != 100 || !got.Start.Equal(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("start %v, interval %v", got.Start, got.Interval)
+	}
+	if s := got.Series[0].Samples; len(s) != 2 || s[1].Usage != 6 || s[1].At != 200 || s[1].Limits.Quota != -1 {
+		t.Errorf("samples %+v", s)
+	}
+}
+
+// TestRefusals reads what is no recording.
+func TestRefusals(t *testing.T) {
+	const head = "time,group,interval_ns,usage_ns,late\n"
+	const at = "2026-01-01T00:00:00Z"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":          {"", "nothing is recorded"},
+		"no rows":        {head, "nothing is recorded"},
+		"not ours":       {"a,b\n1,2\n", `no column "time"`},
+		"binary":         {"\x00\x01\x02\x03", "no column"},
+		"twice":          {"time,group,interval_ns,usage_ns,time\n", `column "time" is there twice`},
+		"words":          {head + at + ",/a,x,1,false\n", `line 2: column "interval_ns"`},
+		"no time":        {head + "yesterday,/a,1,1,false\n", `line 2: column "time"`},
+		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", "too far from today"},
+		"no interval":    {head + at + ",/a,0,1,false\n", "line 2, at 2026-01-01T00:00:00Z: the interval is 0s"},
+		"negative usage": {head + at + ",/a,1,-1,false\n", "the usage is -1ns"},
+		"no group":       {head + at + ",,1,1,false\n", "names no group"},
+		"short line":     {head + at + ",/a\n", "wrong number of fields"},
+		"overlap":        {head + at + ",/a,100,1,false\n" + at + ",/a,100,1,false\n", "begins 100ns before the end of the one before it"},
+		"half Parquet":   {"PAR1 and then something else", "no whole Parquet file"},
+		"half journal":   {journalMagic + "abc", "nothing is recorded"},
+		"bad magic":      {"pin", "nothing is recorded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "x")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := Read(file, time.Second)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
+				t.Errorf("error %v, want one with %q and the file's name", err, c.want)
+			}
+		})
+	}
+	if _, _, err := Read(t.TempDir()+"/nowhere", 0); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDamagedParquet cuts a file in many places and turns bits of its pages: it is refused, or
+// read, and never panics. Pages have checksums. The footer has none, and is left alone:
+// what the library makes of a damaged one is its own affair.
+func TestDamagedParquet(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.parquet")
+	rec := steady([]string{"/a", "/b"}, 8)
+	recordTo(t, rec, name)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(dir, "b.parquet")
+	read := func(content []byte) error {
+		if err := os.WriteFile(damaged, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Read(damaged, 0)
+		return err
+	}
+	for i := 0; i < len(whole); i += 11 {
+		if read(whole[:i]) == nil {
+			t.Errorf("cut at byte %d of %d it is read without an error", i, len(whole))
+		}
+	}
+	footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
+	noticed := 0
+	for i := 4; i < footer; i += 11 {
+		if read(flipped(whole, i)) != nil {
+			noticed++
+		}
+	}
+	if noticed < footer/30 {
+		t.Errorf("of %d turned bits only %d were noticed", footer/11, noticed)
+	}
+}
+
+func flipped(b []byte, i int) []byte {
+	b = slices.Clone(b)
+	b[i] ^= 1 << (i % 8)
+	return b
+}
+
+func TestFormatOf(t *testing.T) {
+	for name, want := range map[string]Format{
+		"x.parquet": Parquet, "dir.x/X.PARQUET": Parquet, "-": CSV, "a.csv": CSV, "a.npy": NPY,
+		"a.xlsx": 0, "parquet": 0, "": 0, "a.parquet.journal": 0,
+	} {
+		f, err := FormatOf(name)
+		if unknown := (*FormatError)(nil); f != want || errors.As(err, &unknown) != (want == 0) {
+			t.Errorf("%q: %v, %v", name, f, err)
+		}
+	}
+}
