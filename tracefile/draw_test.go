@@ -47,7 +47,7 @@ func drawSample(t *rapid.T) trace.Sample {
 	}
 	s.Limits = bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
 	if rapid.Bool().Draw(t, "limited") {
-		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period"), Burst: some("burst")}
+		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period") + 1, Burst: some("burst")}
 	}
 	return s
 }

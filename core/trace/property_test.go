@@ -215,6 +215,7 @@ func TestValidate(t *testing.T) {
 		"negative usage":     func(s *trace.Sample) { s.Usage = -1 },
 		"negative throttled": func(s *trace.Sample) { s.ThrottledTime = -1 },
 		"no quota":           func(s *trace.Sample) { s.Limits.Quota = 0 },
+		"quota, no period":   func(s *trace.Sample) { s.Limits.Quota = 1 },
 		"negative period":    func(s *trace.Sample) { s.Limits.Period = -1 },
 	} {
 		bad := good
