@@ -12,15 +12,10 @@ import (
 // at returns a burst that starts some time after the script does.
 func at(start, work time.Duration) Burst { return Burst{Start: start, Work: work} }
 
-// agree compares a run with the model; false when it was dropped.
-func agree(t *testing.T, r run) bool {
+// agree compares a run with the model.
+func agree(t *testing.T, r run, p prediction) {
 	t.Helper()
-	p, k := r.predict(t), r.kernel
-	t.Logf("%v\n%v", r, p)
-	if r.tooMuch() || p.vague() {
-		t.Log("dropped")
-		return false
-	}
+	k := r.kernel
 	if n := int64(k.Throttled); n < p.low.Throttled || n > p.high.Throttled {
 		t.Errorf("throttled in %d periods, by the model %d to %d", n, p.low.Throttled, p.high.Throttled)
 	}
@@ -37,28 +32,37 @@ func agree(t *testing.T, r run) bool {
 	if d := r.between(); d < 0 {
 		t.Errorf("the kernel counts %v less than the threads", -d)
 	}
-	return true
 }
 
-// attempts plays scripts until enough runs were not dropped.
+// attempts plays scripts until enough runs were compared.
 func attempts(t *testing.T, enough int, next func() run) {
 	t.Helper()
-	quiet := 0
-	for done, dropped := 0, 0; done < enough; {
+	var compared, starved, quiet, vague int
+	for compared < enough {
 		r := next()
-		if agree(t, r) {
-			done++
-			continue
-		}
-		dropped++
-		if !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU()) {
-			quiet++
+		p := r.predict(t)
+		t.Logf("%v\n%v", r, p)
+		switch {
+		case r.tooMuch():
+			t.Log("dropped: it was starved")
+			starved++
+			if !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU()) {
+				quiet++
+			}
+		case p.vague():
+			t.Log("dropped: the range is too wide")
+			vague++
+		default:
+			agree(t, r, p)
+			compared++
 		}
 		switch {
 		case quiet > enough:
-			t.Fatalf("of %d runs %d were dropped, %d of them while nothing else ran: the load generator is not what it should be", done+dropped, dropped, quiet)
-		case dropped > 2*enough+4:
-			t.Skipf("threads wait for a CPU too often: of %d runs %d were dropped; run this test on a quiet machine", done+dropped, dropped)
+			t.Fatalf("%d runs were starved while nothing else ran: the load generator is not what it should be", quiet)
+		case vague > 3*enough:
+			t.Fatalf("of %d runs, the model leaves open what comes out in %d", compared+starved+vague, vague)
+		case starved > 2*enough+4:
+			t.Skipf("threads wait for a CPU too often: of %d runs %d were starved; run this test on a quiet machine", compared+starved+vague, starved)
 		}
 	}
 }

@@ -20,9 +20,12 @@
 //
 // A run is dropped when its threads waited for others during more than a tenth of it;
 // when one used 1 ms more than it was to, or the group half a millisecond more per burst,
-// for then the machine stood still, as virtual ones do; or when nr_throttled comes out of the model with a range of more than 2. When too many are,
-// the test is skipped, saying so; but it fails when that happens while the rest of the
-// machine uses less than a tenth of its CPUs, for then it is the generator's fault.
+// for then the machine stood still, as virtual ones do; or when nr_throttled comes out of
+// the model with a range of more than 2. When too many were starved, the test is skipped,
+// saying so; but it fails when that happens while the rest of the machine uses less than a
+// tenth of its CPUs, for then it is the generator's fault, and when the range is too wide
+// too often. Wrong models were tried (a write that does not refill, less burst, a timer that
+// does not stop, slices that are not given back): each fails.
 //
 // Seen on 2 virtual CPUs, Linux 6.18, version 1 of control groups, other work on 0.5 to 1.9
 // of them all the time, 2026-11-20. The probes of 30, 60 and 90 ms: exactly as the model
