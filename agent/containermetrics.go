@@ -47,7 +47,7 @@ func newContainerMetrics(e *engine) *containerMetrics {
 		late:          own("late_samples_total", "Samples that cover a quarter more time than they should."),
 		missed:        own("missed_total", "Moments at which samples should have been taken and were not."),
 		gaps:          own("gaps_total", "Samples that were left out because counters went backwards."),
-		wakeDelay:     own("wake_delay_seconds", "How late the sampler wakes up.", "quantile"),
+		wakeDelay:     own("wake_delay_seconds", "How late the sampler wakes up at most in so many of 100 cases.", "percentile"),
 	}
 }
 
@@ -78,8 +78,8 @@ func (m *containerMetrics) Collect(out chan<- prometheus.Metric) {
 	counter(m.missed, float64(cost.Missed))
 	counter(m.gaps, float64(cost.Gaps))
 	out <- prometheus.MustNewConstMetric(m.samplerGroups, prometheus.GaugeValue, float64(cost.Groups))
-	for quantile, delay := range map[string]time.Duration{"0.5": cost.Jitter50, "0.99": cost.Jitter99, "1": cost.JitterMax} {
-		out <- prometheus.MustNewConstMetric(m.wakeDelay, prometheus.GaugeValue, delay.Seconds(), quantile)
+	for percentile, delay := range map[string]time.Duration{"50": cost.Jitter50, "99": cost.Jitter99, "100": cost.JitterMax} {
+		out <- prometheus.MustNewConstMetric(m.wakeDelay, prometheus.GaugeValue, delay.Seconds(), percentile)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -112,7 +113,8 @@ func raisedPod(name string) *corev1.Pod {
 }
 
 // TestRaiseOnThisMachine: a container that has saved up what it did not use gets a higher quota
-// when it is throttled, and so does its pod; metrics say so; an agent that starts puts it back.
+// when it is throttled, and so does its pod; metrics say so; an agent that ends takes it
+// back, and one that starts does so for one that was killed.
 func TestRaiseOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	pod := raisedPod("web")
@@ -144,9 +146,17 @@ func TestRaiseOnThisMachine(t *testing.T) {
 			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
 			`pinfold_container_cpu_utilization_ratio_bucket{LABELS,le="0.1"} `, `pinfold_sampler_groups 1`)
 	})
+	if text, err := w.get("/metrics"); err != nil {
+		t.Error(err)
+	} else if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("metrics: %v, %v", problems, err)
+	}
 	stop()
-	if err := both(raised); err != nil {
-		t.Errorf("the agent that stopped has changed something: %v", err)
+	if err := both(limit); err != nil {
+		t.Errorf("the agent that ended has left a raise that nobody looks after: %v", err)
+	}
+	for _, g := range []string{tree.podGroup(pod), group} { // as one that was killed
+		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "30000")
 	}
 	w.start()
 	w.eventually(func() error { return both(limit) })

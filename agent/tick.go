@@ -33,8 +33,9 @@ func (e *engine) sampleContainers(ctx context.Context, shortest, retry time.Dura
 	}
 }
 
-// tickLoop raises and lowers quotas, until the context ends.
+// tickLoop raises and lowers quotas, until the context ends; then none stays raised.
 func (e *engine) tickLoop(ctx context.Context) {
+	defer e.lower()
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
@@ -65,6 +66,15 @@ func (e *engine) tick() {
 	}
 	if write || foreign {
 		e.asked++ // what a round is reading meanwhile may be older
+		e.decide()
+	}
+}
+
+// lower takes back all raises.
+func (e *engine) lower() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.control.Lower() {
 		e.decide()
 	}
 }

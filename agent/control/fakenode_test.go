@@ -90,6 +90,11 @@ func (n *fakeNode) run(words []string) (string, error) {
 		return n.tick(args)
 	case "busy":
 		return "", n.busy(args)
+	case "stop":
+		if n.control.Lower() {
+			return n.carry(n.control.Decide(n.now)), nil
+		}
+		return "nothing to do\n", nil
 	case "restart":
 		n.restart()
 	case "round":

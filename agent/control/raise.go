@@ -123,6 +123,14 @@ func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	return changes, write
 }
 
+// Lower takes back all raises, for an agent that ends: nobody would look after them. It
+// reports whether anything is to be written.
+func (c *Control) Lower() (write bool) {
+	write = len(c.raised) > 0
+	c.raised = map[string]Raise{}
+	return write
+}
+
 // burstTick is the tick of those whose quota may be raised.
 func (c *Control) burstTick(t Tick) (burst.Tick, []*limited) {
 	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle}

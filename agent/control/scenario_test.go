@@ -44,8 +44,10 @@ import (
 //	tick 30 web/main=30ms side=100ms! idle=50%
 //	    so many tenths of a second in which containers use so much CPU time each, those with
 //	    a mark throttled, and CPUs are idle for so long
+//	stop
+//	    the agent is about to end
 //	restart
-//	    the agent ends and another one starts, with the flags of
+//	    another one starts, also where the one before was killed, with the flags of
 //	agent burst=auto percent=100 quota-owner=other
 //	    of which others are 300% of the limit for 60 s
 //	round
