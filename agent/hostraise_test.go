@@ -134,7 +134,7 @@ func TestRaiseOnThisMachine(t *testing.T) {
 		return errors.Join(tree.has(group, want), tree.has(tree.podGroup(pod), want))
 	}
 	w.eventually(func() error { return w.metricsHave(`pinfold_container_cpu_limit_cores{LABELS} 0.1`) })
-	time.Sleep(3500 * ms) // saving up
+	time.Sleep(5 * time.Second) // saving up
 	if err := both(limit); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/logtext"
 )
 
@@ -287,4 +290,36 @@ func (w *world) setKubelet(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kubeletErr = err
+}
+
+// TestNoKernelBurst: on a kernel without burst, pods that ask for it run, and it is said.
+func TestNoKernelBurst(t *testing.T) {
+	k := newTree(t)
+	pods := []*corev1.Pod{burstPod("one", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst"}`}),
+		burstPod("two", map[string]string{"koordinator.sh/cpuBurst": `{"policy":"auto"}`})}
+	w := newWorld(t, pods...)
+	w.root, w.config.Burst.BurstPercent = k.root, 100
+	for i, pod := range pods {
+		run(pod, containerID(rune('a'+i)))
+		if err := w.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace); err != nil {
+			t.Fatal(err)
+		}
+		group := k.pod(pod.Name, containerID(rune('a'+i)))
+		for _, g := range []string{group, filepath.Dir(group)} {
+			if err := os.Remove(k.fs.File(g, cgroup.CPUCFSBurst)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.start()
+	w.eventually(func() error {
+		if c := w.condition(); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "the kernel of this node has no CPU burst") {
+			return fmt.Errorf("condition %s %s: %s", c.Status, c.Reason, c.Message)
+		}
+		events, err := w.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(events.Items) != 1 || events.Items[0].Reason != "NoKernelBurst" || events.Items[0].InvolvedObject.Name != nodeName {
+			return errors.Join(err, fmt.Errorf("events %+v", events.Items))
+		}
+		return nil
+	})
 }

@@ -24,6 +24,23 @@
 // its CPUs: nobody is given these in the same round when either side is to have
 // them for itself.
 //
+// # Quota, period and burst
+//
+// They follow the plan, with three exceptions. While the kubelet resizes a pod, its quota is
+// left alone, and only what the kernel would refuse the new one for is taken back: burst above
+// it, and a raise. With [OwnerOther], a group of which somebody else has changed
+// one of the three is theirs until it ends or its limit changes; of what is found at the
+// start, what neither the kubelet nor an agent would have set is theirs as well. And quota may
+// be raised for a while: the caller tells what it sees each tenth of a second or so,
+//
+//	for each of c.RaisedGroups(): c.See(group, settings)
+//	changes, write := c.Raise(tick)
+//	if write: Decide, Carry, Applied, as in a round
+//
+// and package burst decides. What it decided is part of the next plan, whatever that is made
+// for, so that a round does not undo it and the pod's group has room for it. All writes of a
+// container's bandwidth, also of others, are counted and charged at the next tick.
+//
 // # Holding
 //
 // While something is not known without which any change could take CPUs from a

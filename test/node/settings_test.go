@@ -152,6 +152,20 @@ func (s *settled) testMetrics(t *testing.T) {
 			t.Errorf("no line %q in\n%s", line, text)
 		}
 	}
+	eventually(t, "metrics of periods", func() error {
+		text := s.metrics(t)
+		for _, line := range []string{
+			`pinfold_container_cpu_utilization_ratio_bucket{container="side",namespace="default",pod="bursting",le="+Inf"} `,
+			`pinfold_container_cpu_quota_cores{container="side",namespace="default",pod="bursting"} 0.2`,
+			`pinfold_container_cpu_period_seconds{container="side",namespace="default",pod="bursting"} 0.02`,
+			`pinfold_container_cpu_burst_seconds{container="side",namespace="default",pod="bursting"} 0.002`,
+		} {
+			if !strings.Contains(text, "\n"+line) {
+				return fmt.Errorf("no line %q in\n%s", line, text)
+			}
+		}
+		return nil
+	})
 }
 
 func (s *cluster) metrics(t testing.TB) string {
