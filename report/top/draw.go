@@ -1,0 +1,221 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Size is what there is to draw on.
+type Size struct {
+	Width  int // characters; 0 for as many as it takes
+	Height int // lines; 0 for as many as it takes, without status and keys
+	Colour bool
+}
+
+// Widths of what gives way.
+const (
+	nameMin  = 14
+	nameLast = 8 // with one column left
+	barsMin  = 8
+	barsDrop = 7 // as column.drop
+)
+
+// layout is what fits.
+type layout struct {
+	name, bars int
+	columns    []column
+}
+
+// layoutFor leaves columns out until the rest fits, and gives what is left over to names
+// first, then to bars.
+func layoutFor(width, longest int) layout {
+	all := columns()
+	if width == 0 {
+		return layout{name: longest, bars: 20, columns: all}
+	}
+	l := layout{name: min(longest, nameMin), bars: barsMin, columns: all}
+	for drop := 1; l.width() > width && drop <= 9; drop++ {
+		if drop == 9 {
+			l.name = min(l.name, nameLast)
+			if l.width() <= width {
+				break
+			}
+		}
+		if drop == barsDrop {
+			l.bars = 0
+		}
+		var kept []column
+		for _, c := range l.columns {
+			if c.drop != drop {
+				kept = append(kept, c)
+			}
+		}
+		l.columns = kept
+	}
+	if over := l.width() - width; over > 0 {
+		l.name = max(l.name-over, 1)
+	}
+	l.name = min(longest, l.name+max(width-l.width(), 0))
+	if l.bars > 0 {
+		l.bars = min(bars, l.bars+max(width-l.width(), 0))
+	}
+	return l
+}
+
+func (l layout) width() int {
+	w := l.name
+	if l.bars > 0 {
+		w += 1 + l.bars
+	}
+	for _, c := range l.columns {
+		w += 1 + c.width
+	}
+	return w
+}
+
+const nameTitle = "CONTAINER"
+
+// Draw draws the table; each line ends with a new line.
+func (m *Model) Draw(s Size) string {
+	rows, hidden := m.shown()
+	longest := len(nameTitle)
+	for _, r := range rows {
+		longest = max(longest, utf8.RuneCountInString(r.name))
+	}
+	l := layoutFor(s.Width, longest)
+	p := palette{s.Colour}
+	lines := []string{p.bold(l.titles())}
+	if s.Height > 0 {
+		shown := len(rows)
+		rows = m.scroll(rows, s.Height-3) // the first two lines and the last one
+		lines = append([]string{m.status(shown, hidden, s.Width)}, lines...)
+	}
+	for _, r := range rows {
+		lines = append(lines, l.line(r, p))
+	}
+	if s.Height > 0 {
+		for len(lines) < s.Height-1 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, p.dim(m.keys(s.Width)))
+		lines = lines[:max(min(len(lines), s.Height), 1)]
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// scroll returns the rows that there is room for.
+func (m *Model) scroll(rows []*row, room int) []*row {
+	m.page = max(room, 0)
+	m.top = max(0, min(m.top, len(rows)-m.page))
+	return rows[m.top:min(len(rows), m.top+m.page)]
+}
+
+func (m *Model) status(shown, hidden, width int) string {
+	text := plural(shown, "group")
+	if hidden > 0 {
+		text += fmt.Sprintf(" (and %d idle)", hidden)
+	}
+	if m.top > 0 {
+		text += fmt.Sprintf(", from %d on", m.top+1)
+	}
+	if m.Status.Message != "" {
+		text += " | " + m.Status.Message
+	}
+	text += fmt.Sprintf(" | sampling %.1f%% of a CPU, %d late, %d missed", 100*m.Status.Share, m.Status.Late, m.Status.Missed)
+	if width == 0 {
+		return text
+	}
+	return cut(text, width)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// keys is the last line: which key does what, as far as that fits.
+func (m *Model) keys(width int) string {
+	text := "q quit"
+	hints := []string{}
+	for _, o := range Orders() {
+		hint := string(o[:1]) + " " + string(o)
+		if o == m.Sort {
+			hint = "[" + hint + "]"
+		}
+		hints = append(hints, hint)
+	}
+	for _, hint := range append(hints, "r reverse", "a all", "j k scroll") {
+		if width > 0 && len(text)+2+len(hint) > width {
+			break
+		}
+		text += "  " + hint
+	}
+	if width == 0 {
+		return text
+	}
+	return cut(text, width)
+}
+
+func (l layout) titles() string {
+	text := fit(nameTitle, l.name)
+	for i, c := range l.columns {
+		if i == l.barsAt() {
+			text += " " + fit(barsTitle(l.bars), l.bars)
+		}
+		text += fmt.Sprintf(" %*s", c.width, c.title)
+	}
+	return strings.TrimRight(text, " ")
+}
+
+func barsTitle(width int) string {
+	if width < len("LAST PERIODS") {
+		return "PERIODS"
+	}
+	return "LAST PERIODS"
+}
+
+// barsAt is the number of the column before which the bars are, -1 without bars. They stand
+// before the shares of throttled periods.
+func (l layout) barsAt() int {
+	if l.bars == 0 {
+		return -1
+	}
+	for i, c := range l.columns {
+		if strings.HasPrefix(c.title, "THR/") {
+			return i
+		}
+	}
+	return -1
+}
+
+func (l layout) line(r *row, p palette) string {
+	text := fit(r.name, l.name)
+	for i, c := range l.columns {
+		if i == l.barsAt() {
+			text += " " + draw(r, l.bars, p)
+		}
+		figure := fmt.Sprintf("%*s", c.width, c.text(r))
+		if c.alarm != nil && c.alarm(r) {
+			figure = p.alarm(figure)
+		}
+		text += " " + figure
+	}
+	return strings.TrimRight(text, " ")
+}
+
+// palette colours text, or not.
+type palette struct{ colour bool }
+
+func (p palette) alarm(text string) string { return p.with("31", text) }
+func (p palette) bold(text string) string  { return p.with("1", text) }
+func (p palette) dim(text string) string   { return p.with("2", text) }
+
+func (p palette) with(code, text string) string {
+	if !p.colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
