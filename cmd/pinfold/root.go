@@ -17,10 +17,12 @@ func newRoot() *cobra.Command {
 		Short: "Choose the right CPUs on a machine, and see why",
 		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
 as the scheduler plugin, and runs commands with CPUs, limit and burst of their
-own. Nothing else on the machine changes.`,
+own. It shows how containers use their limits, and are throttled. Nothing else on
+the machine changes.`,
 		Example: `  pinfold topology                    # a map of this machine
   pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
-  pinfold run --cpus 4 -- make        # a command on them`,
+  pinfold run --cpus 4 -- make        # a command on them
+  pinfold top                         # containers, their limits and throttling`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
 		SilenceErrors:              true,
@@ -30,11 +32,11 @@ own. Nothing else on the machine changes.`,
 	}
 	root.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &wrongUsage{"no command given: use topology, place, run or version"}
+			return &wrongUsage{"no command given: use topology, place, run, top or version"}
 		}
 		return unknownCommand(cmd, args[0])
 	})
-	root.AddCommand(newTopology(), newPlace(), newRun(), newVersion())
+	root.AddCommand(newTopology(), newPlace(), newRun(), newTop(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root

@@ -58,8 +58,10 @@ func (c cell) ofLimit() (float64, bool) {
 
 // throttledOfTimer and throttledOfWall are shares of periods. A sample may have the ends of
 // one period more than went by.
-func (c cell) throttledOfTimer() float64 { return min(1, ratio(float64(c.throttled), float64(c.timer))) }
-func (c cell) throttledOfWall() float64  { return min(1, ratio(float64(c.throttled), c.wall)) }
+func (c cell) throttledOfTimer() float64 {
+	return min(1, ratio(float64(c.throttled), float64(c.timer)))
+}
+func (c cell) throttledOfWall() float64 { return min(1, ratio(float64(c.throttled), c.wall)) }
 
 func ratio(a, b float64) float64 {
 	if b <= 0 {
@@ -111,7 +113,7 @@ func (r *row) add(s trace.Sample) {
 // not on time to the microsecond.
 func (r *row) last(window time.Duration) cell {
 	var sum cell
-	for i := range int64(min(cells, r.newest+1)) {
+	for i := range min(cells, r.newest+1) {
 		if sum.covered >= window-cellTime/4 {
 			break
 		}
