@@ -99,8 +99,10 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) (err error) {
 	t.names = newContainerNames(t.root)
 	for _, arg := range args {
 		group := t.fs.GroupAt(arg)
-		if err := sampler.Check(t.fs, group); err != nil {
-			return fmt.Errorf("%s: %w", arg, err)
+		if err := sampler.Check(t.fs, group); errors.Is(err, cgroup.ErrGone) {
+			return fmt.Errorf("%w; what there is: find %s -type d", err, t.fs.Hierarchy(cgroup.CPU).Mount)
+		} else if err != nil {
+			return err
 		}
 		t.groups = append(t.groups, group)
 	}
