@@ -39,7 +39,6 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	toTopLeft   = "\x1b[H"
 	clearLine   = "\x1b[K"
-	clearBelow  = "\x1b[J"
 )
 
 func newLive(t *topCommand, s *sampler.Sampler, m *top.Model, keys, screen *os.File) *live {
@@ -119,12 +118,17 @@ func (l *live) draw() error {
 	l.model.Rename(l.command.name)
 	text := l.model.Draw(top.Size{Width: width, Height: height, Colour: terminal.MapOptions(l.screen, os.Getenv).Colour})
 	l.mu.Unlock()
-	// The last line without its end, which would scroll.
-	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", clearLine+"\r\n")
-	if _, err := l.screen.WriteString(toTopLeft + text + clearLine + clearBelow); err != nil {
+	if _, err := l.screen.WriteString(frame(text)); err != nil {
 		return fmt.Errorf("draw: %w", err)
 	}
 	return nil
+}
+
+// frame is lines as what a terminal shows instead of what it showed. Each line is cleared
+// before it is written: after a line of full width that would take its last character. The
+// last line has no end, which would scroll. There are always as many as the terminal has.
+func frame(lines string) string {
+	return toTopLeft + clearLine + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\r\n"+clearLine)
 }
 
 // readKeys reads keys until the terminal has no more. Its goroutine ends with the process:

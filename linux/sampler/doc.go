@@ -14,11 +14,11 @@
 // by meanwhile are missed ones, which are counted and not made up for. So a
 // sampler that cannot keep up takes fewer samples, and never all of a CPU.
 //
-// Two things limit what a short interval tells. The kernel books the time of a thread
-// that runs on when its scheduler looks at it, at least at every tick: usage comes
-// in steps of 1 to 10 ms (CONFIG_HZ; 4 ms where that is 250), and a single sample may show more CPU
-// than its interval has. And periods are where the kernel's timer puts them: in one period's time
-// there may be the end of none, one or two.
+// Two things limit what a short interval tells. The kernel books the time of a running thread
+// when its scheduler looks at it, at a tick at the latest: usage may lag by a tick (CONFIG_HZ:
+// 1 to 10 ms), and the next sample then shows more CPU time than its interval had.
+// And periods are where the kernel's timer puts them: in one period's time there may be the end of
+// none, one or two.
 //
 // # Counters
 //
