@@ -82,14 +82,19 @@ func ParseStat(v Version, text string) (Stat, error) {
 func (s *Stat) parse(v Version, text []byte) error {
 	*s = Stat{NoBursts: true}
 	for len(text) > 0 {
-		var line []byte
-		line, text, _ = bytes.Cut(text, []byte("\n"))
-		name, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		if !ok {
+		line := text
+		if end := bytes.IndexByte(text, '\n'); end >= 0 {
+			line, text = text[:end], text[end+1:]
+		} else {
+			text = nil
+		}
+		line = bytes.TrimSpace(line)
+		space := bytes.IndexByte(line, ' ')
+		if space < 0 {
 			return fmt.Errorf("%s: %q is not a name and a number", CPUStat, string(line))
 		}
-		if err := s.set(v, name, value); err != nil {
-			return fmt.Errorf("%s: %s: %w", CPUStat, string(name), err)
+		if err := s.set(v, line[:space], line[space+1:]); err != nil {
+			return fmt.Errorf("%s: %s: %w", CPUStat, string(line[:space]), err)
 		}
 	}
 	return nil

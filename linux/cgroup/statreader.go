@@ -32,7 +32,7 @@ type StatReader struct {
 }
 
 // statSize is more than the kernel has to say in cpu.stat: 300 bytes in Linux 6.18.
-const statSize = 1024
+const statSize = 640
 
 // OpenStat opens the statistics of a group. A group that does not exist is ErrGone; on
 // version 2 one without a cpu controller has usage and nothing else.

@@ -137,7 +137,7 @@ func TestStatReaderFixture(t *testing.T) {
 				{"nr_periods 77\n", ""},
 				{"nr_periods\n", "cpu.stat: \"nr_periods\" is not a name and a number"},
 				{"nr_periods -1\n", "nr_periods: \"-1\" is not a number of 64 bits"},
-				{strings.Repeat("x 1\n", statSize), "it has 1024 bytes or more"},
+				{strings.Repeat("x 1\n", statSize), "it has 640 bytes or more"},
 				{"", ""},
 			} {
 				if err := os.WriteFile(name, []byte(step.content), 0o600); err != nil {
