@@ -19,8 +19,8 @@ type Converted struct {
 	Note string // what the format could not hold; "" for nothing
 }
 
-// Write writes rows to a file, which appears whole or not at all. It needs little memory,
-// however many rows there are.
+// Write writes rows to a file, which appears whole or not at all; without rows it does not,
+// and the error is ErrEmpty. It needs little memory, however many rows there are.
 func Write(o Output, h Header, rows iter.Seq2[*Row, error]) (Converted, error) {
 	format, err := FormatOf(o.Name)
 	if err != nil {
@@ -60,6 +60,9 @@ func writeRows(w writer, rows iter.Seq2[*Row, error]) (Converted, error) {
 			return c, err
 		}
 		c.Rows++
+	}
+	if c.Rows == 0 {
+		return c, ErrEmpty
 	}
 	if err := w.Close(); err != nil {
 		return c, err

@@ -2,13 +2,15 @@ package tracefile
 
 import (
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Gather makes a recording of rows: a series per group, in the order in which groups first
-// come. The samples of each group must be in the order of time. When some began before
+// Gather makes a recording of rows: a series per group, in the order of their names, whatever
+// the order of the rows. The samples of each group must be in the order of time. When some began before
 // the start that the header gives, the start is moved to the first of them.
 func Gather(h Header, rows iter.Seq2[*Row, error]) (*trace.Recording, error) {
 	rec := &trace.Recording{Start: h.Start, Interval: h.Interval}
@@ -32,6 +34,7 @@ func Gather(h Header, rows iter.Seq2[*Row, error]) (*trace.Recording, error) {
 		s.Samples = append(s.Samples, row.Sample)
 	}
 	shift(rec, first)
+	slices.SortFunc(rec.Series, func(a, b trace.Series) int { return strings.Compare(a.Group, b.Group) })
 	return rec, nil
 }
 

@@ -16,12 +16,13 @@ func newRoot() *cobra.Command {
 		Use:   "pinfold",
 		Short: "Choose the right CPUs on a machine, and see why",
 		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
-as the scheduler plugin, and runs commands with CPUs, limit and burst of their
-own. It shows how containers use their limits, and are throttled. Nothing else on
-the machine changes.`,
+as the scheduler plugin, and runs commands with CPUs, limit and burst of their own.
+It records what control groups use, period by period, and shows how containers use
+their limits, and are throttled. Nothing else on the machine changes.`,
 		Example: `  pinfold topology                    # a map of this machine
   pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
   pinfold run --cpus 4 -- make        # a command on them
+  pinfold sample /kubepods/burstable  # what limit does it need?
   pinfold top                         # containers, their limits and throttling`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
@@ -32,11 +33,11 @@ the machine changes.`,
 	}
 	root.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &wrongUsage{"no command given: use topology, place, run, top or version"}
+			return &wrongUsage{"no command given: use topology, place, run, sample, top, trace or version"}
 		}
 		return unknownCommand(cmd, args[0])
 	})
-	root.AddCommand(newTopology(), newPlace(), newRun(), newTop(), newVersion())
+	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root
