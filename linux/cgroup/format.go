@@ -13,12 +13,15 @@ import (
 // content is of a file: a string, or bytes where nothing may be allocated.
 type content interface{ string | []byte }
 
+// safeDigits is how many decimal digits always fit into 64 bits.
+const safeDigits = 19
+
 // parseNumber reads a decimal number.
 func parseNumber[T content](s T) (uint64, error) {
 	var n uint64
 	for i := range len(s) {
-		digit := uint64(s[i] - '0')
-		if s[i] < '0' || s[i] > '9' || n > (math.MaxUint64-digit)/10 {
+		digit := uint64(s[i] - '0') // large for what is no digit
+		if digit > 9 || i >= safeDigits && n > (math.MaxUint64-digit)/10 {
 			return 0, fmt.Errorf("%q is not a number of 64 bits", string(s))
 		}
 		n = 10*n + digit

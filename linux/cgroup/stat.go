@@ -88,7 +88,9 @@ func (s *Stat) parse(v Version, text []byte) error {
 		} else {
 			text = nil
 		}
-		line = bytes.TrimSpace(line)
+		if n := len(line); n == 0 || line[0] <= ' ' || line[n-1] <= ' ' { // none of the kernel's
+			line = bytes.TrimSpace(line)
+		}
 		space := bytes.IndexByte(line, ' ')
 		if space < 0 {
 			return fmt.Errorf("%s: %q is not a name and a number", CPUStat, string(line))

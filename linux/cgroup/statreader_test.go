@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -221,8 +222,8 @@ func slowStat(v Version, text string) (s Stat, ok bool) {
 			return Stat{}, false
 		}
 		n, err := strconv.ParseUint(value, 10, 64)
-		timed := strings.Contains(strings.Join(known, " ")+" ", name+" ")
-		counted := strings.Contains("nr_periods nr_throttled nr_bursts ", name+" ")
+		timed := slices.Contains(known, name)
+		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts"}, name)
 		switch {
 		case !timed && !counted:
 			continue
