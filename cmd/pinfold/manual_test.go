@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestManual executes the examples of docs/pinfold.md: "json file=NAME" blocks
+// TestManual executes the examples of docs/pinfold.md: "json file=NAME" and "csv file=NAME" blocks
 // are files, "console" blocks are commands with what they print, "console cgroups"
 // blocks are those that make control groups.
 func TestManual(t *testing.T) {
@@ -35,7 +35,7 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 	archive := &txtar.Archive{}
 	commands := 0
 	for _, block := range blocks(t, manual) {
-		if name, ok := strings.CutPrefix(block.info, "json file="); ok {
+		if _, name, ok := strings.Cut(block.info, " file="); ok {
 			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(block.text)})
 		}
 		guard := ""

@@ -26,11 +26,11 @@ the end what limit they need at which timescale. It ends after --duration or
 
 A group is a path in the hierarchy (/kubepods/burstable), a directory
 (/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes
-('/kubepods/*/pod*/*'; * does not match /). Groups that match are looked for once.
+('/kubepods/*/pod*/*'; * does not match /), which is looked up once.
 
 -o records to a file: .parquet, .csv or .npy (one group), - for CSV on standard
-output. Until the end samples go to FILE.journal; 'pinfold trace recover' makes a
-file of it if the recording was cut short. Nothing is lost but the last second.`,
+output. Until the end samples go to FILE.journal, so that ctrl-C, a full disk or
+kill -9 lose no more than the last second: see 'pinfold trace recover'.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --interval 10ms --duration 1m -o web.parquet
   pinfold sample '/system.slice/*.service' -o services.parquet`,
@@ -39,12 +39,12 @@ file of it if the recording was cut short. Nothing is lost but the last second.`
 	q := &sampling{}
 	f := cmd.Flags()
 	f.StringArrayVar(&q.pods, "pod", nil, "sample the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
-	f.DurationVar(&q.interval, "interval", 0, "one sample of each group every so often, 1ms or more (default: the groups' shortest enforcement period)")
-	f.DurationVar(&q.duration, "duration", 0, "end after this time")
+	f.DurationVar(&q.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
+	f.DurationVar(&q.duration, "duration", 0, "end after `TIME`")
 	f.Var(&q.samples, "samples", "end after N samples of a group")
 	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
-	f.StringVar(&q.root, "host-root", "/", "where the machine's root directory is mounted")
+	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	cmd.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags(), args); err != nil {
 			return err

@@ -109,7 +109,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 }
 
 func npyInterval(cmd *cobra.Command) *time.Duration {
-	return cmd.Flags().Duration("interval", 0, "how long the samples of an .npy file are")
+	return cmd.Flags().Duration("interval", 0, "the samples of an .npy file are `TIME` long")
 }
 
 // conversion is what the flags of a conversion ask for.

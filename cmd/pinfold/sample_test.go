@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// group makes a control group with a limit on this machine, removed at the end.
+func group(t *testing.T, quota, period time.Duration) (*cgroup.FS, string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("making a control group needs root: run the test as root")
+	}
+	fs, err := cgroup.Open("/")
+	if err != nil {
+		t.Skipf("no control groups: %v", err)
+	}
+	if fs.Layout().CPU != cgroup.V1 {
+		t.Skip("the test makes groups of version 1; version 2 is tested by sample.txtar and linux/sampler")
+	}
+	name := fmt.Sprintf("/pinfold-sample-%d", os.Getpid())
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		dir := fs.Dir(c, name)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Skipf("no control group can be made (%v): run the test where that is allowed", err)
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("remove %s: %v", dir, err)
+			}
+		})
+	}
+	for file, value := range map[string]time.Duration{"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} {
+		text := fmt.Sprint(value.Microseconds())
+		if err := os.WriteFile(filepath.Join(fs.Dir(cgroup.CPU, name), file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fs, name
+}
+
+// spin runs a busy loop in a group until the test ends.
+func spin(t *testing.T, fs *cgroup.FS, name string) {
+	t.Helper()
+	command := exec.Command("sh", "-c", "read go; while :; do :; done")
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		if err := os.WriteFile(filepath.Join(fs.Dir(c, name), "cgroup.procs"), fmt.Append(nil, command.Process.Pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file
+// has what the kernel counted meanwhile.
+func TestSampleThrottled(t *testing.T) {
+	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	spin(t, fs, name)
+	before, err := fs.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "a.parquet")
+	var stdout, stderr bytes.Buffer
+	args := []string{"sample", fs.Dir(cgroup.CPU, name), "--duration", "2s", "-o", file}
+	if err := run(t.Context(), args, nil, &stdout, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	after, err := fs.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, _, err := tracefile.Read(file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Interval != 50*time.Millisecond || len(rec.Series) != 1 || rec.Series[0].Group != name {
+		t.Fatalf("interval %v, %d series, want the group at its period", rec.Interval, len(rec.Series))
+	}
+	sum := trace.Summarise(&rec.Series[0], rec.Interval)
+	t.Logf("%+v", sum)
+	if sum.Usage > after.Usage-before.Usage || sum.Throttled > after.Throttled-before.Throttled || sum.Periods > after.Periods-before.Periods {
+		t.Errorf("more was recorded than the kernel counted: %+v to %+v", before, after)
+	}
+	// On a machine however busy, it wanted more than it got, and a late sample loses nothing.
+	if sum.Throttled == 0 || sum.Usage == 0 || sum.ThrottledShare == 0 || sum.Time < 1500*time.Millisecond {
+		t.Errorf("nothing was throttled: %+v", sum)
+	}
+	if limit, _ := sum.Limits.CPUs(); limit != 0.2 {
+		t.Errorf("the limit is %v CPUs, want 0.2", limit)
+	}
+	for _, want := range []string{"limit      0.20 CPUs: 10ms in each 50ms", "they show usage, demand was higher", "of the limit)"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the summary has no %q:\n%s", want, &stdout)
+		}
+	}
+}
+
+// TestSampleFullDisk records until a small disk is full: the recording ends by itself, says
+// where it is, and can be recovered elsewhere.
+func TestSampleFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root: run the test as root")
+	}
+	if _, err := cgroup.Open("/"); err != nil {
+		t.Skipf("no control groups: %v", err)
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no small file system can be mounted (%v): run the test where mount(2) is allowed", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	file := filepath.Join(dir, "a.csv")
+	err := run(ctx, []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
+	if !errors.Is(err, syscall.ENOSPC) || exitStatus(err) != 1 {
+		t.Fatalf("error %v, want %v\n%s", err, syscall.ENOSPC, &stderr)
+	}
+	for _, want := range []string{"the recording stops after ", "pinfold trace recover " + file + ".journal -o FILE"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %q, want one with %q", err, want)
+		}
+	}
+	if !strings.Contains(stdout.String(), "group      /\n") {
+		t.Errorf("no summary of what was recorded:\n%s", &stdout)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "a.parquet")
+	stderr.Reset()
+	if err := run(t.Context(), []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	rec, _, err := tracefile.Read(elsewhere, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rec.Series[0].Samples); n < 100 {
+		t.Errorf("%d samples are left, want those of some seconds", n)
+	}
+}
+
+// TestMemory keeps the newest samples when there are too many.
+func TestMemory(t *testing.T) {
+	m := newMemory(time.Second)
+	m.most = 100
+	for i := range 1000 {
+		for _, g := range []string{"/a", "/b"} {
+			at := time.Duration(i+1) * time.Second
+			m.add(&tracefile.Row{Group: g, Sample: trace.Sample{At: at, Interval: time.Second, Late: i%10 == 0}})
+			if m.kept > m.most {
+				t.Fatalf("%d samples are kept, want at most %d", m.kept, m.most)
+			}
+		}
+	}
+	if m.samples != 2000 || m.late != 200 || m.longest != 1000 {
+		t.Errorf("%d samples, %d late, %d of a group", m.samples, m.late, m.longest)
+	}
+	for _, s := range m.recording().Series {
+		if n := len(s.Samples); n < 20 || s.Samples[n-1].At != 1000*time.Second || len(s.Segments(time.Second)) != 1 {
+			t.Errorf("group %s: %d samples, want the newest, without gaps", s.Group, n)
+		}
+	}
+	if !strings.Contains(m.note(), "of 2000 samples") || newMemory(time.Second).note() != "" {
+		t.Errorf("note %q", m.note())
+	}
+}
+
+func TestProgress(t *testing.T) {
+	m := &memory{samples: 30, late: 1, longest: 15}
+	for want, p := range map[string]*progress{
+		"[###############...............]  50%  1.5s  30 samples, 1 late": {duration: 3 * time.Second},
+		"[##############################] 100%  1.5s  30 samples, 1 late": {samples: 15},
+		"1.5s  30 samples, 1 late  (ctrl-C ends)":                         {},
+	} {
+		if got := p.line(1500*time.Millisecond, m); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var b bytes.Buffer
+	p := newProgress(&b, time.Second, 0)
+	p.show(time.Second, m)
+	p.say("message")
+	if b.String() != "message\n" {
+		t.Errorf("what is no terminal gets %q", &b)
+	}
+	p.w, p.shown = &b, -time.Second
+	b.Reset()
+	p.show(time.Second, m)
+	p.show(time.Second+progressStep/2, m) // too soon
+	p.say("message")
+	p.end()
+	if got := b.String(); strings.Count(got, "100%") != 1 || !strings.HasSuffix(got, "\r\x1b[Kmessage\n") {
+		t.Errorf("a terminal gets %q", got)
+	}
+}
