@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 func header(rec *trace.Recording) Header { return Header{rec.Start, rec.Interval} }
@@ -138,27 +139,16 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
-// TestCSVGolden compares the text of a small recording; PINFOLD_UPDATE=1 writes it.
+// TestCSVGolden compares the text of a small recording.
 func TestCSVGolden(t *testing.T) {
-	const golden = "testdata/small.csv"
+	const file = "testdata/small.csv"
 	rec := steady([]string{"/a", "/b"}, 4)
 	var b bytes.Buffer
 	if _, err := WriteCSV(&b, header(rec), Rows(rec)); err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("PINFOLD_UPDATE") != "" {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("CSV differs (-want +got):\n%s", diff)
-	}
-	check(t, rec, golden)
+	golden.Compare(t, file, b.String())
+	check(t, rec, file)
 }
 
 // TestOthersCSV reads CSV as others write it: other columns, another order, some missing.
