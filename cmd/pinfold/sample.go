@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -114,12 +115,10 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	rec, err := q.record(cmd, fs, targets)
-	if rec != nil && len(rec.Series) > 0 {
-		if err := printSummary(q.summaryTo(cmd), rec); err != nil {
-			return err
-		}
+	if rec == nil {
+		return err
 	}
-	return err
+	return errors.Join(err, rec.summary(q.summaryTo(cmd)))
 }
 
 // summaryTo is standard output, unless the recording goes there.

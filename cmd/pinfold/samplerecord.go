@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/tracefile"
@@ -44,11 +43,13 @@ type recording struct {
 	progress *progress
 	recorder tracefile.Recorder // nil without output
 	memory   *memory
+	noBursts bool // the kernel does not count bursts
+	cost     sampler.Cost
 }
 
 // record samples until it is time to end, and writes the output. What was recorded is
 // returned with an error, too.
-func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []target) (*trace.Recording, error) {
+func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []target) (*recording, error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
@@ -85,10 +86,30 @@ func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []target) (
 	}
 	err = errors.Join(err, <-written)
 	r.progress.end()
-	if note := r.memory.note(); note != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "pinfold:", note)
+	r.cost = s.Cost()
+	return r, errors.Join(err, r.finish())
+}
+
+// summary prints what the recording says of its groups, and what it took.
+func (r *recording) summary(w io.Writer) error {
+	rec := r.memory.recording()
+	if len(rec.Series) == 0 {
+		return nil
 	}
-	return r.memory.recording(), errors.Join(err, r.finish())
+	if err := printSummary(w, rec); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	c := r.cost
+	printLine(w, "sampling", "took %.2g%% of a CPU; woke up %v late, 99 of 100 times at most %v; %d times too late for a sample",
+		100*c.Share(), short(c.Jitter50), short(c.Jitter99), c.Missed)
+	if r.noBursts {
+		printLine(w, "note", "this kernel does not count bursts: Linux does since %s", cgroup.BurstStatisticsSince)
+	}
+	if note := r.memory.note(); note != "" {
+		printLine(w, "note", "%s", note)
+	}
+	return nil
 }
 
 // take hands a tick on, in the sampler's goroutine, and ends the sampling when it is time.
@@ -131,6 +152,7 @@ func (r *recording) write(batches <-chan batch, s *sampler.Sampler) error {
 				}
 			}
 			r.memory.add(row)
+			r.noBursts = r.noBursts || b.samples[i].NoBursts
 		}
 		r.progress.show(b.at, r.memory)
 	}

@@ -82,7 +82,7 @@ func printMark(w io.Writer, s *trace.Series, interval, window time.Duration, lim
 	case window < interval:
 		printLine(w, name, "not known: samples are longer")
 	default:
-		printLine(w, name, "not known: the recording is too short")
+		printLine(w, name, "not known: nothing of that length was recorded without a gap")
 	}
 }
 
