@@ -1,0 +1,37 @@
+package tracefile
+
+import (
+	"io"
+	"path/filepath"
+	"testing"
+)
+
+// BenchmarkWrite writes samples of 100 groups.
+func BenchmarkWrite(b *testing.B) {
+	var groups []string
+	for i := range 100 {
+		groups = append(groups, "/kubepods/burstable/pod"+string(rune('a'+i/26))+string(rune('a'+i%26)))
+	}
+	rec := steady(groups, 100)
+	rows := inTime(rec)
+	journal, err := createJournal(filepath.Join(b.TempDir(), "j"), header(rec))
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := newCSVWriter(io.Discard, header(rec))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, w := range map[string]writer{"journal": journal, "parquet": newParquetWriter(io.Discard, header(rec)), "csv": text} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := w.Write(rows[i]); err != nil {
+					b.Fatal(err)
+				}
+				i = (i + 1) % len(rows)
+			}
+		})
+	}
+}
