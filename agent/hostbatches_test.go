@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// batchesEnv makes a process of this program one that works in batches.
+const batchesEnv = "PINFOLD_TEST_BATCHES"
+
+// The published experiment's batches, in a quota of 10 ms: 25 ms of CPU time at once, at
+// intervals that are no multiple of the period. That is half of the limit, and more than
+// quota and burst together.
+const (
+	batch      = 25 * time.Millisecond
+	batchEvery = 503 * time.Millisecond
+)
+
+// TestBatches is that process: it begins with a line and ends with its standard input.
+func TestBatches(t *testing.T) {
+	if os.Getenv(batchesEnv) == "" {
+		t.Skip("another test runs this one in a process of its own")
+	}
+	input := bufio.NewReader(os.Stdin)
+	if _, err := input.ReadString('\n'); err != nil {
+		return
+	}
+	go func() {
+		runtime.LockOSThread()
+		for ; ; time.Sleep(batchEvery) { // never two at once, as after a delay they would come otherwise
+			for begun := threadTime(); threadTime()-begun < batch; {
+			}
+		}
+	}()
+	_, _ = input.ReadString('\n')
+}
+
+// threadTime is the CPU time that this thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// batches runs that process in a group.
+func (h *hostTree) batches(group string) {
+	h.t.Helper()
+	command := exec.Command(os.Args[0], "-test.run=^TestBatches$")
+	command.Env = append(os.Environ(), batchesEnv+"=1")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	input, err := command.StdinPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
+	}
+	if _, err := fmt.Fprintln(input); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestBatchesOnThisMachine: work in batches of more than quota and burst, half of the limit on
+// average, is throttled in each batch; with policy auto it is not any more, once the quota
+// has been raised.
+func TestBatchesOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	tree.requireBurst()
+	pod := raisedPod("web")
+	pod.Annotations["pinfold.dev/cpu-burst"] = `{"policy":"auto"}`
+	id := containerID('a')
+	run(pod, id)
+	group, _ := tree.container(pod, id)
+	for _, g := range []string{tree.podGroup(pod), group} {
+		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
+		tree.write(tree.fs.File(g, cgroup.CPUCFSBurst), "10000")
+	}
+	tree.batches(group)
+	throttled := func() uint64 {
+		own, err := tree.fs.Stat(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods, err := tree.fs.Stat(tree.podGroup(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own.Throttled + pods.Throttled
+	}
+	w := newWorld(t, pod)
+	w.eventually(func() error {
+		if throttled() == 0 {
+			return fmt.Errorf("without an agent it is not throttled")
+		}
+		return nil
+	})
+	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.config.Burst.BurstPercent, w.config.Burst.QuotaPercent, w.config.Burst.QuotaBurst = 100, 300, time.Minute
+	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second
+	w.start()
+	ms := time.Millisecond
+	w.eventually(func() error { return tree.has(group, heldBandwidth{30 * ms, 100 * ms, 10 * ms}) })
+	time.Sleep(batchEvery) // the batch that brought it about
+	before := throttled()
+	time.Sleep(8 * batchEvery)
+	if err := tree.has(group, heldBandwidth{30 * ms, 100 * ms, 10 * ms}); err != nil {
+		t.Errorf("the raise has not lasted: %v", err)
+	}
+	const one = 2 // a batch that is throttled by the container's quota and by the pod's
+	if now := throttled(); now-before > one {
+		t.Errorf("throttled %d times in 8 batches with a raised quota", now-before)
+	}
+}
