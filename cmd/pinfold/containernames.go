@@ -66,4 +66,12 @@ func (n *containerNames) of(group string) string {
 	return beginning(place.PodUID, 8) + "/" + beginning(place.Container, 12)
 }
 
+// known is of, but "" where no link has the name.
+func (n *containerNames) known(group string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	place, _ := n.naming.Parse(group)
+	return n.byID[place.Container]
+}
+
 func beginning(text string, n int) string { return text[:min(n, len(text))] }

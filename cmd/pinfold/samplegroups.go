@@ -22,6 +22,10 @@ type target struct {
 // targets are the groups that the command line names, each once. Groups that match a
 // pattern and cannot be sampled are left out with a message.
 func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]target, error) {
+	names := newContainerNames(q.root)
+	if naming, err := fs.Naming(""); err == nil { // without a kubelet nothing has a name
+		names.learn(naming)
+	}
 	var all []target
 	for _, arg := range args {
 		found, err := q.groups(fs, arg, stderr)
@@ -29,11 +33,11 @@ func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]ta
 			return nil, err
 		}
 		for _, group := range found {
-			all = append(all, target{group: group})
+			all = append(all, target{group, names.known(group)})
 		}
 	}
 	for _, pod := range q.pods {
-		found, err := podTargets(fs, q.root, pod)
+		found, err := podTargets(fs, q.root, pod, names)
 		if err != nil {
 			return nil, err
 		}

@@ -17,9 +17,9 @@ import (
 // is found without asking the API server.
 const podLogs = "var/log/pods"
 
-// podTargets returns the containers of a pod of this node. Its sandbox is among them: nothing
-// in a group tells it from a container.
-func podTargets(fs *cgroup.FS, root, pod string) ([]target, error) {
+// podTargets returns the containers of a pod of this node, its sandbox included, which has no
+// name of its own: instead it has the beginning of its id.
+func podTargets(fs *cgroup.FS, root, pod string, names *containerNames) ([]target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
 		return nil, &wrongUsage{fmt.Sprintf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)}
@@ -42,7 +42,11 @@ func podTargets(fs *cgroup.FS, root, pod string) ([]target, error) {
 			continue
 		}
 		for _, c := range p.Containers {
-			found = append(found, target{c.Path, path.Join(namespace, name, c.ID[:min(12, len(c.ID))])})
+			container := names.known(c.Path)
+			if container == "" {
+				container = path.Join(namespace, name, beginning(c.ID, 12))
+			}
+			found = append(found, target{c.Path, container})
 		}
 	}
 	if len(found) == 0 {
