@@ -23,7 +23,12 @@ import (
 const taskEnv = "PINFOLD_TEST_TASK"
 
 func TestMain(m *testing.M) {
-	if what := os.Getenv(taskEnv); what != "" {
+	switch what := os.Getenv(taskEnv); what {
+	case "":
+	case tellParallelism:
+		beParallel()
+		return
+	default:
 		beTask(what)
 		return
 	}

@@ -1,0 +1,110 @@
+package inside
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// tellParallelism makes this test binary a Go program that says its GOMAXPROCS, and
+// again whenever it changes.
+const tellParallelism = "tell GOMAXPROCS"
+
+func beParallel() {
+	for last := 0; ; time.Sleep(10 * time.Millisecond) {
+		if now := runtime.GOMAXPROCS(0); now != last {
+			fmt.Println(now)
+			last = now
+		}
+	}
+}
+
+// testGoParallelism writes what the agent writes for a container with a limit of 2 CPUs
+// whose quota is raised, held and lowered again. A Go program rereads its limit once a
+// second, and changes its parallelism with it: once for each of the two, never for what
+// is written besides, nor while the quota is held.
+func testGoParallelism(t *testing.T, m machine) {
+	limit, raised, period := ms(200), ms(600), ms(100)
+	give := func(quota, burst *time.Duration) {
+		t.Helper()
+		w := cgroup.Wanted{Quota: quota, Period: period, Burst: burst}
+		m.apply(t, map[string]cgroup.Wanted{m.pod(): w, m.container(): w})
+	}
+	give(limit, ms(0))
+	said := m.startParallel(t)
+	var heard []string
+	await := func(want string) {
+		t.Helper()
+		select {
+		case got := <-said:
+			if heard = append(heard, got); got != want {
+				t.Errorf("GOMAXPROCS becomes %s, want %s", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("GOMAXPROCS does not become %s", want)
+		}
+	}
+	silent := func(what string) {
+		t.Helper()
+		select {
+		case got := <-said:
+			heard = append(heard, got)
+			t.Errorf("%s: GOMAXPROCS becomes %s", what, got)
+		case <-time.After(3 * time.Second): // it looks once a second
+		}
+	}
+	await("2")
+	give(limit, limit)
+	silent("kernel burst")
+	give(raised, limit)
+	await("6")
+	silent("while the quota is held")
+	give(limit, limit)
+	await("2")
+	silent("back at the limit")
+	if diff := cmp.Diff([]string{"2", "6", "2"}, heard); diff != "" {
+		t.Errorf("GOMAXPROCS over time (-want +got):\n%s", diff)
+	}
+}
+
+// startParallel starts the program in the container's group, since Go finds out which
+// group it is in at its start only, and returns what it says.
+func (m machine) startParallel(t *testing.T) <-chan string {
+	t.Helper()
+	group, err := os.Open(hierarchy + m.container())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), taskEnv+"="+tellParallelism)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			said <- strings.TrimSpace(lines.Text())
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return said
+}
