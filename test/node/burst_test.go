@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +25,7 @@ import (
 // The experiment of docs/bandwidth.md, shortened: until quotas have been raised where
 // they are to be, and then as it is measured.
 const (
-	burstWarmUp   = 15 * time.Second
+	burstWarmUp   = 6 * time.Second
 	burstMeasured = 20 * time.Second
 	burstEvery    = 503 * time.Millisecond
 	burstBatches  = int(burstMeasured/burstEvery) + 1
@@ -91,8 +91,8 @@ func TestBurst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	idle := watchIdle(t) // from the warm-up on: who has lost a raised quota waits before the next
 	k.ask(t, targets, burstWarmUp)
-	idle := watchIdle(t)
 	rows := k.ask(t, targets, burstMeasured)
 	least := idle()
 	c.logRaises(t)
@@ -100,42 +100,41 @@ func TestBurst(t *testing.T) {
 		t.Run(row.name(), func(t *testing.T) {
 			row.checkSettings(t, k, targets[i])
 			if row.needsRaise && least < burstIdle {
-				t.Skipf("quotas are raised only while CPUs are idle, and this machine had %.2f idle CPUs in its busiest second of ten; run it when nothing else runs", least)
+				t.Skipf("quotas are raised only while CPUs are idle, and this machine had %.2f idle CPUs in its busiest second; run it when nothing else runs", least)
 			}
 			row.check(t, rows[i], rows[0])
 		})
 	}
 }
 
-// burstIdle is how many CPUs must be idle that the pods may have what they need.
-const burstIdle = 0.5
+// burstIdle is how many CPUs must be idle for the pods that need a raised quota to get
+// theirs: three limits each, what they use of it included, and what stays idle anyway.
+const burstIdle = 0.7
 
 // watchIdle measures how many CPUs are idle, second by second, until the function that
-// it returns is called; that returns what a tenth of the seconds were below.
+// it returns is called; that returns the least.
 func watchIdle(t *testing.T) func() float64 {
 	t.Helper()
 	begin, before := time.Now(), cpuIdle(t)
-	tick, end, ended := time.NewTicker(time.Second), make(chan struct{}), make(chan []float64)
+	tick, end, ended := time.NewTicker(time.Second), make(chan struct{}), make(chan float64)
 	go func() {
 		defer tick.Stop()
-		var all []float64
+		least := math.Inf(1)
 		for {
 			select {
 			case <-tick.C:
 				now, idle := time.Now(), cpuIdle(t)
-				all = append(all, (idle-before).Seconds()/now.Sub(begin).Seconds())
+				least = min(least, (idle-before).Seconds()/now.Sub(begin).Seconds())
 				begin, before = now, idle
 			case <-end:
-				ended <- all
+				ended <- least
 				return
 			}
 		}
 	}()
 	return func() float64 {
 		close(end)
-		all := <-ended
-		slices.Sort(all)
-		return all[len(all)/10]
+		return <-ended
 	}
 }
 
