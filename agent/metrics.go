@@ -36,7 +36,7 @@ func newMetrics(e *engine) *metrics {
 		splitCores: desc("exclusive_split_cores", "Cores of which a container with exclusive CPUs has some threads only, summed over these containers."),
 		llcs:       desc("exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers."),
 		conflicts:  desc("conflicts", "Pods that lost their CPUs to a pod bound earlier."),
-		problems:   desc("problems", "What cannot be done as it was asked for, findings and refused writes together."),
+		problems:   desc("problems", "What cannot be done as it was asked for, by the reason that events and the node's condition give.", "reason"),
 		failed:     desc("failed_groups", "Control groups that could not be given what they should have in the last round."),
 		holding:    desc("holding", "1 while nothing is changed because too little is known."),
 		runtime:    desc("runtime_connected", "1 while the container runtime asks by NRI."),
@@ -72,7 +72,13 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(m.splitCores, s.Quality.SplitCores)
 	gauge(m.llcs, s.Quality.LLCs)
 	gauge(m.conflicts, s.Conflicts)
-	gauge(m.problems, len(s.Problems))
+	reasons := map[string]int{}
+	for i := range s.Problems {
+		reasons[s.Problems[i].Reason]++
+	}
+	for reason, n := range reasons {
+		gauge(m.problems, n, reason)
+	}
 	gauge(m.failed, f.failed)
 	gauge(m.holding, oneIf(f.holding))
 	gauge(m.runtime, oneIf(f.runtime))
@@ -105,12 +111,19 @@ type server struct {
 	observe func(time.Duration)
 }
 
-// newServer listens at an address; at "" it serves nothing.
-func newServer(address string, e *engine, period time.Duration) (*server, error) {
+// newRegistry has all metrics of the agent's own; those of rounds are observed.
+func newRegistry(e *engine) (*prometheus.Registry, prometheus.Observer) {
 	registry := prometheus.NewRegistry()
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_reconcile_duration_seconds",
 		Help: "How long a round takes, in which all control groups are looked at.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)})
-	registry.MustRegister(newMetrics(e), newContainerMetrics(e), duration, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(newMetrics(e), newContainerMetrics(e), duration)
+	return registry, duration
+}
+
+// newServer listens at an address; at "" it serves nothing.
+func newServer(address string, e *engine, period time.Duration) (*server, error) {
+	registry, duration := newRegistry(e)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }}
 	if address == "" {
 		return s, nil

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestMetrics writes down everything that the agent exposes. What is in deploy/ names only
+// metrics and labels of this file: tools/monitoring checks.
+func TestMetrics(t *testing.T) {
+	n := newQuietNode(t)
+	n.raiseAndLower()
+	n.raise() // so that both what was and what is are there
+	registry, duration := newRegistry(n.engine)
+	duration.Observe(0.003)
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	golden.Compare(t, "testdata/metrics.prom", page.Body.String())
+}
+
+// quietNode is an engine on files in the place of the kernel's and a clock of its own: one
+// container whose quota may be raised, and two that were promised the same CPU.
+type quietNode struct {
+	*engine
+	tree  *tree
+	group string
+	at    time.Time
+	ticks int
+}
+
+func newQuietNode(t *testing.T) *quietNode {
+	t.Helper()
+	n := &quietNode{tree: newTree(t), at: time.Unix(1_700_000_000, 0)}
+	busy := raisedPod("busy")
+	pods := []*corev1.Pod{busy, newPod("first", "0"), newPod("second", "0")}
+	for i, p := range pods {
+		id := containerID('a' + rune(i))
+		run(p, id)
+		if group := n.tree.pod(p.Name, id); p == busy {
+			n.group = group
+		}
+	}
+	for _, group := range []string{n.group, filepath.Dir(n.group)} {
+		if err := os.WriteFile(n.tree.fs.File(group, cgroup.CPUCFSQuota), []byte("10000\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := openKernel(n.tree.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Config: control.Config{NodeName: nodeName}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: func() time.Time { return n.at }}.withDefaults()
+	n.engine = newEngine(o, k)
+	n.pods = func() []*corev1.Pod { return pods }
+	n.setKubelet(control.Kubelet{CPUManagerPolicy: "none"})
+	if n.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	n.round()
+	return n
+}
+
+// pass lets one period pass, in which other CPUs are idle and the container does something.
+func (n *quietNode) pass(did trace.Sample) {
+	n.at = n.at.Add(tickEvery)
+	n.ticks++
+	var stat strings.Builder
+	for cpu := range 8 { // each idle all the time
+		fmt.Fprintf(&stat, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, n.ticks*int(tickEvery/userTick))
+	}
+	n.tree.file("proc/stat", stat.String())
+	did.Interval, did.Periods = tickEvery, 1
+	n.meters.take([]sampler.Sample{{Group: n.group, Sample: did}})
+	n.tick()
+}
+
+// raise keeps the container throttled until its quota is raised.
+func (n *quietNode) raise() {
+	n.tree.t.Helper()
+	const ms = time.Millisecond
+	for range 1000 {
+		if len(n.control.RaisedGroups()) > 0 {
+			return
+		}
+		n.pass(trace.Sample{})
+		n.pass(trace.Sample{Usage: 10 * ms, Throttled: 1, ThrottledTime: 40 * ms, Bursts: 1, BurstTime: ms})
+	}
+	n.tree.t.Fatal("the quota is not raised")
+}
+
+// raiseAndLower lets the container be idle after its quota was raised.
+func (n *quietNode) raiseAndLower() {
+	n.tree.t.Helper()
+	n.raise()
+	for range 1000 {
+		if len(n.control.RaisedGroups()) == 0 {
+			return
+		}
+		n.pass(trace.Sample{})
+	}
+	n.tree.t.Fatal("the quota is not lowered")
+}
