@@ -69,9 +69,18 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 	@PINFOLD_UPDATE=1 go test ./linux/sysfs -count=1 -run '^TestFixtures$$'
 
 .PHONY: lint
-lint: bin/golangci-lint ## run the linters
+lint: bin/golangci-lint lint-monitoring ## run the linters
 	@bin/golangci-lint run ./...
 	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
+
+# What is in deploy/ for Prometheus and Grafana, against what the agent exposes.
+.PHONY: lint-monitoring
+lint-monitoring: bin/promtool bin/dashlint ## check the dashboard and the alert rules
+	@bin/promtool check config --lint=all --lint-fatal deploy/prometheus/prometheus.yaml
+	@bin/promtool test rules deploy/prometheus/rules_test.yaml
+	@bin/promtool check metrics <agent/testdata/metrics.prom
+	@go test -C tools/monitoring ./...
+	@bin/dashlint -metrics agent/testdata/metrics.prom -rules deploy/prometheus/rules.yaml -runbook docs/monitoring.md deploy/grafana/pinfold.json
 
 .PHONY: bench
 bench: bin/benchstat ## run the benchmarks ten times and summarise them
@@ -90,6 +99,15 @@ bin/golangci-lint: tools/go.mod
 
 bin/benchstat: tools/go.mod
 	@go build -C tools -o ../$@ golang.org/x/perf/cmd/benchstat
+
+# Without the discovery of targets in some twenty clouds, which no rule needs and which
+# would take longer to compile than all the rest.
+bin/promtool: tools/monitoring/go.mod
+	@echo "building bin/promtool: the first time this takes two to three minutes"
+	@go build -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+
+bin/dashlint: FORCE
+	@go build -C tools/monitoring -o ../../$@ ./dashlint
 
 bin/gotestsum: tools/go.mod
 	@go build -C tools -o ../$@ gotest.tools/gotestsum
