@@ -71,6 +71,7 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 .PHONY: lint
 lint: bin/golangci-lint lint-monitoring ## run the linters
 	@bin/golangci-lint run ./...
+	@cd tools/monitoring && ../../bin/golangci-lint run ./...
 	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
 
 # What is in deploy/ for Prometheus and Grafana, against what the agent exposes.

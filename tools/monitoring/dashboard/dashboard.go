@@ -30,10 +30,13 @@ func variables() []grafana.Variable {
 		return grafana.Variable{Name: name, Label: label, Type: "query", DataSource: source, Query: query, Refresh: 2, Sort: 1,
 			Multi: true, IncludeAll: true, AllValue: ".+", Current: &grafana.Current{Text: "All", Value: "$__all"}}
 	}
+	// All jobs are not offered: targets of every kind are up, and have CPU time.
+	job := ask("job", "Job", `label_values(pinfold_cpus, job)`)
+	job.IncludeAll, job.AllValue, job.Current = false, "", &grafana.Current{Text: "pinfold-agent", Value: "pinfold-agent"}
 	const limited = `pinfold_container_cpu_limit_cores{job=~"$job", instance=~"$instance"`
 	return []grafana.Variable{
 		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"},
-		ask("job", "Job", `label_values(pinfold_cpus, job)`),
+		job,
 		ask("instance", "Node", `label_values(pinfold_cpus{job=~"$job"}, instance)`),
 		ask("namespace", "Namespace", `label_values(`+limited+`}, namespace)`),
 		ask("pod", "Pod", `label_values(`+limited+`, namespace=~"$namespace"}, pod)`),

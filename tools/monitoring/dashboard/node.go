@@ -3,17 +3,17 @@ package dashboard
 // nodeRow is what an SRE looks at first: is everything enforced, and how well are CPUs placed?
 func nodeRow() row {
 	return row{"Nodes", []sized{
-		{4, 4, number("Agents not reached", "Agents that Prometheus cannot scrape. What they have set stays in force.", 1,
+		{4, 4, number("Agents not reached", "Agents that Prometheus cannot scrape. What they have set stays in force.",
 			`sum(1 - up{@node})`)},
-		{4, 4, number("Agents that hold", "Agents that change nothing because they know too little: see the node's condition PinfoldCPUBinding.", 1,
+		{4, 4, number("Agents that hold", "Agents that change nothing because they know too little: see the node's condition PinfoldCPUBinding.",
 			`sum(pinfold_holding{@node})`)},
-		{4, 4, number("Groups not as they should be", "Control groups whose settings the kernel refused in the last round.", 1,
+		{4, 4, number("Groups not as they should be", "Control groups whose settings the kernel refused in the last round.",
 			`sum(pinfold_failed_groups{@node})`)},
-		{4, 4, number("Pods that lost their CPUs", "Two pods claimed one CPU: the one bound earlier has it, these are in the shared pool.", 1,
+		{4, 4, number("Pods that lost their CPUs", "Two pods claimed one CPU: the one bound earlier has it, these are in the shared pool.",
 			`sum(pinfold_conflicts{@node})`)},
-		{4, 4, number("Problems", "Everything that cannot be done as it was asked for; below by reason.", 1,
+		{4, 4, number("Problems", "Everything that cannot be done as it was asked for; below by reason.",
 			`sum(pinfold_problems{@node}) or vector(0)`)},
-		{4, 4, number("Nodes without NRI", "Where the container runtime does not ask, containers get their CPUs a little after they start.", 1,
+		{4, 4, number("Nodes without NRI", "Where the container runtime does not ask, containers get their CPUs a little after they start.",
 			`sum(1 - pinfold_runtime_connected{@node})`)},
 
 		{8, 8, areas("CPUs", "Online CPUs that are exclusive to one pod each, and those that all others share.", count,

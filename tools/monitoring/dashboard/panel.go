@@ -58,11 +58,11 @@ func areas(title, description, unit string, queries ...query) grafana.Panel {
 	return p
 }
 
-// number is how things are now; it turns red from a value on.
-func number(title, description string, bad float64, expr string) grafana.Panel {
+// number is how many of something there are now, of which there should be none.
+func number(title, description, expr string) grafana.Panel {
 	p := panel("stat", title, description, count, []query{{"", expr}})
 	p.FieldConfig.Defaults.Thresholds = &grafana.Thresholds{Mode: "absolute",
-		Steps: []grafana.Step{{Color: "green"}, {Color: "red", Value: &bad}}}
+		Steps: []grafana.Step{{Color: "green"}, {Color: "red", Value: new(1.0)}}}
 	p.Options = map[string]any{"colorMode": "value", "graphMode": "area", "reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}}}
 	return p
 }

@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: dashlint -metrics FILE [-rules FILE -runbook FILE] DASHBOARD...")
+var errUsage = errors.New("usage: dashlint -metrics FILE [-rules FILE -runbook FILE] DASHBOARD [DASHBOARD...]")
 
 func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("dashlint", flag.ContinueOnError)
@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		show(*rules, found)
 	}
 	if problems > 0 {
-		return fmt.Errorf("%d problems", problems)
+		return fmt.Errorf("problems: %d", problems)
 	}
 	return nil
 }

@@ -132,8 +132,10 @@ func variables(d grafana.Dashboard, m Metrics, say func(string, ...any)) {
 		if v.Refresh != 2 {
 			say("the variable %s is not asked anew when the time range changes (refresh 2)", v.Name)
 		}
-		if !v.Multi || !v.IncludeAll || v.AllValue != ".+" {
-			say("of the variable %s several values, and all (.+), should be possible", v.Name)
+		if v.Name == "job" && v.IncludeAll {
+			say("the variable job offers all: that takes in targets of every kind")
+		} else if v.IncludeAll && v.AllValue != ".+" {
+			say("all of the variable %s is %q, want .+: a list of them may become too long", v.Name, v.AllValue)
 		}
 		m.variableQuery(v, say)
 	}

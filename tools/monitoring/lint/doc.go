@@ -15,7 +15,7 @@
 //     grid, an ID of its own and the data source that is chosen;
 //   - every selector has the matchers of job and instance, and every range is $__rate_interval;
 //   - variables are asked of the data source that is chosen, anew when the time range changes,
-//     and all that are named exist, and all that exist are used.
+//     all that are named exist, and all that exist are used; the job is never all jobs.
 //
 // Of alerts besides: a severity, a summary, a description, and a section of the runbook.
 package lint

@@ -50,7 +50,7 @@ func whole() grafana.Dashboard {
 	source := &grafana.DataSource{Type: "prometheus", UID: chosen}
 	ask := func(name, label string) grafana.Variable {
 		return grafana.Variable{Name: name, Label: name, Type: "query", DataSource: source, Query: "label_values(cpus, " + label + ")",
-			Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".+"}
+			Refresh: 2, Multi: true, IncludeAll: name != "job", AllValue: ".+"}
 	}
 	panel := func(id, x int, expr string) grafana.Panel {
 		return grafana.Panel{ID: id, Type: "timeseries", Title: expr, Description: "what", DataSource: source,
@@ -98,7 +98,8 @@ func TestDashboard(t *testing.T) {
 		"the variable job has no label":              variableOf(func(v *grafana.Variable) { v.Label = "" }),
 		"the variable job is not asked of":           variableOf(func(v *grafana.Variable) { v.DataSource = nil }),
 		"the variable job is not asked anew":         variableOf(func(v *grafana.Variable) { v.Refresh = 1 }),
-		"of the variable job several values":         variableOf(func(v *grafana.Variable) { v.AllValue = "" }),
+		"the variable job offers all":                variableOf(func(v *grafana.Variable) { v.IncludeAll = true }),
+		"all of the variable instance is":            func(d *grafana.Dashboard) { d.Templating.List[2].AllValue = "" },
 		`the variable job: cpus has no label "node"`: variableOf(func(v *grafana.Variable) { v.Query = "label_values(cpus, node)" }),
 		"want label_values(METRIC, LABEL)":           variableOf(func(v *grafana.Variable) { v.Query = "cpus" }),
 	} {

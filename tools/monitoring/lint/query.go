@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -44,7 +45,7 @@ func (m Metrics) selector(n *parser.VectorSelector, path []parser.Node, say func
 	}
 	for _, matcher := range n.LabelMatchers {
 		switch values := s.labels[matcher.Name]; {
-		case matcher.Name == labels.MetricName:
+		case matcher.Name == model.MetricNameLabel:
 		case values == nil:
 			say("%s has no label %q", n.Name, matcher.Name)
 		case matcher.Type == labels.MatchEqual && !s.has(matcher.Name, matcher.Value):
