@@ -33,6 +33,15 @@
 // what is written; floating-point numbers are CPUs (CPU time over the interval). How long the
 // samples are must be said when it is read.
 //
+// # Damaged and hostile files
+//
+// A reader's memory is bounded by the size of its file. For Parquet the library makes room
+// for what lengths in the file say, so these are compared with each other before: those of the
+// footer and of each page's header with what is there, and for the columns that are read,
+// pages are decompressed as far as their headers say, and the counts of runs and
+// differences in them added up. Pages of 16 MiB and more, compression other than
+// zstd, snappy and gzip, and encodings that no writer of numbers chooses are refused.
+//
 // # The journal
 //
 // A Parquet file can be read only once its end is written. So while a recording goes on,

@@ -3,6 +3,7 @@ package tracefile
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -113,6 +114,37 @@ func FuzzBlock(f *testing.F) {
 			if err := r.check(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// FuzzParquet reads anything as Parquet, in little memory. Most of what is changed in a file
+// is found by checksums, so the files begin without compression.
+func FuzzParquet(f *testing.F) {
+	for _, x := range []hostile{{}, {finish: func(b []byte) []byte { return b[:len(b)-20] }}} {
+		name := filepath.Join(f.TempDir(), "x.parquet")
+		x.write(f, name)
+		content, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	name := filepath.Join(f.TempDir(), "fuzz.parquet")
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if len(content) > 16<<10 {
+			t.Skip("larger files may take more memory")
+		}
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var rec *trace.Recording
+		var err error
+		if used := allocated(func() { rec, _, err = Read(name, 0) }); used > 2*mostMemory {
+			t.Errorf("%d bytes took %d MiB", len(content), used>>20)
+		}
+		if err == nil {
+			checkSeries(t, rec)
 		}
 	})
 }

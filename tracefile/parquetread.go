@@ -26,12 +26,19 @@ func newParquetReader(f *os.File) (p *parquetReader, err error) {
 	if err != nil {
 		return nil, err
 	}
+	guard := &parquetGuard{in: f, size: info.Size()}
+	if err := guard.checkFooter(); err != nil {
+		return nil, fmt.Errorf("no whole Parquet file: %w", err)
+	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("no whole Parquet file: %w", err)
 	}
 	if err := checkColumns(file.Schema()); err != nil {
 		return nil, err
+	}
+	if err := guard.checkPages(file); err != nil {
+		return nil, fmt.Errorf("the Parquet file is damaged, or none of a recording: %w", err)
 	}
 	p = &parquetReader{r: parquet.NewGenericReader[record](file), rows: make([]record, 0, 1024)}
 	if err := p.fill(); err != nil {

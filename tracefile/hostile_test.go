@@ -1,0 +1,250 @@
+package tracefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// mostMemory is what reading a small file may take, all that was given back included.
+const mostMemory = 64 << 20
+
+// hostile is a small Parquet file of which one thing is changed.
+type hostile struct {
+	column string              // whose only page is replaced; "" for none
+	header func(h *fakeHeader) // of that page
+	footer func(m *format.FileMetaData)
+	finish func(file []byte) []byte
+}
+
+// fakeHeader is the header of a data page of version 1, and what follows it.
+type fakeHeader struct {
+	format.PageHeader
+	codec      format.CompressionCodec
+	content    []byte
+	dictionary string // of a column of texts, which refers to it; "" for none
+}
+
+// withMore is a record with a column that is not ours.
+type withMore struct {
+	record
+	More int64 `parquet:"more"`
+}
+
+const gibi = 1 << 30
+
+func hostiles(t *testing.T) map[string]hostile {
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := encoder.EncodeAll(make([]byte, 256<<20), nil)
+	values := func(encoding format.Encoding, content []byte) func(*fakeHeader) {
+		return func(h *fakeHeader) {
+			h.DataPageHeader.V.Encoding = encoding
+			h.content, h.UncompressedPageSize = content, int32(len(content))
+		}
+	}
+	varints := func(b []byte, numbers ...uint64) []byte {
+		for _, n := range numbers {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	return map[string]hostile{
+		"zstd": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 24
+		}},
+		"zstd, and says so": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 256<<20
+		}},
+		"snappy": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.codec, h.content = format.Snappy, append(binary.AppendUvarint(nil, 2*gibi), snappy.Encode(nil, make([]byte, 99))...)
+		}},
+		"lz4": {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Lz4Raw, []byte{0xff, 0, 1, 2} }},
+		"sizes": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.UncompressedPageSize, h.CompressedPageSize = 2*gibi-1, 2*gibi-1
+		}},
+		"count":        {column: "usage_ns", header: func(h *fakeHeader) { h.DataPageHeader.V.NumValues = gibi }},
+		"differences":  {column: "usage_ns", header: values(format.DeltaBinaryPacked, varints(nil, 128, 4, gibi, 0))},
+		"block":        {column: "usage_ns", header: values(format.DeltaBinaryPacked, append(varints(nil, 1<<30, 1<<23, 3, 0), 0, 64, 64, 64))},
+		"texts":        {column: "group", header: values(format.DeltaLengthByteArray, varints(nil, 128, 4, gibi, 0))},
+		"shared texts": {column: "group", header: values(format.DeltaByteArray, varints(nil, 128, 4, gibi, 0))},
+		"flags":        {column: "late", header: values(format.RLE, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
+		"levels":       {column: "name", header: values(format.Plain, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
+		"references": {column: "group", header: func(h *fakeHeader) {
+			h.dictionary = "/a"
+			values(format.RLEDictionary, varints([]byte{1}, gibi<<1, 0))(h)
+		}},
+		"one text for all": {column: "group", header: func(h *fakeHeader) {
+			h.dictionary = strings.Repeat("a", maxText+1)
+			values(format.RLEDictionary, []byte{1, 6, 0})(h)
+		}},
+		"rows": {footer: func(m *format.FileMetaData) {
+			m.NumRows, m.RowGroups[0].NumRows = 1<<40, 1<<40
+		}},
+		"place": {footer: func(m *format.FileMetaData) {
+			m.RowGroups[0].Columns[4].MetaData.TotalCompressedSize = 1 << 40
+		}},
+		"columns":        {footer: func(m *format.FileMetaData) { m.RowGroups[0].Columns = m.RowGroups[0].Columns[:3] }},
+		"footer":         {finish: func(b []byte) []byte { return append(b[:len(b)-8], "\xf0\xff\xff\xffPAR1"...) }},
+		"list":           {finish: func([]byte) []byte { return fileOf("\x29\xfc\xff\xff\xff\xff\x07") }},
+		"nested":         {finish: func([]byte) []byte { return fileOf(strings.Repeat("\x1c", 4000)) }},
+		"long text":      {finish: func([]byte) []byte { return fileOf("\x68\xff\xff\xff\xff\x07") }},
+		"nothing":        {finish: func(b []byte) []byte { return b[:8] }},
+		"cut off":        {finish: func(b []byte) []byte { return b[:len(b)/2] }},
+		"without an end": {finish: func(b []byte) []byte { return b[:len(b)-1] }},
+	}
+}
+
+// fileOf is a file with nothing but a footer.
+func fileOf(footer string) []byte {
+	b := append([]byte("PAR1"), footer...)
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
+}
+
+// write writes a file of three rows, with the change.
+func (x *hostile) write(t testing.TB, name string) {
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[withMore](&b)
+	for i := range int64(3) {
+		if _, err := w.Write([]withMore{{record{Time: i + 1, Group: "/a", Interval: 1}, i}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := b.Bytes()
+	if x.column != "" || x.footer != nil {
+		file = x.change(t, file)
+	}
+	if x.finish != nil {
+		file = x.finish(file)
+	}
+	if err := os.WriteFile(name, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change adds the new page at the end of a file, and a new footer.
+func (x *hostile) change(t testing.TB, file []byte) []byte {
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := f.Metadata()
+	file = slices.Clone(file[:len(file)-8-int(binary.LittleEndian.Uint32(file[len(file)-8:]))])
+	if x.column != "" {
+		leaf, _ := f.Schema().Lookup(x.column)
+		chunk := &meta.RowGroups[0].Columns[leaf.ColumnIndex].MetaData
+		h := &fakeHeader{content: make([]byte, 24)}
+		h.Type, h.UncompressedPageSize = format.DataPage, 24
+		h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = true, 3
+		x.header(h)
+		if h.CompressedPageSize == 0 {
+			h.CompressedPageSize = int32(len(h.content))
+		}
+		start := int64(len(file))
+		chunk.Codec, chunk.DictionaryPageOffset = h.codec, 0
+		if h.dictionary != "" {
+			size := int32(4 + len(h.dictionary))
+			dictionary := marshal(t, &format.PageHeader{Type: format.DictionaryPage, UncompressedPageSize: size, CompressedPageSize: size,
+				DictionaryPageHeader: thrift.Null[format.DictionaryPageHeader]{Valid: true, V: format.DictionaryPageHeader{NumValues: 1}}})
+			chunk.DictionaryPageOffset = start
+			file = binary.LittleEndian.AppendUint32(append(file, dictionary...), uint32(len(h.dictionary)))
+			file = append(file, h.dictionary...)
+		}
+		chunk.DataPageOffset = int64(len(file))
+		file = append(append(file, marshal(t, &h.PageHeader)...), h.content...)
+		chunk.TotalCompressedSize = int64(len(file)) - start
+	}
+	if x.footer != nil {
+		x.footer(meta)
+	}
+	footer := marshal(t, meta)
+	file = append(file, footer...)
+	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+}
+
+func marshal(t testing.TB, v any) []byte {
+	b, err := thrift.Marshal(new(thrift.CompactProtocol), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// allocated returns how much memory f takes, all that it gives back included.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestHostileParquet reads files of a few kilobytes that would become gigabytes in memory.
+func TestHostileParquet(t *testing.T) {
+	for name, x := range hostiles(t) {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "x.parquet")
+			x.write(t, file)
+			var err error
+			used := allocated(func() { _, _, err = Read(file, 0) })
+			if err == nil {
+				t.Error("it is read, want an error")
+			}
+			if used > mostMemory {
+				t.Errorf("it took %d MiB: %v", used>>20, err)
+			}
+		})
+	}
+}
+
+// TestHarmlessParquet reads the file that the hostile ones are made of, also with a page of
+// the same kind as theirs.
+func TestHarmlessParquet(t *testing.T) {
+	for name, x := range map[string]hostile{
+		"as it is": {},
+		"a page":   {column: "usage_ns", header: func(*fakeHeader) {}},
+		"snappy":   {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Snappy, snappy.Encode(nil, h.content) }},
+		"references": {column: "group", header: func(h *fakeHeader) {
+			h.dictionary, h.DataPageHeader.V.Encoding, h.content, h.UncompressedPageSize = "/a", format.RLEDictionary, []byte{1, 6, 0}, 3
+		}},
+		"a column that nobody reads": {column: "more", header: func(h *fakeHeader) {
+			h.DataPageHeader.V.Encoding = format.DeltaBinaryPacked
+			h.content = binary.AppendUvarint([]byte{128, 1, 4}, gibi)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "x.parquet")
+			x.write(t, file)
+			var rec *trace.Recording
+			var err error
+			used := allocated(func() { rec, _, err = Read(file, 0) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if used > mostMemory {
+				t.Errorf("it took %d MiB", used>>20)
+			}
+			if len(rec.Series) != 1 || len(rec.Series[0].Samples) != 3 || rec.Series[0].Group != "/a" {
+				t.Errorf("read %+v", rec)
+			}
+		})
+	}
+}
