@@ -1,0 +1,162 @@
+package demand
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestScenarios runs testdata/scenarios/*.txt: a line names a distribution with its
+// parameters, or "cdf" with points of the distribution last named.
+func TestScenarios(t *testing.T) {
+	golden.Scenarios(t, "testdata/scenarios/*.txt", func(t *testing.T, text string) string {
+		var last Distribution
+		got, err := golden.Blocks(text, func(words []string) (string, error) {
+			if words[0] == "cdf" {
+				points, err := numbers(words[1:])
+				for i, x := range points {
+					points[i] = last.CDF(x)
+				}
+				return join(points) + "\n", err
+			}
+			d, err := parse(words)
+			if err == nil {
+				last = d
+				return "mean " + join([]float64{d.Mean()}) + "\n", nil
+			}
+			if !errors.Is(err, ErrInvalid) {
+				return "", err
+			}
+			return "error: " + err.Error() + "\n", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	})
+}
+
+const (
+	draws = 400_000
+	// ksBound is the Kolmogorov-Smirnov statistic that one in a thousand seeds exceeds,
+	// times the root of the number of draws; the seeds are fixed.
+	ksBound = 1.95
+	// errorsBound is for moments, in standard errors.
+	errorsBound = 3.5
+)
+
+// TestDraws compares draws with the CDF and the moments of every line of
+// testdata/draws.txt, and shows that the comparison sees a mean that is 3% off.
+func TestDraws(t *testing.T) {
+	for number, line := range lines(t, "testdata/draws.txt") {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			text, variance, _ := strings.Cut(line, " variance ")
+			d, err := parse(strings.Fields(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(5, uint64(number)))
+			sample := make([]float64, draws)
+			for i := range sample {
+				sample[i] = d.Draw(r)
+			}
+			checkMoments(t, d, sample, variance)
+			slices.Sort(sample)
+			if got := ks(sample, d.CDF); got > ksBound {
+				t.Errorf("Kolmogorov-Smirnov: %.3f, want at most %v", got, ksBound)
+			}
+			if got := ks(sample, func(x float64) float64 { return d.CDF(x * 1.03) }); got < ksBound {
+				t.Errorf("draws of another mean would pass: %.3f", got)
+			}
+		})
+	}
+}
+
+// ks is the largest distance between the CDF and that of the sorted sample, times the
+// root of their number. With atoms, both sides of each are looked at.
+func ks(sorted []float64, cdf func(float64) float64) float64 {
+	n, worst := float64(len(sorted)), 0.0
+	for i := 0; i < len(sorted); {
+		j := i
+		for j < len(sorted) && sorted[j] == sorted[i] {
+			j++
+		}
+		below := cdf(sorted[i] - 1e-9*(1+math.Abs(sorted[i])))
+		worst = max(worst, math.Abs(cdf(sorted[i])-float64(j)/n), math.Abs(below-float64(i)/n))
+		i = j
+	}
+	return worst * math.Sqrt(n)
+}
+
+// checkMoments compares the mean, and the variance where the line gives one.
+func checkMoments(t *testing.T, d Distribution, sample []float64, variance string) {
+	t.Helper()
+	mean, squares, fourth := average(sample), 0.0, 0.0
+	for _, x := range sample {
+		squares += (x - mean) * (x - mean) / draws
+		fourth += math.Pow(x-mean, 4) / draws
+	}
+	if off := math.Abs(mean - d.Mean()); off > errorsBound*math.Sqrt(squares/draws)+1e-10 {
+		t.Errorf("the mean of the draws is %v, want %v", mean, d.Mean())
+	}
+	if variance == "" {
+		return
+	}
+	var want float64
+	if _, err := fmt.Sscan(variance, &want); err != nil {
+		t.Fatal(err)
+	}
+	if off := math.Abs(squares - want); off > errorsBound*math.Sqrt((fourth-squares*squares)/draws)+1e-10 {
+		t.Errorf("the variance of the draws is %v, want %v", squares, want)
+	}
+}
+
+// TestSeeds draws the same numbers from the same seed, and others from another.
+func TestSeeds(t *testing.T) {
+	for _, line := range lines(t, "testdata/draws.txt") {
+		text, _, _ := strings.Cut(line, " variance ")
+		d, err := parse(strings.Fields(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		take := func(seed uint64) []float64 {
+			r := rand.New(rand.NewPCG(seed, 0))
+			var sample []float64
+			for range 100 {
+				sample = append(sample, d.Draw(r))
+			}
+			return sample
+		}
+		if !slices.Equal(take(1), take(1)) {
+			t.Errorf("%s: one seed, two samples", line)
+		}
+		if _, constant := d.(Constant); !constant && slices.Equal(take(1), take(2)) {
+			t.Errorf("%s: two seeds, one sample", line)
+		}
+	}
+}
+
+// lines returns the lines of a file that are not for the reader only.
+func lines(t *testing.T, path string) []string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var all []string
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		if line := scanner.Text(); line != "" && !strings.HasPrefix(line, "#") {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -1,0 +1,101 @@
+package demand
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+)
+
+// Pareto has a tail that falls like a power: P(X > x) = (minimum/x)^shape, for x from the
+// minimum on. The published tables for CPU burst take the shape 4.
+type Pareto struct {
+	shape, minimum, mean float64
+	bound                float64 // +Inf when it is not truncated
+	below                float64 // the probability of what is not above the bound, before truncation
+}
+
+// NewPareto returns the Pareto distribution of a shape above 1 and a mean.
+func NewPareto(shape, mean float64) (Pareto, error) {
+	if err := checkPositive("the mean", mean); err != nil {
+		return Pareto{}, err
+	}
+	if err := checkPositive("the shape", shape); err != nil {
+		return Pareto{}, err
+	}
+	if shape <= 1 {
+		return Pareto{}, invalid("a Pareto distribution of shape %v has no finite mean; take a shape above 1, or truncate it", shape)
+	}
+	return Pareto{shape: shape, minimum: mean * (shape - 1) / shape, mean: mean, bound: math.Inf(1), below: 1}, nil
+}
+
+// NewTruncatedPareto returns the Pareto distribution under the condition that the demand
+// is at most bound. The mean is that of what is left, and below the bound.
+func NewTruncatedPareto(shape, mean, bound float64) (Pareto, error) {
+	err := errors.Join(checkPositive("the mean", mean), checkPositive("the shape", shape), checkPositive("the bound", bound))
+	if err != nil {
+		return Pareto{}, err
+	}
+	if mean >= bound {
+		return Pareto{}, invalid("a demand of at most %v cannot have the mean %v", bound, mean)
+	}
+	logRatio := truncatedRatio(shape, mean/bound)
+	p := Pareto{shape: shape, minimum: bound * math.Exp(logRatio), bound: bound, mean: mean, below: -math.Expm1(shape * logRatio)}
+	if !(p.minimum > 0) || !(p.below > 0) {
+		return Pareto{}, invalid("no Pareto distribution of shape %v up to %v has the mean %v within the precision of floating-point numbers",
+			shape, bound, mean)
+	}
+	return p, nil
+}
+
+// truncatedRatio returns the logarithm of minimum/bound at which the mean is the given
+// part of the bound. The mean is the integral of x shape minimum^shape x^(-shape-1), over
+// the probability below the bound; the shape cancels against the divisors in rise.
+func truncatedRatio(shape, mean float64) float64 {
+	low, high := -700.0, 0.0
+	for range 200 {
+		middle := (low + high) / 2
+		if math.Exp(middle)*rise(shape-1, middle)/rise(shape, middle) < mean {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
+}
+
+// rise is (1 - exp(s*logRatio))/s, which has a limit at s = 0.
+func rise(s, logRatio float64) float64 {
+	if s == 0 {
+		return -logRatio
+	}
+	return -math.Expm1(s*logRatio) / s
+}
+
+// Mean of the demand.
+func (p Pareto) Mean() float64 { return p.mean }
+
+// Shape is the power with which the tail falls.
+func (p Pareto) Shape() float64 { return p.shape }
+
+// Minimum is the smallest demand.
+func (p Pareto) Minimum() float64 { return p.minimum }
+
+// Bound is the largest demand, +Inf when the distribution is not truncated.
+func (p Pareto) Bound() float64 { return p.bound }
+
+// CDF is 1 - (minimum/x)^shape, over its value at the bound.
+func (p Pareto) CDF(x float64) float64 {
+	switch {
+	case !(x > p.minimum):
+		return 0
+	case x >= p.bound:
+		return 1
+	}
+	return min(-math.Expm1(p.shape*math.Log(p.minimum/x))/p.below, 1)
+}
+
+// Draw returns one demand, by inversion.
+func (p Pareto) Draw(r *rand.Rand) float64 {
+	tail := 1 - p.below*r.Float64() // Float64 is below 1, so this is above 0
+	return min(p.minimum*math.Exp(-math.Log(tail)/p.shape), p.bound)
+}
