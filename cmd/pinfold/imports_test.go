@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,4 +42,24 @@ func kubernetesIn(t *testing.T, pkg string) []string {
 		}
 	}
 	return found
+}
+
+// TestWithoutLinux keeps the command buildable for other systems, where topology, place and
+// trace are useful: there it must not import what needs Linux.
+func TestWithoutLinux(t *testing.T) {
+	command := exec.Command("go", "list", "-deps", ".")
+	command.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+	linked := strings.Fields(string(out))
+	for _, name := range []string{"linux/cgroup", "linux/confine", "linux/sampler"} {
+		if slices.Contains(linked, "pinfold.dev/pinfold/"+name) {
+			t.Errorf("%s is imported by a file that is not for Linux only", name)
+		}
+	}
+	if !slices.Contains(linked, "pinfold.dev/pinfold/tracefile") {
+		t.Error("'pinfold trace' is missing")
+	}
 }

@@ -15,12 +15,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+)
 
-	"pinfold.dev/pinfold/linux/confine"
+const runName = "run"
+
+// The statuses of "pinfold run" that are not its command's, as of env(1), timeout(1)
+// and shells.
+const (
+	statusOurs    = 125 // what pinfold itself could not do, wrong usage included
+	statusNotRun  = 126 // the command cannot be executed
+	statusMissing = 127 // there is no such command
 )
 
 func main() {
-	if status, ok := confine.Helper(os.Args[1:]); ok {
+	if status, ok := runHelper(os.Args[1:]); ok {
 		os.Exit(status)
 	}
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

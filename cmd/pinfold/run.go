@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -14,16 +16,6 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
-)
-
-const runName = "run"
-
-// The statuses of "pinfold run" that are not its command's, as of env(1), timeout(1)
-// and shells.
-const (
-	statusOurs    = 125 // what pinfold itself could not do, wrong usage included
-	statusNotRun  = 126 // the command cannot be executed
-	statusMissing = 127 // there is no such command
 )
 
 func newRun() *cobra.Command {
@@ -68,6 +60,9 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	})
 	return cmd
 }
+
+// runHelper does the work of a run's helpers: see confine.Helper.
+func runHelper(args []string) (status int, ok bool) { return confine.Helper(args) }
 
 // runStatus gives errors of "pinfold run" their status.
 func runStatus(err error) error {

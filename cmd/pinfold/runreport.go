@@ -1,10 +1,11 @@
+//go:build linux
+
 package main
 
 import (
 	"bufio"
 	"fmt"
 	"io"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,23 +27,6 @@ type runStats struct {
 	MaxRSSBytes int64       `json:"maxRSSBytes"`
 	LeftBehind  int         `json:"leftBehind"` // processes
 	Limit       *limitStats `json:"limit,omitempty"`
-}
-
-// limitStats are those of a run with a limit.
-type limitStats struct {
-	Quota            float64     `json:"quotaSeconds"`
-	Period           float64     `json:"periodSeconds"`
-	Burst            float64     `json:"burstSeconds"`
-	TimerPeriods     uint64      `json:"timerPeriods"` // in which the kernel's timer ran
-	WallPeriods      float64     `json:"wallPeriods"`  // wall time / period
-	ThrottledPeriods uint64      `json:"throttledPeriods"`
-	ThrottledTime    float64     `json:"throttledSeconds"` // summed over CPUs
-	Bursts           *burstStats `json:"bursts,omitempty"` // if the kernel counts them
-}
-
-type burstStats struct {
-	Periods uint64  `json:"periods"`
-	Time    float64 `json:"seconds"`
 }
 
 func newRunStats(r *confine.Result) runStats {
@@ -130,30 +114,9 @@ func printLimit(line func(name, format string, args ...any), r *confine.Result) 
 	line("bursts", "%d periods, %v beyond the quota", c.Bursts, short(c.BurstTime))
 }
 
-func share(part, whole time.Duration) float64 { return ratio(float64(part), float64(whole)) }
-
-// ratio is 0 where there is nothing to be a part of.
-func ratio(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return part / whole
-}
-
 func processes(n int) string {
 	if n == 1 {
 		return "1 process"
 	}
 	return fmt.Sprintf("%d processes", n)
-}
-
-// short rounds a time to what matters.
-func short(d time.Duration) time.Duration {
-	switch {
-	case d >= time.Second:
-		return d.Round(time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(time.Microsecond)
 }

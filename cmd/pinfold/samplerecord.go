@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -189,11 +191,4 @@ func (r *recording) finish() error {
 		printWritten(r.cmd.ErrOrStderr(), r.q.output.Name, c)
 	}
 	return err
-}
-
-func printWritten(w io.Writer, name string, c tracefile.Converted) {
-	fmt.Fprintf(w, "pinfold: %s: %d samples\n", name, c.Rows)
-	if c.Note != "" {
-		fmt.Fprintf(w, "pinfold: %s\n", c.Note)
-	}
 }

@@ -168,6 +168,14 @@ func (c *conversion) write(stdout io.Writer, h tracefile.Header, rows iter.Seq2[
 	return tracefile.Write(c.output, h, rows)
 }
 
+// printWritten says what was written.
+func printWritten(w io.Writer, name string, c tracefile.Converted) {
+	fmt.Fprintf(w, "pinfold: %s: %d samples\n", name, c.Rows)
+	if c.Note != "" {
+		fmt.Fprintf(w, "pinfold: %s\n", c.Note)
+	}
+}
+
 // warnLost says that the end of a journal is not whole.
 func warnLost(w io.Writer, name string, lost int64) {
 	if lost > 0 {

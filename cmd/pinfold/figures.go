@@ -1,0 +1,41 @@
+package main
+
+import "time"
+
+// limitStats are the figures of what has a limit, as JSON. Times are in seconds.
+type limitStats struct {
+	Quota            float64     `json:"quotaSeconds"`
+	Period           float64     `json:"periodSeconds"`
+	Burst            float64     `json:"burstSeconds"`
+	TimerPeriods     uint64      `json:"timerPeriods"` // in which the kernel's timer ran
+	WallPeriods      float64     `json:"wallPeriods"`  // wall time / period
+	ThrottledPeriods uint64      `json:"throttledPeriods"`
+	ThrottledTime    float64     `json:"throttledSeconds"` // summed over CPUs
+	Bursts           *burstStats `json:"bursts,omitempty"` // if the kernel counts them
+}
+
+type burstStats struct {
+	Periods uint64  `json:"periods"`
+	Time    float64 `json:"seconds"`
+}
+
+func share(part, whole time.Duration) float64 { return ratio(float64(part), float64(whole)) }
+
+// ratio is 0 where there is nothing to be a part of.
+func ratio(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// short rounds a time to what matters.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}
