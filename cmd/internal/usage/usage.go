@@ -1,6 +1,6 @@
-// Package usage is how pinfold-agent and pinfold-local refuse what they do not
-// understand, and the status with which they end: 0 when they did what was asked, 1 when
-// they could not, 2 when the question was wrong.
+// Package usage is how commands refuse what they do not understand, and the status with
+// which they end: 0 when they did what was asked, 1 when they could not, 2 when the question
+// was wrong.
 package usage
 
 import (
