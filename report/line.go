@@ -32,14 +32,21 @@ type glyph struct {
 // line is one line of a drawing.
 type line []glyph
 
-// text makes a line of one colour. Characters that do not print, which could
-// move the cursor or change colours, become "?".
+// Printable replaces characters that do not print by "?": in names from elsewhere they
+// could move the cursor, change colours or make up lines.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// text makes a line of one colour, as far as it is Printable.
 func text(s string, c colour) line {
 	l := make(line, 0, len(s))
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			r = '?'
-		}
+	for _, r := range Printable(s) {
 		l = append(l, glyph{r, c})
 	}
 	return l

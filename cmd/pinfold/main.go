@@ -15,6 +15,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+
+	"pinfold.dev/pinfold/report"
 )
 
 const runName = "run"
@@ -33,9 +36,18 @@ func main() {
 	}
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(os.Stderr, "pinfold:", err)
+		fmt.Fprintln(os.Stderr, "pinfold:", printable(err.Error()))
 	}
 	os.Exit(exitStatus(err))
+}
+
+// printable is report.Printable for a text of several lines.
+func printable(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = report.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // run executes one command line.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
 )
 
@@ -63,7 +64,7 @@ func (p *progress) line(at time.Duration, m *memory) string {
 // say prints a message on a line of its own.
 func (p *progress) say(message string) {
 	p.end()
-	fmt.Fprintln(p.messages, message)
+	fmt.Fprintln(p.messages, report.Printable(message))
 }
 
 // end removes what was drawn.

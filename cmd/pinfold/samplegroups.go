@@ -76,7 +76,7 @@ func (q *sampling) groups(fs *cgroup.FS, arg string, stderr io.Writer) ([]string
 		}
 		if err != nil {
 			refused = err
-			fmt.Fprintln(stderr, "pinfold: left out:", err)
+			fmt.Fprintln(stderr, "pinfold: left out:", printable(err.Error()))
 			continue
 		}
 		found = append(found, group)

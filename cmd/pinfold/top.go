@@ -18,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/top"
 )
@@ -163,7 +164,7 @@ func (t *topCommand) table(ctx context.Context, s *sampler.Sampler, m *top.Model
 	err = s.Run(ctx, func(tick *sampler.Tick) error {
 		take(m, tick)
 		for _, a := range tick.Absent {
-			fmt.Fprintf(stderr, "%s: %v\n", t.name(a.Group), a.Err)
+			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("%s: %v", t.name(a.Group), a.Err)))
 		}
 		if tick.At >= longestInterval {
 			return io.EOF
@@ -186,7 +187,7 @@ func take(m *top.Model, tick *sampler.Tick) {
 	for _, a := range tick.Absent {
 		m.Remove(a.Group)
 		if a.Err != nil && !errors.Is(a.Err, cgroup.ErrGone) {
-			m.Status.Message = strings.ReplaceAll(a.Err.Error(), "\n", " ")
+			m.Status.Message = report.Printable(strings.ReplaceAll(a.Err.Error(), "\n", " "))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
 )
 
 // marks are the timescales of a short summary.
@@ -44,7 +45,7 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	if s.Name != "" {
 		title += " (" + s.Name + ")"
 	}
-	printLine(w, "group", "%s", title)
+	printLine(w, "group", "%s", report.Printable(title))
 	printLine(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, short(sum.Time), sum.Late, sum.Gaps)
 	period := sum.Limits.Period
 	if period <= 0 {

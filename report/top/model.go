@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
 )
 
 // Model is the table's state. It is for one goroutine at a time.
@@ -50,7 +51,7 @@ func New() *Model { return &Model{Sort: ByUsage, rows: map[string]*row{}} }
 func (m *Model) Add(group string, noBursts bool, s trace.Sample) {
 	r := m.rows[group]
 	if r == nil {
-		r = &row{group: group, name: group}
+		r = &row{group: group, name: report.Printable(group)}
 		m.rows[group] = r
 	}
 	r.noBursts = noBursts
@@ -63,7 +64,7 @@ func (m *Model) Remove(group string) { delete(m.rows, group) }
 // Rename gives groups the names that they are shown by.
 func (m *Model) Rename(name func(group string) string) {
 	for _, r := range m.rows {
-		r.name = name(r.group)
+		r.name = report.Printable(name(r.group))
 	}
 }
 
