@@ -134,13 +134,16 @@ func TestReport(t *testing.T) {
 	}
 	old := full
 	old.Stat.NoBursts, old.LeftBehind, old.Signal, old.ExitStatus = true, 2, syscall.SIGKILL, 137
+	all := full // the timer counted one more period than there is room for
+	all.Wall, all.Stat.Periods, all.Stat.Throttled = 1050*time.Millisecond, 11, 11
+	lost := confine.Result{ExitStatus: 4, Wall: time.Second, MaxRSS: 13 << 20, Uncounted: true}
 	free := confine.Result{Wall: 850 * time.Microsecond, LeftBehind: 1, Settings: cgroup.Settings{Quota: cgroup.Unlimited, Idle: true}}
 	got := &txtar.Archive{Comment: []byte("Figures of runs as text and JSON; see TestReport.\n")}
 	for _, c := range []struct {
 		name   string
 		result confine.Result
 		wait   bool
-	}{{"full", full, false}, {"old-kernel", old, false}, {"no-limit", free, true}} {
+	}{{"full", full, false}, {"old-kernel", old, false}, {"all-throttled", all, false}, {"no-limit", free, true}, {"group-lost", lost, false}} {
 		for _, output := range []string{outText, outJSON} {
 			var b strings.Builder
 			q := &confinement{output: oneOf(output), wait: c.wait, statsFile: "given"}

@@ -25,14 +25,15 @@ type runStats struct {
 	CPUs        *cpuset.Set `json:"cpus,omitempty"` // if they were chosen
 	Idle        bool        `json:"idle,omitempty"`
 	MaxRSSBytes int64       `json:"maxRSSBytes"`
-	LeftBehind  int         `json:"leftBehind"` // processes
+	LeftBehind  int         `json:"leftBehind"`          // processes
+	Uncounted   bool        `json:"uncounted,omitempty"` // the group could not be read: no CPU time, no limit
 	Limit       *limitStats `json:"limit,omitempty"`
 }
 
 func newRunStats(r *confine.Result) runStats {
 	s := runStats{
 		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), CPU: r.Stat.Usage.Seconds(), User: r.User.Seconds(), System: r.System.Seconds(),
-		Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind,
+		Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind, Uncounted: r.Uncounted,
 	}
 	if r.Signal != 0 {
 		s.Signal = unix.SignalName(r.Signal)
@@ -40,12 +41,12 @@ func newRunStats(r *confine.Result) runStats {
 	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
 		s.CPUs = &cpus
 	}
-	if r.Settings.Quota == cgroup.Unlimited {
+	if r.Uncounted || r.Settings.Quota == cgroup.Unlimited {
 		return s
 	}
 	s.Limit = &limitStats{
 		Quota: r.Settings.Quota.Seconds(), Period: r.Settings.Period.Seconds(), Burst: r.Settings.Burst.Seconds(),
-		TimerPeriods: r.Stat.Periods, WallPeriods: float64(r.Wall) / float64(r.Settings.Period),
+		TimerPeriods: r.Stat.Periods, WallPeriods: wallPeriods(r.Wall, r.Settings.Period, r.Stat.Periods),
 		ThrottledPeriods: r.Stat.Throttled, ThrottledTime: r.Stat.ThrottledTime.Seconds(),
 	}
 	if !r.Stat.NoBursts {
@@ -81,6 +82,22 @@ func printRun(w io.Writer, r *confine.Result, waited bool) {
 		line("exit status", "%d", r.ExitStatus)
 	}
 	line("wall time", "%v", short(r.Wall))
+	if r.Uncounted {
+		line("CPU time", "not known: the control group could not be read")
+	} else {
+		printCounted(line, r)
+	}
+	line("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
+	switch {
+	case r.LeftBehind > 0 && waited:
+		line("left behind", "%s, waited for", processes(r.LeftBehind))
+	case r.LeftBehind > 0:
+		line("left behind", "%s, killed (--wait waits)", processes(r.LeftBehind))
+	}
+}
+
+// printCounted prints what the kernel counted in the group.
+func printCounted(line func(name, format string, args ...any), r *confine.Result) {
 	parts := ""
 	if r.User+r.System > 0 {
 		parts = fmt.Sprintf(": %v user, %v system", short(r.User), short(r.System))
@@ -92,21 +109,12 @@ func printRun(w io.Writer, r *confine.Result, waited bool) {
 	if r.Settings.Quota != cgroup.Unlimited {
 		printLimit(line, r)
 	}
-	line("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
-	switch {
-	case r.LeftBehind > 0 && waited:
-		line("left behind", "%s, waited for", processes(r.LeftBehind))
-	case r.LeftBehind > 0:
-		line("left behind", "%s, killed (--wait waits)", processes(r.LeftBehind))
-	}
 }
 
 func printLimit(line func(name, format string, args ...any), r *confine.Result) {
 	s, c := r.Settings, r.Stat
 	line("limit", "%.4g CPUs: %v in each %v, burst %v", share(s.Quota, s.Period), s.Quota, s.Period, s.Burst)
-	wall := float64(r.Wall) / float64(s.Period)
-	line("throttled", "%d of %d timer periods (%.0f%%), %.0f%% of the %.1f wall periods; %v, all CPUs together",
-		c.Throttled, c.Periods, 100*ratio(float64(c.Throttled), float64(c.Periods)), 100*ratio(float64(c.Throttled), wall), wall, short(c.ThrottledTime))
+	line("throttled", "%s", throttledText(c.Throttled, c.Periods, wallPeriods(r.Wall, s.Period, c.Periods), c.ThrottledTime))
 	if c.NoBursts {
 		line("bursts", "not counted by this kernel: Linux does since %s", cgroup.BurstStatisticsSince)
 		return

@@ -65,8 +65,7 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		printLine(w, "limit", "none%s", changed)
 	}
 	if limited || sum.Periods > 0 {
-		printLine(w, "throttled", "%d of %d timer periods (%.0f%%), %.0f%% of the %.0f wall periods; %v, all CPUs together",
-			sum.Throttled, sum.Periods, 100*sum.ThrottledOfTimer(), 100*sum.ThrottledOfWall(), sum.WallPeriods, short(sum.ThrottledTime))
+		printLine(w, "throttled", "%s", throttledText(sum.Throttled, sum.Periods, sum.WallPeriods, sum.ThrottledTime))
 		printLine(w, "bursts", "%d periods, %v beyond the quota", sum.Bursts, short(sum.BurstTime))
 	}
 	return sum

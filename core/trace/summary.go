@@ -26,8 +26,9 @@ type Summary struct {
 
 	Periods, Throttled, Bursts uint64 // as in Sample
 	ThrottledTime, BurstTime   time.Duration
-	// WallPeriods is how many periods went by, whether or not the bandwidth timer ran.
-	// It is 0 when there was no quota at any time.
+	// WallPeriods is how many periods went by, whether or not the bandwidth timer ran:
+	// time over period, but at least Periods, of which one more may have ended in that
+	// time. It is 0 when there was no quota at any time.
 	WallPeriods float64
 	// ThrottledShare is the share of Time that lies in samples in which the group was
 	// throttled: what was used in them may be less than what was wanted.
@@ -46,13 +47,17 @@ type Stats struct {
 func (s *Summary) CPUs() float64 { return ratio(float64(s.Usage), float64(s.Time)) }
 
 // ThrottledOfTimer returns the share of the periods in which the bandwidth timer ran:
-// nr_throttled/nr_periods, what is usually shown. The timer stops for idle groups.
+// nr_throttled/nr_periods, what is usually shown. The timer stops for idle groups. It is at
+// most 1: a throttled period may be counted just before the timer's.
 func (s *Summary) ThrottledOfTimer() float64 {
-	return ratio(float64(s.Throttled), float64(s.Periods))
+	return min(1, ratio(float64(s.Throttled), float64(s.Periods)))
 }
 
-// ThrottledOfWall returns the share of all periods that went by while there was a quota.
-func (s *Summary) ThrottledOfWall() float64 { return ratio(float64(s.Throttled), s.WallPeriods) }
+// ThrottledOfWall returns the share of all periods that went by while there was a quota; at
+// most 1.
+func (s *Summary) ThrottledOfWall() float64 {
+	return min(1, ratio(float64(s.Throttled), s.WallPeriods))
+}
 
 func ratio(a, b float64) float64 {
 	if b == 0 {
@@ -74,6 +79,9 @@ func Summarise(s *Series, nominal time.Duration) Summary {
 		if i > 0 && sample.Limits != s.Samples[i-1].Limits {
 			sum.LimitChanges++
 		}
+	}
+	if sum.WallPeriods > 0 {
+		sum.WallPeriods = max(sum.WallPeriods, float64(sum.Periods))
 	}
 	sum.ThrottledShare = ratio(float64(throttled), float64(sum.Time))
 	if len(s.Samples) == 0 {

@@ -76,13 +76,15 @@ func (g *group) run(ctx context.Context, s Spec, caught *signals) (*Result, erro
 	if waitErr != nil && !errors.As(waitErr, &ended) && !errors.Is(waitErr, exec.ErrWaitDelay) {
 		return nil, fmt.Errorf("wait for the command: %w", waitErr)
 	}
-	r := &Result{}
+	r := &Result{Uncounted: true}
 	r.ofProcess(c.ProcessState)
 	if r.LeftBehind, err = g.endAll(s); err != nil {
 		return r, err
 	}
 	r.Wall = time.Duration(monotonic()) - c.began
-	return r, g.read(r)
+	err = g.read(r)
+	r.Uncounted = err != nil
+	return r, err
 }
 
 // endAll waits for, or kills, what the command has left behind, and says how many

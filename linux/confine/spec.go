@@ -47,6 +47,9 @@ type Result struct {
 	User, System time.Duration // parts of Stat.Usage
 	MaxRSS       int64         // bytes, of the largest process among the command and children it waited for
 	LeftBehind   int           // processes that were running when the command ended
+	// Uncounted says that the group could not be read, since somebody else has removed it, say. Stat,
+	// Settings, User and System are missing then.
+	Uncounted bool
 }
 
 // StartError says that the command could not be executed.
