@@ -97,7 +97,7 @@ func (r *Row) check() error {
 // headerOf is the header of a file that has none, from its first row.
 func (rec *record) headerOf() Header {
 	h := Header{Start: time.Unix(0, rec.Time-rec.Interval).UTC(), Interval: time.Duration(rec.Nominal)}
-	if h.Interval <= 0 {
+	if h.Interval <= 0 || h.Interval > trace.MaxTime {
 		h.Interval = time.Duration(rec.Interval)
 	}
 	return h

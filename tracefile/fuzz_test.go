@@ -18,7 +18,7 @@ func all(rows reader, err error) (*trace.Recording, bool) {
 	if err != nil {
 		return nil, false
 	}
-	f := &File{rows: rows, ends: map[string]time.Duration{}}
+	f := &File{rows: rows, read: map[string]*readGroup{}}
 	rec, err := Gather(f.Header(), f.Rows())
 	return rec, err == nil
 }

@@ -18,7 +18,26 @@ type File struct {
 	name string
 	f    *os.File
 	rows reader
-	ends map[string]time.Duration // of each group's last sample
+	read map[string]*readGroup // so far
+}
+
+// readGroup is what was read of a group.
+type readGroup struct {
+	end                             time.Duration // of the last sample
+	usage, throttledTime, burstTime time.Duration // sums
+}
+
+// add adds a valid sample. Sums that are too large are an error: those that come of
+// them would overflow.
+func (g *readGroup) add(r *Row) error {
+	g.end = r.At
+	g.usage += r.Usage
+	g.throttledTime += r.ThrottledTime
+	g.burstTime += r.BurstTime
+	if max(g.usage, g.throttledTime, g.burstTime) > trace.MaxTime {
+		return fmt.Errorf("group %s: the times of its samples add up to more than 100 years", r.Group)
+	}
+	return nil
 }
 
 // reader reads the rows of one recording; io.EOF after the last.
@@ -35,12 +54,16 @@ func Open(name string, npyInterval time.Duration) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%s is no ordinary file: give the name of one, to which a stream was saved before", name)
+	}
 	rows, err := newReader(f, npyInterval)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &File{name, f, rows, map[string]time.Duration{}}, nil
+	return &File{name, f, rows, map[string]*readGroup{}}, nil
 }
 
 func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
@@ -89,12 +112,16 @@ func (f *File) next() (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end, ok := f.ends[r.Group]; ok && r.Begin() < end-f.Header().Interval/100 {
-		return nil, fmt.Errorf("group %s: a sample begins %v before the end of the one before it: put the rows in order, and each recording in a file of its own",
-			r.Group, end-r.Begin())
+	g, ok := f.read[r.Group]
+	if !ok {
+		g = &readGroup{end: r.Begin()}
+		f.read[r.Group] = g
 	}
-	f.ends[r.Group] = r.At
-	return r, nil
+	if r.Begin() < g.end-f.Header().Interval/100 {
+		return nil, fmt.Errorf("group %s: a sample begins %v before the end of the one before it: put the rows in order, and each recording in a file of its own",
+			r.Group, g.end-r.Begin())
+	}
+	return r, g.add(r)
 }
 
 // Lost returns how many bytes at the end of a journal are not whole, and lost, once the rows

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -261,6 +262,24 @@ func TestFormatOf(t *testing.T) {
 		f, err := FormatOf(name)
 		if unknown := (*FormatError)(nil); f != want || errors.As(err, &unknown) != (want == 0) {
 			t.Errorf("%q: %v, %v", name, f, err)
+		}
+	}
+}
+
+// TestTooMuchTime: times that are right one by one, and that nobody can add up.
+func TestTooMuchTime(t *testing.T) {
+	for _, column := range []string{"usage_ns", "throttled_time_ns", "burst_time_ns"} {
+		text := "time,group,interval_ns,usage_ns," + strings.Replace(column, "usage_ns", "burst_ns", 1) + "\n"
+		for i := range 4 {
+			text += fmt.Sprintf("2026-01-01T00:00:0%dZ,/a,1000000000,", i)
+			if column == "usage_ns" {
+				text += "3000000000000000000,0\n"
+			} else {
+				text += "0,3000000000000000000\n"
+			}
+		}
+		if rec, ok := all(newCSVReader(strings.NewReader(text))); ok {
+			t.Errorf("%s: read %+v", column, rec)
 		}
 	}
 }

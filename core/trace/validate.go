@@ -8,23 +8,23 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// longest is more than any recording lasts, and so little that sums of times that
-// are not longer do not overflow (292 years).
-const longest = 100 * 365 * 24 * time.Hour
+// MaxTime is more than any recording lasts, and so little that two such times can be added up
+// (292 years is the most).
+const MaxTime = 100 * 365 * 24 * time.Hour
 
 // Validate says what cannot be true of the sample.
 func (s *Sample) Validate() error {
 	switch {
 	case s.Interval <= 0:
 		return fmt.Errorf("the interval is %v, want more than 0", s.Interval)
-	case s.Interval > longest || s.At.Abs() > longest:
+	case s.Interval > MaxTime || s.At.Abs() > MaxTime:
 		return errors.New("it lies, or lasts, more than 100 years")
 	}
 	for _, t := range []struct {
 		name  string
 		value time.Duration
 	}{{"usage", s.Usage}, {"throttled time", s.ThrottledTime}, {"burst time", s.BurstTime}} {
-		if t.value < 0 || t.value > longest {
+		if t.value < 0 || t.value > MaxTime {
 			return fmt.Errorf("the %s is %v, want 0 or more, and less than 100 years", t.name, t.value)
 		}
 	}
