@@ -197,6 +197,9 @@ func execError(path string, errno syscall.Errno) error {
 
 // Look finds the file of a command as shells do. The error is a StartError.
 func Look(name string) (string, error) {
+	if name == "" {
+		return "", &StartError{Missing: true, Err: errors.New("the command's name is empty")}
+	}
 	path, err := exec.LookPath(name)
 	switch {
 	case err == nil, errors.Is(err, exec.ErrDot):
