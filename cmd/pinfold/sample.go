@@ -120,6 +120,9 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 	if rec == nil {
 		return err
 	}
+	if err == nil && rec.memory.samples == 0 {
+		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", q.interval)
+	}
 	return errors.Join(err, rec.summary(q.summaryTo(cmd)))
 }
 
