@@ -2,10 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -145,7 +149,9 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	if c.group != "" {
 		rows = tracefile.Only(c.group, rows)
 	}
-	done, err := c.write(cmd.OutOrStdout(), f.Header(), rows)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	done, err := c.write(cmd.OutOrStdout(), f.Header(), until(ctx, rows))
 	switch {
 	case errors.Is(err, tracefile.ErrEmpty) && c.group != "":
 		return fmt.Errorf("%s has no samples of group %s: 'pinfold trace info' says which groups it has", from, c.group)
@@ -159,6 +165,24 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 		printWritten(cmd.ErrOrStderr(), c.output.Name, done)
 	}
 	return nil
+}
+
+// errInterrupted ends a conversion, which then takes back what it has written so far.
+var errInterrupted = errors.New("interrupted: nothing was written")
+
+// until passes on rows until the context is done.
+func until(ctx context.Context, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2[*tracefile.Row, error] {
+	return func(yield func(*tracefile.Row, error) bool) {
+		for r, err := range rows {
+			if ctx.Err() != nil {
+				yield(nil, errInterrupted)
+				return
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 func (c *conversion) write(stdout io.Writer, h tracefile.Header, rows iter.Seq2[*tracefile.Row, error]) (tracefile.Converted, error) {

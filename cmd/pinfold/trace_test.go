@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// TestInterruptedConversion leaves nothing behind, not even a hidden file.
+func TestInterruptedConversion(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "a.csv")
+	if err := os.WriteFile(from, []byte("time,group,interval_ns,usage_ns\n2026-01-01T00:00:01Z,/a,1000000000,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	err := run(ctx, []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
+	if !errors.Is(err, errInterrupted) || exitStatus(err) != 1 {
+		t.Errorf("error %v, want %v", err, errInterrupted)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%d files are left, want only the input: %v %v", len(entries), entries, err)
+	}
+}
+
+// TestNoStream: what is no file cannot be read from its end, as Parquet is.
+func TestNoStream(t *testing.T) {
+	for _, name := range []string{"/dev/null", t.TempDir()} {
+		if _, err := tracefile.Open(name, 0); err == nil {
+			t.Errorf("%s is read, want an error", name)
+		}
+	}
+}
