@@ -1,0 +1,126 @@
+package lindley
+
+import (
+	"errors"
+	"math"
+	"math/cmplx"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// errWinding says that zeros of 1 - phi lie between the contour and the unit circle.
+var errWinding = errors.New("the contour goes around the wrong zeros")
+
+// lattice is the queue of so many groups together, each with demand of weights[k] at k/n
+// and one quota of service. But for Aggregate it is one group.
+type lattice struct {
+	weights []float64
+	n       int
+	groups  int
+	drift   float64 // 1 - mean demand, in quotas
+}
+
+// scaled returns the sequence s[k] radius^k, at least size long.
+func scaled(s []float64, radius float64, size int) []float64 {
+	out := make([]float64, size)
+	power := 1.0
+	for k, v := range s[:min(len(s), size)] {
+		if k%64 == 0 {
+			power = math.Pow(radius, float64(k))
+		}
+		out[k] = v * power
+		power *= radius
+	}
+	return out
+}
+
+// tails returns P(V > k/n) radius^k for k < size/2 by Wiener and Hopf, as the package
+// comment explains, on the contour |z| = radius.
+func (l lattice) tails(radius float64, size int) ([]float64, error) {
+	fft := fourier.NewFFT(size)
+	spectrum := fft.Coefficients(nil, scaled(l.weights, radius, size))
+	z := circle(radius, size)
+	if err := l.logarithm(spectrum, z, radius); err != nil {
+		return nil, err
+	}
+	c := fft.Sequence(nil, spectrum)
+	for k := range c {
+		c[k] /= float64(size)
+	}
+	empty := l.emptiness(c, radius)
+	c[0] = 0
+	clear(c[size/2:])
+	spectrum = fft.Coefficients(spectrum, c)
+	for j, s := range spectrum {
+		spectrum[j] = (1 - complex(empty, 0)*cmplx.Exp(-s)) / (1 - z[j])
+	}
+	g := fft.Sequence(c, spectrum)[:size/2]
+	for k := range g {
+		g[k] /= float64(size)
+	}
+	return g, nil
+}
+
+// circle returns the points of the upper half of the contour, in the order and with the
+// sign of fourier.FFT.
+func circle(radius float64, size int) []complex128 {
+	z := make([]complex128, size/2+1)
+	for j := range z {
+		sin, cos := math.Sincos(-2 * math.Pi * float64(j) / float64(size))
+		z[j] = complex(radius*cos, radius*sin)
+	}
+	return z
+}
+
+// logarithm replaces the generating function of demand by log((1 - phi(z)) / (1 - 1/z)),
+// continuous along the contour. Division takes the zero at z = 1 away.
+func (l lattice) logarithm(spectrum, z []complex128, radius float64) error {
+	shrink := math.Pow(radius, -float64(l.n))
+	angle, period := 0.0, 2*(len(z)-1)
+	for j, p := range spectrum {
+		// z^-n, its angle reduced in integers.
+		sin, cos := math.Sincos(2 * math.Pi * float64(j*l.n%period) / float64(period))
+		phi := power(p*complex(shrink*cos, shrink*sin), l.groups)
+		v := (1 - phi) / (1 - 1/z[j])
+		now := cmplx.Phase(v)
+		now += 2 * math.Pi * math.Round((angle-now)/(2*math.Pi))
+		angle = now
+		spectrum[j] = complex(math.Log(cmplx.Abs(v)), now)
+	}
+	if math.Abs(angle) > 1 { // it is a multiple of pi
+		return errWinding
+	}
+	return nil
+}
+
+// emptiness is P(V = 0): exp of the sum of the coefficients of positive index. Inside the
+// unit circle these are known badly, and follow from all the others by what the
+// function is at z = 1.
+func (l lattice) emptiness(c []float64, radius float64) float64 {
+	sum, power := 0.0, 1.0
+	if radius > 1 {
+		for _, v := range c[1 : len(c)/2] {
+			power /= radius
+			sum += v * power
+		}
+		return math.Exp(sum)
+	}
+	sum = c[0]
+	for k := len(c) - 1; k > len(c)/2; k-- {
+		power *= radius
+		sum += c[k] * power
+	}
+	return l.drift * float64(l.n*l.groups) * math.Exp(-sum)
+}
+
+// power is x^m, m >= 1, by squaring.
+func power(x complex128, m int) complex128 {
+	y := complex(1, 0)
+	for ; m > 1; m /= 2 {
+		if m%2 == 1 {
+			y *= x
+		}
+		x *= x
+	}
+	return x * y
+}

@@ -1,0 +1,197 @@
+package lindley
+
+import (
+	"fmt"
+	"math"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+const (
+	// lightSupport in quotas: demand that goes no further is solved on a contour outside the
+	// unit circle.
+	lightSupport = 64
+	// digits is how small wrapped-around terms are to be: exp(-digits).
+	digits = 36.0
+)
+
+// Estimate returns the probability of being throttled for each burst, without bounds: on
+// lattices of half the steps and of all, of which the error of second order is taken away
+// after Richardson. It suits demand that has a density; with atoms off the lattice use
+// the bounds.
+func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Method, error) {
+	steps, err := check(d, bursts, steps)
+	if err != nil {
+		return nil, Method{}, err
+	}
+	far, err := reach(bursts)
+	if err != nil {
+		return nil, Method{}, err
+	}
+	quotas, light := support(d, lightSupport)
+	if light {
+		return bounded(d, bursts, steps, quotas, far)
+	}
+	horizon := powerOfTwo(max(lightSupport, 4*far+4))
+	for range 3 {
+		if horizon*steps > largest {
+			break
+		}
+		l := lattice{groups: 1, n: steps, drift: 1 - d.Mean(), weights: meanWeights(d, steps, horizon)}
+		result, method, err := richardson(l, bursts, horizon, -digits/float64(horizon))
+		if err == nil {
+			return result, method, nil
+		}
+		horizon *= 2
+	}
+	quotas, jumps := farEnough(d, steps)
+	if jumps >= 1 {
+		return nil, Method{}, tooHeavy()
+	}
+	return bounded(cut{Distribution: d, horizon: float64(quotas), beyond: tail(d, float64(quotas))}, bursts, steps, quotas, far)
+}
+
+// bounded estimates for demand that goes so many quotas and no further, on a contour
+// outside the unit circle.
+func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([]float64, Method, error) {
+	l := lattice{groups: 1, n: steps, weights: meanWeights(d, steps, quotas+1)}
+	l.drift = 1 - l.mean()
+	if err := checkMean(l, d); err != nil {
+		return nil, Method{}, err
+	}
+	theta, ok := l.decay()
+	if !ok {
+		return make([]float64, len(bursts)), Method{Name: "demand stays within the quota", Steps: steps, Horizon: quotas}, nil
+	}
+	horizon := powerOfTwo(max(quotas+2, 2*far+4, int(2*digits/theta)))
+	if horizon*steps > largest {
+		return nil, Method{}, fmt.Errorf("mean demand %v: its estimate %w with %d steps; try fewer", d.Mean(), ErrUncertain, steps)
+	}
+	return richardson(l, bursts, horizon, theta/2)
+}
+
+// checkMean compares what the weights sum up to with what the distribution claims.
+func checkMean(l lattice, d demand.Distribution) error {
+	if mean := l.mean(); !(math.Abs(mean-d.Mean()) <= 1e-3*d.Mean()) {
+		return fmt.Errorf("mean demand is %v, and %v by its CDF: %w", d.Mean(), mean, ErrDemand)
+	}
+	return nil
+}
+
+// mean demand in quotas.
+func (l lattice) mean() float64 {
+	m := 0.0
+	for k, w := range l.weights {
+		m += float64(k) * w
+	}
+	return m / float64(l.n)
+}
+
+// richardson solves on the lattice and on one of half the steps.
+func richardson(fine lattice, bursts []float64, horizon int, contour float64) ([]float64, Method, error) {
+	coarse := lattice{groups: fine.groups, n: fine.n / 2, drift: fine.drift, weights: coarsen(fine.weights)}
+	rough, err := coarse.exceed(bursts, horizon, contour)
+	if err != nil {
+		return nil, Method{}, err
+	}
+	result, err := fine.exceed(bursts, horizon, contour)
+	if err != nil {
+		return nil, Method{}, err
+	}
+	for i, p := range result {
+		result[i] = min(max(p+(p-rough[i])/3, 0), 1)
+	}
+	return result, Method{Name: "Wiener-Hopf by FFT, Richardson", Steps: fine.n, Horizon: horizon, Contour: contour}, nil
+}
+
+// exceed is P(V > b) for each burst, where the lattice stands for a density: what lies at
+// b counts half.
+func (l lattice) exceed(bursts []float64, horizon int, contour float64) ([]float64, error) {
+	radius := math.Exp(contour / float64(l.n))
+	g, err := l.tails(radius, l.n*horizon)
+	if err != nil {
+		return nil, err
+	}
+	nodes := l.midway(g, radius)
+	out := make([]float64, len(bursts))
+	for i, b := range bursts {
+		if !math.IsInf(b, 1) {
+			out[i] = interpolate(nodes, b*float64(l.n))
+		}
+	}
+	return out, nil
+}
+
+// midway undoes the scaling of tails and returns P(W > k/n) + P(W = k/n)/2, where
+// W = V + X - 1 is the queue before it is cut at 0.
+func (l lattice) midway(g []float64, radius float64) []float64 {
+	g = scaled(g, 1/radius, len(g))
+	nodes := make([]float64, len(g))
+	atom, before := 0.0, 1.0
+	for k, v := range g {
+		nodes[k] = (before + v) / 2
+		if i := l.n - k; i >= 0 && i < len(l.weights) {
+			atom += (before - v) * l.weights[i]
+		}
+		before = v
+	}
+	nodes[0] = g[0] + atom/2
+	return nodes
+}
+
+// interpolate is the cubic through the four nodes nearest to x.
+func interpolate(nodes []float64, x float64) float64 {
+	if k := int(x); float64(k) == x {
+		return nodes[k]
+	}
+	first := min(max(int(x)-1, 0), len(nodes)-4)
+	total := 0.0
+	for i := range 4 {
+		term := nodes[first+i]
+		for j := range 4 {
+			if i != j {
+				term *= (x - float64(first+j)) / float64(i-j)
+			}
+		}
+		total += term
+	}
+	return total
+}
+
+// decay is theta > 0 with E exp(theta (X - 1)) = 1, at which P(V > b) falls; none when
+// demand never goes beyond the quota.
+func (l lattice) decay() (theta float64, ok bool) {
+	last := len(l.weights) - 1
+	for last > 0 && l.weights[last] <= 0 {
+		last--
+	}
+	if last <= l.n {
+		return 0, false
+	}
+	high := 1.0
+	for l.phi(high) < 1 {
+		high *= 2
+	}
+	low := 0.0
+	for range 30 {
+		if middle := (low + high) / 2; l.phi(middle) < 1 {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high, true
+}
+
+// phi is E exp(rho (X - 1)).
+func (l lattice) phi(rho float64) float64 {
+	total, factor, power := 0.0, math.Exp(rho/float64(l.n)), 1.0
+	for k, w := range l.weights {
+		if k%64 == 0 {
+			power = math.Exp(rho * (float64(k)/float64(l.n) - 1))
+		}
+		total += w * power
+		power *= factor
+	}
+	return total
+}

@@ -1,0 +1,78 @@
+package lindley_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestScenarios plays testdata/*.txt. The commands are
+//
+//	throttle STEPS DEMAND at BURST...    probability and bounds
+//	aggregate M DEMAND at BURST...       P(m groups submit more than the machine has), in percent
+//
+// with DEMAND as parse takes it.
+func TestScenarios(t *testing.T) {
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		out, err := golden.Blocks(text, play)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	})
+}
+
+func play(words []string) (string, error) {
+	number, err := strconv.Atoi(words[1])
+	if err != nil {
+		return "", err
+	}
+	bursts, at := []float64{}, len(words)-1
+	for ; at > 0 && words[at] != "at"; at-- {
+		b, err := strconv.ParseFloat(words[at], 64)
+		if err != nil {
+			return "", err
+		}
+		bursts = append([]float64{b}, bursts...)
+	}
+	d, err := parse(words[2:at])
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	switch words[0] {
+	case "throttle":
+		solution, err := lindley.Solve(d, bursts, number)
+		if err != nil {
+			return err.Error() + "\n", nil
+		}
+		fmt.Fprintf(&out, "%s; %s\n", solution.Estimate.Name, solution.Bounds.Name)
+		for _, x := range solution.Throttling {
+			fmt.Fprintf(&out, "%-4v %.6g, %.4g to %.4g\n", x.Burst, settled(x.Probability), settled(x.Lower), settled(x.Upper))
+		}
+	case "aggregate":
+		for _, b := range bursts {
+			p, err := lindley.Aggregate(d, number, b)
+			if err != nil {
+				return err.Error() + "\n", nil
+			}
+			fmt.Fprintf(&out, "%-4v %.3f%%\n", b, 100*p)
+		}
+	default:
+		return "", fmt.Errorf("unknown command %q", words[0])
+	}
+	return out.String(), nil
+}
+
+// settled takes away what is rounding.
+func settled(p float64) float64 {
+	if math.Abs(p) < 1e-13 {
+		return 0
+	}
+	return p
+}

@@ -1,0 +1,130 @@
+package lindley
+
+import (
+	"math"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+// Unimodal is demand whose density rises up to Mode and falls from there on; besides,
+// some of it may be exactly 0. Exponential (mode 0), Pareto (its minimum), gamma and
+// lognormal demand are. For it the bounds are far narrower.
+type Unimodal interface {
+	demand.Distribution
+	Mode() float64
+}
+
+// cut is demand of which what lies beyond the horizon counts as none.
+type cut struct {
+	demand.Distribution
+	horizon float64
+	beyond  float64 // P(X > horizon)
+}
+
+func (c cut) CDF(x float64) float64 {
+	if x >= c.horizon {
+		return 1
+	}
+	return min(c.Distribution.CDF(x)+c.beyond, 1)
+}
+
+// envelope is P(X > x) at the points k/n and linear in between: a density that is
+// constant in each cell.
+type envelope []float64
+
+// envelopes returns tails that lie below and above that of demand everywhere. Where the
+// density falls, P(X > x) is convex: the chord of a cell lies above it, and that of the
+// next cell, drawn on backwards, below. Where it rises it is the other way round. In
+// the cell of the mode that chord still lies below, since it does so at both ends of the
+// concave part; above lies what P(X > x) is at the beginning of the cell.
+func envelopes(d demand.Distribution, mode float64, n, horizon int) (below, above envelope) {
+	last := n * horizon
+	at := make([]float64, last+3)
+	for k := range last {
+		at[k] = tail(d, float64(k)/float64(n))
+	}
+	below, above = make(envelope, last+3), make(envelope, last+3)
+	copy(below, at)
+	copy(above, at)
+	rises := func(k int) bool { return float64(k+1)/float64(n) <= mode }
+	for k := range last {
+		drawn := 2*at[k+1] - at[k+2]
+		falls := float64(k)/float64(n) >= mode
+		if !rises(k) {
+			below[k] = min(below[k], drawn)
+		}
+		switch {
+		case rises(k) && rises(k+1) && drawn <= 1:
+			above[k] = max(above[k], drawn)
+		case !falls:
+			above[k+1] = max(above[k+1], at[k])
+		}
+	}
+	for k := range last {
+		below[k+1] = min(below[k+1], below[k])
+		above[last-k-1] = max(above[last-k-1], above[last-k])
+	}
+	return below, above
+}
+
+// phi bounds E exp(rho (X - 1)) from above.
+func (e envelope) phi(rho float64, n int) float64 {
+	total, before := 0.0, 1.0
+	for k, v := range e {
+		total += (before - v) * math.Exp(rho*(float64(k)/float64(n)-1))
+		before = v
+	}
+	return total
+}
+
+// apply returns A g - g at the points i/n, and by how much A g lies above and below its
+// chord within cell i, all times radius^i. The queue g is piecewise linear like the
+// envelope: V is 0, or anywhere in a cell alike. Then A g is piecewise quadratic.
+func (e envelope) apply(g []float64, n int, radius float64, size int) (residual, over, under []float64) {
+	masses := scaled(differences(g), radius, len(g))
+	averages, bends := make([]float64, len(e)), make([]float64, len(e)+1)
+	before := 0.0
+	for k := range e {
+		next := 0.0
+		if k+1 < len(e) {
+			next = e[k+1]
+		}
+		averages[k] = (e[k] + next) / 2
+		bends[k] = (e[k] - next) - before
+		before = e[k] - next
+	}
+	moved := convolve(masses, scaled(averages, radius, len(averages)), size)
+	bent := convolve(masses, scaled(bends, radius, len(bends)), size)
+	noise := noise(masses, scaled(averages, radius, len(averages)), size)
+	count := size - n
+	residual, over, under = make([]float64, count), make([]float64, count), make([]float64, count)
+	shrink := math.Pow(radius, 1-float64(n))
+	for i := range count {
+		v := moved[n+i-1] * shrink
+		power := math.Exp(math.Log(radius) * float64(i))
+		if n+i < len(e) {
+			v += (1 - g[0]) * e[n+i] * power
+		}
+		if n+i < len(g) {
+			v += g[n+i] * power
+		}
+		if i < len(g) {
+			v -= g[i] * power
+		}
+		bulge := bent[n+i] * shrink / radius / 8
+		residual[i], over[i], under[i] = v, max(bulge, 0)+noise*shrink, max(-bulge, 0)+noise*shrink
+	}
+	return residual, over, under
+}
+
+// differences is g[k] - g[k+1], with 0 after the end.
+func differences(g []float64) []float64 {
+	out := make([]float64, len(g))
+	for k, v := range g {
+		out[k] = v
+		if k+1 < len(g) {
+			out[k] -= g[k+1]
+		}
+	}
+	return out
+}
