@@ -44,7 +44,7 @@ type journalGroup struct {
 
 // createJournal makes a journal, which must not exist yet.
 func createJournal(name string, h Header) (*journalWriter, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, &JournalExistsError{name}
 	}

@@ -1,6 +1,7 @@
 package tracefile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,12 +27,13 @@ func newFile(name string, replace bool, write func(*os.File) error) (err error) 
 		return err
 	}
 	dir := filepath.Dir(name)
-	f, err := os.CreateTemp(dir, ".pinfold-trace-*")
+	// Other than os.CreateTemp it leaves to the umask who may read the file.
+	f, err := os.OpenFile(filepath.Join(dir, ".pinfold-trace-"+rand.Text()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	if err := errors.Join(write(f), f.Chmod(0o644)); err != nil {
+	if err := write(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,6 +281,22 @@ func TestTooMuchTime(t *testing.T) {
 		}
 		if rec, ok := all(newCSVReader(strings.NewReader(text))); ok {
 			t.Errorf("%s: read %+v", column, rec)
+		}
+	}
+}
+
+// TestUmask: who may read an output is the user's choice.
+func TestUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o027))
+	for _, ending := range []string{".parquet", ".csv"} {
+		name := filepath.Join(t.TempDir(), "a"+ending)
+		recordTo(t, steady([]string{"/a"}, 3), name)
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o640 {
+			t.Errorf("%s has mode %v, want -rw-r-----", name, info.Mode())
 		}
 	}
 }
