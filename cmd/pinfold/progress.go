@@ -41,7 +41,11 @@ func (p *progress) show(at time.Duration, m *memory) {
 		return
 	}
 	p.shown, p.drawn = at, true
-	fmt.Fprintf(p.w, "\r\x1b[K%s", p.line(at, m))
+	line := p.line(at, m)
+	if columns := terminal.Columns(p.w); columns > 0 {
+		line = line[:min(len(line), columns-1)] // on a second line it could not be replaced; it is ASCII
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 }
 
 // line is what is drawn. Without an end there is no bar.

@@ -20,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -227,5 +228,20 @@ func TestProgress(t *testing.T) {
 	p.end()
 	if got := b.String(); strings.Count(got, "100%") != 1 || !strings.HasSuffix(got, "\r\x1b[Kmessage\n") {
 		t.Errorf("a terminal gets %q", got)
+	}
+}
+
+// TestNarrowProgress draws lines that fit on the terminal, so that the next replaces them.
+func TestNarrowProgress(t *testing.T) {
+	person, screen := terminaltest.Pair(t, 20)
+	p := newProgress(screen, time.Second, 0)
+	p.show(time.Second, &memory{samples: 30})
+	shown := make([]byte, 200)
+	n, err := person.Read(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\r\x1b[K[##################"; string(shown[:n]) != want {
+		t.Errorf("%q, want %q", shown[:n], want)
 	}
 }

@@ -29,16 +29,28 @@ func descriptor(w io.Writer) (int, bool) {
 	return fd, term.IsTerminal(fd)
 }
 
+// Columns returns how wide the terminal is that w is, 0 when that is not known or w is none.
+func Columns(w io.Writer) int {
+	fd, ok := descriptor(w)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(fd)
+	if err != nil {
+		return 0
+	}
+	return max(width, 0)
+}
+
 // MapOptions fits maps to the terminal that w is: its width, and colour unless the
 // environment has NO_COLOR (https://no-color.org) or a dumb terminal. Anything that
 // is no terminal gets plain text of the default width.
 func MapOptions(w io.Writer, getenv func(string) string) report.MapOptions {
-	fd, ok := descriptor(w)
-	if !ok {
+	if !Is(w) {
 		return report.MapOptions{}
 	}
 	options := report.MapOptions{Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
-	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+	if width := Columns(w); width > 0 {
 		options.Width = min(max(width, report.MinWidth), widest)
 	}
 	return options
