@@ -143,10 +143,14 @@ func TestReport(t *testing.T) {
 		name   string
 		result confine.Result
 		wait   bool
-	}{{"full", full, false}, {"old-kernel", old, false}, {"all-throttled", all, false}, {"no-limit", free, true}, {"group-lost", lost, false}} {
+		limit  cpuAmount
+	}{
+		{"full", full, false, 600}, {"old-kernel", old, false, 600}, {"all-throttled", all, false, 600}, {"changed", full, false, 500},
+		{"no-limit", free, true, 0}, {"group-lost", lost, false, 600},
+	} {
 		for _, output := range []string{outText, outJSON} {
 			var b strings.Builder
-			q := &confinement{output: oneOf(output), wait: c.wait, statsFile: "given"}
+			q := &confinement{output: oneOf(output), wait: c.wait, statsFile: "given", limit: c.limit, period: 100 * time.Millisecond}
 			if err := q.report(&b, &c.result); err != nil {
 				t.Fatal(err)
 			}

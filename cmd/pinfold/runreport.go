@@ -64,7 +64,7 @@ func (q *confinement) report(w io.Writer, r *confine.Result) error {
 	if q.statsFile == "" {
 		fmt.Fprintln(b) // apart from what the command has printed
 	}
-	printRun(b, r, q.wait)
+	printRun(b, r, q)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("print the figures: %w", err)
 	}
@@ -72,7 +72,7 @@ func (q *confinement) report(w io.Writer, r *confine.Result) error {
 }
 
 // printRun prints the figures for people.
-func printRun(w io.Writer, r *confine.Result, waited bool) {
+func printRun(w io.Writer, r *confine.Result, q *confinement) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -85,11 +85,11 @@ func printRun(w io.Writer, r *confine.Result, waited bool) {
 	if r.Uncounted {
 		line("CPU time", "not known: the control group could not be read")
 	} else {
-		printCounted(line, r)
+		printCounted(line, r, q.settings())
 	}
 	line("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
 	switch {
-	case r.LeftBehind > 0 && waited:
+	case r.LeftBehind > 0 && q.wait:
 		line("left behind", "%s, waited for", processes(r.LeftBehind))
 	case r.LeftBehind > 0:
 		line("left behind", "%s, killed (--wait waits)", processes(r.LeftBehind))
@@ -97,7 +97,7 @@ func printRun(w io.Writer, r *confine.Result, waited bool) {
 }
 
 // printCounted prints what the kernel counted in the group.
-func printCounted(line func(name, format string, args ...any), r *confine.Result) {
+func printCounted(line func(name, format string, args ...any), r *confine.Result, asked cgroup.Wanted) {
 	parts := ""
 	if r.User+r.System > 0 {
 		parts = fmt.Sprintf(": %v user, %v system", short(r.User), short(r.System))
@@ -109,6 +109,17 @@ func printCounted(line func(name, format string, args ...any), r *confine.Result
 	if r.Settings.Quota != cgroup.Unlimited {
 		printLimit(line, r)
 	}
+	if changed(asked, r.Settings) {
+		line("note", "somebody else has changed the limit meanwhile: this is what it was at the end")
+	}
+}
+
+// changed reports whether the limit is not the one that was asked for.
+func changed(asked cgroup.Wanted, is cgroup.Settings) bool {
+	if asked.Quota == nil {
+		return is.Quota != cgroup.Unlimited
+	}
+	return *asked.Quota != is.Quota || *asked.Period != is.Period
 }
 
 func printLimit(line func(name, format string, args ...any), r *confine.Result) {
