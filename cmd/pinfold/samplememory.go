@@ -8,8 +8,9 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// maxKept bounds what is kept in memory for the summary: 128 bytes a sample.
-const maxKept = 4 << 20
+// maxKept bounds what is kept in memory for the summary: 128 bytes a sample, and up to twice
+// that while slices grow.
+const maxKept = 1 << 20
 
 // memory keeps the samples of a recording for its summary. When there are too many, the
 // older half is given up.
