@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/sampler"
 )
 
 // target is a group to sample.
@@ -57,7 +55,7 @@ func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]ta
 // groups finds the groups of one argument.
 func (q *sampling) groups(fs *cgroup.FS, arg string, stderr io.Writer) ([]string, error) {
 	if !strings.ContainsAny(arg, `*?[\`) {
-		group, err := q.groupOf(fs, arg)
+		group, err := groupOf(fs, q.root, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +68,7 @@ func (q *sampling) groups(fs *cgroup.FS, arg string, stderr io.Writer) ([]string
 	var found []string
 	var refused error
 	for _, dir := range dirs {
-		group, err := q.groupOf(fs, dir)
+		group, err := groupOf(fs, q.root, dir)
 		if err == nil {
 			err = checkGroup(fs, dir, group)
 		}
@@ -109,47 +107,4 @@ func (q *sampling) match(fs *cgroup.FS, pattern string) ([]string, error) {
 		}
 	}
 	return dirs, nil
-}
-
-// groupOf returns the path in the hierarchy of what is one, or the directory of a group.
-func (q *sampling) groupOf(fs *cgroup.FS, arg string) (string, error) {
-	for _, dir := range []string{arg, filepath.Join(q.root, arg)} {
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			continue
-		}
-		if real, err = filepath.Abs(real); err != nil {
-			return "", err
-		}
-		for _, h := range fs.Hierarchies() {
-			mount, err := filepath.EvalSymlinks(h.Mount)
-			if err != nil {
-				continue
-			}
-			if rest, ok := strings.CutPrefix(real+"/", mount+"/"); ok {
-				return filepath.Clean("/" + rest), nil
-			}
-		}
-	}
-	if info, err := os.Stat(arg); err == nil && info.IsDir() && !filepath.IsAbs(arg) {
-		return "", notGroup(fs, arg)
-	}
-	return filepath.Clean("/" + arg), nil
-}
-
-// notGroup says that a directory is none of a control group.
-func notGroup(fs *cgroup.FS, dir string) error {
-	return fmt.Errorf("%s is a directory, and no control group: those of the CPU controller are below %s", dir, fs.Dir(cgroup.CPU, "/"))
-}
-
-// checkGroup says why a group cannot be sampled, and what could be.
-func checkGroup(fs *cgroup.FS, arg, group string) error {
-	err := sampler.Check(fs, group)
-	if errors.Is(err, cgroup.ErrGone) {
-		if info, statErr := os.Stat(arg); statErr == nil && info.IsDir() {
-			return notGroup(fs, arg)
-		}
-		return fmt.Errorf("%w: give its path below %s", err, fs.Dir(cgroup.CPU, "/"))
-	}
-	return err
 }

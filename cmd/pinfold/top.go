@@ -25,7 +25,7 @@ import (
 
 func newTop() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "top [GROUP...] [--interval TIME] [--sort ORDER] [--all] [--once] [--root DIR]",
+		Use:   "top [GROUP...] [--interval TIME] [--sort ORDER] [--all] [--once]",
 		Short: "Watch containers use their limits, and being throttled",
 		Long: `Watch what control groups use against their limits: over 100 ms and 1 s, their last
 periods as bars (! or red: throttled), and over ten seconds the share of throttled
@@ -54,7 +54,7 @@ else, and with --once, it samples for a second and prints a table.`,
 	cmd.Flags().Var(t.order, "sort", "what comes first: the largest, but for names")
 	cmd.Flags().BoolVar(&t.all, "all", false, "show groups without limit that never used any CPU time, too")
 	cmd.Flags().BoolVar(&t.once, "once", false, "print one table and end")
-	cmd.Flags().StringVar(&t.root, "root", "/", "root `DIR` of the machine to look at")
+	cmd.Flags().StringVar(&t.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	cmd.Flags().StringVar(&t.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
 	cmd.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if err := t.check(cmd, args); err != nil {
@@ -101,10 +101,11 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	t.names = newContainerNames(t.root)
 	for _, arg := range args {
-		group := t.fs.GroupAt(arg)
-		if err := sampler.Check(t.fs, group); errors.Is(err, cgroup.ErrGone) {
-			return fmt.Errorf("%w; what there is: find %s -type d", err, t.fs.Hierarchy(cgroup.CPU).Mount)
-		} else if err != nil {
+		group, err := groupOf(t.fs, t.root, arg)
+		if err == nil {
+			err = checkGroup(t.fs, arg, group)
+		}
+		if err != nil {
 			return err
 		}
 		t.groups = append(t.groups, group)

@@ -84,7 +84,7 @@ func TestTopOnTerminal(t *testing.T) {
 			p := newPerson(t, side)
 			ended := make(chan error, 1)
 			go func() {
-				ended <- run(context.Background(), []string{"top", "--root", root, "/a"}, tty, tty, io.Discard)
+				ended <- run(context.Background(), []string{"top", "--host-root", root, "/a"}, tty, tty, io.Discard)
 			}()
 			p.waitFor("the table", func(s string) bool { return strings.Contains(s, "THR/TIMER") && strings.Contains(s, clearLine+"/a ") })
 			p.press("s")
