@@ -20,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -243,5 +244,20 @@ func TestNarrowProgress(t *testing.T) {
 	}
 	if want := "\r\x1b[K[##################"; string(shown[:n]) != want {
 		t.Errorf("%q, want %q", shown[:n], want)
+	}
+}
+
+// TestAbsentLines: hundreds of groups that vanish together are not hundreds of lines.
+func TestAbsentLines(t *testing.T) {
+	absent := make([]sampler.Absent, maxAbsentLines+3)
+	for i := range absent {
+		absent[i] = sampler.Absent{Group: fmt.Sprint("/g", i), Err: cgroup.ErrGone}
+	}
+	lines := absentLines(time.Second, absent)
+	if got, want := lines[len(lines)-1], "pinfold: after 1s: and 3 groups more"; len(lines) != maxAbsentLines+1 || got != want {
+		t.Errorf("%d lines, the last %q, want %q", len(lines), got, want)
+	}
+	if lines := absentLines(time.Second, absent[:maxAbsentLines]); len(lines) != maxAbsentLines || lines[0] != "pinfold: after 1s: control group does not exist" {
+		t.Errorf("%q", lines)
 	}
 }

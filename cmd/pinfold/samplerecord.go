@@ -143,8 +143,8 @@ func (r *recording) write(batches <-chan batch, s *sampler.Sampler) error {
 				return err
 			}
 		}
-		for _, a := range b.absent {
-			r.progress.say(fmt.Sprintf("pinfold: after %v: %v", b.at.Round(time.Millisecond), a.Err))
+		for _, line := range absentLines(b.at, b.absent) {
+			r.progress.say(line)
 		}
 		for i := range b.samples {
 			row := &tracefile.Row{Group: b.samples[i].Group, Name: r.names[b.samples[i].Group], Sample: b.samples[i].Sample}
@@ -159,6 +159,22 @@ func (r *recording) write(batches <-chan batch, s *sampler.Sampler) error {
 		r.progress.show(b.at, r.memory)
 	}
 	return nil
+}
+
+// maxAbsentLines is how many groups that vanish together are named.
+const maxAbsentLines = 10
+
+// absentLines says which groups are not sampled any more, and why.
+func absentLines(at time.Duration, absent []sampler.Absent) []string {
+	at = at.Round(time.Millisecond)
+	var lines []string
+	for i, a := range absent {
+		if i == maxAbsentLines {
+			return append(lines, fmt.Sprintf("pinfold: after %v: and %d groups more", at, len(absent)-i))
+		}
+		lines = append(lines, fmt.Sprintf("pinfold: after %v: %v", at, a.Err))
+	}
+	return lines
 }
 
 // begin begins the output once it is known when the sampling began.
