@@ -1,0 +1,75 @@
+package interference
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+// streams are the random sources of a seed.
+func streams(seed uint64) func(uint64) *rand.Rand {
+	return func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
+}
+
+// BenchmarkMonteCarlo is one replica on one core, all statistics on, beside the
+// model as it is written.
+func BenchmarkMonteCarlo(b *testing.B) {
+	for _, load := range []float64{0.5, 0.7, 0.9} {
+		for _, shape := range []float64{0, 4} {
+			d, name := exponential(b, load), "exponential"
+			if shape > 0 {
+				d, name = pareto(b, shape, load), "pareto"
+			}
+			b.Run(fmt.Sprintf("%s/u=%v", name, load), func(b *testing.B) {
+				const m = 20
+				a := newAlike(m, Strict, quotaTicks, newDrawer(independent(d), m, quotaTicks, roomTicks/m, streams(1)(1)))
+				r := &replica{engine: a}
+				if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
+			})
+		}
+	}
+}
+
+// BenchmarkSlow is the model as it is written, with math/rand.
+func BenchmarkSlow(b *testing.B) {
+	for _, load := range []float64{0.5, 0.7, 0.9} {
+		b.Run(fmt.Sprintf("exponential/u=%v", load), func(b *testing.B) {
+			const m = 20
+			s, random, d := &slow{capacity: m * quotaTicks, groups: make([]slowGroup, m)}, streams(1)(1), exponential(b, load)
+			for i := range s.groups {
+				s.groups[i] = slowGroup{quota: quotaTicks, burst: quotaTicks, token: quotaTicks}
+			}
+			demands := make([]int64, m)
+			for range b.N {
+				for i := range demands {
+					demands[i] = int64(d.Draw(random) * quotaTicks)
+				}
+				s.step(demands)
+			}
+			b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
+		})
+	}
+}
+
+func exponential(tb testing.TB, mean float64) demand.Distribution {
+	tb.Helper()
+	d, err := demand.NewExponential(mean)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func pareto(tb testing.TB, shape, mean float64) demand.Distribution {
+	tb.Helper()
+	d, err := demand.NewPareto(shape, mean)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,87 @@
+package interference
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+// TestDrawers compares what the fast drawers draw with the exact CDF
+// (Kolmogorov-Smirnov), and with the mean; at a tiny mean too, where ticks are coarse.
+func TestDrawers(t *testing.T) {
+	const n = 1 << 20
+	for name, d := range map[string]demand.Distribution{
+		"exponential": exponential(t, 0.7), "small exponential": exponential(t, 1e-5),
+		"pareto 4": pareto(t, 4, 0.7), "pareto 2.5": pareto(t, 2.5, 0.3),
+	} {
+		drawer := newDrawer(independent(d), 1, quotaTicks, roomTicks, streams(3)(1))
+		if _, slow := drawer.(*sources); slow {
+			t.Fatalf("%s has no fast drawer", name)
+		}
+		ticks := make([]int64, n)
+		if err := drawer.draw(ticks); err != nil {
+			t.Fatal(err)
+		}
+		sum, squares, worst := 0.0, 0.0, 0.0
+		slices.Sort(ticks)
+		for i, x := range ticks {
+			v := (float64(x) + 0.5) / quotaTicks
+			sum, squares = sum+v, squares+v*v
+			worst = max(worst, math.Abs(d.CDF(v)-float64(i)/n), math.Abs(d.CDF(v)-float64(i+1)/n))
+		}
+		if worst *= math.Sqrt(n); worst > 1.95 { // one seed in a thousand
+			t.Errorf("%s: Kolmogorov-Smirnov %.2f", name, worst)
+		}
+		mean := sum / n
+		if z := (mean - d.Mean()) / math.Sqrt((squares/n-mean*mean)/n); math.Abs(z) > 3.5 {
+			t.Errorf("%s: the mean is %v, want %v, %.1f standard errors away", name, mean, d.Mean(), z)
+		}
+	}
+}
+
+// TestTail looks where the Kolmogorov-Smirnov test does not: beyond the lowest layer.
+func TestTail(t *testing.T) {
+	const n = 1 << 24
+	z, g := newZiggurat(quotaTicks), generator(5)
+	ticks := make([]int64, 4096)
+	counts := map[float64]int{4: 0, 7: 0, tail: 0, 9: 0, 12: 0}
+	for range n / len(ticks) {
+		z.fill(ticks, &g)
+		for _, x := range ticks {
+			if x > 4*quotaTicks {
+				for at := range counts {
+					if float64(x) > at*quotaTicks {
+						counts[at]++
+					}
+				}
+			}
+		}
+	}
+	for at, got := range counts {
+		want := n * math.Exp(-at)
+		if math.Abs(float64(got)-want) > 4*math.Sqrt(want) {
+			t.Errorf("%d of %d draws are above %v means, want about %.0f", got, n, at, want)
+		}
+	}
+}
+
+// TestOtherDemands come from package demand, one source for each group.
+func TestOtherDemands(t *testing.T) {
+	replay, err := demand.NewReplay([]float64{1, 2, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	ticks := make([]int64, 3*8)
+	if err := newDrawer(replay, 3, 1000, roomTicks, r).draw(ticks); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range ticks[3:] {
+		if want := ticks[i]%4000 + 1000; x != want {
+			t.Errorf("%v: group %d does not go on with %d", ticks, i%3, want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package interference
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// given hands out demands that were drawn before.
+type given struct{ all []int64 }
+
+func (g *given) draw(ticks []int64) error {
+	n := copy(ticks, g.all)
+	g.all = g.all[n:]
+	return nil
+}
+
+// drawDemands draws demands in whole ticks; many are equal, a thousandth of the quota,
+// or exactly the quota.
+func drawDemands(t *rapid.T, n int, load float64) []int64 {
+	r := streams(rapid.Uint64().Draw(t, "seed"))(0)
+	lattice := rapid.Bool().Draw(t, "lattice")
+	all := make([]int64, n)
+	for i := range all {
+		x := r.ExpFloat64() * load
+		if lattice { // ties; the capacity is met exactly now and then
+			x = math.Round(x*10) / 10
+		}
+		all[i] = int64(x*quotaTicks + 0.5)
+	}
+	return all
+}
+
+const steps = 200
+
+// TestAlikeAgainstSlow feeds the same demands to the fast engine for groups alike, to that
+// for any groups, and to the model as it is written.
+func TestAlikeAgainstSlow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 30).Draw(t, "m")
+		rule := rapid.SampledFrom([]Rule{Strict, Published}).Draw(t, "rule")
+		burst := rapid.SampledFrom([]float64{0, 0.1, 0.5, 1, 2, 5, 1000}).Draw(t, "burst")
+		load := rapid.Float64Range(0.1, 1.2).Draw(t, "load")
+		rowsAhead := max(1, 1024/m)
+		demands := drawDemands(t, m*(steps+rowsAhead), load)
+		bucket := int64(burst * quotaTicks)
+		fast := newAlike(m, rule, bucket, &given{demands})
+		general := newMixed(rule, int64(m)*quotaTicks, []kind{{end: m, quota: quotaTicks, burst: bucket, demand: newRows(&given{demands}, m)}})
+		reference := &slow{rule: rule, capacity: float64(m) * quotaTicks, groups: make([]slowGroup, m)}
+		for i := range reference.groups {
+			reference.groups[i] = slowGroup{quota: quotaTicks, burst: float64(bucket), token: float64(bucket)}
+		}
+		for n := range steps {
+			want := reference.step(demands[n*m : (n+1)*m])
+			checkStep(t, n, "fast", fast, want)
+			checkStep(t, n, "general", general, want)
+			for i, g := range reference.groups {
+				closeTo(t, n, "level", float64(fast.level[i]), float64(bucket)-g.token+g.need)
+				closeTo(t, n, "need", float64(max(fast.level[i]-bucket, 0)+fast.left[i]), g.need)
+				closeTo(t, n, "need", float64(general.need[i]), g.need)
+				closeTo(t, n, "token", float64(general.token[i]), g.token)
+			}
+		}
+		compareSums(t, fast.sum, reference.groups)
+		compareSums(t, general.kinds[0].sum, reference.groups)
+	})
+}
+
+// TestMixedAgainstSlow does so with kinds of groups that differ, and with more and less
+// capacity than the quotas sum to.
+func TestMixedAgainstSlow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rule := rapid.SampledFrom([]Rule{Strict, Published}).Draw(t, "rule")
+		reference := &slow{rule: rule}
+		var kinds []kind
+		var demands [][]int64
+		total := 0.0
+		for range rapid.IntRange(1, 4).Draw(t, "kinds") {
+			count := rapid.IntRange(1, 6).Draw(t, "count")
+			quota := int64(rapid.SampledFrom([]float64{1, 1.5, 2, 7.3}).Draw(t, "quota") * quotaTicks)
+			burst := int64(rapid.SampledFrom([]float64{0, 0.3, 1, 4}).Draw(t, "burst") * float64(quota))
+			all := drawDemands(t, count*(steps+max(1, 1024/count)), rapid.Float64Range(0.1, 1).Draw(t, "load"))
+			for i := range all {
+				all[i] = int64(float64(all[i]) * float64(quota) / quotaTicks)
+			}
+			first := len(reference.groups)
+			kinds = append(kinds, kind{first: first, end: first + count, quota: quota, burst: burst, demand: newRows(&given{all}, count)})
+			demands = append(demands, all)
+			for range count {
+				reference.groups = append(reference.groups, slowGroup{quota: float64(quota), burst: float64(burst), token: float64(burst)})
+				total += float64(quota)
+			}
+		}
+		capacity := int64(total * rapid.SampledFrom([]float64{0.6, 0.9, 1, 1, 1.3}).Draw(t, "capacity"))
+		reference.capacity = float64(capacity)
+		e := newMixed(rule, capacity, kinds)
+		for n := range steps {
+			var period []int64
+			for i, k := range kinds {
+				count := k.end - k.first
+				period = append(period, demands[i][n*count:(n+1)*count]...)
+			}
+			checkStep(t, n, "mixed", e, reference.step(period))
+			for i, g := range reference.groups {
+				closeTo(t, n, "need", float64(e.need[i]), g.need)
+				closeTo(t, n, "token", float64(e.token[i]), g.token)
+			}
+		}
+		for _, k := range e.kinds {
+			compareSums(t, k.sum, reference.groups[k.first:k.end])
+		}
+	})
+}
+
+func checkStep(t *rapid.T, n int, name string, e engine, want bool) {
+	got, err := e.step()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Fatalf("period %d, %s: missed %v, want %v", n, name, got, want)
+	}
+}
+
+// closeTo allows for the ticks that sharing hands out whole, one a period.
+func closeTo(t *rapid.T, n int, what string, got, want float64) {
+	if math.Abs(got-want) > tie {
+		t.Fatalf("period %d: %s %.0f ticks, want %.1f", n, what, got, want)
+	}
+}
+
+func compareSums(t *rapid.T, got sums, groups []slowGroup) {
+	var want sums
+	for _, g := range groups {
+		want.throttled += g.throttled
+		want.burst += g.used
+		want.backlog += g.backlog
+	}
+	ticks := float64(tie * steps * len(groups))
+	if got.throttled != want.throttled || math.Abs(got.burst-want.burst) > ticks || math.Abs(got.backlog-want.backlog) > ticks {
+		t.Fatalf("sums %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,167 @@
+package interference
+
+import "math"
+
+// mixed is the engine for any groups and any capacity. Of each group it keeps what it
+// needs and the tokens it saved, and takes every step of the model as it is written.
+type mixed struct {
+	rule     Rule
+	capacity int64
+	kinds    []kind
+	need     []int64
+	token    []int64
+	wants    []int64
+	weights  []float64 // the quotas, for sharing
+}
+
+// kind is a number of groups alike, in ticks.
+type kind struct {
+	first, end   int // groups
+	quota, burst int64
+	demand       *rows
+	sum          sums
+}
+
+func newMixed(rule Rule, capacity int64, kinds []kind) *mixed {
+	m := kinds[len(kinds)-1].end
+	x := &mixed{rule: rule, capacity: capacity, kinds: kinds,
+		need: make([]int64, m), token: make([]int64, m), wants: make([]int64, m), weights: make([]float64, m)}
+	for _, k := range kinds {
+		for i := k.first; i < k.end; i++ {
+			x.token[i], x.weights[i] = k.burst, float64(k.quota)
+		}
+	}
+	return x
+}
+
+func (x *mixed) sums() []sums {
+	var all []sums
+	for _, k := range x.kinds {
+		all = append(all, k.sum)
+	}
+	return all
+}
+
+func (x *mixed) reset() {
+	for i := range x.kinds {
+		x.kinds[i].sum = sums{}
+	}
+}
+
+func (x *mixed) step() (bool, error) {
+	free, wants := x.capacity, int64(0)
+	for i := range x.kinds {
+		f, w, err := x.submit(&x.kinds[i])
+		if err != nil {
+			return false, err
+		}
+		free, wants = free-f, wants+w
+	}
+	if free < 0 { // not even the quotas fit: all that fits is shared, and no token is used
+		for i := range x.kinds {
+			x.withinQuotas(&x.kinds[i])
+		}
+		shareByWeight(x.wants, x.weights, x.capacity)
+		x.settleQuotas()
+		return x.rule.missed(free, wants), nil
+	}
+	unmet := wants > free
+	if unmet {
+		shareByWeight(x.wants, x.weights, free)
+	}
+	for i := range x.kinds {
+		x.settle(&x.kinds[i], unmet)
+	}
+	return x.rule.missed(free, wants), nil
+}
+
+// submit adds the demands of a kind, and returns what it takes of its quotas and wants
+// beyond them.
+func (x *mixed) submit(k *kind) (within, beyond int64, err error) {
+	demands, err := k.demand.next()
+	if err != nil {
+		return 0, 0, err
+	}
+	for j, d := range demands {
+		i := k.first + j
+		x.need[i] += d
+		k.sum.demand += float64(d)
+		x.wants[i] = max(min(x.need[i]-k.quota, x.token[i]), 0)
+		if x.need[i] > k.quota+x.token[i] {
+			k.sum.throttled++
+		}
+		within += min(x.need[i], k.quota)
+		beyond += x.wants[i]
+	}
+	return within, beyond, nil
+}
+
+// settle gives each group of a kind its quota and its want, less what sharing left
+// unmet of it.
+func (x *mixed) settle(k *kind, unmet bool) {
+	for i := k.first; i < k.end; i++ {
+		used := max(min(x.need[i]-k.quota, x.token[i]), 0)
+		if unmet {
+			used -= x.wants[i]
+		}
+		within := min(x.need[i], k.quota)
+		x.need[i] -= within + used
+		x.token[i] = min(x.token[i]-used+k.quota-within, k.burst)
+		k.sum.burst += float64(used)
+		k.sum.backlog += float64(x.need[i])
+	}
+}
+
+// withinQuotas replaces wants by what the groups need of their quotas.
+func (x *mixed) withinQuotas(k *kind) {
+	for i := k.first; i < k.end; i++ {
+		x.wants[i] = min(x.need[i], k.quota)
+	}
+}
+
+// settleQuotas gives each group what it needs of its quota, less what is left in wants.
+func (x *mixed) settleQuotas() {
+	for n := range x.kinds {
+		k := &x.kinds[n]
+		for i := k.first; i < k.end; i++ {
+			got := min(x.need[i], k.quota) - x.wants[i]
+			x.need[i] -= got
+			x.token[i] = min(x.token[i]+k.quota-got, k.burst)
+			k.sum.backlog += float64(x.need[i])
+		}
+	}
+}
+
+// shareByWeight takes free from wants that sum to more, in proportion to the weights and
+// capped by each want. The level rises from below until no more wants are met in full;
+// the few ticks that rounding leaves go to the first groups.
+func shareByWeight(wants []int64, weights []float64, free int64) {
+	level := 0.0
+	for met := -1; ; {
+		taken, open, full := 0.0, 0.0, 0
+		for i, w := range wants {
+			if portion := level * weights[i]; portion < float64(w) {
+				taken += portion
+				open += weights[i]
+			} else {
+				taken += float64(w)
+				full++
+			}
+		}
+		if full == met || open == 0 {
+			break
+		}
+		met = full
+		level += max(float64(free)-taken, 0) / open
+	}
+	for i, w := range wants {
+		got := min(w, int64(math.Floor(level*weights[i])), free)
+		wants[i] -= got
+		free -= got
+	}
+	for i, w := range wants {
+		got := min(w, free)
+		wants[i] -= got
+		free -= got
+	}
+}

@@ -1,0 +1,219 @@
+package interference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+func independent(d demand.Distribution) demand.Process { return demand.Independent{Distribution: d} }
+
+// oneKind is m groups alike.
+func oneKind(m int, burst float64, d demand.Process) []Group {
+	return []Group{{Count: m, Quota: 1, Burst: burst, Demand: d}}
+}
+
+// TestThrottleRatio compares with the closed form for exponential demand,
+// sigma^(1+burst) with sigma = exp(-(1-sigma)/u), in both engines.
+func TestThrottleRatio(t *testing.T) {
+	for _, c := range []struct{ u, sigma float64 }{{0.3, 0.04088226}, {0.5, 0.20318787}, {0.7, 0.46699642}, {0.9, 0.80689983}} {
+		for _, burst := range []float64{0, 1, 2} {
+			for name, capacity := range map[string]float64{"alike": 0, "mixed": 30} {
+				d := independent(exponential(t, c.u))
+				r := simulate(t, Config{Groups: oneKind(20, burst, d), Capacity: capacity, Periods: 200_000})
+				want := math.Pow(c.sigma, 1+burst)
+				got := r.Groups[0].ThrottleRatio
+				if z := (got.Value - want) / got.StandardError; !(math.Abs(z) < 4) {
+					t.Errorf("%s, u = %v, burst %v: %.5f, want %.5f, %.1f standard errors away", name, c.u, burst, got.Value, want, z)
+				}
+			}
+		}
+	}
+}
+
+// TestNothingIsLost checks that what was wanted was used, in the long run: no more than
+// quotas without burst, and the demand is the mean.
+func TestNothingIsLost(t *testing.T) {
+	r := simulate(t, Config{Periods: 100_000, Groups: []Group{
+		{Count: 3, Quota: 2, Burst: 1, Demand: independent(exponential(t, 0.6))},
+		{Count: 5, Quota: 0.5, Burst: 0, Demand: independent(pareto(t, 3, 0.4))},
+	}})
+	if len(r.Groups) != 2 {
+		t.Fatalf("%d kinds of groups, want 2", len(r.Groups))
+	}
+	if got := r.Groups[1].BurstUse.Value; got != 0 {
+		t.Errorf("%v of burst was used by groups without", got)
+	}
+	if got := r.Groups[0].BurstUse.Value; !(got > 0.02) {
+		t.Errorf("hardly any burst was used: %v", got)
+	}
+	sum := int64(0)
+	for _, n := range r.WCET {
+		sum += n
+	}
+	if sum != r.Periods || r.WCET[1] != r.Periods-r.Misses {
+		t.Errorf("%d periods have a WCET, of %d; %d met their deadlines, %d missed", sum, r.Periods, r.WCET[1], r.Misses)
+	}
+	mean := 0.0
+	for w, n := range r.WCET {
+		mean += float64(w) * float64(n) / float64(r.Periods)
+	}
+	if math.Abs(mean-r.ExpectedWCET.Value) > 1e-9 {
+		t.Errorf("the distribution of the WCET has the mean %v, E[WCET] is %v", mean, r.ExpectedWCET.Value)
+	}
+}
+
+// TestWorkers gets the same result from any number of workers, for every kind of
+// demand and both engines, and another from another seed.
+func TestWorkers(t *testing.T) {
+	recording := []float64{0.1, 0.4, 2.5, 0, 0.3, 0.7, 0.2}
+	replay, err1 := demand.NewReplay(recording)
+	blocks, err2 := demand.NewBlocks(recording, 3)
+	onOff, err3 := demand.NewOnOff(0.5, 2, 3, 2)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]demand.Process{
+		"exponential": independent(exponential(t, 0.7)), "pareto": independent(pareto(t, 4, 0.7)),
+		"replay": replay, "blocks": blocks, "on and off": onOff,
+	} {
+		for _, capacity := range []float64{0, 7} {
+			c := Config{Groups: oneKind(8, 1, p), Capacity: capacity, Periods: 50_000}
+			run := func(seed uint64, workers int) *Result {
+				c.Random, c.Workers = streams(seed), workers
+				r, err := Simulate(t.Context(), c)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				return r
+			}
+			one := run(1, 1)
+			if diff := cmp.Diff(one, run(1, 5)); diff != "" {
+				t.Errorf("%s, capacity %v: 1 and 5 workers differ:\n%s", name, capacity, diff)
+			}
+			if cmp.Equal(one, run(2, 1)) {
+				t.Errorf("%s, capacity %v: two seeds, one result", name, capacity)
+			}
+		}
+	}
+}
+
+// TestPrecision stops as soon as the standard errors are small enough, and says so when
+// they are not.
+func TestPrecision(t *testing.T) {
+	c := Config{Groups: oneKind(20, 1, independent(exponential(t, 0.7))), Periods: 10_000_000, Precision: 5e-4}
+	r := simulate(t, c)
+	if r.Periods >= c.Periods || max(r.ExpectedWCET.StandardError, r.ProbabilityWCET1.StandardError) > 6e-4 {
+		t.Errorf("after %d periods, E[WCET] %v, P %v", r.Periods, r.ExpectedWCET, r.ProbabilityWCET1)
+	}
+	c.Periods, c.Precision = 100_000, 1e-6
+	if r := simulate(t, c); !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "was not reached") }) {
+		t.Errorf("no warning that the precision was not reached: %q", r.Warnings)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct {
+		m, periods int
+		u          float64
+		want       string
+	}{
+		{20, 10_000, 0.3, "no deadline was missed"},
+		{20, 5000, 0.65, "too wide to conclude"},
+		{5, 1000, 0.95, "warm-up"},
+		{20, 1_000_000, 0.8, ""},
+	} {
+		r := simulate(t, Config{Groups: oneKind(c.m, 1, independent(exponential(t, c.u))), Periods: int64(c.periods)})
+		got := strings.Join(r.Warnings, "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("u = %v, %d periods: %q, want %q", c.u, c.periods, got, c.want)
+		}
+	}
+}
+
+// TestCancel ends a simulation that would take for ever, out of its own progress.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	last := int64(0)
+	_, err := Simulate(ctx, Config{Groups: oneKind(20, 1, independent(exponential(t, 0.7))),
+		Periods: 1 << 50, Random: streams(1), Workers: 2, Progress: func(done, of int64) {
+			if done <= last || of != 1<<50 {
+				t.Errorf("progress %d of %d after %d", done, of, last)
+			}
+			if last = done; done > 100_000 {
+				cancel()
+			}
+		}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// liar draws other demands than it says.
+type liar struct {
+	demand.Distribution
+	value float64
+}
+
+func (l liar) Draw(*rand.Rand) float64 { return l.value }
+
+// TestErrors lists what is refused, and with which words.
+func TestErrors(t *testing.T) {
+	good := exponential(t, 0.5)
+	lying := func(x float64) []Group { return oneKind(2, 1, independent(liar{good, x})) }
+	for _, c := range []struct {
+		want   string
+		config Config
+	}{
+		{"no groups", Config{}},
+		{"0 groups", Config{Groups: oneKind(0, 1, independent(good))}},
+		{"memory", Config{Groups: oneKind(1_000_000, 1, independent(good))}},
+		{"a burst of -1", Config{Groups: oneKind(2, -1, independent(good))}},
+		{"a burst of NaN", Config{Groups: oneKind(2, math.NaN(), independent(good))}},
+		{"no demand", Config{Groups: oneKind(2, 1, nil)}},
+		{"a mean demand of 0", Config{Groups: oneKind(2, 1, independent(demand.Exponential{}))}},
+		{"a quota of 0", Config{Groups: []Group{{Count: 1, Demand: independent(good)}}}},
+		{"a capacity of NaN", Config{Groups: oneKind(2, 1, independent(good)), Capacity: math.NaN()}},
+		{"times the smallest quota", Config{Groups: oneKind(2, 1, independent(good)), Capacity: 1e12}},
+		{"grows by 0.2 quotas a period", Config{Groups: oneKind(2, 1, independent(exponential(t, 1.2)))}},
+		{"take fewer groups", Config{Groups: oneKind(4, 1, independent(good)), Capacity: 2}},
+		{"a precision of -1", Config{Groups: oneKind(2, 1, independent(good)), Precision: -1}},
+		{"a demand of NaN", Config{Groups: lying(math.NaN())}},
+		{"a demand of -1", Config{Groups: lying(-1)}},
+		{"a demand of +Inf", Config{Groups: lying(math.Inf(1))}},
+		{"a mean of 0.6 ", Config{Groups: lying(0.6)}},
+		{"truncate the distribution", Config{Groups: oneKind(1000, 1, independent(pareto(t, 1.01, 0.5)))}},
+	} {
+		c.config.Periods, c.config.Random, c.config.Workers = 10_000, streams(1), 1
+		_, err := Simulate(t.Context(), c.config)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+	for _, c := range []Config{{Periods: 0, Workers: 1, Random: streams(1)}, {Periods: 1, Random: streams(1)}, {Periods: 1, Workers: 1}} {
+		c.Groups = oneKind(1, 1, independent(good))
+		if _, err := Simulate(t.Context(), c); err == nil {
+			t.Errorf("%d periods, %d workers, random numbers: %v: no error", c.Periods, c.Workers, c.Random != nil)
+		}
+	}
+}
+
+func TestRuleWords(t *testing.T) {
+	for _, r := range []Rule{Strict, Published} {
+		if got, err := ParseRule(r.String()); err != nil || got != r {
+			t.Errorf("%v: %v, %v", r, got, err)
+		}
+	}
+	if _, err := ParseRule("lax"); err == nil || fmt.Sprint(Rule(7)) != "Rule(7)" {
+		t.Errorf("lax: %v; %v", err, Rule(7))
+	}
+}

@@ -1,0 +1,184 @@
+package interference
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+const (
+	// MaxGroups bounds the memory, of which each replica takes bytesPerGroup for a group.
+	MaxGroups     = 20_000
+	bytesPerGroup = 80
+	// minWarmUp is in periods. Relaxation takes the order of 1/(1-load)^2 periods;
+	// warmUpTimes of them are waited for.
+	minWarmUp   = 1000
+	warmUpTimes = 20
+)
+
+// plan is a configuration that was found valid, in ticks.
+type plan struct {
+	rule                 Rule
+	kinds                []planKind
+	capacity             int64
+	perReplica           int64 // periods to count, at most
+	precision            float64
+	warmUp, wantedWarmUp int64 // periods of each replica
+}
+
+type planKind struct {
+	count        int
+	quota, burst int64
+	mean         float64 // in quotas
+	demand       demand.Process
+}
+
+func newPlan(c Config) (*plan, error) {
+	if err := checkConfig(c); err != nil {
+		return nil, err
+	}
+	p := &plan{rule: c.Rule, precision: c.Precision, perReplica: (c.Periods + Replicas - 1) / Replicas}
+	smallest, total := math.Inf(1), 0.0
+	for _, g := range c.Groups {
+		smallest, total = min(smallest, g.Quota), total+g.Quota*float64(g.Count)
+	}
+	if largest := max(total, c.Capacity) / smallest; largest > roomTicks/quotaTicks {
+		return nil, fmt.Errorf("the whole is %.3g times the smallest quota; at most %d times are simulated", largest, roomTicks/quotaTicks)
+	}
+	for _, g := range c.Groups {
+		quota := int64(math.Round(g.Quota / smallest * quotaTicks))
+		p.capacity += quota * int64(g.Count)
+		p.kinds = append(p.kinds, planKind{count: g.Count, quota: quota, mean: g.Demand.Mean(), demand: g.Demand,
+			burst: int64(min(g.Burst*float64(quota), float64(p.room(groupCount(c.Groups)))))})
+	}
+	// What differs by no more than the rounding of numbers in text is the sum.
+	if c.Capacity > 0 && math.Abs(c.Capacity/total-1) > 1e-9 {
+		p.capacity = int64(math.Round(c.Capacity / smallest * quotaTicks))
+	}
+	if err := p.checkLoad(); err != nil {
+		return nil, err
+	}
+	p.warmUp = min(p.wantedWarmUp, max(minWarmUp, p.perReplica))
+	return p, nil
+}
+
+// room is how many ticks each of m groups may hold.
+func (p *plan) room(m int) int64 { return roomTicks / int64(m) }
+
+func (p *plan) groups() int {
+	m := 0
+	for _, k := range p.kinds {
+		m += k.count
+	}
+	return m
+}
+
+func groupCount(groups []Group) int {
+	m := 0
+	for _, g := range groups {
+		m += g.Count
+	}
+	return m
+}
+
+// checkConfig returns an error for what cannot be simulated whatever the load.
+func checkConfig(c Config) error {
+	switch {
+	case len(c.Groups) == 0:
+		return errors.New("there are no groups to simulate; take 1 or more")
+	case !(c.Capacity >= 0) || math.IsInf(c.Capacity, 1):
+		return fmt.Errorf("a capacity of %v; it must be a number above 0, or 0 for the sum of the quotas", c.Capacity)
+	case c.Rule != Strict && c.Rule != Published:
+		return fmt.Errorf("no rule %v", c.Rule)
+	case c.Periods < 1:
+		return fmt.Errorf("%d periods; take 1 or more", c.Periods)
+	case !(c.Precision >= 0):
+		return fmt.Errorf("a precision of %v; it must be a standard error above 0, or 0 for none", c.Precision)
+	case c.Random == nil:
+		return errors.New("no random numbers to draw from")
+	case c.Workers < 1:
+		return fmt.Errorf("%d workers; take 1 or more", c.Workers)
+	}
+	m := 0
+	for i, g := range c.Groups {
+		if err := checkGroup(g); err != nil {
+			return fmt.Errorf("groups %d: %w", i, err)
+		}
+		if m += g.Count; m > MaxGroups {
+			return fmt.Errorf("%d groups would take %.2g GB of memory; at most %d are simulated, and many more change little",
+				m, float64(m)*bytesPerGroup*Replicas/1e9, MaxGroups)
+		}
+	}
+	return nil
+}
+
+func checkGroup(g Group) error {
+	switch {
+	case g.Count < 1:
+		return fmt.Errorf("%d groups; take 1 or more", g.Count)
+	case !(g.Quota > 0) || math.IsInf(g.Quota, 1):
+		return fmt.Errorf("a quota of %v; it must be a number above 0", g.Quota)
+	case !(g.Burst >= 0):
+		return fmt.Errorf("a burst of %v; it must be a number, 0 or more, or inf", g.Burst)
+	case g.Demand == nil:
+		return errors.New("no demand")
+	}
+	if mean := g.Demand.Mean(); !(mean > 0) || math.IsInf(mean, 1) {
+		return fmt.Errorf("a mean demand of %v; it must be a number above 0", mean)
+	}
+	return nil
+}
+
+// checkLoad returns an error when backlog grows without end, and else says how long the
+// warm-up should be.
+func (p *plan) checkLoad() error {
+	wanted, load := 0.0, 0.0
+	for i, k := range p.kinds {
+		if k.mean >= 1 {
+			return fmt.Errorf("%w: groups %d want %.4g of their quota on average, so that their backlog grows by %.3g quotas a period; raise the quota",
+				ErrUnstable, i, k.mean, k.mean-1)
+		}
+		load = max(load, k.mean)
+		wanted += k.mean * float64(k.quota) * float64(k.count)
+	}
+	whole := wanted / float64(p.capacity)
+	if whole >= 1 {
+		return fmt.Errorf("%w: all groups together want %.4g of the capacity on average, so that their backlog grows by %.3g of it a period; take fewer groups",
+			ErrUnstable, whole, whole-1)
+	}
+	load = max(load, whole)
+	p.wantedWarmUp = int64(max(minWarmUp, min(warmUpTimes/(1-load)/(1-load), 1e12)))
+	return nil
+}
+
+// firstTarget is the number of periods a replica counts before the precision is first
+// looked at.
+func (p *plan) firstTarget() int64 {
+	if p.precision == 0 {
+		return p.perReplica
+	}
+	return min(p.perReplica, 1000)
+}
+
+// newEngine returns the engine of a replica.
+func (p *plan) newEngine(r *rand.Rand) engine {
+	m := p.groups()
+	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
+		return newAlike(m, p.rule, k.burst, newDrawer(k.demand, m, k.quota, p.room(m), r))
+	}
+	return newMixed(p.rule, p.capacity, p.mixedKinds(r))
+}
+
+func (p *plan) mixedKinds(r *rand.Rand) []kind {
+	var kinds []kind
+	first, room := 0, p.room(p.groups())
+	for _, k := range p.kinds {
+		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
+			demand: newRows(newDrawer(k.demand, k.count, k.quota, room, r), k.count)})
+		first += k.count
+	}
+	return kinds
+}

@@ -1,0 +1,168 @@
+package interference
+
+import (
+	"fmt"
+	"math"
+)
+
+// Estimate is a mean with its standard error.
+type Estimate struct{ Value, StandardError float64 }
+
+// Result is what a simulation found.
+type Result struct {
+	Rule             Rule
+	Periods          int64 // counted, in all replicas; the warm-up is not
+	Misses           int64 // periods that missed their deadline
+	ExpectedWCET     Estimate
+	ProbabilityWCET1 Estimate
+	// WCET counts the periods by their WCET, from 1 on; WCET[0] is 0. The last entry, when
+	// there are MaxWCET+1, counts those of MaxWCET or more.
+	WCET []int64
+	// Groups are in the order of the configuration.
+	Groups []GroupResult
+	// Warnings say in sentences what cannot be concluded.
+	Warnings []string
+}
+
+// MaxWCET is the longest that is counted by itself.
+const MaxWCET = 4096
+
+// GroupResult is the mean over the groups of one kind. Amounts are in multiples of their
+// quota, per period.
+type GroupResult struct {
+	Demand        Estimate // drawn
+	ThrottleRatio Estimate // share of periods in which need exceeds quota and tokens
+	Backlog       Estimate // what is carried over to the next period
+	BurstUse      Estimate // what is used beyond the quota
+}
+
+// batch is what one replica counted.
+type batch struct {
+	periods, misses int64
+	wcet            float64 // sum over periods
+	histogram       []int64
+	groups          []sums
+}
+
+// run counts a run of missed periods and the success that ends it: length of them, of
+// which the first counted lie in what is measured.
+func (b *batch) run(length, counted int64) {
+	for w := length + 1; counted > 0; w, counted = w-1, counted-1 {
+		b.wcet += float64(w)
+		b.bin(min(w, MaxWCET))
+	}
+}
+
+func (b *batch) bin(w int64) {
+	for int64(len(b.histogram)) <= w {
+		b.histogram = append(b.histogram, 0)
+	}
+	b.histogram[w]++
+}
+
+// estimate takes one value of each replica. They are independent and equally long, so the
+// standard error is that of their mean, however the periods of one depend on each other.
+func estimate(batches []batch, value func(batch) float64) Estimate {
+	n, mean := float64(len(batches)), 0.0
+	for _, b := range batches {
+		mean += value(b) / n
+	}
+	squares := 0.0
+	for _, b := range batches {
+		squares += (value(b) - mean) * (value(b) - mean)
+	}
+	return Estimate{mean, math.Sqrt(squares / (n - 1) / n)}
+}
+
+// summarise puts the batches of all replicas together, in their order.
+func summarise(c *plan, batches []batch) *Result {
+	r := &Result{Rule: c.rule, WCET: make([]int64, 2)}
+	for _, b := range batches {
+		r.Periods += b.periods
+		r.Misses += b.misses
+		for w, n := range b.histogram {
+			for len(r.WCET) <= w {
+				r.WCET = append(r.WCET, 0)
+			}
+			r.WCET[w] += n
+		}
+	}
+	r.WCET[1] += r.Periods - r.Misses
+	r.ExpectedWCET = estimate(batches, func(b batch) float64 {
+		return (b.wcet + float64(b.periods-b.misses)) / float64(b.periods)
+	})
+	r.ProbabilityWCET1 = estimate(batches, func(b batch) float64 {
+		return 1 - float64(b.misses)/float64(b.periods)
+	})
+	for i, k := range c.kinds {
+		r.Groups = append(r.Groups, summariseGroup(k, batches, i))
+	}
+	return r
+}
+
+func summariseGroup(k planKind, batches []batch, i int) GroupResult {
+	mean := func(unit float64, value func(sums) float64) Estimate {
+		return estimate(batches, func(b batch) float64 {
+			return value(b.groups[i]) / unit / float64(b.periods) / float64(k.count)
+		})
+	}
+	quota := float64(k.quota)
+	return GroupResult{
+		Demand:        mean(quota, func(s sums) float64 { return s.demand }),
+		ThrottleRatio: mean(1, func(s sums) float64 { return float64(s.throttled) }),
+		Backlog:       mean(quota, func(s sums) float64 { return s.backlog }),
+		BurstUse:      mean(quota, func(s sums) float64 { return s.burst }),
+	}
+}
+
+const (
+	// meanErrors is how many standard errors the mean of the draws may be off.
+	meanErrors = 8
+	// tooWide is the part of a probability that its standard error may be.
+	tooWide = 0.1
+)
+
+// checkMeans returns an error when the groups did not want what was asked: a demand that
+// is broken must not pass as a good result.
+func (r *Result) checkMeans(c *plan) error {
+	for i, k := range c.kinds {
+		got := r.Groups[i].Demand
+		if off := math.Abs(got.Value - k.mean); !(off <= meanErrors*got.StandardError+1e-6*k.mean+1/float64(k.quota)) {
+			return fmt.Errorf("the demands of groups %d have a mean of %.6g (standard error %.2g) where %.6g was asked: "+
+				"either they do not come from that distribution, or its tail is too heavy or its memory too long for %d periods",
+				i, got.Value, got.StandardError, k.mean, r.Periods)
+		}
+	}
+	return nil
+}
+
+// warn adds what cannot be concluded.
+func (r *Result) warn(c *plan) {
+	missed, e := float64(r.Misses)/float64(r.Periods), r.ProbabilityWCET1.StandardError
+	switch {
+	case r.Misses == 0:
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no deadline was missed in %d periods: P(WCET > 1) is below about %.2g; more periods would say more",
+			r.Periods, 3/float64(r.Periods)))
+	case e > tooWide*missed:
+		more := e / (tooWide * missed)
+		r.Warnings = append(r.Warnings, fmt.Sprintf("P(WCET > 1) is %.2g with a standard error of %.2g, too wide to conclude; take about %.1g periods",
+			missed, e, float64(r.Periods)*more*more))
+	}
+	if c.precision > 0 && !r.reached(c.precision) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the wanted standard error of %.2g was not reached in %d periods: E[WCET] has %.2g, P(WCET = 1) has %.2g",
+			c.precision, r.Periods, r.ExpectedWCET.StandardError, e))
+	}
+	if c.warmUp < c.wantedWarmUp {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("at this load, %d periods of warm-up a replica are too few (%d would do), so the result is too good; take more periods",
+			c.warmUp, c.wantedWarmUp))
+	}
+}
+
+// reached says whether both standard errors are small enough. Without any miss they are
+// 0, and say nothing.
+func (r *Result) reached(precision float64) bool {
+	if r.Misses == 0 {
+		return 3/float64(r.Periods) <= precision
+	}
+	return max(r.ExpectedWCET.StandardError, r.ProbabilityWCET1.StandardError) <= precision
+}

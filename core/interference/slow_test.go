@@ -1,0 +1,98 @@
+package interference
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// slow is the model as it is written, with floating-point numbers and one step after the
+// other. Amounts are in ticks, so that sums of whole ticks are exact.
+type slow struct {
+	rule     Rule
+	capacity float64
+	groups   []slowGroup
+}
+
+type slowGroup struct {
+	quota, burst, need, token float64
+	throttled                 int64
+	used, backlog             float64 // sums
+}
+
+// tie is how close amounts must be to count as equal, in ticks: the engines share whole ticks,
+// and what that makes of a tick adds up over the periods.
+const tie = 50 * steps
+
+// step returns whether the period missed its deadline.
+func (s *slow) step(demands []int64) bool {
+	free := s.capacity
+	for i := range s.groups {
+		g := &s.groups[i]
+		g.need += float64(demands[i])
+		if g.need > g.quota+g.token+tie {
+			g.throttled++
+		}
+		free -= math.Min(g.need, g.quota)
+	}
+	if free < -tie {
+		return s.tooSmall()
+	}
+	wants := make([]float64, len(s.groups))
+	sum := 0.0
+	for i := range s.groups {
+		g := &s.groups[i]
+		if g.need <= g.quota {
+			g.token = math.Min(g.burst, g.token+g.quota-g.need)
+			g.need = 0
+		} else {
+			g.need -= g.quota
+		}
+		wants[i] = math.Min(g.need, g.token)
+		sum += wants[i]
+	}
+	for i, got := range s.fill(wants, free) {
+		g := &s.groups[i]
+		g.need -= got
+		g.token -= got
+		g.used += got
+		g.backlog += g.need
+	}
+	return sum > free+tie && (s.rule == Strict || free > tie)
+}
+
+// tooSmall is a period in which the capacity is less than the groups need of their
+// quotas.
+func (s *slow) tooSmall() bool {
+	wants := make([]float64, len(s.groups))
+	for i, g := range s.groups {
+		wants[i] = math.Min(g.need, g.quota)
+	}
+	for i, got := range s.fill(wants, s.capacity) {
+		g := &s.groups[i]
+		g.need -= got
+		g.token = math.Min(g.burst, g.token+g.quota-got)
+		g.backlog += g.need
+	}
+	return s.rule == Strict
+}
+
+// fill shares out what is free, by weight: in the order in which the water reaches the wants.
+func (s *slow) fill(wants []float64, free float64) []float64 {
+	order := make([]int, len(wants))
+	weight := 0.0
+	for i := range order {
+		order[i] = i
+		weight += s.groups[i].quota
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Compare(wants[i]/s.groups[i].quota, wants[j]/s.groups[j].quota)
+	})
+	got := make([]float64, len(wants))
+	for _, i := range order {
+		got[i] = math.Min(wants[i], free*s.groups[i].quota/weight)
+		free -= got[i]
+		weight -= s.groups[i].quota
+	}
+	return got
+}
