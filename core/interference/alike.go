@@ -2,71 +2,78 @@ package interference
 
 // alike is the engine for groups that are all alike and whose quotas sum to the capacity.
 //
-// Of each group it keeps the level V = burst - tokens + backlog, which is a random walk with
-// a floor whatever the others do, V' = max(V + X - quota, 0); and the part of the
-// backlog that it had tokens for and that the others left no room for. What V has above
-// the burst is backlog for want of tokens.
+// Of each group it keeps its depth, backlog - tokens, which is a random walk with a floor
+// whatever the others do: depth' = max(depth + X - quota, -burst). What is above 0 is
+// backlog for want of tokens. Beside that stands the part of the backlog that it had tokens
+// for and that the others left no room for.
 type alike struct {
 	rule   Rule
 	burst  int64
 	demand *rows
-	level  []int64
+	depth  []int64
 	left   []int64 // of the backlog, for want of room
+	last   balance
 	sum    sums
 }
 
+// balance is what a period leaves, over all groups: short is what they have no tokens
+// for, left what they have tokens for and no room.
+type balance struct{ short, left int64 }
+
 func newAlike(m int, rule Rule, burst int64, d drawer) *alike {
-	return &alike{rule: rule, burst: burst, demand: newRows(d, m), level: make([]int64, m), left: make([]int64, m)}
+	a := &alike{rule: rule, burst: burst, demand: newRows(d, m), depth: make([]int64, m), left: make([]int64, m)}
+	for i := range a.depth {
+		a.depth[i] = -burst
+	}
+	return a
 }
 
 func (a *alike) sums() []sums { return []sums{a.sum} }
 func (a *alike) reset()       { a.sum = sums{} }
 
 func (a *alike) step() (bool, error) {
-	demands, err := a.demand.next()
+	excesses, err := a.demand.next()
 	if err != nil {
 		return false, err
 	}
-	t := a.refill(demands)
-	missed := a.rule.missed(t.free, t.wants)
-	used := min(t.wants, t.free)
-	if t.wants <= t.free {
+	excess, wants, short, throttled := refill(excesses, a.depth, a.left, -a.burst)
+	// What the groups take of their quotas and want or lack beyond them is what they
+	// needed, so what they leave of the quotas follows.
+	free := wants + short - a.last.short - a.last.left - excess
+	used := min(wants, free)
+	a.last = balance{short: short, left: wants - used}
+	if wants <= free {
 		clear(a.left)
 	} else {
-		share(a.left, t.free)
+		share(a.left, free)
 	}
-	a.sum.demand += float64(t.demand)
-	a.sum.backlog += float64(t.short + t.wants - used)
+	a.sum.demand += float64(excess + quotaTicks*int64(len(excesses)))
+	a.sum.backlog += float64(short + wants - used)
 	a.sum.burst += float64(used)
-	a.sum.throttled += t.throttled
-	return missed, nil
+	a.sum.throttled += throttled
+	return a.rule.missed(free, wants), nil
 }
 
-// totals are those of one period: demand; what groups left of their quotas; what they
-// want and have tokens for beyond them, and what they have no tokens for.
-type totals struct{ demand, free, wants, short, throttled int64 }
-
-// refill gives each group its demand and its quota, and leaves its want in left. It is
-// the inner loop: there is no branch in it but the loop's own.
-func (a *alike) refill(demands []int64) totals {
-	var t totals
-	burst := a.burst
-	level, left := a.level[:len(demands)], a.left[:len(demands)]
-	for i, x := range demands {
-		v := level[i]
-		need := max(v-burst, 0) + left[i] + x - quotaTicks
-		v = max(v+x-quotaTicks, 0)
-		short := max(v-burst, 0)
-		level[i] = v
-		t.demand += x
-		t.throttled += int64(uint64(burst-v) >> 63)
-		t.free += max(-need, 0)
-		want := max(need, 0) - short
+// refill gives each group its demand and its quota, and leaves in left what it wants and has
+// tokens for beyond that. It returns sums: of demands less quotas, of wants, of what there
+// are no tokens for, and of throttled groups. It is the inner loop: there is no branch in
+// it but the loop's own, and all that it needs is in registers.
+func refill(excesses, depth, left []int64, full int64) (excess, wants, short, throttled int64) {
+	depth, left = depth[:len(excesses)], left[:len(excesses)]
+	for i, x := range excesses {
+		excess += x
+		d := depth[i]
+		need := left[i] + x + max(d, 0)
+		d = max(d+x, full)
+		depth[i] = d
+		lack := max(d, 0)
+		short += lack
+		want := max(need, 0) - lack
 		left[i] = want
-		t.wants += want
-		t.short += short
+		wants += want
+		throttled += int64(uint64(-d) >> 63)
 	}
-	return t
+	return excess, wants, short, throttled
 }
 
 // share takes free from wants that sum to more: equal shares, capped by each want. The

@@ -30,8 +30,8 @@
 // Amounts are 64-bit integers, the smallest quota being close to 2^32; whether a sum
 // exceeds the capacity is decided exactly. Where all groups are alike and fill the
 // capacity, one loop without branches does all but the sharing. It rests on this: with
-// V = burst - tokens + backlog, a group is throttled when V > burst, and whatever the
-// neighbours do, V' = max(V + X - quota, 0) for the demand X. Exponential and Pareto demands
+// D = backlog - tokens, a group is throttled when D > 0, and whatever the neighbours do,
+// D' = max(D + X - quota, -burst) for the demand X. Exponential and Pareto demands
 // come from an inline ziggurat, all others from package demand.
 //
 // The mean of all draws is compared with what was asked; a simulation fails when they

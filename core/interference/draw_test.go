@@ -28,7 +28,7 @@ func TestDrawers(t *testing.T) {
 		sum, squares, worst := 0.0, 0.0, 0.0
 		slices.Sort(ticks)
 		for i, x := range ticks {
-			v := (float64(x) + 0.5) / quotaTicks
+			v := (float64(x) + quotaTicks + 0.5) / quotaTicks
 			sum, squares = sum+v, squares+v*v
 			worst = max(worst, math.Abs(d.CDF(v)-float64(i)/n), math.Abs(d.CDF(v)-float64(i+1)/n))
 		}
@@ -49,7 +49,7 @@ func TestTail(t *testing.T) {
 	ticks := make([]int64, 4096)
 	counts := map[float64]int{4: 0, 7: 0, tail: 0, 9: 0, 12: 0}
 	for range n / len(ticks) {
-		z.fill(ticks, &g)
+		z.fill(ticks, 0, &g)
 		for _, x := range ticks {
 			if x > 4*quotaTicks {
 				for at := range counts {
@@ -80,7 +80,7 @@ func TestOtherDemands(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range ticks[3:] {
-		if want := ticks[i]%4000 + 1000; x != want {
+		if want := (ticks[i] + 1000) % 4000; x != want {
 			t.Errorf("%v: group %d does not go on with %d", ticks, i%3, want)
 		}
 	}

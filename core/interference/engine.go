@@ -23,7 +23,7 @@ type sums struct {
 	throttled              int64
 }
 
-// rows draws the demands of whole periods, several at a time.
+// rows draws the demands, less the quotas, of whole periods, several at a time.
 type rows struct {
 	drawer drawer
 	all    []int64
@@ -35,7 +35,7 @@ func newRows(d drawer, m int) *rows {
 	return &rows{drawer: d, all: all, at: len(all), m: m}
 }
 
-// next returns the demands of one period, valid until the next call.
+// next returns those of one period, valid until the next call.
 func (r *rows) next() ([]int64, error) {
 	if r.at == len(r.all) {
 		if err := r.drawer.draw(r.all); err != nil {

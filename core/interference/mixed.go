@@ -78,12 +78,12 @@ func (x *mixed) step() (bool, error) {
 // submit adds the demands of a kind, and returns what it takes of its quotas and wants
 // beyond them.
 func (x *mixed) submit(k *kind) (within, beyond int64, err error) {
-	demands, err := k.demand.next()
+	excesses, err := k.demand.next()
 	if err != nil {
 		return 0, 0, err
 	}
-	for j, d := range demands {
-		i := k.first + j
+	for j, excess := range excesses {
+		i, d := k.first+j, excess+k.quota
 		x.need[i] += d
 		k.sum.demand += float64(d)
 		x.wants[i] = max(min(x.need[i]-k.quota, x.token[i]), 0)

@@ -37,8 +37,16 @@ func ParseRule(word string) (Rule, error) {
 	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict or published", word)
 }
 
-// missed judges a period of which free is left after the quotas, and wants are submitted
-// beyond them.
+// roundingTicks is a millionth of the smallest quota. Sharing hands out whole ticks, so what
+// would come to nothing in real numbers may come to a few ticks.
+const roundingTicks = quotaTicks / 1_000_000
+
+// missed judges a period of which free is left after the quotas, below 0 when not even
+// these fit, and wants are submitted beyond them. Sums over all groups are exact, whether
+// the quotas of all are used up is not.
 func (r Rule) missed(free, wants int64) bool {
-	return wants > max(free, 0) && (r == Strict || free > 0) || r == Strict && free < 0
+	if r == Published && free <= roundingTicks {
+		return false
+	}
+	return wants > free
 }

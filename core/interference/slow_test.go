@@ -12,6 +12,8 @@ type slow struct {
 	rule     Rule
 	capacity float64
 	groups   []slowGroup
+	lattice  bool  // demands are multiples of a part of the quota that is much above tie
+	close    int64 // comparisons that were too close
 }
 
 type slowGroup struct {
@@ -20,9 +22,24 @@ type slowGroup struct {
 	used, backlog             float64 // sums
 }
 
-// tie is how close amounts must be to count as equal, in ticks: the engines share whole ticks,
-// and what that makes of a tick adds up over the periods.
+// tie is how close amounts must be to be a tie perhaps, in ticks: the engines share whole
+// ticks, and what that makes of a tick adds up over the periods.
 const tie = 50 * steps
+
+// above says whether a is more than b. What is close is equal when demands come in large
+// steps, and else cannot be compared with an engine.
+func (s *slow) above(a, b float64) bool {
+	if math.Abs(a-b) > tie {
+		return a > b
+	}
+	if s.lattice {
+		return false
+	}
+	if a != b {
+		s.close++
+	}
+	return a > b
+}
 
 // step returns whether the period missed its deadline.
 func (s *slow) step(demands []int64) bool {
@@ -30,12 +47,12 @@ func (s *slow) step(demands []int64) bool {
 	for i := range s.groups {
 		g := &s.groups[i]
 		g.need += float64(demands[i])
-		if g.need > g.quota+g.token+tie {
+		if s.above(g.need, g.quota+g.token) {
 			g.throttled++
 		}
 		free -= math.Min(g.need, g.quota)
 	}
-	if free < -tie {
+	if s.above(0, free) {
 		return s.tooSmall()
 	}
 	wants := make([]float64, len(s.groups))
@@ -58,7 +75,7 @@ func (s *slow) step(demands []int64) bool {
 		g.used += got
 		g.backlog += g.need
 	}
-	return sum > free+tie && (s.rule == Strict || free > tie)
+	return s.above(sum, free) && (s.rule == Strict || s.above(free, 0))
 }
 
 // tooSmall is a period in which the capacity is less than the groups need of their

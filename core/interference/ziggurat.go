@@ -62,9 +62,10 @@ func (g *generator) next() uint64 {
 // unit returns a number in [0, 1).
 func (g *generator) unit() float64 { return float64(g.next()>>11) * 0x1p-53 }
 
-// fill writes exponential numbers in ticks. The loop is generator.next and the common
-// case, written out, since calls would cost as much as they do.
-func (z *ziggurat) fill(ticks []int64, g *generator) {
+// fill writes exponential numbers, less a quota, in ticks. The loop is generator.next and the common
+// case, written out, since calls would cost as much as they do, and a generator whose
+// address is taken would live in memory.
+func (z *ziggurat) fill(ticks []int64, quota int64, g *generator) {
 	state := *g
 	for i := range ticks {
 		state += generatorStep
@@ -72,29 +73,31 @@ func (z *ziggurat) fill(ticks []int64, g *generator) {
 		word := high ^ low
 		l := &z.layers[word&255]
 		if word >= l.accept {
-			ticks[i] = z.edge(word, &state)
+			ticks[i], state = z.edge(word, state)
+			ticks[i] -= quota
 			continue
 		}
 		scaled, _ := bits.Mul64(word, l.width)
-		ticks[i] = int64(scaled >> fraction)
+		ticks[i] = int64(scaled>>fraction) - quota
 	}
 	*g = state
 }
 
-// edge finishes a draw that begins with a word which is not surely under the curve.
-func (z *ziggurat) edge(word uint64, g *generator) int64 {
+// edge finishes a draw that begins with a word which is not surely under the curve. It
+// returns the generator's next state as well.
+func (z *ziggurat) edge(word uint64, g generator) (int64, generator) {
 	for {
 		i := word & 255
 		x := float64(word>>11) * 0x1p-53 * z.widths[i]
 		switch {
 		case word < z.layers[i].accept:
-			return int64(x * z.mean)
+			return int64(x * z.mean), g
 		case i == 0: // the tail is exponential again
-			return int64((tail - math.Log1p(-g.unit())) * z.mean)
+			return int64((tail - math.Log1p(-g.unit())) * z.mean), g
 		}
 		bottom, top := math.Exp(-z.widths[i]), math.Exp(-z.widths[i+1])
 		if bottom+g.unit()*(top-bottom) < math.Exp(-x) {
-			return int64(x * z.mean)
+			return int64(x * z.mean), g
 		}
 		word = g.next()
 	}
