@@ -24,7 +24,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/u=%v", name, load), func(b *testing.B) {
 				const m = 20
-				a := newAlike(m, Strict, quotaTicks, newDrawer(independent(d), m, quotaTicks, roomTicks/m, streams(1)(1)))
+				a := newAlike(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
 				r := &replica{engine: a}
 				if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
 					b.Fatal(err)
@@ -54,6 +54,11 @@ func BenchmarkSlow(b *testing.B) {
 			b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
 		})
 	}
+}
+
+// kindOf is m groups alike with a quota of quotaTicks.
+func kindOf(m int, p demand.Process) planKind {
+	return newPlanKind(Group{Count: m, Quota: 1, Burst: 1, Demand: p}, quotaTicks, roomTicks)
 }
 
 func exponential(tb testing.TB, mean float64) demand.Distribution {

@@ -15,9 +15,9 @@ func TestDrawers(t *testing.T) {
 	const n = 1 << 20
 	for name, d := range map[string]demand.Distribution{
 		"exponential": exponential(t, 0.7), "small exponential": exponential(t, 1e-5),
-		"pareto 4": pareto(t, 4, 0.7), "pareto 2.5": pareto(t, 2.5, 0.3),
+		"pareto 4": pareto(t, 4, 0.7), "pareto 2.5": pareto(t, 2.5, 0.3), "pareto 40": pareto(t, 40, 0.3),
 	} {
-		drawer := newDrawer(independent(d), 1, quotaTicks, roomTicks, streams(3)(1))
+		drawer := newDrawer(kindOf(1, independent(d)), roomTicks, streams(3)(1))
 		if _, slow := drawer.(*sources); slow {
 			t.Fatalf("%s has no fast drawer", name)
 		}
@@ -42,28 +42,32 @@ func TestDrawers(t *testing.T) {
 	}
 }
 
-// TestTail looks where the Kolmogorov-Smirnov test does not: beyond the lowest layer.
+// TestTail looks where the Kolmogorov-Smirnov test does not: at the end of the lowest layer
+// and beyond.
 func TestTail(t *testing.T) {
 	const n = 1 << 24
-	z, g := newZiggurat(quotaTicks), generator(5)
-	ticks := make([]int64, 4096)
-	counts := map[float64]int{4: 0, 7: 0, tail: 0, 9: 0, 12: 0}
-	for range n / len(ticks) {
-		z.fill(ticks, 0, &g)
-		for _, x := range ticks {
-			if x > 4*quotaTicks {
-				for at := range counts {
-					if float64(x) > at*quotaTicks {
-						counts[at]++
+	for name, d := range map[string]density{"exponential": falling{}, "pareto": power{4}} {
+		z, g := newZiggurat(d, quotaTicks), generator(5)
+		end := z.widths[1]
+		ticks := make([]int64, 4096)
+		counts := map[float64]int{0.6 * end: 0, end: 0, 1.2 * end: 0, 1.5 * end: 0}
+		for range n / len(ticks) {
+			z.fill(ticks, 0, &g)
+			for _, x := range ticks {
+				if v := float64(x) / quotaTicks; v > 0.5*end {
+					for at := range counts {
+						if v > at {
+							counts[at]++
+						}
 					}
 				}
 			}
 		}
-	}
-	for at, got := range counts {
-		want := n * math.Exp(-at)
-		if math.Abs(float64(got)-want) > 4*math.Sqrt(want) {
-			t.Errorf("%d of %d draws are above %v means, want about %.0f", got, n, at, want)
+		for at, got := range counts {
+			want := n * d.beyond(at) / d.beyond(0)
+			if math.Abs(float64(got)-want) > 4*math.Sqrt(want) {
+				t.Errorf("%s: %d of %d draws are above %v, want about %.0f", name, got, n, at, want)
+			}
 		}
 	}
 }
@@ -76,11 +80,11 @@ func TestOtherDemands(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	ticks := make([]int64, 3*8)
-	if err := newDrawer(replay, 3, 1000, roomTicks, r).draw(ticks); err != nil {
+	if err := newDrawer(kindOf(3, replay), roomTicks, r).draw(ticks); err != nil {
 		t.Fatal(err)
 	}
 	for i, x := range ticks[3:] {
-		if want := (ticks[i] + 1000) % 4000; x != want {
+		if want := (ticks[i] + quotaTicks) % (4 * quotaTicks); x != want {
 			t.Errorf("%v: group %d does not go on with %d", ticks, i%3, want)
 		}
 	}

@@ -34,6 +34,14 @@ type planKind struct {
 	quota, burst int64
 	mean         float64 // in quotas
 	demand       demand.Process
+	ziggurat     *ziggurat // of its demand beyond the minimum, in ticks; nil when there is none
+	minimum      int64
+}
+
+func newPlanKind(g Group, quota int64, room float64) planKind {
+	k := planKind{count: g.Count, quota: quota, mean: g.Demand.Mean(), demand: g.Demand, burst: int64(min(g.Burst*float64(quota), room))}
+	k.ziggurat, k.minimum = zigguratOf(g.Demand, quota)
+	return k
 }
 
 func newPlan(c Config) (*plan, error) {
@@ -51,8 +59,7 @@ func newPlan(c Config) (*plan, error) {
 	for _, g := range c.Groups {
 		quota := int64(math.Round(g.Quota / smallest * quotaTicks))
 		p.capacity += quota * int64(g.Count)
-		p.kinds = append(p.kinds, planKind{count: g.Count, quota: quota, mean: g.Demand.Mean(), demand: g.Demand,
-			burst: int64(min(g.Burst*float64(quota), float64(p.room(groupCount(c.Groups)))))})
+		p.kinds = append(p.kinds, newPlanKind(g, quota, roomTicks/float64(groupCount(c.Groups))))
 	}
 	// What differs by no more than the rounding of numbers in text is the sum.
 	if c.Capacity > 0 && math.Abs(c.Capacity/total-1) > 1e-9 {
@@ -65,8 +72,8 @@ func newPlan(c Config) (*plan, error) {
 	return p, nil
 }
 
-// room is how many ticks each of m groups may hold.
-func (p *plan) room(m int) int64 { return roomTicks / int64(m) }
+// room is how many ticks each group may hold.
+func (p *plan) room() int64 { return roomTicks / int64(p.groups()) }
 
 func (p *plan) groups() int {
 	m := 0
@@ -167,17 +174,17 @@ func (p *plan) firstTarget() int64 {
 func (p *plan) newEngine(r *rand.Rand) engine {
 	m := p.groups()
 	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
-		return newAlike(m, p.rule, k.burst, newDrawer(k.demand, m, k.quota, p.room(m), r))
+		return newAlike(m, p.rule, k.burst, newDrawer(k, p.room(), r))
 	}
 	return newMixed(p.rule, p.capacity, p.mixedKinds(r))
 }
 
 func (p *plan) mixedKinds(r *rand.Rand) []kind {
 	var kinds []kind
-	first, room := 0, p.room(p.groups())
+	first, room := 0, p.room()
 	for _, k := range p.kinds {
 		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
-			demand: newRows(newDrawer(k.demand, k.count, k.quota, room, r), k.count)})
+			demand: newRows(newDrawer(k, room, r), k.count)})
 		first += k.count
 	}
 	return kinds
