@@ -78,7 +78,7 @@ type simulation struct {
 func (s *simulation) run(ctx context.Context) (*Result, error) {
 	for target := s.firstTarget(); ; target = min(2*target, s.perReplica) {
 		last := target == s.perReplica
-		batches, err := s.each(func(r *replica) (batch, error) {
+		batches, err := s.each(ctx, func(ctx context.Context, r *replica) (batch, error) {
 			if err := r.upTo(ctx, target, s.progress); err != nil {
 				return batch{}, err
 			}
@@ -94,7 +94,7 @@ func (s *simulation) run(ctx context.Context) (*Result, error) {
 }
 
 func (s *simulation) finish(ctx context.Context) (*Result, error) {
-	batches, err := s.each(func(r *replica) (batch, error) { return r.finish(ctx) })
+	batches, err := s.each(ctx, func(ctx context.Context, r *replica) (batch, error) { return r.finish(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,12 @@ func (s *simulation) finish(ctx context.Context) (*Result, error) {
 }
 
 // each does something with all replicas. A replica belongs to one worker at a time and
-// depends on nothing else, so the batches are the same for any number of workers.
-func (s *simulation) each(do func(*replica) (batch, error)) ([]batch, error) {
-	batches, failures := make([]batch, len(s.replicas)), make([]error, len(s.replicas))
-	next := make(chan int, len(s.replicas))
+// depends on nothing else, so the batches are the same for any number of workers. The
+// first failure ends the others.
+func (s *simulation) each(ctx context.Context, do func(context.Context, *replica) (batch, error)) ([]batch, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	batches, next := make([]batch, len(s.replicas)), make(chan int, len(s.replicas))
 	for i := range s.replicas {
 		next <- i
 	}
@@ -119,17 +121,15 @@ func (s *simulation) each(do func(*replica) (batch, error)) ([]batch, error) {
 	for range s.workers {
 		all.Go(func() {
 			for i := range next {
-				batches[i], failures[i] = do(s.replicas[i])
+				var err error
+				if batches[i], err = do(ctx, s.replicas[i]); err != nil {
+					fail(err)
+				}
 			}
 		})
 	}
 	all.Wait()
-	for _, err := range failures {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return batches, nil
+	return batches, context.Cause(ctx)
 }
 
 // progress adds up what the replicas did.

@@ -207,6 +207,31 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// rotten is a demand of which some sources are broken.
+type rotten struct{}
+
+func (rotten) Mean() float64 { return 0.5 }
+
+func (rotten) Start(r *rand.Rand) demand.Source {
+	value := 0.5
+	if r.IntN(16) == 0 {
+		value = math.NaN()
+	}
+	return broken{value}
+}
+
+type broken struct{ value float64 }
+
+func (b broken) Next(*rand.Rand) float64 { return b.value }
+
+// TestOneFailureEndsAll ends replicas that would run for ever when another fails.
+func TestOneFailureEndsAll(t *testing.T) {
+	_, err := Simulate(t.Context(), Config{Groups: oneKind(1, 1, rotten{}), Periods: 1 << 50, Random: streams(1), Workers: Replicas})
+	if err == nil || !strings.Contains(err.Error(), "a demand of NaN") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRuleWords(t *testing.T) {
 	for _, r := range []Rule{Strict, Published} {
 		if got, err := ParseRule(r.String()); err != nil || got != r {

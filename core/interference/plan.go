@@ -12,7 +12,7 @@ import (
 const (
 	// MaxGroups bounds the memory, of which each replica takes bytesPerGroup for a group.
 	MaxGroups     = 20_000
-	bytesPerGroup = 80
+	bytesPerGroup = 40
 	// minWarmUp is in periods. Relaxation takes the order of 1/(1-load)^2 periods;
 	// warmUpTimes of them are waited for.
 	minWarmUp   = 1000
