@@ -119,6 +119,33 @@ func checkMoments(t *testing.T, d Distribution, sample []float64, variance strin
 	}
 }
 
+// TestModes checks that CDFs are convex before the mode and concave beyond it.
+func TestModes(t *testing.T) {
+	for _, line := range lines(t, "testdata/draws.txt") {
+		text, _, _ := strings.Cut(line, " variance ")
+		d, err := parse(strings.Fields(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, ok := d.(interface{ Mode() float64 })
+		if !ok {
+			continue
+		}
+		const step = 0.01
+		for i := range 300 {
+			x := float64(i) * step
+			bend := d.CDF(x+step) - 2*d.CDF(x) + d.CDF(x-step)
+			if x+step <= u.Mode() && bend < -1e-12 || x-step >= u.Mode() && bend > 1e-12 {
+				t.Errorf("%s: the CDF bends by %g at %g; the mode is said to be %g", line, bend, x, u.Mode())
+				break
+			}
+		}
+		if c, n := d.CDF(u.Mode()+0.002)-d.CDF(u.Mode()), d.CDF(u.Mode()+0.201)-d.CDF(u.Mode()+0.199); c <= n {
+			t.Errorf("%s: there is less about the mode than beyond it", line)
+		}
+	}
+}
+
 // TestSeeds draws the same numbers from the same seed, and others from another.
 func TestSeeds(t *testing.T) {
 	for _, line := range lines(t, "testdata/draws.txt") {

@@ -1,0 +1,39 @@
+package interference
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference/lindley"
+)
+
+// TestAgainstExact compares the throttle ratio of each of 100 groups with the solution
+// for one group, of which it is independent..
+func TestAgainstExact(t *testing.T) {
+	gamma, err1 := demand.NewGamma(0.5, 0.6)
+	lognormal, err2 := demand.NewLognormal(0.8, 0.7)
+	poisson, err3 := demand.NewPoisson(0.7, 10)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]demand.Distribution{
+		"exponential": exponential(t, 0.7), "pareto": pareto(t, 4, 0.7), "gamma": gamma, "lognormal": lognormal, "poisson": poisson,
+	} {
+		bursts := []float64{0, 1, 2}
+		exact, err := lindley.Solve(d, bursts, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, burst := range bursts {
+			got := simulate(t, Config{Groups: oneKind(100, burst, independent(d)), Periods: 50_000}).Groups[0].ThrottleRatio
+			want := exact.Throttling[i]
+			z := (got.Value - want.Probability) / got.StandardError
+			t.Logf("%s, burst %v: %.6f (standard error %.2g), exact %.6f: %.2f standard errors", name, burst, got.Value, got.StandardError, want.Probability, z)
+			if !(math.Abs(z) < 4) && !(got.Value > want.Lower && got.Value < want.Upper) {
+				t.Errorf("%s, burst %v: %v, exact %v", name, burst, got, want)
+			}
+		}
+	}
+}

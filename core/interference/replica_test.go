@@ -1,0 +1,65 @@
+package interference
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// scripted misses the deadlines that it is told to, and meets all after them.
+type scripted struct {
+	missed []bool
+	n      int
+}
+
+func (s *scripted) sums() []sums { return nil }
+func (s *scripted) reset()       {}
+
+func (s *scripted) step() (bool, error) {
+	s.n++
+	return s.n <= len(s.missed) && s.missed[s.n-1], nil
+}
+
+// TestWCET counts the periods until the next deadline that is met, for each period by
+// itself, and compares with what a replica makes of the runs; also when the last run goes
+// on after the periods that count.
+func TestWCET(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		missed := rapid.SliceOfN(rapid.Bool(), 1, 60).Draw(t, "missed")
+		periods := rapid.IntRange(1, len(missed)).Draw(t, "periods")
+		r := &replica{engine: &scripted{missed: missed}, plan: &plan{}}
+		if err := r.upTo(t.Context(), int64(periods), nil); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.finish(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, misses := map[int]int64{}, int64(0)
+		sum := 0
+		for i, m := range missed[:periods] {
+			if !m {
+				continue
+			}
+			wcet := 1
+			for j := i; j < len(missed) && missed[j]; j++ {
+				wcet++
+			}
+			want[wcet]++
+			misses++
+			sum += wcet
+		}
+		if got.misses != misses || got.wcet != float64(sum) || got.periods != int64(periods) {
+			t.Fatalf("%d misses, sum %v of %d periods; want %d, %d of %d", got.misses, got.wcet, got.periods, misses, sum, periods)
+		}
+		for w := range 70 {
+			n := int64(0)
+			if w < len(got.histogram) {
+				n = got.histogram[w]
+			}
+			if n != want[w] {
+				t.Fatalf("%d periods with a WCET of %d, want %d", n, w, want[w])
+			}
+		}
+	})
+}
