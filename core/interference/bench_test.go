@@ -35,6 +35,22 @@ func BenchmarkMonteCarlo(b *testing.B) {
 	}
 }
 
+// BenchmarkMixed is the engine for any groups.
+func BenchmarkMixed(b *testing.B) {
+	const m = 20
+	d := independent(exponential(b, 0.7))
+	p, err := newPlan(Config{Periods: 1, Workers: 1, Random: streams(1), Groups: []Group{
+		{Count: m / 2, Quota: 1, Burst: 1, Demand: d}, {Count: m / 2, Quota: 2, Burst: 1, Demand: d}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &replica{engine: p.newEngine(streams(1)(1))}
+	if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
+}
+
 // BenchmarkSlow is the model as it is written, with math/rand.
 func BenchmarkSlow(b *testing.B) {
 	for _, load := range []float64{0.5, 0.7, 0.9} {

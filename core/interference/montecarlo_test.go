@@ -87,7 +87,7 @@ func TestWorkers(t *testing.T) {
 		"replay": replay, "blocks": blocks, "on and off": onOff,
 	} {
 		for _, capacity := range []float64{0, 7} {
-			c := Config{Groups: oneKind(8, 1, p), Capacity: capacity, Periods: 50_000}
+			c := Config{Groups: oneKind(8, 1, p), Capacity: capacity, Periods: 50_000, Precision: capacity / 2000}
 			run := func(seed uint64, workers int) *Result {
 				c.Random, c.Workers = streams(seed), workers
 				r, err := Simulate(t.Context(), c)
@@ -118,6 +118,33 @@ func TestPrecision(t *testing.T) {
 	c.Periods, c.Precision = 100_000, 1e-6
 	if r := simulate(t, c); !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "was not reached") }) {
 		t.Errorf("no warning that the precision was not reached: %q", r.Warnings)
+	}
+}
+
+// TestStandardErrors compares them with the spread over seeds, where periods depend on
+// each other for long.
+func TestStandardErrors(t *testing.T) {
+	const seeds = 80
+	c := Config{Groups: oneKind(5, 2, independent(exponential(t, 0.8))), Periods: 40_000, Workers: 2}
+	for name, estimate := range map[string]func(*Result) Estimate{
+		"E[WCET]":     func(r *Result) Estimate { return r.ExpectedWCET },
+		"P(WCET = 1)": func(r *Result) Estimate { return r.ProbabilityWCET1 },
+		"throttling":  func(r *Result) Estimate { return r.Groups[0].ThrottleRatio },
+	} {
+		sum, squares, told := 0.0, 0.0, 0.0
+		for seed := range uint64(seeds) {
+			c.Random = streams(100 + seed)
+			r, err := Simulate(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := estimate(r)
+			sum, squares, told = sum+e.Value, squares+e.Value*e.Value, told+e.StandardError/seeds
+		}
+		spread := math.Sqrt((squares - sum*sum/seeds) / (seeds - 1))
+		if ratio := spread / told; ratio < 0.75 || ratio > 1.3 {
+			t.Errorf("%s: the spread over seeds is %.3g, the standard error %.3g", name, spread, told)
+		}
 	}
 }
 
@@ -199,7 +226,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
-	for _, c := range []Config{{Periods: 0, Workers: 1, Random: streams(1)}, {Periods: 1, Random: streams(1)}, {Periods: 1, Workers: 1}} {
+	for _, c := range []Config{{Workers: 1, Random: streams(1)}, {Periods: math.MaxInt64, Workers: 1, Random: streams(1)},
+		{Periods: 1, Random: streams(1)}, {Periods: 1, Workers: 1}} {
 		c.Groups = oneKind(1, 1, independent(good))
 		if _, err := Simulate(t.Context(), c); err == nil {
 			t.Errorf("%d periods, %d workers, random numbers: %v: no error", c.Periods, c.Workers, c.Random != nil)

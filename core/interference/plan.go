@@ -13,6 +13,8 @@ const (
 	// MaxGroups bounds the memory, of which each replica takes bytesPerGroup for a group.
 	MaxGroups     = 20_000
 	bytesPerGroup = 40
+	// maxPeriods are exact as a floating-point number.
+	maxPeriods = 1 << 53
 	// minWarmUp is in periods. Relaxation takes the order of 1/(1-load)^2 periods;
 	// warmUpTimes of them are waited for.
 	minWarmUp   = 1000
@@ -100,8 +102,8 @@ func checkConfig(c Config) error {
 		return fmt.Errorf("a capacity of %v; it must be a number above 0, or 0 for the sum of the quotas", c.Capacity)
 	case c.Rule != Strict && c.Rule != Published:
 		return fmt.Errorf("no rule %v", c.Rule)
-	case c.Periods < 1:
-		return fmt.Errorf("%d periods; take 1 or more", c.Periods)
+	case c.Periods < 1 || c.Periods > maxPeriods:
+		return fmt.Errorf("%d periods; take 1 to %d", c.Periods, int64(maxPeriods))
 	case !(c.Precision >= 0):
 		return fmt.Errorf("a precision of %v; it must be a standard error above 0, or 0 for none", c.Precision)
 	case c.Random == nil:
