@@ -1,0 +1,23 @@
+package trace
+
+import (
+	"slices"
+	"time"
+)
+
+// longestBin is in periods: an average over more says nothing about one.
+const longestBin = 1000
+
+// PerPeriod returns the CPUs used in each bin of one period, which is > 0, in the order of
+// time; see the package comment. A bin that lasted several periods stands as often, with its
+// average; one of more than 1,000 is left out. There is no sign of a gap. With samples
+// longer than the period all bins are averages, and hide how high single periods were.
+func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {
+	var all []float64
+	for _, b := range binsOf(s.Segments(nominal), period, nominal) {
+		if periods := (b.length + period/2) / period; periods <= longestBin {
+			all = append(all, slices.Repeat([]float64{b.cpus()}, max(1, int(periods)))...)
+		}
+	}
+	return all
+}
