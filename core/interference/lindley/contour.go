@@ -8,8 +8,9 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// errWinding says that zeros of 1 - phi lie between the contour and the unit circle.
-var errWinding = errors.New("the contour goes around the wrong zeros")
+// errWinding says that zeros of 1 - phi lie between the contour and the unit circle, or
+// near the contour.
+var errWinding = errors.New("the contour does not separate the zeros")
 
 // lattice is the queue of so many groups together, each with demand of weights[k] at k/n
 // and one quota of service. But for Aggregate it is one group.
@@ -34,31 +35,95 @@ func scaled(s []float64, radius float64, size int) []float64 {
 	return out
 }
 
-// tails returns P(V > k/n) radius^k for k < size/2 by Wiener and Hopf, as the package
-// comment explains, on the contour |z| = radius.
+// factors are log((1 - phi(z)) / (1 - 1/z)) on the contour |z| = radius: its coefficients
+// times radius^k, those of negative index in the upper half.
+type factors struct {
+	fft    *fourier.FFT
+	z      []complex128
+	c      []float64
+	radius float64
+}
+
+// factorize finds the coefficients, as the package comment explains.
+func (l lattice) factorize(radius float64, size int) (factors, error) {
+	f := factors{fft: fourier.NewFFT(size), z: circle(radius, size), radius: radius}
+	spectrum := f.fft.Coefficients(nil, scaled(l.weights, radius, size))
+	if err := l.logarithm(spectrum, f.z, radius); err != nil {
+		return factors{}, err
+	}
+	f.c = f.sequence(spectrum)
+	if radius < 1 && f.wrapped() > 1e-5 {
+		return factors{}, errWinding
+	}
+	return f, nil
+}
+
+// wrapped is what is left of the coefficients halfway around. They fall geometrically, so
+// what the finite transform adds to those near 0 is about its square. A zero near the
+// contour, which the angle may miss, shows here.
+func (f factors) wrapped() float64 {
+	total, half := 0.0, len(f.c)/2
+	for _, v := range f.c[half-half/16 : half+half/16] {
+		total += math.Abs(v)
+	}
+	return total
+}
+
+// sequence is the inverse transform.
+func (f factors) sequence(spectrum []complex128) []float64 {
+	s := f.fft.Sequence(nil, spectrum)
+	for k := range s {
+		s[k] /= float64(len(s))
+	}
+	return s
+}
+
+// positive is the sum of c[k] z^k over k > 0 on the contour.
+func (f factors) positive() []complex128 {
+	half := len(f.c) / 2
+	c := padded(f.c[:half], len(f.c))
+	c[0] = 0
+	return f.fft.Coefficients(nil, c)
+}
+
+// tails returns P(V > k/n) radius^k for k < size/2 by Wiener and Hopf.
 func (l lattice) tails(radius float64, size int) ([]float64, error) {
-	fft := fourier.NewFFT(size)
-	spectrum := fft.Coefficients(nil, scaled(l.weights, radius, size))
-	z := circle(radius, size)
-	if err := l.logarithm(spectrum, z, radius); err != nil {
+	f, err := l.factorize(radius, size)
+	if err != nil {
 		return nil, err
 	}
-	c := fft.Sequence(nil, spectrum)
-	for k := range c {
-		c[k] /= float64(size)
-	}
-	empty := l.emptiness(c, radius)
-	c[0] = 0
-	clear(c[size/2:])
-	spectrum = fft.Coefficients(spectrum, c)
+	return l.tailsOf(f), nil
+}
+
+func (l lattice) tailsOf(f factors) []float64 {
+	empty := l.emptiness(f.c, f.radius)
+	spectrum := f.positive()
 	for j, s := range spectrum {
-		spectrum[j] = (1 - complex(empty, 0)*cmplx.Exp(-s)) / (1 - z[j])
+		spectrum[j] = (1 - complex(empty, 0)*cmplx.Exp(-s)) / (1 - f.z[j])
 	}
-	g := fft.Sequence(c, spectrum)[:size/2]
-	for k := range g {
-		g[k] /= float64(size)
+	return f.sequence(spectrum)[:len(f.c)/2]
+}
+
+// invert returns the d >= 0 with d - E[d(t + 1 - X); X <= 1 + t] = r at the points, all
+// times radius^k, for a contour outside the unit circle: division by both factors, with the
+// part of negative index left out in between.
+func (f factors) invert(r []float64) []float64 {
+	half := len(f.c) / 2
+	positive := f.positive()
+	negative := padded(f.c, len(f.c))
+	clear(negative[1:half])
+	minus := f.fft.Coefficients(nil, negative)
+	spectrum := f.fft.Coefficients(nil, padded(r[:min(len(r), half)], len(f.c)))
+	for j, m := range minus {
+		spectrum[j] *= cmplx.Exp(-m) / (1 - 1/f.z[j])
 	}
-	return g, nil
+	s := f.sequence(spectrum)
+	clear(s[half:])
+	spectrum = f.fft.Coefficients(spectrum, s)
+	for j, p := range positive {
+		spectrum[j] *= cmplx.Exp(-p)
+	}
+	return f.sequence(spectrum)[:half]
 }
 
 // circle returns the points of the upper half of the contour, in the order and with the

@@ -30,6 +30,9 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 	}
 	quotas, light := support(d, lightSupport)
 	if light {
+		if err := checkMean(d, steps, quotas); err != nil {
+			return nil, Method{}, err
+		}
 		return bounded(d, bursts, steps, quotas, far)
 	}
 	horizon := powerOfTwo(max(lightSupport, 4*far+4))
@@ -48,7 +51,12 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 	if jumps >= 1 {
 		return nil, Method{}, tooHeavy()
 	}
-	return bounded(cut{Distribution: d, horizon: float64(quotas), beyond: tail(d, float64(quotas))}, bursts, steps, quotas, far)
+	within := cut{Distribution: d, horizon: float64(quotas), beyond: tail(d, float64(quotas))}
+	result, method, err := bounded(within, bursts, steps, quotas, far)
+	if err != nil {
+		return nil, Method{}, tooHeavy()
+	}
+	return result, method, nil
 }
 
 // bounded estimates for demand that goes so many quotas and no further, on a contour
@@ -56,9 +64,6 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([]float64, Method, error) {
 	l := lattice{groups: 1, n: steps, weights: meanWeights(d, steps, quotas+1)}
 	l.drift = 1 - l.mean()
-	if err := checkMean(l, d); err != nil {
-		return nil, Method{}, err
-	}
 	theta, ok := l.decay()
 	if !ok {
 		return make([]float64, len(bursts)), Method{Name: "demand stays within the quota", Steps: steps, Horizon: quotas}, nil
@@ -70,10 +75,12 @@ func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([
 	return richardson(l, bursts, horizon, theta/2)
 }
 
-// checkMean compares what the weights sum up to with what the distribution claims.
-func checkMean(l lattice, d demand.Distribution) error {
-	if mean := l.mean(); !(math.Abs(mean-d.Mean()) <= 1e-3*d.Mean()) {
-		return fmt.Errorf("mean demand is %v, and %v by its CDF: %w", d.Mean(), mean, ErrDemand)
+// checkMean compares what demand within the horizon sums up to, rounded to the lattice, with what the
+// distribution claims.
+func checkMean(d demand.Distribution, steps, quotas int) error {
+	low, high := roundDown(d, steps, quotas).mean(), roundUp(d, steps, quotas).mean()
+	if mean := d.Mean(); !(low <= mean*(1+1e-9) && mean <= high*(1+1e-9)) {
+		return fmt.Errorf("mean demand is %v, and from %v to %v by its CDF: %w", mean, low, high, ErrDemand)
 	}
 	return nil
 }
@@ -159,7 +166,7 @@ func interpolate(nodes []float64, x float64) float64 {
 }
 
 // decay is theta > 0 with E exp(theta (X - 1)) = 1, at which P(V > b) falls; none when
-// demand never goes beyond the quota.
+// demand never goes beyond the quota, and 0 when the mean does.
 func (l lattice) decay() (theta float64, ok bool) {
 	last := len(l.weights) - 1
 	for last > 0 && l.weights[last] <= 0 {
@@ -167,6 +174,9 @@ func (l lattice) decay() (theta float64, ok bool) {
 	}
 	if last <= l.n {
 		return 0, false
+	}
+	if l.drift <= 0 {
+		return 0, true
 	}
 	high := 1.0
 	for l.phi(high) < 1 {

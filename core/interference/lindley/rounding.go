@@ -68,15 +68,15 @@ func (c certified) at(b float64) (low, high float64) {
 // shrinks differences by phi < 1 in the maximum norm, so the error is at most
 // residual / (1 - phi); that also covers what the solution neglects.
 func (l lattice) certify(quotas, far int) (certified, bool) {
-	if l.drift <= 0 {
-		return certified{}, false
-	}
 	theta, ok := l.decay()
 	if !ok {
 		return certified{g: []float64{0}, contour: 1, horizon: quotas, n: l.n}, true
 	}
+	if l.drift <= 0 {
+		return certified{}, false
+	}
 	rho := l.steepest(theta)
-	wanted := max(2*quotas+2, 2*far+4, int(2*digits/theta))
+	wanted := max(2*quotas+2, 2*far+4, int(3*digits/theta))
 	size := min(powerOfTwo(wanted*l.n), largest)
 	radius := math.Exp(rho / float64(l.n))
 	g, err := l.tails(radius, size)

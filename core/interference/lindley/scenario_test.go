@@ -44,29 +44,33 @@ func play(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
 	switch words[0] {
 	case "throttle":
-		solution, err := lindley.Solve(d, bursts, number)
-		if err != nil {
-			return err.Error() + "\n", nil
-		}
-		fmt.Fprintf(&out, "%s; %s\n", solution.Estimate.Name, solution.Bounds.Name)
-		for _, x := range solution.Throttling {
-			fmt.Fprintf(&out, "%-4v %.6g, %.4g to %.4g\n", x.Burst, settled(x.Probability), settled(x.Lower), settled(x.Upper))
-		}
+		return throttle(lindley.Solve(d, bursts, number)), nil
 	case "aggregate":
+		var out strings.Builder
 		for _, b := range bursts {
-			p, err := lindley.Aggregate(d, number, b)
-			if err != nil {
-				return err.Error() + "\n", nil
+			if p, err := lindley.Aggregate(d, number, b); err != nil {
+				fmt.Fprintln(&out, err)
+			} else {
+				fmt.Fprintf(&out, "%-4v %.3f%%\n", b, 100*p)
 			}
-			fmt.Fprintf(&out, "%-4v %.3f%%\n", b, 100*p)
 		}
-	default:
-		return "", fmt.Errorf("unknown command %q", words[0])
+		return out.String(), nil
 	}
-	return out.String(), nil
+	return "", fmt.Errorf("unknown command %q", words[0])
+}
+
+func throttle(solution lindley.Solution, err error) string {
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s; %s\n", solution.Estimate.Name, solution.Bounds.Name)
+	for _, x := range solution.Throttling {
+		fmt.Fprintf(&out, "%-4v %.6g, %.4g to %.4g\n", x.Burst, settled(x.Probability), settled(x.Lower), settled(x.Upper))
+	}
+	return out.String()
 }
 
 // settled takes away what is rounding.

@@ -23,7 +23,7 @@ var (
 // DefaultSteps is the number of lattice points in one quota.
 const DefaultSteps = 256
 
-// largest transform, in points; memory is about 60 bytes for each.
+// largest transform, in points; memory is about 100 bytes for each.
 const largest = 1 << 21
 
 // Throttling is the probability that a period ends throttled, for one burst.

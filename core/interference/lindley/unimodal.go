@@ -77,12 +77,43 @@ func (e envelope) phi(rho float64, n int) float64 {
 	return total
 }
 
-// apply returns A g - g at the points i/n, and by how much A g lies above and below its
-// chord within cell i, all times radius^i. The queue g is piecewise linear like the
-// envelope: V is 0, or anywhere in a cell alike. Then A g is piecewise quadratic.
-func (e envelope) apply(g []float64, n int, radius float64, size int) (residual, over, under []float64) {
+// excess is by how much A g is above g at most (sign 1), or below it (-1), in each cell,
+// times radius^i. The queue g is piecewise linear like the envelope: V is 0, or anywhere
+// in a cell alike. Then A g is piecewise quadratic: from its values at the points it
+// bulges by an eighth of its second difference.
+func (e envelope) excess(g []float64, n int, radius float64, size int, sign float64) []float64 {
 	masses := scaled(differences(g), radius, len(g))
-	averages, bends := make([]float64, len(e)), make([]float64, len(e)+1)
+	averages, bends := e.averages()
+	averages, bends = scaled(averages, radius, len(averages)), scaled(bends, radius, len(bends))
+	moved, bent := convolve(masses, averages, size), convolve(masses, bends, size)
+	shrink := math.Pow(radius, 1-float64(n))
+	doubt := noise(masses, averages, size) * shrink
+	out := make([]float64, size-n-1)
+	last := math.Inf(-1)
+	for i := range size - n {
+		v, power := moved[n+i-1]*shrink, math.Exp(math.Log(radius)*float64(i))
+		if n+i < len(e) {
+			v += (1 - g[0]) * e[n+i] * power
+		}
+		if n+i < len(g) {
+			v += g[n+i] * power
+		}
+		if i < len(g) {
+			v -= g[i] * power
+		}
+		if v *= sign; i > 0 {
+			bulge := sign * bent[n+i-1] * shrink / radius / 8
+			out[i-1] = max(last, v) + max(bulge, 0) + 2*doubt
+		}
+		last = v
+	}
+	return out
+}
+
+// averages returns those of the cells, and by how much the masses of cells k and k-1
+// differ.
+func (e envelope) averages() (averages, bends []float64) {
+	averages, bends = make([]float64, len(e)), make([]float64, len(e)+1)
 	before := 0.0
 	for k := range e {
 		next := 0.0
@@ -93,28 +124,7 @@ func (e envelope) apply(g []float64, n int, radius float64, size int) (residual,
 		bends[k] = (e[k] - next) - before
 		before = e[k] - next
 	}
-	moved := convolve(masses, scaled(averages, radius, len(averages)), size)
-	bent := convolve(masses, scaled(bends, radius, len(bends)), size)
-	noise := noise(masses, scaled(averages, radius, len(averages)), size)
-	count := size - n
-	residual, over, under = make([]float64, count), make([]float64, count), make([]float64, count)
-	shrink := math.Pow(radius, 1-float64(n))
-	for i := range count {
-		v := moved[n+i-1] * shrink
-		power := math.Exp(math.Log(radius) * float64(i))
-		if n+i < len(e) {
-			v += (1 - g[0]) * e[n+i] * power
-		}
-		if n+i < len(g) {
-			v += g[n+i] * power
-		}
-		if i < len(g) {
-			v -= g[i] * power
-		}
-		bulge := bent[n+i] * shrink / radius / 8
-		residual[i], over[i], under[i] = v, max(bulge, 0)+noise*shrink, max(-bulge, 0)+noise*shrink
-	}
-	return residual, over, under
+	return averages, bends
 }
 
 // differences is g[k] - g[k+1], with 0 after the end.

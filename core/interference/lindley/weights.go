@@ -6,8 +6,8 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
-// tail is P(X > x).
-func tail(d demand.Distribution, x float64) float64 { return 1 - d.CDF(x) }
+// tail is P(X > x), of CDFs too that rounding lifts above 1.
+func tail(d demand.Distribution, x float64) float64 { return max(1-d.CDF(x), 0) }
 
 // meanWeights spreads demand over the points k/n so that mass and mean are kept: what
 // lies between two points goes to both, more to the nearer one. With I(k) the average of

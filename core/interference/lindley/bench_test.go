@@ -1,0 +1,58 @@
+package lindley_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/interference/lindley"
+)
+
+// The reference cases: u = .7, b = 0, 1, 2, 4.
+var (
+	references = []string{"exponential .7", "pareto 4 .7"}
+	bursts     = []float64{0, 1, 2, 4}
+)
+
+func BenchmarkEstimate(b *testing.B) {
+	for _, name := range references {
+		b.Run(strings.ReplaceAll(name, " ", "="), func(b *testing.B) {
+			d := must(b, strings.Fields(name)...)
+			for b.Loop() {
+				if _, _, err := lindley.Estimate(d, bursts, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBounds reports the width of the bounds as well, relative to the probability, at
+// b = 0 and at b = 4.
+func BenchmarkBounds(b *testing.B) {
+	for _, name := range append(references, "values .1 .5 1.15 .5") {
+		for _, steps := range []int{256, 1024, 4096} {
+			b.Run(fmt.Sprintf("%s/steps=%d", strings.ReplaceAll(name, " ", "="), steps), func(b *testing.B) {
+				d := must(b, strings.Fields(name)...)
+				var found []lindley.Throttling
+				for b.Loop() {
+					var err error
+					if found, _, err = lindley.Bounds(d, bursts, steps); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(found[0].Width()/found[0].Probability, "width/b0")
+				b.ReportMetric(found[3].Width()/found[3].Probability, "width/b4")
+			})
+		}
+	}
+}
+
+func BenchmarkAggregate(b *testing.B) {
+	d := must(b, "exponential", ".7")
+	for b.Loop() {
+		if _, err := lindley.Aggregate(d, 20, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
