@@ -11,7 +11,12 @@ import (
 
 // parse reads demand: "exponential U", "pareto SHAPE U", "gamma SHAPE U", "lognormal SIGMA U",
 // "poisson PER U", "constant U", "values X P X P...".
+// After "disguised", nothing is known of it but its CDF.
 func parse(words []string) (demand.Distribution, error) {
+	if words[0] == "disguised" {
+		d, err := parse(words[1:])
+		return disguised{d}, err
+	}
 	numbers := make([]float64, len(words)-1)
 	for i, word := range words[1:] {
 		var err error
@@ -83,3 +88,6 @@ func (v values) Draw(r *rand.Rand) float64 {
 	}
 	return v[len(v)-1].amount
 }
+
+// disguised hides what a distribution says of itself beside its CDF.
+type disguised struct{ demand.Distribution }

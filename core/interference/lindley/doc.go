@@ -57,7 +57,8 @@
 //     CDF known at the points only, nothing narrower is true. When all demand is on the
 //     lattice both are the same, and the width is some 1e-12.
 //   - Demand with one mode ([Unimodal]): P(X > x) is convex beyond the mode and concave
-//     before it, so it lies between its chords and their prolongations. These are piecewise
+//     before it, so it lies between chords: plain, lowered a little, or drawn on beyond
+//     their cell. These are piecewise
 //     linear, and so is the guess; A of it is piecewise quadratic, and known exactly at
 //     the points and between them. What A adds to the estimate is put through the inverse
 //     of G - A G, which the two factors give, and moves it up; what is then left is proven
@@ -81,12 +82,16 @@
 // Intel Xeon that others used too, November 2026; BenchmarkBounds):
 //
 //	              steps    time   b = 0   b = 4
-//	exponential     256   70 ms   5e-5    2e-4
-//	               1024   .3 s    3e-6    1e-5
-//	               4096   1.2 s   2e-7    8e-7
-//	Pareto, 4       256   .13 s   5e-4    2e-3
-//	               1024   2.6 s   3e-5    6e-5
-//	CDF only        256   20 ms   4e-3    2e-2
+//	exponential     256   60 ms   9e-6    4e-5
+//	               1024   .3 s    6e-7    2e-6
+//	               4096   1.2 s   4e-8    2e-7
+//	Pareto, 4       256   .14 s   2e-4    2e-3
+//	               1024   2.4 s   9e-6    4e-5
+//	exponential,    256   50 ms   9e-3    3e-2
+//	by its CDF     1024   .2 s    2e-3    8e-3
+//	               4096   .8 s    6e-4    2e-3
+//
+// The estimate takes 6 to 11 ms.
 //
 // More steps than 1024 do not help against a heavy tail, as the lattice then ends sooner.
 //

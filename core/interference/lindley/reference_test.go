@@ -100,9 +100,6 @@ func TestBoundsContainIteration(t *testing.T) {
 	})
 }
 
-// disguised hides what a distribution says of itself beside its CDF.
-type disguised struct{ demand.Distribution }
-
 // The closed form comes out to 1e-9, and lies inside the bounds at every step size.
 func TestExponential(t *testing.T) {
 	bursts := []float64{0, .3, 1, 2, 4, 7.77}

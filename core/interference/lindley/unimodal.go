@@ -32,39 +32,70 @@ func (c cut) CDF(x float64) float64 {
 // constant in each cell.
 type envelope []float64
 
+// parts of a cell at whose ends the CDF is looked up.
+const parts = 4
+
 // envelopes returns tails that lie below and above that of demand everywhere. Where the
-// density falls, P(X > x) is convex: the chord of a cell lies above it, and that of the
-// next cell, drawn on backwards, below. Where it rises it is the other way round. In
-// the cell of the mode that chord still lies below, since it does so at both ends of the
-// concave part; above lies what P(X > x) is at the beginning of the cell.
+// density falls, P(X > x) is convex: the chord of a cell lies above it, and below lies the
+// chord lowered by the dip. Where it rises, the chord lies below, and that of the next
+// cell, drawn on backwards, above. In the cell of the mode a chord drawn on backwards
+// still lies below, since it does so at both ends of the concave part; above lies what
+// P(X > x) is at the beginning of the cell. What lies below may be negative and may rise.
 func envelopes(d demand.Distribution, mode float64, n, horizon int) (below, above envelope) {
 	last := n * horizon
-	at := make([]float64, last+3)
-	for k := range last {
-		at[k] = tail(d, float64(k)/float64(n))
+	fine := make([]float64, parts*(last+3))
+	for j := range parts * last {
+		fine[j] = tail(d, float64(j)/float64(parts*n))
 	}
 	below, above = make(envelope, last+3), make(envelope, last+3)
-	copy(below, at)
-	copy(above, at)
-	rises := func(k int) bool { return float64(k+1)/float64(n) <= mode }
 	for k := range last {
-		drawn := 2*at[k+1] - at[k+2]
-		falls := float64(k)/float64(n) >= mode
-		if !rises(k) {
+		below[k] = fine[parts*k]
+	}
+	copy(above, below)
+	rises := func(k int) bool { return float64(k+1)/float64(n) <= mode }
+	falls := func(k int) bool { return float64(k)/float64(n) >= mode }
+	for k := range last {
+		at, next := fine[parts*k], fine[parts*(k+1)]
+		drawn := 2*next - fine[parts*(k+2)]
+		switch {
+		case falls(k):
+			low := dip(fine, k, k == 0 || !falls(k-1))
+			below[k] = min(below[k], at-low)
+			below[k+1] = min(below[k+1], next-low)
+			continue
+		case !rises(k):
 			below[k] = min(below[k], drawn)
 		}
-		switch {
-		case rises(k) && rises(k+1) && drawn <= 1:
+		if rises(k) && rises(k+1) && drawn <= 1 {
 			above[k] = max(above[k], drawn)
-		case !falls:
-			above[k+1] = max(above[k+1], at[k])
+		} else {
+			above[k+1] = max(above[k+1], at)
 		}
 	}
 	for k := range last {
-		below[k+1] = min(below[k+1], below[k])
 		above[last-k-1] = max(above[last-k-1], above[last-k])
 	}
 	return below, above
+}
+
+// dip bounds how far convex tails go below their chord in cell k. In each part of the cell
+// they lie above the prolongations of the chords of the neighbouring parts; in the first
+// part of all only the right one is known.
+func dip(fine []float64, k int, first bool) float64 {
+	deepest, at, next := 0.0, fine[parts*k], fine[parts*(k+1)]
+	for i := range parts {
+		j := parts*k + i
+		depth := max(fine[j]-2*fine[j+1]+fine[j+2], 0)
+		if !first || i > 0 {
+			if left := max(fine[j-1]-2*fine[j]+fine[j+1], 0); left+depth > 0 {
+				depth *= left / (left + depth)
+			}
+		}
+		before := at + (next-at)*float64(i)/parts - fine[j]
+		after := at + (next-at)*float64(i+1)/parts - fine[j+1]
+		deepest = max(deepest, max(before, after)+depth)
+	}
+	return deepest
 }
 
 // phi bounds E exp(rho (X - 1)) from above.
