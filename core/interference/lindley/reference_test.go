@@ -157,6 +157,27 @@ func TestSmallTails(t *testing.T) {
 	}
 }
 
+// Without a closed form, eight times as many steps are the reference.
+func TestEstimateHasConverged(t *testing.T) {
+	bursts := []float64{0, .3, 1, 2, 4}
+	for _, name := range []string{"pareto 4 .7", "gamma 2 .7", "lognormal .5 .7"} {
+		d := must(t, strings.Fields(name)...)
+		got, _, err := lindley.Estimate(d, bursts, 0)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want, _, err := lindley.Estimate(d, bursts, 8*lindley.DefaultSteps)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i := range bursts {
+			if math.Abs(got[i]-want[i]) > 1e-6*want[i] {
+				t.Errorf("%s burst %v: %v, with more steps %v", name, bursts[i], got[i], want[i])
+			}
+		}
+	}
+}
+
 // Bounds of each step size contain the estimate with far more steps, for demand of all
 // kinds, also when nothing is known of it but the CDF.
 func TestBoundsContainFineEstimate(t *testing.T) {
