@@ -51,11 +51,11 @@ spec:
   containers:
   - {name: app, image: app, resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {cpu: 1, memory: 64Mi}}}
 `
-	c.create(fmt.Sprintf(pod, "asks", "true", ""))
+	c.create(fmt.Sprintf(pod, "resized", "true", ""))
 	c.create(fmt.Sprintf(pod, "whole", "true", "resources: {requests: {cpu: 1}, limits: {cpu: 2}}"))
 	c.create(fmt.Sprintf(pod, "plain", "false", ""))
 	c.create(fmt.Sprintf(pod, "ceased", "true", ""))
-	for _, name := range []string{"asks", "whole", "plain", "ceased"} {
+	for _, name := range []string{"resized", "whole", "plain", "ceased"} {
 		c.bound(name)
 		c.runs(name)
 	}
@@ -66,12 +66,12 @@ spec:
 	for _, test := range []struct {
 		name, pod, spec, refused string
 	}{
-		{"limit", "asks", app(`{"limits":{"cpu":"3"}}`), refusal},
-		{"request", "asks", app(`{"requests":{"cpu":"600m"}}`), refusal},
-		{"sidecar", "asks", side, refusal},
-		{"CPU and memory", "asks", app(`{"limits":{"cpu":"3","memory":"128Mi"}}`), refusal},
-		{"memory", "asks", app(`{"limits":{"memory":"128Mi"}}`), ""},
-		{"as it is, in other words", "asks", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
+		{"limit", "resized", app(`{"limits":{"cpu":"3"}}`), refusal},
+		{"request", "resized", app(`{"requests":{"cpu":"600m"}}`), refusal},
+		{"sidecar", "resized", side, refusal},
+		{"CPU and memory", "resized", app(`{"limits":{"cpu":"3","memory":"128Mi"}}`), refusal},
+		{"memory", "resized", app(`{"limits":{"memory":"128Mi"}}`), ""},
+		{"as it is, in other words", "resized", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
 		{"memory of a pod with CPUs as a whole", "whole", app(`{"limits":{"memory":"128Mi"}}`), ""},
 		{"limit of a pod that does not ask", "plain", app(`{"limits":{"cpu":"3"}}`), ""},
 		{"sidecar of a pod that does not ask", "plain", side, ""},
@@ -86,6 +86,6 @@ spec:
 			return ""
 		})
 	}
-	c.unprotect("asks")
-	c.must(c.tryResize("asks", app(`{"limits":{"cpu":"3"}}`)))
+	c.unprotect("resized")
+	c.must(c.tryResize("resized", app(`{"limits":{"cpu":"3"}}`)))
 }
