@@ -34,6 +34,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("find the control groups: %w", err)
 	}
+	defer k.groups.Close()
 	e := newEngine(o, k)
 	srv, err := newServer(o.Listen, e, o.Period)
 	if err != nil {

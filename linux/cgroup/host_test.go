@@ -32,19 +32,19 @@ func TestHost(t *testing.T) {
 	if err := fs.CheckWritable(); err != nil {
 		t.Skipf("this machine's control groups cannot be written: %v", err)
 	}
-	kept, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept.KeepOpen()
 	for name, test := range map[string]func(*testing.T, *FS, string){
 		"bandwidth": testHostBandwidth, "cpuset": testHostCPUSet, "weight": testHostWeight,
 		"statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
 		t.Run(name+"/kept open", func(t *testing.T) {
+			kept, err := Open("/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept.KeepOpen()
+			defer kept.Close()
 			test(t, kept, makeGroups(t, kept))
-			closeAll(kept)
 		})
 	}
 	t.Run("stat reader", func(t *testing.T) { testHostStatReader(t, fs, makeGroups(t, fs)) })

@@ -13,8 +13,8 @@ import (
 //
 // Invariant: files holds at most limit descriptors, each open and in no other place.
 type openFiles struct {
-	limit int // 0: files are not kept open
 	mu    sync.Mutex
+	limit int // 0: files are not kept open
 	files map[fileName]*keptFile
 	turn  uint64 // how often CloseUnused was called
 }
@@ -45,6 +45,8 @@ func (fs *FS) KeepOpen() {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return // as before, only slower
 	}
+	fs.open.mu.Lock()
+	defer fs.open.mu.Unlock()
 	fs.open.limit = int(min(limit.Cur/2, 1<<20))
 	fs.open.files = map[fileName]*keptFile{}
 }
@@ -64,7 +66,11 @@ func isControlGroupType(s unix.Statfs_t) bool {
 // keeps reports whether a file is one to keep open. Version 1 may answer with an old
 // list of tasks while the file stays open (cgroup_pidlist_start of
 // kernel/cgroup/cgroup-v1.c).
-func (o *openFiles) keeps(f File) bool { return o.limit > 0 && (f.oneLine() || f == CPUStat) }
+func (o *openFiles) keeps(f File) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.limit > 0 && (f.oneLine() || f == CPUStat)
+}
 
 // CloseUnused closes the files that were not read since the last call: those of groups
 // that have gone, or that nobody asks about any more.
@@ -78,6 +84,17 @@ func (fs *FS) CloseUnused() {
 		}
 	}
 	o.turn++
+}
+
+// Close closes all files that are kept open; reading goes on without keeping any.
+func (fs *FS) Close() {
+	o := &fs.open
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name := range o.files {
+		o.drop(name)
+	}
+	o.limit = 0
 }
 
 // drop closes a file. The lock must be held.

@@ -76,7 +76,8 @@ func testHostKeepOpen(t *testing.T, top string) {
 	if s := read(); s.Quota != Unlimited {
 		t.Errorf("the quota of a new group of the same name is %v, that of the old one", s.Quota)
 	}
-	closeAll(fs)
+	fs.CloseUnused()
+	fs.CloseUnused()
 	expectOpen("after a round without reading", false)
 
 	fs.open.limit = 2
@@ -84,13 +85,10 @@ func testHostKeepOpen(t *testing.T, top string) {
 	if open := openBelow(t, top); len(open) != 2 {
 		t.Errorf("with a limit of 2, open are %q", open)
 	}
-	closeAll(fs)
-}
-
-// closeAll closes all files that are kept open.
-func closeAll(fs *FS) {
-	fs.CloseUnused()
-	fs.CloseUnused()
+	fs.Close()
+	expectOpen("after closing", false)
+	read()
+	expectOpen("read after closing", false)
 }
 
 // openBelow lists the open files of this process that are a group's.
