@@ -47,7 +47,7 @@ kill -9 lose no more than the last second: see 'pinfold trace recover'.`,
 	f.Var(&q.samples, "samples", "end after N samples of a group")
 	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
-	f.StringVar(&q.root, "root", "/", "root `DIR` of the machine to look at")
+	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	cmd.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags(), args); err != nil {
 			return err
