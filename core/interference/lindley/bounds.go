@@ -11,11 +11,7 @@ import (
 // burst, with their midpoint as the probability. They hold for any demand; their width
 // is about proportional to 1/steps, and to 1/steps^2 for Unimodal demand.
 func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, Method, error) {
-	steps, err := check(d, bursts, steps)
-	if err != nil {
-		return nil, Method{}, err
-	}
-	far, err := reach(bursts)
+	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {
 		return nil, Method{}, err
 	}

@@ -20,11 +20,7 @@ const (
 // after Richardson. It suits demand that has a density; with atoms off the lattice use
 // the bounds.
 func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Method, error) {
-	steps, err := check(d, bursts, steps)
-	if err != nil {
-		return nil, Method{}, err
-	}
-	far, err := reach(bursts)
+	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {
 		return nil, Method{}, err
 	}

@@ -86,6 +86,16 @@ func Exponential(u, burst float64) float64 {
 	return math.Pow((low+high)/2, 1+burst)
 }
 
+// prepare refuses what has no answer, and returns the lattice's steps and how far it has
+// to reach, in quotas.
+func prepare(d demand.Distribution, bursts []float64, steps int) (suited, far int, err error) {
+	if suited, err = check(d, bursts, steps); err != nil {
+		return 0, 0, err
+	}
+	far, err = reach(bursts)
+	return suited, far, err
+}
+
 // check refuses what has no answer.
 func check(d demand.Distribution, bursts []float64, steps int) (int, error) {
 	u := d.Mean()
