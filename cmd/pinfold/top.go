@@ -144,7 +144,7 @@ func (t *topCommand) list() ([]string, error) {
 		return nil, err
 	}
 	t.names.learn(naming)
-	return sampler.Containers(t.fs, t.cgroupRoot)
+	return sampler.Containers(t.fs, naming)
 }
 
 // name is what a group is called in the table.

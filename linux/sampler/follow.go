@@ -27,12 +27,8 @@ func (s *Sampler) Follow(ctx context.Context, every time.Duration, list func() (
 }
 
 // Containers lists the groups of all containers of a node, sandboxes included, whose
-// kubelet has the given --cgroup-root.
-func Containers(fs *cgroup.FS, cgroupRoot string) ([]string, error) {
-	naming, err := fs.Naming(cgroupRoot)
-	if err != nil {
-		return nil, err
-	}
+// kubelet names groups so.
+func Containers(fs *cgroup.FS, naming cgroup.Naming) ([]string, error) {
 	pods, err := fs.Pods(naming)
 	if err != nil {
 		return nil, err

@@ -201,7 +201,14 @@ func TestFollow(t *testing.T) {
 func TestContainers(t *testing.T) {
 	m := newMachine(t, cgroup.V2)
 	fs := m.open()
-	if groups, err := Containers(fs, ""); !errors.Is(err, cgroup.ErrNoKubepods) {
+	containers := func() ([]string, error) {
+		naming, err := fs.Naming("")
+		if err != nil {
+			return nil, err
+		}
+		return Containers(fs, naming)
+	}
+	if groups, err := containers(); !errors.Is(err, cgroup.ErrNoKubepods) {
 		t.Errorf("without a kubelet: %q, %v", groups, err)
 	}
 	id := strings.Repeat("ab", 32)
@@ -209,7 +216,7 @@ func TestContainers(t *testing.T) {
 	m.make("/kubepods/pod456/"+id, nil)
 	m.make("/kubepods/pod456/"+id+"/nested", nil)
 	m.make("/system/other", nil)
-	groups, err := Containers(fs, "")
+	groups, err := containers()
 	if err != nil {
 		t.Fatal(err)
 	}
