@@ -9,19 +9,12 @@ import (
 )
 
 // sampleLoop tells the state machine how busy the CPUs are, until the context ends.
-func (e *engine) sampleLoop(ctx context.Context, every time.Duration) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if e.sample() {
-				e.poke()
-			}
+func (e *engine) sampleLoop(ctx context.Context, period time.Duration) {
+	every(ctx, period, func() {
+		if e.sample() {
+			e.poke()
 		}
-	}
+	})
 }
 
 // sample reads the load, and reports whether core sets may follow it.

@@ -36,14 +36,19 @@ func (e *engine) sampleContainers(ctx context.Context, shortest, retry time.Dura
 // tickLoop raises and lowers quotas, until the context ends; then none stays raised.
 func (e *engine) tickLoop(ctx context.Context) {
 	defer e.lower()
-	ticker := time.NewTicker(tickEvery)
+	every(ctx, tickEvery, e.tick)
+}
+
+// every calls a function again and again, until the context ends.
+func every(ctx context.Context, period time.Duration, do func()) {
+	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			e.tick()
+			do()
 		}
 	}
 }
