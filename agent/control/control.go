@@ -96,11 +96,12 @@ type Control struct {
 	// limited are the groups of the last plan, settled those before a resize.
 	limited []limited
 	settled map[string]limited
-	// raised are the quotas above limits that were decided on, by group, and writes the
-	// writes of bandwidth since the last tick.
-	burst  *burst.Controller
-	raised map[string]Raise
-	writes map[string]int
+	// raised are the quotas above limits that were decided on, by group, decisions those of
+	// the last tick, whose room is used again, and writes the writes of bandwidth since then.
+	burst     *burst.Controller
+	raised    map[string]Raise
+	decisions []burst.Decision
+	writes    map[string]int
 	// noBurst says that the kernel has been seen to have none.
 	noBurst bool
 

@@ -100,9 +100,9 @@ func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 		return nil, false
 	}
 	input, of := c.burstTick(t)
-	decisions := c.burst.Step(&input, nil)
+	c.decisions = c.burst.Step(&input, c.decisions[:0])
 	raised := make(map[string]Raise, len(c.raised))
-	for i, d := range decisions {
+	for i, d := range c.decisions {
 		path := of[i].path
 		before := c.raised[path]
 		write = write || d.Write
