@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // TestAverageOnThisMachine: whatever a container asks for and whenever agents are replaced,
@@ -26,13 +25,7 @@ func TestAverageOnThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pod := raisedPod("web")
-	id := containerID('a')
-	run(pod, id)
-	group, _ := tree.container(pod, id)
-	for _, g := range []string{tree.podGroup(pod), group} {
-		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
-	}
+	pod, group := tree.runRaised("web")
 	w := newWorld(t, pod)
 	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second

@@ -84,13 +84,9 @@ func (h *hostTree) batches(group string) {
 func TestBatchesOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
-	pod := raisedPod("web")
+	pod, group := tree.runRaised("web")
 	pod.Annotations["pinfold.dev/cpu-burst"] = `{"policy":"auto"}`
-	id := containerID('a')
-	run(pod, id)
-	group, _ := tree.container(pod, id)
 	for _, g := range []string{tree.podGroup(pod), group} {
-		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
 		tree.write(tree.fs.File(g, cgroup.CPUCFSBurst), "10000")
 	}
 	tree.batches(group)

@@ -112,18 +112,26 @@ func raisedPod(name string) *corev1.Pod {
 	return p
 }
 
+// runRaised makes a raisedPod that runs, with the quota that the kubelet gives it, and
+// returns it and its container's group.
+func (h *hostTree) runRaised(name string) (pod *corev1.Pod, group string) {
+	h.t.Helper()
+	pod = raisedPod(name)
+	id := containerID('a')
+	run(pod, id)
+	group, _ = h.container(pod, id)
+	for _, g := range []string{h.podGroup(pod), group} {
+		h.write(h.fs.File(g, cgroup.CPUCFSQuota), "10000")
+	}
+	return pod, group
+}
+
 // TestRaiseOnThisMachine: a container that has saved up what it did not use gets a higher quota
 // when it is throttled, and so does its pod; metrics say so; an agent that ends takes it
 // back, and one that starts does so for one that was killed.
 func TestRaiseOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	pod := raisedPod("web")
-	id := containerID('a')
-	run(pod, id)
-	group, _ := tree.container(pod, id)
-	for _, g := range []string{tree.podGroup(pod), group} {
-		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
-	}
+	pod, group := tree.runRaised("web")
 	w := newWorld(t, pod)
 	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.listen, w.sampleInterval, w.period = "127.0.0.1:0", 10*time.Millisecond, 10*time.Second
