@@ -48,7 +48,7 @@ func settings() []setting {
 		{"4 x 3.2ms, no limit", 4, 3200 * time.Microsecond, 0, 0, never},
 		{"4 x 3.2ms, quota 10ms", 4, 3200 * time.Microsecond, 10 * ms, 0, mostly},
 		{"4 x 3.2ms, quota 10ms, burst 10ms", 4, 3200 * time.Microsecond, 10 * ms, 10 * ms, rarely},
-		{"4 x 4.5ms, quota 10ms, burst 10ms", 4, 4500 * time.Microsecond, 10 * ms, 10 * ms, sometimes},
+		{"4 x 4.5ms, quota 10ms, burst 10ms", 4, 4500 * time.Microsecond, 10 * ms, 10 * ms, bursts},
 		{"4 x 7ms, quota 10ms, burst 10ms", 4, 7 * ms, 10 * ms, 10 * ms, mostly},
 	}
 }
@@ -59,11 +59,11 @@ func never(t *testing.T, r Row) {
 	}
 }
 
-// sometimes: each batch is about as much as quota and burst together. The server needs
-// half a millisecond or more for a request besides what is asked for.
-func sometimes(t *testing.T, r Row) {
-	if r.Counted.Throttled == 0 {
-		t.Errorf("%s: never throttled, although %d batches need all of quota and burst", r.Name, *batches)
+// bursts: each batch is about as much as quota and burst together, so whether it is
+// throttled depends on how much the server needs for a request besides what is asked for.
+func bursts(t *testing.T, r Row) {
+	if !r.Counted.NoBursts && r.Counted.Bursts == 0 {
+		t.Errorf("%s: never used more than its quota, although each of %d batches needs it", r.Name, *batches)
 	}
 }
 
@@ -80,9 +80,7 @@ func rarely(t *testing.T, r Row) {
 	if int(r.Counted.Throttled) > *batches/4 {
 		t.Errorf("%s: throttled in %d periods, want next to none for %d batches", r.Name, r.Counted.Throttled, *batches)
 	}
-	if !r.Counted.NoBursts && r.Counted.Bursts == 0 {
-		t.Errorf("%s: never used more than its quota, although each of %d batches needs it", r.Name, *batches)
-	}
+	bursts(t, r)
 }
 
 // TestHost repeats the published experiment on control groups of this machine: a server
