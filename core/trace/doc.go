@@ -48,4 +48,20 @@
 // and demand may have been higher (and, as what was held back is made up for later, the
 // following ones are higher than demand). [Summary.ThrottledShare] and [Scale.Throttled]
 // say how much that concerns.
+//
+// [Series.Demand] takes that back as far as it can be. Samples in which CPUs waited, and
+// those that follow until the group had room, form a run: until a whole period went by in
+// which nobody waited, or a sample in which nothing was used. What was used in a run is what
+// was wanted in it, only that it was wanted earlier. So usage is moved to earlier samples of
+// the run, the first being served first, and a sample can have wanted at most what was used
+// in it and the CPU time that waited in it, as CPUs that waited would have run for no
+// longer. The sum over a run stays to the nanosecond.
+//
+// When was it that CPUs waited? The kernel sums throttled time over CPUs, and counts it when
+// the throttling ends, at a tick of its period timer. So it lies before that tick, and with
+// n CPUs that began to run with the period, for (throttled time)/n, where quota/n + (throttled
+// time)/n is the period. The sampler does not know the phase of that timer. When a whole quota
+// had been used in the period before the sample in which the first throttling of a run was
+// counted, the tick is taken to be at the sample's begin, else at its end; the same for
+// those that follow.
 package trace

@@ -13,11 +13,22 @@ const longestBin = 1000
 // average; one of more than 1,000 is left out. There is no sign of a gap. With samples
 // longer than the period all bins are averages, and hide how high single periods were.
 func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {
-	var all []float64
-	for _, b := range binsOf(s.Segments(nominal), period, nominal) {
-		if periods := (b.length + period/2) / period; periods <= longestBin {
-			all = append(all, slices.Repeat([]float64{b.cpus()}, max(1, int(periods)))...)
-		}
-	}
+	all, _ := perPeriod(binsOf(s.Segments(nominal), period, nominal), period)
 	return all
+}
+
+// perPeriod returns the CPUs of each period of the bins, and the share of the periods whose
+// figure is an average.
+func perPeriod(bins []bin, period time.Duration) (all []float64, averaged float64) {
+	for _, b := range bins {
+		periods := max(1, int((b.length+period/2)/period))
+		if periods > longestBin {
+			continue
+		}
+		if periods > 1 {
+			averaged += float64(periods)
+		}
+		all = append(all, slices.Repeat([]float64{b.cpus()}, periods)...)
+	}
+	return all, ratio(averaged, float64(len(all)))
 }
