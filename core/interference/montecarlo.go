@@ -48,6 +48,13 @@ const chunk = 4096
 // without end.
 var ErrUnstable = errors.New("no stationary state")
 
+// Check returns the error that Simulate would return at once: for what cannot be simulated,
+// or has no stationary state.
+func (c Config) Check() error {
+	_, err := newPlan(c)
+	return err
+}
+
 // Simulate runs the model until its periods or its precision are reached.
 func Simulate(ctx context.Context, c Config) (*Result, error) {
 	p, err := newPlan(c)
