@@ -15,37 +15,70 @@ const (
 	progressStep = 200 * time.Millisecond
 )
 
-// progress draws how far a recording is, on a terminal; elsewhere only messages come
-// through.
-type progress struct {
+// progressLine draws how far something is, on one line of a terminal; elsewhere only
+// messages come through.
+type progressLine struct {
 	w        io.Writer // nil when it is no terminal
 	messages io.Writer
-	duration time.Duration // 0 when samples count, or nothing does
-	samples  int           // of each group; 0 when time counts, or nothing does
 	shown    time.Duration
 	drawn    bool
 }
 
-func newProgress(w io.Writer, duration time.Duration, samples int) *progress {
-	p := &progress{messages: w, duration: duration, samples: samples, shown: -progressStep}
+func newProgressLine(w io.Writer) progressLine {
+	l := progressLine{messages: w, shown: -progressStep}
 	if terminal.Is(w) {
-		p.w = w
+		l.w = w
 	}
-	return p
+	return l
 }
 
-// show draws the state at a time since the recording began; not more often than can be
-// seen.
-func (p *progress) show(at time.Duration, m *memory) {
-	if p.w == nil || at < p.shown+progressStep {
+// draw draws the state at a time since the beginning; not more often than can be seen.
+func (l *progressLine) draw(at time.Duration, state func() string) {
+	if l.w == nil || at < l.shown+progressStep {
 		return
 	}
-	p.shown, p.drawn = at, true
-	line := p.line(at, m)
-	if columns := terminal.Columns(p.w); columns > 0 {
+	l.shown, l.drawn = at, true
+	line := state()
+	if columns := terminal.Columns(l.w); columns > 0 {
 		line = line[:min(len(line), columns-1)] // on a second line it could not be replaced; it is ASCII
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+	fmt.Fprintf(l.w, "\r\x1b[K%s", line)
+}
+
+// say prints a message on a line of its own.
+func (l *progressLine) say(message string) {
+	l.end()
+	fmt.Fprintln(l.messages, report.Printable(message))
+}
+
+// end removes what was drawn.
+func (l *progressLine) end() {
+	if l.drawn {
+		fmt.Fprint(l.w, "\r\x1b[K")
+		l.drawn = false
+	}
+}
+
+// bar draws the share that is done.
+func bar(done float64) string {
+	filled := int(min(done, 1) * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*min(done, 1))
+}
+
+// progress is how far a recording is.
+type progress struct {
+	progressLine
+	duration time.Duration // 0 when samples count, or nothing does
+	samples  int           // of each group; 0 when time counts, or nothing does
+}
+
+func newProgress(w io.Writer, duration time.Duration, samples int) *progress {
+	return &progress{progressLine: newProgressLine(w), duration: duration, samples: samples}
+}
+
+// show draws the state at a time since the recording began.
+func (p *progress) show(at time.Duration, m *memory) {
+	p.draw(at, func() string { return p.line(at, m) })
 }
 
 // line is what is drawn. Without an end there is no bar.
@@ -61,20 +94,5 @@ func (p *progress) line(at time.Duration, m *memory) string {
 	default:
 		return fmt.Sprintf("%v  %s  (ctrl-C ends)", elapsed, counts)
 	}
-	filled := int(min(done, 1) * barWidth)
-	return fmt.Sprintf("[%s%s] %3.0f%%  %v  %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*min(done, 1), elapsed, counts)
-}
-
-// say prints a message on a line of its own.
-func (p *progress) say(message string) {
-	p.end()
-	fmt.Fprintln(p.messages, report.Printable(message))
-}
-
-// end removes what was drawn.
-func (p *progress) end() {
-	if p.drawn {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.drawn = false
-	}
+	return fmt.Sprintf("%s  %v  %s", bar(done), elapsed, counts)
 }
