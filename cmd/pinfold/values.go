@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// values is a flag of several values with commas between them; given again, it grows.
+type values[T any] struct {
+	parse func(string) (T, error)
+	kind  string
+	each  []T
+	given bool // and each is no default
+	text  string
+}
+
+func (v *values[T]) Type() string   { return v.kind }
+func (v *values[T]) String() string { return v.text }
+func (v *values[T]) Set(text string) error {
+	var added []T
+	for word := range strings.SplitSeq(text, ",") {
+		value, err := v.parse(strings.TrimSpace(word))
+		if err != nil {
+			return err
+		}
+		added = append(added, value)
+	}
+	if !v.given {
+		v.each, v.text, v.given = nil, "", true
+	}
+	v.each = append(v.each, added...)
+	v.text = strings.TrimPrefix(v.text+","+text, ",")
+	return nil
+}
+
+// newValues returns a flag; defaults hold until it is given.
+func newValues[T any](kind, defaults string, parse func(string) (T, error)) *values[T] {
+	v := &values[T]{parse: parse, kind: kind}
+	if defaults != "" {
+		if err := v.Set(defaults); err != nil {
+			panic(err) // they are ours
+		}
+		v.given = false
+	}
+	return v
+}
+
+// parseNumber reads a number, or a percentage as what it is a hundredth of.
+func parseNumber(word string) (float64, error) {
+	digits, percent := strings.CutSuffix(word, "%")
+	x, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsInf(x, 0) {
+		return 0, errors.New("must be numbers such as 0.7 or 70%")
+	}
+	if percent {
+		x /= 100
+	}
+	return x, nil
+}
+
+// parseCount reads a whole number of at least 1.
+func parseCount(word string) (int, error) {
+	var n count
+	err := n.Set(word)
+	return int(n), err
+}
+
+// burst is a multiple of the quota, 0 or more; +Inf is without end.
+type burst float64
+
+var errBurst = errors.New("must be multiples of the quota, 0 or more, such as 1 or 100%, or inf for a burst without end")
+
+func parseBurst(word string) (burst, error) {
+	if word == "inf" {
+		return burst(math.Inf(1)), nil
+	}
+	x, err := parseNumber(word)
+	if err != nil || !(x >= 0) {
+		return 0, errBurst
+	}
+	return burst(x), nil
+}
+
+func (b burst) String() string {
+	if math.IsInf(float64(b), 1) {
+		return "inf"
+	}
+	return strconv.FormatFloat(float64(b), 'f', -1, 64)
+}
+
+// MarshalJSON writes a number, or "inf", which JSON has no number for.
+func (b burst) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(b), 1) {
+		return json.Marshal(b.String())
+	}
+	return json.Marshal(float64(b))
+}
