@@ -19,13 +19,13 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMain lets scripts run this test binary as the command pinfold.
+// TestMain lets scripts run this test binary as the commands pinfold and terminal.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pinfold": main})
+	testscript.Main(m, map[string]func(){"pinfold": main, "terminal": runOnTerminal})
 }
 
 // TestScripts runs the command as a user does; see testdata/script. Besides the
-// words of testscript there are
+// words of testscript and the command terminal there are
 //
 //	machine intel104|amd256|NAME=N,... FILE    writes a machine file
 //	exits STATUS COMMAND...                    runs it and checks its exit status

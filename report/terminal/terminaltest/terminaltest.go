@@ -2,6 +2,7 @@
 package terminaltest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -21,19 +22,34 @@ func Open(t *testing.T, columns uint16) *os.File {
 // and what is read from it is shown.
 func Pair(t *testing.T, columns uint16) (person, terminal *os.File) {
 	t.Helper()
-	master := open(t, "/dev/ptmx")
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatalf("unlock the terminal: %v", err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	person, terminal, err := New()
 	if err != nil {
-		t.Fatalf("ask for the terminal's number: %v", err)
+		t.Fatalf("make a terminal: %v", err)
 	}
-	terminal = open(t, fmt.Sprint("/dev/pts/", number))
+	t.Cleanup(func() { _, _ = person.Close(), terminal.Close() }) // nothing of it is kept
 	Resize(t, terminal, columns)
-	return master, terminal
+	return person, terminal
 }
+
+// New is Pair for a program: the terminal has no width, and the caller closes both sides.
+func New() (person, terminal *os.File, err error) {
+	if person, err = open("/dev/ptmx"); err != nil {
+		return nil, nil, err
+	}
+	fd := int(person.Fd())
+	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0) // unlock it
+	number, errNumber := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err = errors.Join(err, errNumber); err == nil {
+		terminal, err = open(fmt.Sprint("/dev/pts/", number))
+	}
+	if err != nil {
+		person.Close()
+		return nil, nil, err
+	}
+	return person, terminal, nil
+}
+
+func open(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0) }
 
 // Resize sets how wide a terminal is.
 func Resize(t *testing.T, terminal *os.File, columns uint16) {
@@ -41,14 +57,4 @@ func Resize(t *testing.T, terminal *os.File, columns uint16) {
 	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatalf("set the terminal's width: %v", err)
 	}
-}
-
-func open(t *testing.T, path string) *os.File {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatalf("open a terminal: %v", err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // nothing of it is kept
-	return file
 }
