@@ -1,0 +1,75 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// finest is the longest interval of samples that shows how many threads run at a time.
+const finest = 20 * time.Millisecond
+
+// bindingAt queues work behind as many CPUs as a limit has.
+func (sub *subject) bindingAt(at limitAt) Binding {
+	var b Binding
+	if b.Reason = at.unknown(sub); b.Reason != "" {
+		return b
+	}
+	b.CPUs = int(math.Ceil(at.cpus - 1e-9))
+	if sub.nominal > finest {
+		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval 10ms", sub.nominal)
+		return b
+	}
+	d, err := sub.series.Demand(sub.nominal, sub.nominal)
+	if err != nil {
+		b.Reason = fmt.Sprintf("not enough data: %v", err)
+		return b
+	}
+	if b.Reason = sub.unsure; b.Reason != "" {
+		return b
+	}
+	b.Enough = true
+	b.queue(amountsOf(d.CPUs, sub.nominal), sub.nominal)
+	for _, c := range d.CPUs {
+		b.PeakCPUs = max(b.PeakCPUs, c)
+	}
+	b.Pays = b.WaitingShare <= sub.goal.ThrottleRatio
+	b.explain(sub, at)
+	return b
+}
+
+// queue puts samples through so many CPUs.
+func (b *Binding) queue(wanted amounts, interval time.Duration) {
+	room := int64(b.CPUs) * int64(interval)
+	var backlog, longest int64
+	waiting, waits, work := 0, 0.0, 0.0
+	for _, d := range wanted {
+		backlog = max(backlog+d-room, 0)
+		if backlog > 0 {
+			waiting++
+		}
+		longest = max(longest, backlog)
+		waits += float64(d) * float64(backlog) / float64(b.CPUs)
+		work += float64(d)
+	}
+	b.WaitingShare = float64(waiting) / float64(len(wanted))
+	b.LongestWait.Duration = time.Duration(longest / int64(b.CPUs))
+	if work > 0 {
+		b.AverageWait.Duration = time.Duration(waits / work)
+	}
+}
+
+func (b *Binding) explain(sub *subject, at limitAt) {
+	cpus := count(b.CPUs, "CPU", "CPUs")
+	whole := ""
+	if math.Abs(float64(b.CPUs)-at.cpus) > 1e-9 {
+		whole = fmt.Sprintf(" (bound containers need a whole number, so the limit would be %d)", b.CPUs)
+	}
+	if b.Pays {
+		b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, at most %s: binding takes nothing away, and what it gives (caches and memory nearby) is gained",
+			cpus, whole, share(b.WaitingShare), stall(b.LongestWait.Duration))
+		return
+	}
+	b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, up to %s, as up to %s are wanted at a time; unbound it may run on more of them at once: binding is no silver bullet",
+		cpus, whole, share(b.WaitingShare), stall(b.LongestWait.Duration), cpuText(b.PeakCPUs))
+}

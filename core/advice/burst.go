@@ -1,0 +1,91 @@
+package advice
+
+import (
+	"errors"
+	"fmt"
+
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference/lindley"
+)
+
+// burstAt returns the burst worth having at a limit, without its interval.
+func (sub *subject) burstAt(at limitAt) Burst {
+	b := Burst{AtLimitCPUs: at.cpus}
+	if b.Reason = at.lacking(sub); b.Reason != "" {
+		return b
+	}
+	b.Enough = true
+	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
+	percent := counts.worthHaving(sub.goal.ThrottleRatio)
+	b.BurstPercent = float64(percent)
+	b.ThrottleRatioWithout, b.ThrottleRatioWith = counts.ratio(0), counts.ratio(percent)
+	b.ReachesGoal = b.ThrottleRatioWith <= sub.goal.ThrottleRatio
+	return b
+}
+
+func (b *Burst) explain(sub *subject, at limitAt) {
+	if !b.Enough {
+		return
+	}
+	goal := share(sub.goal.ThrottleRatio)
+	switch {
+	case b.BurstPercent == 0 && b.ReachesGoal:
+		b.Reason = fmt.Sprintf("at %s only %s of the periods are throttled without burst (wanted: at most %s)", at.name, share(b.ThrottleRatioWithout), goal)
+	case sub.mean >= at.cpus:
+		b.Reason = fmt.Sprintf("at %s it wants %s on average, so there is nothing to save up for a burst: %s of the periods are throttled whatever it is",
+			at.name, cpuText(sub.mean), share(b.ThrottleRatioWith))
+	case b.ReachesGoal:
+		b.Reason = fmt.Sprintf("at %s, %s of the periods are throttled without burst, and %s with a burst of %s of the quota (between %.0f%% and %.0f%% with %s confidence; wanted: at most %s)",
+			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), share(b.BurstPercent/100), b.LowPercent, b.HighPercent, share(Confidence), goal)
+	default:
+		b.Reason = fmt.Sprintf("at %s burst takes the throttled periods from %s to %s, not to the wanted %s, and beyond %s of the quota it gets hardly better; a higher limit is needed as well",
+			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), goal, share(b.BurstPercent/100))
+	}
+}
+
+// curveAt returns the throttle ratio over the burst at a limit.
+func (sub *subject) curveAt(at limitAt) Curve {
+	c := Curve{AtLimitCPUs: at.cpus}
+	if c.Reason = at.unknown(sub); c.Reason != "" {
+		return c
+	}
+	c.Enough = true
+	c.Reason = fmt.Sprintf("%d periods at %s, in the order in which they came, and independent of each other", len(sub.wanted), at.name)
+	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
+	var bursts []float64
+	for percent := 0; percent <= mostBurst; {
+		c.Points = append(c.Points, CurvePoint{BurstPercent: float64(percent), ThrottleRatio: counts.ratio(percent)})
+		bursts = append(bursts, float64(percent)/100)
+		if percent < 100 {
+			percent += 5
+		} else {
+			percent += 25
+		}
+	}
+	solution, err := sub.independent(at.cpus, bursts)
+	if err != nil {
+		c.IndependentMissing = err.Error()
+		return c
+	}
+	for i, t := range solution.Throttling {
+		c.Points[i].Independent = &Bounded{Probability: t.Probability, Lower: t.Lower, Upper: t.Upper}
+	}
+	return c
+}
+
+// independent solves the queue of periods like the recorded ones, in any order.
+func (sub *subject) independent(limit float64, bursts []float64) (lindley.Solution, error) {
+	quotas := make([]float64, len(sub.demand.CPUs))
+	for i, c := range sub.demand.CPUs {
+		quotas[i] = c / limit
+	}
+	empirical, err := demand.NewEmpirical(quotas)
+	if err != nil {
+		return lindley.Solution{}, err
+	}
+	solution, err := lindley.Solve(empirical, bursts, 0)
+	if errors.Is(err, lindley.ErrUnstable) {
+		return lindley.Solution{}, fmt.Errorf("it wants %s on average, which is not below the limit", cpuText(sub.mean))
+	}
+	return solution, err
+}

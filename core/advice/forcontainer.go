@@ -1,0 +1,60 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+func forContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, means Means) (Container, error) {
+	sub := newSubject(s, nominal, goal)
+	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
+	c.LimitWithoutBurst = sub.limitFor(0)
+	c.LimitWithBurst = sub.limitFor(goal.Burst)
+	at := sub.limitToAdviseFor(c.LimitWithBurst)
+	c.Burst = sub.burstAt(at)
+	c.ScaleOut = sub.scaleOutAt(at)
+	if err := sub.intervals(ctx, &c, at, means); err != nil {
+		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
+	}
+	c.LimitWithoutBurst.explain(sub)
+	c.LimitWithBurst.explain(sub)
+	c.Burst.explain(sub, at)
+	c.ScaleOut.explain(sub, at)
+	c.Curve = sub.curveAt(at)
+	c.Period = sub.periodAt(at)
+	c.Binding = sub.bindingAt(at)
+	c.Parallelism = sub.parallelismAt(at, c.Burst)
+	return c, context.Cause(ctx)
+}
+
+// intervals computes the confidence intervals of all that was found in the same resamples.
+func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, means Means) error {
+	if sub.lacking() != "" {
+		return nil
+	}
+	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
+	found, err := bootstrap(ctx, sub.blocks, len(sub.wanted), sub.period, means, func(a amounts) []float64 {
+		counts := a.bursts(quota)
+		return []float64{
+			stepsToCPUs(a.smallestLimit(sub.period, 0, ratio)),
+			stepsToCPUs(a.smallestLimit(sub.period, sub.goal.Burst, ratio)),
+			float64(counts.worthHaving(ratio)),
+			a.mean() / float64(quota),
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, ends := range [][2]*float64{
+		{&c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
+		{&c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
+		{&c.Burst.LowPercent, &c.Burst.HighPercent},
+		{&c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
+	} {
+		*ends[0], *ends[1] = found[i].low, found[i].high
+	}
+	return nil
+}

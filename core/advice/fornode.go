@@ -1,0 +1,166 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+const (
+	// mostContainers is the largest number that is tried; kubelets admit 110 unless told
+	// otherwise.
+	mostContainers = 500
+	// mostLoad is the largest load that is tried: near 1, backlog takes too long to settle.
+	mostLoad = .98
+	// groupPeriods bounds each simulation.
+	groupPeriods = 10_000_000
+	// sure is how many standard errors a probability must be above the goal.
+	sure = 2
+)
+
+func forNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, means Means) (Node, error) {
+	for _, c := range []struct {
+		name string
+		cpus float64
+	}{{"a node", nodeCPUs}, {"a limit", limitCPUs}} {
+		if !(c.cpus > 0) || math.IsInf(c.cpus, 1) {
+			return Node{}, fmt.Errorf("%s of %v CPUs; take a number above 0", c.name, c.cpus)
+		}
+	}
+	sub := newSubject(s, nominal, goal)
+	n := Node{CPUs: nodeCPUs, LimitCPUs: limitCPUs, BurstPercent: 100 * goal.Burst}
+	if n.Reason = sub.lacking(); n.Reason != "" {
+		return n, nil
+	}
+	n.Utilisation = sub.mean / limitCPUs
+	if n.Utilisation >= mostLoad {
+		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", cpuText(limitCPUs), cpuText(sub.mean))
+		return n, nil
+	}
+	c := crowd{sub: sub, node: &n, means: means, known: map[int]Density{}}
+	if err := c.search(ctx); err != nil {
+		return Node{}, fmt.Errorf("advise on a node of containers like %s: %w", s.Group, err)
+	}
+	n.Enough = true
+	n.explain(sub)
+	return n, nil
+}
+
+// crowd tries numbers of containers on a node.
+type crowd struct {
+	sub    *subject
+	node   *Node
+	means  Means
+	blocks *demand.Blocks // in quotas
+	known  map[int]Density
+	err    error // the first
+}
+
+func (c *crowd) search(ctx context.Context) error {
+	n := c.node
+	quotas := make([]float64, len(c.sub.demand.CPUs))
+	for i, cpus := range c.sub.demand.CPUs {
+		quotas[i] = cpus / n.LimitCPUs
+	}
+	var err error
+	if c.blocks, err = demand.NewBlocks(quotas, float64(c.sub.piece)); err != nil {
+		return err
+	}
+	most := min(mostContainers, int(mostLoad*n.CPUs/c.sub.mean))
+	allowed := min(mostContainers, int(n.CPUs/n.LimitCPUs+1e-9))
+	n.ByLimits = c.try(ctx, allowed)
+	n.Low = c.largest(ctx, most, func(p Estimate) bool { return p.Value-sure*p.StandardError >= c.sub.goal.ProbabilityWCET1 })
+	n.High = c.largest(ctx, most, func(p Estimate) bool { return p.Value+sure*p.StandardError >= c.sub.goal.ProbabilityWCET1 })
+	n.High = max(n.High, n.Low)
+	n.Fits = c.try(ctx, n.Low)
+	n.Most = n.Low == mostContainers
+	n.LessDensity = n.Low < allowed
+	if allowed > 0 {
+		n.SafeUtilisation = c.safeUtilisation(ctx, allowed)
+	}
+	return c.err
+}
+
+// largest returns the largest number of containers, up to most, whose P(WCET = 1) is good.
+func (c *crowd) largest(ctx context.Context, most int, good func(Estimate) bool) int {
+	return sort.Search(most, func(i int) bool { return !good(c.try(ctx, i+1).ProbabilityWCET1) })
+}
+
+// try simulates a number of containers; none never miss.
+func (c *crowd) try(ctx context.Context, containers int) Density {
+	if d, ok := c.known[containers]; ok {
+		return d
+	}
+	d := Density{Containers: containers, ProbabilityWCET1: Estimate{Value: 1}, ExpectedWCET: Estimate{Value: 1}}
+	if containers > 0 {
+		d = c.simulate(ctx, containers, c.blocks)
+	}
+	c.known[containers] = d
+	return d
+}
+
+func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
+	n := c.node
+	d := Density{Containers: containers, Load: float64(containers) * blocks.Mean() * n.LimitCPUs / n.CPUs}
+	if c.err != nil || d.Load > mostLoad {
+		return d // never met
+	}
+	result, err := interference.Simulate(ctx, interference.Config{
+		Groups:    []interference.Group{{Count: containers, Quota: n.LimitCPUs, Burst: c.sub.goal.Burst, Demand: blocks}},
+		Capacity:  n.CPUs,
+		Rule:      interference.Strict,
+		Periods:   groupPeriods / int64(containers),
+		Precision: (1 - c.sub.goal.ProbabilityWCET1) / 20,
+		Random:    c.means.Random,
+		Workers:   c.means.Workers,
+	})
+	if err != nil {
+		c.err = err
+		return d
+	}
+	d.ProbabilityWCET1 = Estimate(result.ProbabilityWCET1)
+	d.ExpectedWCET = Estimate(result.ExpectedWCET)
+	d.ThrottleRatio = Estimate(result.Groups[0].ThrottleRatio)
+	return d
+}
+
+// safeUtilisation returns the largest average demand over the limit, in hundredths, with which
+// so many containers reach the goal.
+func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
+	first := sort.Search(int(100*mostLoad), func(i int) bool {
+		blocks, err := c.blocks.WithMean(float64(i+1) / 100)
+		if err != nil {
+			c.err = err
+			return true
+		}
+		p := c.simulate(ctx, containers, blocks).ProbabilityWCET1
+		return p.Value-sure*p.StandardError < c.sub.goal.ProbabilityWCET1
+	})
+	return float64(first) / 100
+}
+
+func (n *Node) explain(sub *subject) {
+	goal := share(sub.goal.ProbabilityWCET1)
+	allowed, fits := &n.ByLimits, &n.Fits
+	limits := fmt.Sprintf("%s of %s fit on %s by their limits", count(allowed.Containers, "container", "containers"), cpuText(n.LimitCPUs), cpuText(n.CPUs))
+	met := func(d *Density) string {
+		return fmt.Sprintf("all is done in time in %s of the periods", share(d.ProbabilityWCET1.Value))
+	}
+	safe := fmt.Sprintf("that many are safe up to an average utilisation of %s, and have %s", share(n.SafeUtilisation), share(n.Utilisation))
+	switch {
+	case allowed.Containers == 0:
+		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("%d would reach %s", fits.Containers, goal)
+	case n.LessDensity:
+		n.Reason = fmt.Sprintf("%s, but with a burst of %s %s (wanted: %s), so less density before burst: with %d it is %s; %s",
+			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, share(fits.ProbabilityWCET1.Value), safe)
+	default:
+		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s); up to %d would; %s",
+			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
+	}
+}

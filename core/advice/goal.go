@@ -1,0 +1,62 @@
+package advice
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// Goal is what advice should reach.
+type Goal struct {
+	// ThrottleRatio is the share of wall periods that may be throttled; above 0, below 1.
+	ThrottleRatio float64
+	// Burst is the kernel burst of LimitWithBurst and of nodes, in multiples of the quota: 0 to 1.
+	Burst float64
+	// ProbabilityWCET1 is how often all that is submitted to a node in a period should be done
+	// in it; above 0, below 1.
+	ProbabilityWCET1 float64
+}
+
+// DefaultGoal is a period in a hundred throttled, with a burst of 100%, and a deadline in a
+// hundred missed.
+func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityWCET1: .99} }
+
+// Confidence of the intervals.
+const Confidence = .95
+
+// ErrGoal is wrapped by every error about a goal.
+var ErrGoal = errors.New("no such goal")
+
+// Validate says what is wrong with a goal.
+func (g Goal) Validate() error {
+	switch {
+	case !(g.ThrottleRatio > 0 && g.ThrottleRatio < 1):
+		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, as no recording can promise never",
+			ErrGoal, g.ThrottleRatio)
+	case !(g.Burst >= 0 && g.Burst <= 1):
+		return fmt.Errorf("%w: a burst of %v of the quota; the kernel takes 0 to 1", ErrGoal, g.Burst)
+	case !(g.ProbabilityWCET1 > 0 && g.ProbabilityWCET1 < 1):
+		return fmt.Errorf("%w: deadlines met with probability %v; take a number above 0 and below 1", ErrGoal, g.ProbabilityWCET1)
+	}
+	return nil
+}
+
+// Random gives the nth source of random numbers, from several goroutines. The same sources
+// give the same advice.
+type Random func(n uint64) *rand.Rand
+
+// Means says what random numbers and how many goroutines to use.
+type Means struct {
+	Random  Random
+	Workers int // 1 or more; does not change the advice
+}
+
+func (m Means) validate() error {
+	if m.Random == nil {
+		return errors.New("no random numbers to draw from")
+	}
+	if m.Workers < 1 {
+		return fmt.Errorf("%d workers; take 1 or more", m.Workers)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// limitFor returns the limit for a burst in multiples of the quota, without its interval.
+func (sub *subject) limitFor(burst float64) Limit {
+	l := Limit{BurstPercent: 100 * burst}
+	if l.Reason = sub.lacking(); l.Reason != "" {
+		return l
+	}
+	l.Enough = true
+	goal := sub.goal.ThrottleRatio
+	steps := sub.wanted.smallestLimit(sub.period, burst, goal)
+	l.LimitCPUs = stepsToCPUs(steps)
+	quota := quotaOf(l.LimitCPUs, sub.period)
+	l.ThrottleRatio = sub.wanted.throttleRatio(quota, int64(burst*float64(quota)))
+	half := len(sub.wanted) / 2
+	l.HeldOut = heldOut(sub.wanted[:half], sub.wanted[half:], sub.period, burst, goal)
+	return l
+}
+
+// heldOut fits a limit to some periods and judges it on others.
+func heldOut(fitted, judged amounts, period time.Duration, burst, ratio float64) HeldOut {
+	cpus := stepsToCPUs(fitted.smallestLimit(period, burst, ratio))
+	quota := quotaOf(cpus, period)
+	saved := int64(burst * float64(quota))
+	return HeldOut{LimitCPUs: cpus, FittedThrottleRatio: fitted.throttleRatio(quota, saved), JudgedThrottleRatio: judged.throttleRatio(quota, saved)}
+}
+
+func stepsToCPUs(steps int) float64 { return float64(steps) / limitSteps }
+
+// quotaOf returns the CPU time of one period of a limit.
+func quotaOf(cpus float64, period time.Duration) int64 {
+	return int64(math.Round(cpus * float64(period)))
+}
+
+// explain says why a limit is what it is.
+func (l *Limit) explain(sub *subject) {
+	if !l.Enough {
+		return
+	}
+	with := "without burst"
+	if l.BurstPercent > 0 {
+		with = fmt.Sprintf("with a burst of %s", share(l.BurstPercent/100))
+	}
+	l.Reason = fmt.Sprintf("%s, %s of %v are throttled in %s of %d periods (wanted: at most %s); the limit is between %s and %s with %s confidence, and fitted to the first half alone it is %s, which throttles %s of the second",
+		with, cpuText(l.LimitCPUs), sub.period, share(l.ThrottleRatio), len(sub.wanted), share(sub.goal.ThrottleRatio),
+		trimZeros(fmt.Sprintf("%.2f", l.LowCPUs)), cpuText(l.HighCPUs), share(Confidence), cpuText(l.HeldOut.LimitCPUs), share(l.HeldOut.JudgedThrottleRatio))
+}

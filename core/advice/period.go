@@ -1,0 +1,99 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// periodStep is how finely periods are tried.
+const periodStep = 50 * time.Millisecond
+
+// periodAt returns the shortest period that would do without burst at a limit.
+func (sub *subject) periodAt(at limitAt) Period {
+	p := Period{AtLimitCPUs: at.cpus}
+	if p.Reason = at.lacking(sub); p.Reason != "" {
+		return p
+	}
+	peak := sub.peak()
+	p.PresentStall.Duration = longestStall(sub.period, at.cpus, peak)
+	goal := sub.goal.ThrottleRatio
+	ratio, longest, n := 1.0, sub.period, 0
+	for _, period := range sub.periods() {
+		wanted := sub.wanted
+		if period != sub.period {
+			d, err := sub.series.Demand(sub.nominal, period)
+			if err != nil {
+				break
+			}
+			wanted = amountsOf(d.CPUs, period)
+		}
+		ratio, longest, n = wanted.throttleRatio(quotaOf(at.cpus, period), 0), period, len(wanted)
+		if ratio <= goal {
+			p.Period.Duration = period
+			break
+		}
+	}
+	p.ThrottleRatio = ratio
+	p.LongestStall.Duration = longestStall(longest, at.cpus, peak)
+	if p.Period.Duration > 0 && float64(n)*goal < leastThrottled {
+		p.Reason = fmt.Sprintf("not enough data: there are %d periods of %v, which seems to do; record %v or more",
+			n, longest, time.Duration(math.Ceil(leastThrottled/goal))*longest)
+		return p
+	}
+	p.Enough = true
+	p.explain(sub, at, peak, longest)
+	return p
+}
+
+func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Duration) {
+	goal, stalls := share(sub.goal.ThrottleRatio), ""
+	if p.LongestStall.Duration > 0 {
+		stalls = fmt.Sprintf("; as many threads as at the peak (%s) may then all wait for %s in a period, now for %s",
+			cpuText(peak), stall(p.LongestStall.Duration), stall(p.PresentStall.Duration))
+	}
+	switch {
+	case p.Period.Duration == sub.period:
+		p.Reason = fmt.Sprintf("at %s the present period of %v does without burst: %s of the periods are throttled (wanted: at most %s)%s",
+			at.name, sub.period, share(p.ThrottleRatio), goal, stalls)
+	case p.Period.Duration > 0:
+		p.Reason = fmt.Sprintf("at %s a period of %v has %s throttled without burst (wanted: at most %s)%s", at.name, p.Period, share(p.ThrottleRatio), goal, stalls)
+	default:
+		p.Reason = fmt.Sprintf("at %s no period up to %v does without burst: of %v, %s are throttled (wanted: at most %s)",
+			at.name, bandwidth.MaxPeriod, longest, share(p.ThrottleRatio), goal)
+	}
+}
+
+// periods returns the periods to try: the present one, and longer ones that samples fill evenly.
+func (sub *subject) periods() []time.Duration {
+	all := []time.Duration{sub.period}
+	for p := periodStep; p <= bandwidth.MaxPeriod; p += periodStep {
+		if p > sub.period && p%sub.nominal == 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// longestStall is how long threads wait in a period that they begin by running on so many CPUs.
+func longestStall(period time.Duration, limit, cpus float64) time.Duration {
+	if cpus <= limit {
+		return 0
+	}
+	return time.Duration(float64(period) * (1 - limit/cpus))
+}
+
+// peak returns the most CPUs wanted in a sample, or a period if that is shorter.
+func (sub *subject) peak() float64 {
+	cpus := sub.demand.CPUs
+	if d, err := sub.series.Demand(sub.nominal, sub.nominal); err == nil {
+		cpus = d.CPUs
+	}
+	peak := 0.0
+	for _, c := range cpus {
+		peak = max(peak, c)
+	}
+	return peak
+}

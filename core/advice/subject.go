@@ -1,0 +1,146 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+const (
+	// leastThrottled is how many periods a wanted share must amount to.
+	leastThrottled = 10
+	// leastPieces is how many pieces that keep what demand remembers must fit into the recording.
+	leastPieces = 20
+	// mostAveraged is the largest share of the periods that may be known as averages only.
+	mostAveraged = .1
+)
+
+// subject is what a recording says of one group's demand.
+type subject struct {
+	series  *trace.Series
+	nominal time.Duration
+	goal    Goal
+	summary trace.Summary
+	period  time.Duration
+	demand  trace.Demand
+	wanted  amounts
+	mean    float64
+	piece   int // periods
+	blocks  *demand.Blocks
+
+	// unknown says why single periods are not known; unsure, why what is known of them does
+	// not suffice for shares of them. Empty when they do.
+	unknown, unsure string
+}
+
+func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
+	sub := &subject{series: s, nominal: nominal, goal: goal, summary: trace.Summarise(s, nominal), period: trace.DefaultPeriod}
+	if p := sub.summary.Limits.Period; p > 0 {
+		sub.period = min(max(p, bandwidth.MinPeriod), bandwidth.MaxPeriod)
+	}
+	var err error
+	if sub.demand, err = s.Demand(nominal, sub.period); err != nil {
+		sub.unknown = fmt.Sprintf("not enough data: %v", err)
+		return sub
+	}
+	sub.wanted = amountsOf(sub.demand.CPUs, sub.period)
+	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, 1); err != nil {
+		sub.unknown = "not enough data: nothing was used in the whole recording; record while there is load"
+		return sub
+	}
+	sub.mean = sub.blocks.Mean()
+	sub.piece = min(pieceLength(sub.demand.CPUs), len(sub.wanted))
+	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, float64(sub.piece)); err != nil {
+		sub.unknown = fmt.Sprintf("not enough data: %v", err)
+		return sub
+	}
+	sub.unknown = sub.whyUnknown()
+	sub.unsure = sub.whyUnsure()
+	return sub
+}
+
+func (sub *subject) whyUnknown() string {
+	d := &sub.demand
+	switch {
+	case d.OpenShare >= sub.goal.ThrottleRatio:
+		return fmt.Sprintf("not enough data: in %s of the time it was throttled and never had room again, so nobody knows what it wanted; record without limit, or with a higher one",
+			share(d.OpenShare))
+	case d.Averaged > mostAveraged:
+		return fmt.Sprintf("not enough data: %s of the periods are known as averages over several only, since samples came late; record on a less busy machine, or with more of its time",
+			share(d.Averaged))
+	}
+	return ""
+}
+
+func (sub *subject) whyUnsure() string {
+	n := len(sub.wanted)
+	need := int(math.Ceil(leastThrottled / sub.goal.ThrottleRatio))
+	switch {
+	case n < need:
+		return fmt.Sprintf("not enough data: of %d periods a share of %s is fewer than %d; record %v or more",
+			n, share(sub.goal.ThrottleRatio), leastThrottled, (time.Duration(need) * sub.period).Round(time.Second))
+	case n < leastPieces*sub.piece:
+		return fmt.Sprintf("not enough data: what it wanted hangs together for %v, which is more than a %dth of the recording; record %v or more",
+			time.Duration(sub.piece)*sub.period, leastPieces, (time.Duration(leastPieces*sub.piece) * sub.period).Round(time.Second))
+	}
+	return ""
+}
+
+// lacking returns why shares of periods cannot be advised on; "" when they can.
+func (sub *subject) lacking() string {
+	if sub.unknown != "" {
+		return sub.unknown
+	}
+	return sub.unsure
+}
+
+func (sub *subject) recorded() Recorded {
+	r := Recorded{
+		Time: Seconds{sub.summary.Time}, Period: Seconds{sub.period}, Periods: len(sub.wanted),
+		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(),
+		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+	}
+	if cpus, limited := sub.limit(); limited {
+		r.LimitCPUs = cpus
+		r.BurstPercent = 100 * float64(sub.summary.Limits.Burst) / float64(sub.summary.Limits.Quota)
+	}
+	if n := len(sub.wanted); n > 0 {
+		sorted := slices.Sorted(slices.Values(sub.demand.CPUs))
+		r.P99CPUs, r.PeakCPUs = sorted[(99*n+99)/100-1], sorted[n-1]
+	}
+	return r
+}
+
+// limit returns the last limit that was recorded; false when there was none.
+func (sub *subject) limit() (float64, bool) {
+	if sub.summary.Samples == 0 || sub.summary.Limits.Quota <= 0 {
+		return 0, false
+	}
+	return float64(sub.summary.Limits.Quota) / float64(sub.period), true
+}
+
+// warnings are sentences about the recording as a whole.
+func (sub *subject) warnings() []string {
+	var w []string
+	d := &sub.demand
+	if sub.summary.LimitChanges > 0 {
+		w = append(w, fmt.Sprintf("the limit or burst changed %d times while recording; the last one counts as the present one", sub.summary.LimitChanges))
+	}
+	if d.Moved > 0 {
+		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there; a recording without limit says more, as clients that wait send less",
+			share(d.Moved)))
+	}
+	if d.Open > 0 {
+		w = append(w, fmt.Sprintf("%s, in %s of the time: what was wanted there is not known, and more than was recorded",
+			count(d.Open, "run of throttling had no end", "runs of throttling had no end"), share(d.OpenShare)))
+	}
+	if d.Averaged > sub.goal.ThrottleRatio {
+		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", share(d.Averaged)))
+	}
+	return w
+}

@@ -1,0 +1,74 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+)
+
+// parallelismAt returns how many threads quota and burst of a period can feed.
+func (sub *subject) parallelismAt(at limitAt, burst Burst) Parallelism {
+	var p Parallelism
+	if at.cpus == 0 {
+		p.Reason = at.unknown(sub)
+		return p
+	}
+	saved, which := burst.BurstPercent/100, "the advised burst"
+	if recorded := sub.summary.Limits.Burst; recorded > 0 && sub.summary.Limits.Quota > 0 {
+		saved, which = float64(recorded)/float64(sub.summary.Limits.Quota), "the present burst"
+	}
+	fed := at.cpus * (1 + saved)
+	p.Enough = true
+	p.Threads = max(1, int(math.Floor(fed+1e-9)))
+	with := ""
+	if saved > 0 {
+		with = fmt.Sprintf(" and %s of %s", which, share(saved))
+	}
+	switch {
+	case fed < 1:
+		p.Reason = fmt.Sprintf("%s%s does not feed one thread for a whole period; one waits least", at.name, with)
+	default:
+		p.Reason = fmt.Sprintf("%s%s can feed %s for a whole period; more use it up sooner, and then all wait", at.name, with, count(p.Threads, "thread", "threads"))
+	}
+	return p
+}
+
+// half is the utilisation above which burst helps little (Alibaba Cloud's advice).
+const half = .5
+
+// scaleOutAt compares the average with the limit. What was throttled wanted at least what it used.
+func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
+	s := ScaleOut{AtLimitCPUs: at.cpus}
+	if at.cpus == 0 {
+		s.Reason = at.unknown(sub)
+		return s
+	}
+	s.Utilisation = sub.summary.CPUs() / at.cpus
+	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
+	s.Needed = s.Utilisation > half
+	switch {
+	case sub.summary.Time == 0:
+		s.Reason = sub.unknown
+	case s.Needed && sub.demand.OpenShare >= sub.goal.ThrottleRatio:
+		s.Enough = true
+	default:
+		s.Reason = sub.lacking()
+		s.Enough = s.Reason == ""
+	}
+	return s
+}
+
+func (s *ScaleOut) explain(sub *subject, at limitAt) {
+	if !s.Enough {
+		return
+	}
+	least := ""
+	if sub.demand.Open > 0 {
+		least = "at least "
+	}
+	if s.Needed {
+		s.Reason = fmt.Sprintf("it wants %s%s on average, %s of %s; above half of the limit burst helps little, as few periods leave something unused: take more replicas or a higher limit",
+			least, cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name)
+		return
+	}
+	s.Reason = fmt.Sprintf("it wants %s on average, %s of %s, and not above half of it", cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name)
+}
