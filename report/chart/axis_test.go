@@ -1,0 +1,96 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestMarks plays testdata/marks: "linear LOW HIGH [LEAST MOST]" and "log LOW HIGH".
+func TestMarks(t *testing.T) {
+	golden.Scenarios(t, "testdata/marks/*.txt", func(t *testing.T, text string) string {
+		out, err := golden.Blocks(text, func(words []string) (string, error) {
+			var numbers [4]float64
+			for i, word := range words[1:] {
+				if _, err := fmt.Sscan(word, &numbers[i]); err != nil {
+					return "", err
+				}
+			}
+			a := Axis{Least: numbers[2], Most: numbers[3]}
+			if words[0] == "log" {
+				a.Scale = Logarithmic
+			}
+			e := a.extentOf(numbers[:2])
+			var labels []string
+			for _, tick := range e.ticks {
+				if tick.Label != "" {
+					labels = append(labels, tick.Label)
+				}
+			}
+			return fmt.Sprintf("%.6g to %.6g: %s (%d marks)\n", e.min, e.max, strings.Join(labels, " "), len(e.ticks)), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	})
+}
+
+// TestMarksFit: whatever the values, the axis shows them and has a readable number of
+// marks, in order and inside.
+func TestMarksFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := Axis{Scale: Scale(rapid.IntRange(0, 1).Draw(t, "scale"))}
+		value := rapid.Custom(func(t *rapid.T) float64 {
+			magnitude := math.Pow(10, rapid.Float64Range(-8, 8).Draw(t, "magnitude"))
+			if a.Scale == Linear && rapid.Bool().Draw(t, "negative") {
+				return -magnitude
+			}
+			return magnitude
+		})
+		values := rapid.SliceOfN(value, 1, 5).Draw(t, "values")
+		e := a.extentOf(values)
+		for _, v := range values {
+			if v < e.min-1e-8*(e.max-e.min) || v > e.max+1e-8*(e.max-e.min) {
+				t.Fatalf("%g is outside %g to %g", v, e.min, e.max)
+			}
+		}
+		labels := map[string]bool{}
+		for i, tick := range e.ticks {
+			if i > 0 && tick.Value <= e.ticks[i-1].Value {
+				t.Fatalf("marks are not in order: %v", e.ticks)
+			}
+			if tick.Label != "" {
+				if labels[tick.Label] {
+					t.Fatalf("two marks %q in %v", tick.Label, e.ticks)
+				}
+				labels[tick.Label] = true
+			}
+		}
+		if len(labels) < 2 || len(labels) > 11 {
+			t.Fatalf("%d labels for %v: %v", len(labels), values, e.ticks)
+		}
+	})
+}
+
+// TestExtremes: what cannot be drawn well must still not hang or panic.
+func TestExtremes(t *testing.T) {
+	for _, values := range [][]float64{{math.MaxFloat64, -math.MaxFloat64}, {5e-324}, {0}, {0, 5e-324}, {1, 1 + 1e-16}, {1e15, 1e15 + 1}} {
+		for _, scale := range []Scale{Linear, Logarithmic} {
+			points := make([]Point, len(values))
+			for i, v := range values {
+				points[i] = Point{X: float64(i + 1), Y: v}
+			}
+			c := &Chart{Y: Axis{Scale: scale}, Series: []Series{{Points: points}}}
+			text, err := c.HTML()
+			if err == nil && (strings.Contains(text, "NaN") || strings.Contains(text, "Inf")) {
+				t.Errorf("%v, scale %d: the drawing has numbers that are none", values, scale)
+			}
+		}
+	}
+}

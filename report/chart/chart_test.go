@@ -1,0 +1,161 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// described is a chart as testdata has it.
+type described struct {
+	Title, Subtitle string
+	X, Y            struct {
+		Label, Unit           string
+		Logarithmic, Inverted bool
+		Least, Most           float64
+	}
+	Series []struct {
+		Name                 string
+		Colour, Dash, Marker int
+		Error                int
+		Points               [][]*float64 // x, y, lower, upper; null is not known
+		Uncertain            []int
+	}
+	References []Reference
+}
+
+func (d *described) chart() *Chart {
+	c := &Chart{Title: d.Title, Subtitle: d.Subtitle, Description: "Test of " + d.Title, References: d.References}
+	for i, axis := range []*Axis{&c.X, &c.Y} {
+		from := d.X
+		if i == 1 {
+			from = d.Y
+		}
+		*axis = Axis{Label: from.Label, Unit: from.Unit, Inverted: from.Inverted, Least: from.Least, Most: from.Most}
+		if from.Logarithmic {
+			axis.Scale = Logarithmic
+		}
+	}
+	for _, s := range d.Series {
+		series := Series{Name: s.Name, Error: Error(s.Error), Style: Style{Colour(s.Colour), Dash(s.Dash), Marker(s.Marker)}}
+		for _, p := range s.Points {
+			values := [4]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+			for i, v := range p {
+				if v != nil {
+					values[i] = *v
+				}
+			}
+			series.Points = append(series.Points, Point{X: values[0], Y: values[1], Lower: values[2], Upper: values[3]})
+		}
+		for _, i := range s.Uncertain {
+			series.Points[i].Uncertain = true
+		}
+		c.Series = append(c.Series, series)
+	}
+	return c
+}
+
+func read(t *testing.T, text []byte) *Chart {
+	t.Helper()
+	var d described
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		t.Fatal(err)
+	}
+	return d.chart()
+}
+
+// TestCharts compares what is drawn, or the error. After an update, look at the files.
+func TestCharts(t *testing.T) {
+	golden.Archives(t, "testdata/*.txtar", "chart.svg", func(t *testing.T, given *txtar.Archive) string {
+		c := read(t, given.Files[0].Data)
+		var svg, again, image bytes.Buffer
+		if err := c.SVG(&svg); err != nil {
+			if c.PNG(&image) == nil || image.Len() > 0 {
+				t.Error("it can be drawn as PNG")
+			}
+			return err.Error() + "\n"
+		}
+		wellFormed(t, svg.String())
+		if c.SVG(&again) != nil || again.String() != svg.String() {
+			t.Error("the second drawing differs from the first")
+		}
+		if err := c.PNG(&image); err != nil {
+			t.Fatal(err)
+		}
+		size, err := png.DecodeConfig(&image)
+		if err != nil || size.Width != Width*PixelsPerUnit || size.Height != Height*PixelsPerUnit {
+			t.Errorf("PNG: %dx%d, %v", size.Width, size.Height, err)
+		}
+		return svg.String()
+	})
+}
+
+// TestHTML: an element of a page has no prologue, no size and no colour of its own.
+func TestHTML(t *testing.T) {
+	files, err := filepath.Glob("testdata/band.txtar")
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	archive, err := txtar.ParseFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := read(t, archive.Files[0].Data)
+	c.Title = "<b> & \x01"
+	page, err := c.HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, page)
+	if !strings.HasPrefix(page, "<svg ") || !strings.Contains(page, "<title>&lt;b&gt; &amp; ?</title>") {
+		t.Errorf("begins %.200q", page)
+	}
+	if strings.Contains(page, hex(ground().colour)) && !strings.Contains(page, "var(--chart-ground") {
+		t.Error("has a background")
+	}
+	for _, p := range paints() {
+		colour := hex(p.colour)
+		if all, variable := strings.Count(page, colour), strings.Count(page, fmt.Sprintf("var(%s,%s)", p.variable, colour)); all != variable {
+			t.Errorf("%s: %d uses, %d of them by its variable", p.variable, all, variable)
+		}
+	}
+	if !strings.Contains(page, "var(--chart-ink,") || !strings.Contains(page, "var(--chart-blue,") {
+		t.Error("colours are missing")
+	}
+}
+
+func wellFormed(t *testing.T, text string) {
+	t.Helper()
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("not well-formed: %v\n%s", err, text)
+		}
+	}
+}
+
+// failing is a full disk.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestWriteFails(t *testing.T) {
+	c := &Chart{Series: []Series{{Points: []Point{{X: 1, Y: 1}}}}}
+	if c.SVG(failing{}) == nil || c.PNG(failing{}) == nil {
+		t.Error("a failed write was not noticed")
+	}
+}
