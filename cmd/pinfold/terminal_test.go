@@ -13,18 +13,18 @@ import (
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
-// runOnTerminal runs the command in its arguments on a pseudo-terminal of its own, and writes
-// to standard output what the terminal shows. It reads until the command has ended and
-// nothing is left, which the word ttyin of testscript does not: on a busy machine
-// some of the output is lost with it.
+// runOnTerminal runs the command in its arguments on a pseudo-terminal of its own. What
+// is on standard input are keys, and what the terminal shows goes to standard output. It
+// reads until the command has ended and nothing is left, which the word ttyin of
+// testscript does not: on a busy machine some of the output is lost with it.
 func runOnTerminal() {
-	if err := onTerminal(os.Stdout, os.Args[1:]); err != nil {
+	if err := onTerminal(os.Stdin, os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "terminal:", err)
 		os.Exit(1)
 	}
 }
 
-func onTerminal(shown io.Writer, args []string) error {
+func onTerminal(keys io.Reader, shown io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New("no command")
 	}
@@ -41,6 +41,7 @@ func onTerminal(shown io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
+	go func() { _, _ = io.Copy(master, keys) }() // nobody need read them
 	// The end is EIO, once no process has the other side and all is read: pty(7).
 	if _, err := io.Copy(shown, master); err != nil && !errors.Is(err, syscall.EIO) {
 		return err
