@@ -26,8 +26,9 @@ import (
 // the cluster no CPU belongs to two pods, and nothing is promised twice.
 func TestChurn(t *testing.T) {
 	const lasting, killEvery, lookEvery = 10 * time.Second, 4 * time.Second, 200 * time.Millisecond
+	const enough = 60 // pods with CPUs of their own: with fewer it is no test
 	c := begin(t)
-	ctx, cancel := context.WithTimeout(t.Context(), lasting)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var work sync.WaitGroup
 	for worker := range 3 {
@@ -35,24 +36,28 @@ func TestChurn(t *testing.T) {
 		work.Go(func() { churn.run(ctx) })
 	}
 	work.Go(func() {
-		for range time.Tick(killEvery) {
-			if ctx.Err() != nil {
+		for kill := time.Tick(killEvery); ; {
+			select {
+			case <-kill:
+				c.killScheduler()
+			case <-ctx.Done():
 				return
 			}
-			c.killScheduler()
 		}
 	})
 	nodes, most := map[string]*churnNode{}, 0
-	for ctx.Err() == nil {
+	begun := time.Now()
+	for time.Since(begun) < lasting || most < enough && time.Since(begun) < lasting+patience { // a busy machine takes longer
 		most = max(most, c.look(nodes))
 		time.Sleep(lookEvery)
 	}
+	cancel()
 	work.Wait()
 	c.schedulerReady()
 	c.look(nodes)
 	t.Logf("up to %d pods had CPUs of their own at one time", most)
-	if most < 60 {
-		t.Errorf("at most %d pods had CPUs of their own at one time: that is no test", most)
+	if most < enough {
+		t.Errorf("at most %d pods had CPUs of their own at one time, want %d: that is no test", most, enough)
 	}
 }
 
@@ -91,9 +96,11 @@ func (c *churner) patch(ctx context.Context, pod, text string, subresource ...st
 	c.check(ctx, err)
 }
 
-// check lets pass what the end of the test and what other pods' ends bring about.
+// check lets pass what the end of the test, other pods' ends and an API server that is
+// behind with its work bring about.
 func (c *churner) check(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	late := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
+	if err != nil && ctx.Err() == nil && !late && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		c.Error(err)
 	}
 }
