@@ -1,0 +1,70 @@
+package demand
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+const (
+	// blockTimes is how much longer pieces are than the demand remembers: at the end of its
+	// memory nine tenths of the autocorrelation are left.
+	blockTimes = 10
+	// leastBlocks is how many pieces of the mean length a recording has at least.
+	leastBlocks = 10
+	// quietLags in a row without correlation end the memory.
+	quietLags = 5
+)
+
+// BlockLength returns the mean length of pieces for NewBlocks, in periods: ten times as long
+// as the samples remember, but not less than the cube root of their number, and at most a
+// tenth of it. Enough is false when the last is too little.
+//
+// The memory ends before the first lag from which on five autocorrelations are within
+// 2 sqrt(log10(n)/n), as D. N. Politis and H. White have it (Automatic block-length selection
+// for the dependent bootstrap, 2004).
+func BlockLength(samples []float64) (length float64, enough bool) {
+	n := float64(len(samples))
+	most := max(1, n/leastBlocks)
+	noise := 2 * math.Sqrt(math.Log10(n)/n)
+	memory, quiet := 0, 0
+	for lag, r := range autocorrelation(samples, int(most/blockTimes)+quietLags) {
+		if quiet++; math.Abs(r) > noise {
+			memory, quiet = lag+1, 0
+		}
+		if quiet == quietLags {
+			break
+		}
+	}
+	wanted := max(math.Cbrt(n), blockTimes*float64(memory))
+	return min(wanted, most), wanted <= most
+}
+
+// autocorrelation returns that of lags 1 to n, where the recording is long enough; all are 0
+// when the samples are the same. It is that of the recording as it is, as though 0 came
+// before and after, by a Fourier transform.
+func autocorrelation(samples []float64, n int) []float64 {
+	mean := average(samples)
+	size := 1
+	for size < len(samples)+n+1 {
+		size *= 2
+	}
+	padded := make([]float64, size)
+	for i, s := range samples {
+		padded[i] = s - mean
+	}
+	transform := fourier.NewFFT(size)
+	spectrum := transform.Coefficients(nil, padded)
+	for i, c := range spectrum {
+		spectrum[i] = complex(real(c)*real(c)+imag(c)*imag(c), 0)
+	}
+	sums := transform.Sequence(padded, spectrum)
+	lags, whole := sums[1:min(n, len(samples)-1)+1], sums[0]
+	if whole <= 1e-20*mean*mean*float64(size*len(samples)) { // nothing but rounding
+		whole = math.Inf(1)
+	}
+	for i := range lags {
+		lags[i] /= whole
+	}
+	return lags
+}
