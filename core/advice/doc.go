@@ -25,12 +25,9 @@
 //
 // Low and high are the ends of a 95% confidence interval. It is found by doing the same with
 // some 200 other recordings of the same length, that are strung together of random pieces of
-// this one ([demand.Blocks]). Pieces have to last longer than demand remembers: they are as
-// long as n^(1/3) periods, or twice the lag from which on the autocorrelation is no more than
-// chance (below 2 sqrt(log10(n)/n) for as many lags in a row as max(5, sqrt(log10 n)); after
-// Politis and White, 2004), if that is more. Where fewer than 20 such pieces fit into the
-// recording, there is not enough data; nor where a wanted share of throttled periods amounts to
-// fewer than 10 of them. Random numbers come from the caller: the same give the same advice.
+// this one ([demand.Blocks]). Pieces have to last longer than demand remembers
+// ([demand.BlockLength]). Where the recording is too short for that, there is not enough data;
+// nor where a wanted share of throttled periods amounts to fewer than 10 of them. Random numbers come from the caller: the same give the same advice.
 //
 // Each limit is checked, too: fitted to the first half of the recording, and judged on the
 // second, which it has not seen ([HeldOut]).

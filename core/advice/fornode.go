@@ -69,7 +69,7 @@ func (c *crowd) search(ctx context.Context) error {
 		quotas[i] = cpus / n.LimitCPUs
 	}
 	var err error
-	if c.blocks, err = demand.NewBlocks(quotas, float64(c.sub.piece)); err != nil {
+	if c.blocks, err = demand.NewBlocks(quotas, c.sub.piece); err != nil {
 		return err
 	}
 	most := min(mostContainers, int(mostLoad*n.CPUs/c.sub.mean))

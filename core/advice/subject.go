@@ -14,8 +14,6 @@ import (
 const (
 	// leastThrottled is how many periods a wanted share must amount to.
 	leastThrottled = 10
-	// leastPieces is how many pieces that keep what demand remembers must fit into the recording.
-	leastPieces = 20
 	// mostAveraged is the largest share of the periods that may be known as averages only.
 	mostAveraged = .1
 )
@@ -30,7 +28,8 @@ type subject struct {
 	demand  trace.Demand
 	wanted  amounts
 	mean    float64
-	piece   int // periods
+	piece   float64 // periods
+	enough  bool    // pieces of that length keep what demand remembers
 	blocks  *demand.Blocks
 
 	// unknown says why single periods are not known; unsure, why what is known of them does
@@ -54,8 +53,8 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 		return sub
 	}
 	sub.mean = sub.blocks.Mean()
-	sub.piece = min(pieceLength(sub.demand.CPUs), len(sub.wanted))
-	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, float64(sub.piece)); err != nil {
+	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
+	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, sub.piece); err != nil {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)
 		return sub
 	}
@@ -84,9 +83,9 @@ func (sub *subject) whyUnsure() string {
 	case n < need:
 		return fmt.Sprintf("not enough data: of %d periods a share of %s is fewer than %d; record %v or more",
 			n, share(sub.goal.ThrottleRatio), leastThrottled, (time.Duration(need) * sub.period).Round(time.Second))
-	case n < leastPieces*sub.piece:
-		return fmt.Sprintf("not enough data: what it wanted hangs together for %v, which is more than a %dth of the recording; record %v or more",
-			time.Duration(sub.piece)*sub.period, leastPieces, (time.Duration(leastPieces*sub.piece) * sub.period).Round(time.Second))
+	case !sub.enough:
+		return fmt.Sprintf("not enough data: what it wanted goes up and down over longer than %v, a %dth of the recording; record several times as long",
+			(time.Duration(sub.piece * float64(sub.period))).Round(time.Second/10), int(float64(n)/sub.piece))
 	}
 	return ""
 }

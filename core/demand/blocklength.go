@@ -11,18 +11,20 @@ const (
 	// memory nine tenths of the autocorrelation are left.
 	blockTimes = 10
 	// leastBlocks is how many pieces of the mean length a recording has at least.
-	leastBlocks = 10
+	leastBlocks = 20
 	// quietLags in a row without correlation end the memory.
 	quietLags = 5
 )
 
 // BlockLength returns the mean length of pieces for NewBlocks, in periods: ten times as long
 // as the samples remember, but not less than the cube root of their number, and at most a
-// tenth of it. Enough is false when the last is too little.
+// twentieth of it.
 //
 // The memory ends before the first lag from which on five autocorrelations are within
 // 2 sqrt(log10(n)/n), as D. N. Politis and H. White have it (Automatic block-length selection
-// for the dependent bootstrap, 2004).
+// for the dependent bootstrap, 2004). What comes in a steady rhythm remembers that for ever;
+// so the longest pieces will do, too, where their averages do not tell that they followed
+// one another. Enough is false when pieces had to be shorter than demand remembers.
 func BlockLength(samples []float64) (length float64, enough bool) {
 	n := float64(len(samples))
 	most := max(1, n/leastBlocks)
@@ -37,7 +39,32 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 		}
 	}
 	wanted := max(math.Cbrt(n), blockTimes*float64(memory))
-	return min(wanted, most), wanted <= most
+	if wanted <= most {
+		return wanted, true
+	}
+	return most, math.Cbrt(n) <= most && unrelated(samples, int(most))
+}
+
+// unrelated reports whether averages of pieces vary no more than those of independent
+// samples (they balance each other in a rhythm), or are not correlated with the one before.
+// Samples are not all the same.
+func unrelated(samples []float64, piece int) bool {
+	means := make([]float64, len(samples)/piece)
+	for i := range means {
+		means[i] = average(samples[i*piece : (i+1)*piece])
+	}
+	if float64(piece)*variance(means) <= variance(samples) {
+		return true
+	}
+	return autocorrelation(means, 1)[0] <= 2/math.Sqrt(float64(len(means)))
+}
+
+func variance(samples []float64) float64 {
+	mean, sum := average(samples), 0.0
+	for _, s := range samples {
+		sum += (s - mean) * (s - mean)
+	}
+	return sum / float64(len(samples))
 }
 
 // autocorrelation returns that of lags 1 to n, where the recording is long enough; all are 0

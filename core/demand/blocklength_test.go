@@ -20,8 +20,8 @@ func TestBlockLength(t *testing.T) {
 		{"no memory", 0, 8000, 20, 20, true},
 		{"a short memory", 0.5, 8000, 30, 100, true},
 		{"a long memory", 0.95, 100_000, 400, 1500, true},
-		{"longer than the recording can show", 0.999, 2000, 200, 200, false},
-		{"a short recording", 0, 27, 2.7, 2.7, false},
+		{"longer than the recording can show", 0.999, 2000, 100, 100, false},
+		{"a short recording", 0, 27, 1.35, 1.35, false},
 		{"a single sample", 0, 1, 1, 1, true},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -48,6 +48,26 @@ func TestBlockLengthOfSameSamples(t *testing.T) {
 	}
 	if length, enough := BlockLength(samples); math.Abs(length-10) > 1e-9 || !enough {
 		t.Errorf("blocks of %v periods, enough %v; want 10, true", length, enough)
+	}
+}
+
+// TestBlockLengthOfRhythm has demand that comes every 22 periods: it never forgets, and yet
+// a recording of it soon says all.
+func TestBlockLengthOfRhythm(t *testing.T) {
+	samples := make([]float64, 6000)
+	for i := range samples {
+		if i%22 < 2 {
+			samples[i] = 4
+		}
+	}
+	if length, enough := BlockLength(samples); length != 300 || !enough {
+		t.Errorf("blocks of %v periods, enough %v; want 300, true", length, enough)
+	}
+	for i := range samples { // and now with a day and a night
+		samples[i] *= 1.5 + math.Sin(2*math.Pi*float64(i)/float64(len(samples)))
+	}
+	if length, enough := BlockLength(samples); length != 300 || enough {
+		t.Errorf("a slow swing: blocks of %v periods, enough %v; want 300, false", length, enough)
 	}
 }
 
