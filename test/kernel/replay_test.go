@@ -1,0 +1,191 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
+)
+
+// period is that of all limits here, and sampled is how often the recording looks.
+const (
+	period  = 100 * ms
+	sampled = 5 * ms
+)
+
+// Errors that the model may have in TestReplay, and that wrong ones must exceed: of the
+// share of throttled wall periods on average over all rows, and of burst time in all.
+const (
+	throttledTolerance = 0.09
+	burstTolerance     = 0.25
+)
+
+// TestReplay records loads that have no limit, replays the recordings in the model under
+// some limits, and plays the same loads under these limits; see the package comment.
+// PINFOLD_TEST_LONG=5m takes about so long, for better figures.
+func TestReplay(t *testing.T) {
+	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: 25 * period, spare: 3}
+	if text := os.Getenv("PINFOLD_TEST_LONG"); text != "" {
+		whole, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.length = max(x.length, (whole / 12).Truncate(period))
+	}
+	var rows []replayed
+	for _, p := range programs() {
+		s := p.script(x.threads, x.length)
+		recorded := x.record(s)
+		for _, l := range p.limits {
+			x.limit(t, l)
+			rows = append(rows, replayed{p.name, l, recorded, x.undisturbed(s, nil).kernel, x.length})
+		}
+	}
+	t.Logf("\n%s", table(t, rows))
+	for name, m := range map[string]model{"per period": perPeriod, "by slices": perSlice} {
+		e := errorOf(t, rows, m, asItIs)
+		e.Model = name
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("replay: %s", text)
+		if e.Throttled > throttledTolerance || e.BurstTime > burstTolerance {
+			t.Errorf("the model differs from the kernel by %+v, at most %v and %v are right", e, throttledTolerance, burstTolerance)
+		}
+	}
+	for name, wrong := range wrongModels() {
+		e := errorOf(t, rows, perPeriod, wrong)
+		t.Logf("a model %s: %+v", name, e)
+		if e.Throttled <= throttledTolerance && e.BurstTime <= burstTolerance {
+			t.Errorf("a model %s would pass: this is no test of the model", name)
+		}
+	}
+}
+
+// experiment plays scripts of a length, and starts again when the machine had other things
+// to do, with so many scripts to spare.
+type experiment struct {
+	*testing.T
+	*group
+	length time.Duration
+	spare  int
+}
+
+// limit sets limits.
+func (g *group) limit(t *testing.T, l bandwidth.Limits) {
+	t.Helper()
+	o := g.fs.Apply(map[string]cgroup.Wanted{g.path: {Quota: &l.Quota, Period: &l.Period, Burst: &l.Burst}})
+	if err := o.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record plays a script without a limit, and records what the group uses.
+func (x *experiment) record(s script) (recorded *trace.Series) {
+	x.Helper()
+	x.limit(x.T, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period})
+	x.undisturbed(s, func() (end func() bool) {
+		recorded = &trace.Series{Group: x.path}
+		stop := x.sample(recorded)
+		return func() bool {
+			stop()
+			d, err := recorded.Demand(sampled, period)
+			if err != nil {
+				x.Fatal(err)
+			}
+			return d.Averaged < 0.1 // else the sampler waited for CPUs
+		}
+	})
+	return recorded
+}
+
+// sample appends what the sampler sees of the group until end is called.
+func (x *experiment) sample(to *trace.Series) (end func()) {
+	x.Helper()
+	sampling, err := sampler.New(x.fs, sampler.Options{Interval: sampled})
+	if err != nil {
+		x.Fatal(err)
+	}
+	sampling.Set([]string{x.path})
+	ctx, stop := context.WithCancel(x.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sampling.Run(ctx, func(tick *sampler.Tick) error {
+			for _, s := range tick.Samples {
+				to.Samples = append(to.Samples, s.Sample)
+			}
+			return nil
+		})
+	}()
+	return func() {
+		stop()
+		if err := <-ended; err != nil {
+			x.Fatal(err)
+		}
+	}
+}
+
+// undisturbed plays a script under the limits in force, once more when threads waited for
+// CPUs, or used more CPU time than they were to, as they do where a virtual CPU's time passes
+// while it does not run. If observe is there, it is called when the script begins, and
+// what it returns at the end, to say whether what it saw is good.
+func (x *experiment) undisturbed(s script, observe func() (end func() bool)) run {
+	x.Helper()
+	for ; ; x.spare-- {
+		r, good := x.once(s, observe)
+		offered := s.work()
+		if good && (r.kernel.Usage-offered).Abs() < offered/10 && r.starved() < x.length/20 {
+			return r
+		}
+		x.Logf("once more: of %v threads waited for %v, and used %v instead of %v; well observed: %v", x.length, r.starved(), r.kernel.Usage, offered, good)
+		if x.spare == 0 {
+			x.Skip("CPUs were too busy too often; run this test on a quiet machine")
+		}
+	}
+}
+
+// once plays a script after four periods in which the bucket fills: each thread runs a
+// little, and the timer does.
+func (x *experiment) once(s script, observe func() func() bool) (r run, good bool) {
+	x.Helper()
+	const prelude = 4 * period
+	first := now() + prelude
+	asked := make(script, len(s))
+	for i := range s {
+		asked[i] = []Burst{{Start: first - prelude + 5*ms, Work: 1200 * time.Microsecond}}
+		for _, b := range s[i] {
+			asked[i] = append(asked[i], Burst{Start: first + b.Start, Work: b.Work})
+		}
+	}
+	before, playing := x.stat(x.T), x.send(x.T, asked)
+	time.Sleep(first - now())
+	end := func() bool { return true }
+	if observe != nil {
+		end = observe()
+	}
+	r = run{length: x.length, played: playing()}
+	time.Sleep(first + x.length + period - now())
+	good = end()
+	r.kernel = difference(x.stat(x.T), before)
+	return r, good
+}
+
+// machine says where figures are from.
+func machine(t *testing.T) string {
+	t.Helper()
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+}

@@ -1,0 +1,183 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// replayed is a recording, and what the kernel did with the same load under limits.
+type replayed struct {
+	name     string
+	limits   bandwidth.Limits
+	recorded *trace.Series
+	kernel   cgroup.Stat
+	length   time.Duration
+}
+
+// replay is what the model says of a recording: the mean over the phases that periods may
+// have in it, and the range of nr_throttled.
+type replay struct {
+	throttled        float64
+	burstTime, usage time.Duration
+	low, high        int64
+}
+
+// A model says what limits make of a recording whose first period ends after so many of
+// its samples.
+type model func(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats
+
+// predict replays the recording under limits.
+func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
+	t.Helper()
+	const phases = int(period / sampled)
+	p := replay{low: math.MaxInt64}
+	for phase := range phases {
+		n := m(t, r.recorded, phase, l)
+		p.throttled += float64(n.Throttled) / float64(phases)
+		p.burstTime += n.BurstTime / time.Duration(phases)
+		p.usage += n.Usage / time.Duration(phases)
+		p.low, p.high = min(p.low, n.Throttled), max(p.high, n.Throttled)
+	}
+	return p
+}
+
+// perPeriod is bandwidth.Controller with the demand of each period, until all is served.
+func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats {
+	t.Helper()
+	d, err := (&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bandwidth.NewController(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpus := range d.CPUs {
+		c.Step(time.Duration(cpus * float64(l.Period)))
+	}
+	for c.Backlog() > 0 {
+		c.Step(0)
+	}
+	return c.Stats()
+}
+
+// perSlice is bandwidth.Group, as the kernel hands out time within a period: each
+// sample's usage is a request when it began, on each of as many CPUs as it used.
+func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats {
+	t.Helper()
+	m := bandwidth.Kernel(runtime.NumCPU())
+	m.Slice, m.PeriodPhase = slice(t), time.Duration(phase+1)*sampled
+	g, err := bandwidth.NewGroup(m, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range recorded.Samples {
+		s := &recorded.Samples[i]
+		g.Advance(s.Begin())
+		busy := min(int(s.CPUs())+1, m.CPUs)
+		for cpu := range busy {
+			if s.Usage < time.Duration(busy) {
+				break
+			}
+			if _, err := g.Submit(bandwidth.Request{Work: s.Usage / time.Duration(busy), CPU: cpu}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for g.Backlog() > 0 {
+		g.Advance(g.Now() + l.Period)
+	}
+	return g.Stats()
+}
+
+func asItIs(l bandwidth.Limits) bandwidth.Limits { return l }
+
+// wrongModels are what the test must tell from the right one.
+func wrongModels() map[string]func(bandwidth.Limits) bandwidth.Limits {
+	times := func(factor float64) func(bandwidth.Limits) bandwidth.Limits {
+		return func(l bandwidth.Limits) bandwidth.Limits {
+			l.Quota = time.Duration(factor * float64(l.Quota))
+			l.Burst = min(l.Burst, l.Quota)
+			return l
+		}
+	}
+	return map[string]func(bandwidth.Limits) bandwidth.Limits{
+		"without burst":         func(l bandwidth.Limits) bandwidth.Limits { l.Burst = 0; return l },
+		"with 0.7 of the quota": times(0.7),
+		"with 1.3 of the quota": times(1.3),
+	}
+}
+
+// modelError says how far the model is from the kernel, in the words of docs/figures.md.
+type modelError struct {
+	Model   string  `json:"model"`
+	Machine string  `json:"machine"`
+	CPUs    int     `json:"cpus"`
+	Periods float64 `json:"periods"` // by the clock, in all rows
+	// Throttled is the mean over rows of the difference of the share of throttled wall
+	// periods, without its sign, Largest the largest, and Bias the mean with it (positive: the model
+	// says more).
+	Throttled float64 `json:"throttled"`
+	Largest   float64 `json:"largest"`
+	Bias      float64 `json:"bias"`
+	// InRange is the share of rows in which nr_throttled is within the range over phases.
+	InRange float64 `json:"inRange"`
+	// BurstTime and Usage are differences of the sums over rows, relative.
+	BurstTime float64 `json:"burstTime"`
+	Usage     float64 `json:"usage"`
+}
+
+func errorOf(t *testing.T, rows []replayed, m model, with func(bandwidth.Limits) bandwidth.Limits) modelError {
+	t.Helper()
+	e := modelError{Machine: machine(t), CPUs: runtime.NumCPU()}
+	var burst, burstOff, usage, usageOff time.Duration
+	n := float64(len(rows))
+	for _, r := range rows {
+		p := r.predict(t, m, with(r.limits))
+		periods := float64(r.length / period)
+		off := (p.throttled - float64(r.kernel.Throttled)) / periods
+		e.Periods += periods
+		e.Throttled += math.Abs(off) / n
+		e.Bias += off / n
+		e.Largest = max(e.Largest, math.Abs(off))
+		if k := int64(r.kernel.Throttled); p.low <= k && k <= p.high {
+			e.InRange += 1 / n
+		}
+		if !r.kernel.NoBursts {
+			burst, burstOff = burst+r.kernel.BurstTime, burstOff+p.burstTime-r.kernel.BurstTime
+		}
+		usage, usageOff = usage+r.kernel.Usage, usageOff+p.usage-r.kernel.Usage
+	}
+	if burst > 0 {
+		e.BurstTime = math.Abs(float64(burstOff) / float64(burst))
+	}
+	e.Usage = math.Abs(float64(usageOff) / float64(usage))
+	return e
+}
+
+func table(t *testing.T, rows []replayed) string {
+	t.Helper()
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "load\tquota\tburst\tthrottled, model\trange over phases\tby slices\tkernel\tburst time, model\tkernel\tused, model\tkernel")
+	for _, r := range rows {
+		p, fine, periods := r.predict(t, perPeriod, r.limits), r.predict(t, perSlice, r.limits), float64(r.length/period)
+		share := func(n float64) string { return fmt.Sprintf("%.1f%%", 100*n/periods) }
+		fmt.Fprintf(w, "%s\t%v\t%v\t%s\t%s to %s\t%s\t%s\t%v\t%v\t%v\t%v\n", r.name, r.limits.Quota, r.limits.Burst,
+			share(p.throttled), share(float64(p.low)), share(float64(p.high)), share(fine.throttled), share(float64(r.kernel.Throttled)),
+			p.burstTime.Round(ms), r.kernel.BurstTime.Round(ms), p.usage.Round(ms), r.kernel.Usage.Round(ms))
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
