@@ -151,15 +151,16 @@ func TestStandardErrors(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		m, periods int
-		u          float64
+		burst, u   float64
 		want       string
 	}{
-		{20, 10_000, 0.3, "no deadline was missed"},
-		{20, 5000, 0.65, "too wide to conclude"},
-		{5, 1000, 0.95, "warm-up"},
-		{20, 1_000_000, 0.8, ""},
+		{20, 10_000, 1, 0.3, "no deadline was missed"},
+		{20, 10_000, 0, 0.3, ""}, // none can be
+		{20, 5000, 1, 0.65, "too wide to conclude"},
+		{5, 1000, 1, 0.95, "warm-up"},
+		{20, 1_000_000, 1, 0.8, ""},
 	} {
-		r := simulate(t, Config{Groups: oneKind(c.m, 1, independent(exponential(t, c.u))), Periods: int64(c.periods)})
+		r := simulate(t, Config{Groups: oneKind(c.m, c.burst, independent(exponential(t, c.u))), Periods: int64(c.periods)})
 		got := strings.Join(r.Warnings, "; ")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("u = %v, %d periods: %q, want %q", c.u, c.periods, got, c.want)

@@ -141,6 +141,17 @@ func checkGroup(g Group) error {
 	return nil
 }
 
+// canMiss says whether groups may submit more than the capacity: with a burst, or when not
+// even the quotas fit.
+func (p *plan) canMiss() bool {
+	quotas, bursts := int64(0), int64(0)
+	for _, k := range p.kinds {
+		quotas += k.quota * int64(k.count)
+		bursts = max(bursts, k.burst)
+	}
+	return bursts > 0 || quotas > p.capacity
+}
+
 // checkLoad returns an error when backlog grows without end, and else says how long the
 // warm-up should be.
 func (p *plan) checkLoad() error {

@@ -140,6 +140,7 @@ func (r *Result) checkMeans(c *plan) error {
 func (r *Result) warn(c *plan) {
 	missed, e := float64(r.Misses)/float64(r.Periods), r.ProbabilityWCET1.StandardError
 	switch {
+	case !c.canMiss(): // more periods would not say more
 	case r.Misses == 0:
 		r.Warnings = append(r.Warnings, fmt.Sprintf("no deadline was missed in %d periods: P(WCET > 1) is below about %.2g; more periods would say more",
 			r.Periods, 3/float64(r.Periods)))
