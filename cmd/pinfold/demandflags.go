@@ -116,9 +116,9 @@ func (f *demandFlags) noOthers(known family) error {
 	return nil
 }
 
-// anyGiven returns the first flag of these that was given, "" for none.
-func (f *demandFlags) anyGiven() string {
-	names := []string{"distribution"}
+// given returns the first flag about distributions that was given, "" for none.
+func (f *demandFlags) given(more ...string) string {
+	names := append([]string{"distribution"}, more...)
 	for _, known := range families() {
 		names = append(names, known.parameters...)
 	}
@@ -141,18 +141,19 @@ func (f *demandFlags) process(mean float64) (demand.Process, error) {
 		return nil, &wrongUsage{fmt.Sprintf("--distribution %s --mean %v: %v", f.name, mean, err)}
 	}
 	if mean >= 1 {
-		return nil, &wrongUsage{fmt.Sprintf("--mean %v: %s", mean, unstable(mean))}
+		return nil, &wrongUsage{fmt.Sprintf("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))}
 	}
 	return p, nil
 }
 
-// unstable says what becomes of a group whose mean demand is its quota or more.
-func unstable(mean float64) string {
+// unstable says what becomes of a group whose mean demand is its quota or more, and what
+// to do.
+func unstable(mean float64, advice string) string {
 	what := fmt.Sprintf("its backlog grows by %s of the quota per period, without end", percentage(mean-1))
 	if mean == 1 {
 		what = "it never makes up for a backlog, which grows without end"
 	}
-	return fmt.Sprintf("a group that wants its whole quota or more on average has no stationary state: %s. Ask about a mean below 1", what)
+	return "there is no stationary state, as " + what + "; " + advice
 }
 
 // percentage prints a share with as many digits as tell something.

@@ -33,11 +33,11 @@ their limits, and are throttled. Nothing else on the machine changes.`,
 	}
 	root.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &wrongUsage{"no command given: use topology, place, run, sample, top, trace, simulate or version"}
+			return &wrongUsage{"no command given: use topology, place, run, sample, top, trace, simulate, throttle or version"}
 		}
 		return unknownCommand(cmd, args[0])
 	})
-	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newSimulate(), newVersion())
+	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newSimulate(), newThrottle(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root

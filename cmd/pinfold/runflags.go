@@ -58,6 +58,9 @@ func (a cpuAmount) in(period time.Duration) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
+// cpus returns the amount as a number of CPUs.
+func (a cpuAmount) cpus() float64 { return float64(a) / 1000 }
+
 // leastLimit is the lowest limit whose quota the kernel takes.
 func leastLimit(period time.Duration) string {
 	least := cpuAmount(math.Ceil(1000 * float64(time.Millisecond) / float64(period)))

@@ -22,6 +22,8 @@ type combination struct {
 	quota    float64 // of a group
 	capacity float64 // in the unit of the quotas
 	groups   []interference.Group
+	// approximation of P(WCET = 1), nil when it was not asked for.
+	approximation *float64
 }
 
 // simulated is a combination with what came out.
@@ -38,7 +40,7 @@ func (e *effort) checkAll(all []combination) error {
 			err = config.Check()
 		}
 		if err != nil {
-			return fmt.Errorf("%d cgroups with burst %v: %w", c.cgroups, c.burst, err)
+			return fmt.Errorf("%s: %w", c.what(), err)
 		}
 	}
 	return nil
@@ -66,7 +68,7 @@ func (e *effort) simulateAll(ctx context.Context, stderr io.Writer, all []combin
 		case err != nil && ctx.Err() != nil:
 			return done, fmt.Errorf("interrupted: %d of %d combinations are done%s", i, len(all), andPrinted(i))
 		case err != nil:
-			return done, fmt.Errorf("%d cgroups with burst %v: %w", c.cgroups, c.burst, adviseSimulation(err))
+			return done, fmt.Errorf("%s: %w", c.what(), adviseSimulation(err))
 		}
 		done = append(done, simulated{c, result})
 	}
@@ -82,8 +84,8 @@ func andPrinted(done int) string {
 
 // simulationLine is what a terminal shows: how far all combinations are, and which one it is.
 func simulationLine(i, n int, c combination, done float64, at time.Duration) string {
-	return fmt.Sprintf("%s  %v  %d of %d: mean %.3g, %d cgroups, burst %v  (ctrl-C ends)",
-		bar((float64(i)+done)/float64(n)), at.Round(100*time.Millisecond), i+1, n, c.mean, c.cgroups, c.burst)
+	return fmt.Sprintf("%s  %v  %d of %d: %s  (ctrl-C ends)",
+		bar((float64(i)+done)/float64(n)), at.Round(100*time.Millisecond), i+1, n, c.what())
 }
 
 // adviseSimulation adds what to do about a failure.

@@ -5,30 +5,116 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/interference"
 )
 
-// printSimulated prints a row for each combination, and what they mean.
-func printSimulated(w io.Writer, done []simulated) error {
+// printText prints a row for each combination, and what they mean.
+func (s *scenario) printText(w io.Writer, done []simulated) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "%6s %7s %5s %19s %21s %21s\n", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "throttled")
-	for _, s := range done {
-		fmt.Fprintf(b, "%6.4g %7d %5v %19s %21s %21s\n", s.mean, s.cgroups, s.burst,
-			withError(s.ExpectedWCET, 1, ""), withError(s.ProbabilityWCET1, 100, "%"), withError(s.Groups[0].ThrottleRatio, 100, "%"))
+	s.replay.printKinds(b)
+	printRows(b, s.rows(done))
+	if len(s.replay.kinds) > 1 {
+		fmt.Fprintln(b)
+		printRows(b, s.replay.kindRows(done))
 	}
+	fmt.Fprintln(b)
+	if s.approximate {
+		fmt.Fprintln(b, "What is approximated is P(WCET = 1), without a bound on the error.")
+	}
+	fmt.Fprintln(b, conclude(done))
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
 }
 
-// withError prints a figure to the second digit of its standard error.
-func withError(e interference.Estimate, unit float64, suffix string) string {
-	places := 4
-	if e.StandardError > 0 {
-		places = min(max(1-int(math.Floor(math.Log10(unit*e.StandardError))), 0), 9)
+// printKinds prints what was recorded and how it is drawn from.
+func (r *replayed) printKinds(w io.Writer) {
+	for i, k := range r.kinds {
+		printLine(w, "recorded", "%s: %d periods of %v, mean %s CPUs, sd %s, max %s", k.what(), len(k.CPUs), k.Period, cpus(k.mean), cpus(k.deviation()), cpus(k.most()))
+		if r.order.value == orderBlocks {
+			printLine(w, "pieces", "of %.3g × %v on average, from random places", r.blocks[i].periods, k.Period)
+		}
 	}
+	switch {
+	case len(r.kinds) == 0:
+		return
+	case r.order.value == orderReplay:
+		printLine(w, "order", "as recorded, each container from a place of its own")
+	case r.order.value == orderIndependent:
+		printLine(w, "order", "none: each period is drawn by itself")
+	}
+	if r.machine > 0 {
+		printLine(w, "machine", "%s CPUs", cpus(r.machine.cpus()))
+	} else {
+		printLine(w, "machine", "as many CPUs as all quotas together")
+	}
+	fmt.Fprintln(w)
+}
+
+func (s *scenario) rows(done []simulated) [][]string {
+	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "approximated", "throttled", "backlog"}}
+	for _, d := range done {
+		g, approximated := d.average(), ""
+		if d.approximation != nil {
+			approximated = fmt.Sprintf("%.4f%%", 100**d.approximation)
+		}
+		rows = append(rows, []string{cpus(d.quota), percentage(d.mean), fmt.Sprint(d.cgroups), d.burst.String(),
+			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"), approximated,
+			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
+	}
+	for i := range rows {
+		if !s.approximate {
+			rows[i] = slices.Delete(rows[i], 6, 7)
+		}
+		if len(s.replay.kinds) == 0 { // quotas are parts of the machine
+			rows[i] = rows[i][1:]
+		}
+	}
+	return rows
+}
+
+// kindRows are what becomes of each recorded group.
+func (r *replayed) kindRows(done []simulated) [][]string {
+	rows := [][]string{{"quota", "mean", "cgroups", "burst", "throttled", "backlog", "of"}}
+	for _, d := range done {
+		for i, k := range r.kinds {
+			g := d.groups[i]
+			rows = append(rows, []string{cpus(g.Quota), percentage(g.Demand.Mean()), fmt.Sprint(g.Count), d.burst.String(),
+				withError(d.Groups[i].ThrottleRatio, 100, "%"), withError(d.Groups[i].Backlog, 100, "%"), k.what()})
+		}
+	}
+	return rows
+}
+
+// printRows prints columns, flush right, as wide as they need to be.
+func printRows(w io.Writer, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%*s  ", widths[i], cell)
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// withError prints a figure to the second digit of its standard error. Where nothing was
+// ever different there is none.
+func withError(e interference.Estimate, unit float64, suffix string) string {
+	if e.StandardError == 0 {
+		return fmt.Sprintf("%.4g%s", unit*e.Value, suffix)
+	}
+	places := min(max(1-int(math.Floor(math.Log10(unit*e.StandardError))), 0), 9)
 	return fmt.Sprintf("%.*f%s ±%.*f", places, unit*e.Value, suffix, places, unit*e.StandardError)
 }
 
@@ -36,7 +122,12 @@ func withError(e interference.Estimate, unit float64, suffix string) string {
 func warnSimulated(w io.Writer, done []simulated) {
 	for _, s := range done {
 		for _, warning := range s.Warnings {
-			fmt.Fprintf(w, "pinfold: mean %.4g, %d cgroups, burst %v: %s\n", s.mean, s.cgroups, s.burst, warning)
+			fmt.Fprintf(w, "pinfold: %s: %s\n", s.what(), warning)
 		}
 	}
+}
+
+// what names a combination in a sentence.
+func (c *combination) what() string {
+	return fmt.Sprintf("mean %s, %d cgroups, burst %v", percentage(c.mean), c.cgroups, c.burst)
 }

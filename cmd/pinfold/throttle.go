@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference/lindley"
+)
+
+func newThrottle() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `throttle --distribution NAME --mean U [--burst B[,B...]] [--steps N]
+                   [-o text|json]
+  pinfold throttle --trace FILE [--group CGROUP] [--limit CPUS] ...`,
+		Short: "Say how often a limit throttles, for each burst",
+		Long: `Compute how often one container is throttled under its limit, for each burst,
+with proven bounds. Periods are taken as independent; 'pinfold simulate' keeps
+the order of a recording, and does other demand that remembers.`,
+		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,2
+  pinfold throttle --trace web.parquet --limit 2 -o json`,
+		DisableFlagsInUseLine: true,
+		Args:                  noArguments,
+	}
+	t := &throttleQuestion{demand: newDemandFlags(cmd), recordings: recordingFlags(cmd), bursts: newValues("B,B,...", "0,1", parseBurst), output: outputFlag(cmd)}
+	t.mean = newValues("U", "", parseNumber)
+	cmd.Flags().Var(t.mean, "mean", "demand per period, on average, in multiples of the quota")
+	cmd.Flags().Var(t.bursts, "burst", "unused quota that may be saved up, in multiples of the quota; inf is without end")
+	cmd.Flags().IntVar(&t.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
+	cmd.RunE = asked(t.run)
+	return cmd
+}
+
+// throttleQuestion is what is asked about one container.
+type throttleQuestion struct {
+	demand     *demandFlags
+	recordings *recordings
+	mean       *values[float64]
+	bursts     *values[burst]
+	steps      int
+	output     *choice
+}
+
+// throttling is the answer for one burst, as JSON.
+type throttling struct {
+	Burst       burst   `json:"burst"`
+	Probability float64 `json:"probability"`
+	Lower       float64 `json:"lower"`
+	Upper       float64 `json:"upper"`
+}
+
+func (t *throttleQuestion) run(cmd *cobra.Command, _ []string) error {
+	about, d, err := t.distribution(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if t.steps < 4 || t.steps > 1<<16 || t.steps%2 != 0 {
+		return &wrongUsage{fmt.Sprintf("--steps %d: must be an even number from 4 to %d", t.steps, 1<<16)}
+	}
+	solution, err := solve(d, t.bursts.each, t.steps)
+	switch {
+	case errors.Is(err, lindley.ErrUncertain):
+		return fmt.Errorf("%w; try fewer --steps, --distribution pareto with --bound, or 'pinfold simulate --cgroups 1'", err)
+	case err != nil:
+		return err
+	}
+	answers := make([]throttling, len(t.bursts.each))
+	for i, s := range solution.Throttling {
+		answers[i] = throttling{t.bursts.each[i], s.Probability, s.Lower, s.Upper}
+	}
+	if t.output.value == outJSON {
+		return printJSON(cmd.OutOrStdout(), answers)
+	}
+	return printThrottling(cmd.OutOrStdout(), about, answers, solution)
+}
+
+// solve computes bounds, and where demand has a density or comes in steps the estimate, too.
+// Atoms anywhere else are what the estimate is no good for; then it is the bounds' midpoint.
+func solve(d demand.Distribution, bursts []burst, steps int) (lindley.Solution, error) {
+	var at []float64
+	for _, b := range bursts {
+		at = append(at, float64(b))
+	}
+	_, latticed := d.(lindley.Latticed)
+	if _, dense := d.(lindley.Unimodal); dense || latticed {
+		return lindley.Solve(d, at, steps)
+	}
+	bounds, method, err := lindley.Bounds(d, at, steps)
+	return lindley.Solution{Throttling: bounds, Bounds: method, Estimate: lindley.Method{Name: "midpoint of the bounds"}}, err
+}
+
+// distribution returns the demand, and what it is in words.
+func (t *throttleQuestion) distribution(stderr io.Writer) (string, demand.Distribution, error) {
+	drawn, fromTrace := t.demand.given("mean"), t.recordings.given()
+	switch {
+	case len(t.recordings.files) > 0 && drawn != "":
+		return "", nil, &wrongUsage{fmt.Sprintf("--trace and --%s both say what the demand is: use one of them", drawn)}
+	case len(t.recordings.files) > 0:
+		return t.recorded(stderr)
+	case fromTrace != "":
+		return "", nil, &wrongUsage{fmt.Sprintf("--%s is about recordings: name one with --trace", fromTrace)}
+	case t.demand.name == "":
+		return "", nil, &wrongUsage{"no demand given: use --trace FILE, or --distribution NAME, which is " + familyNames()}
+	case len(t.mean.each) == 0:
+		return "", nil, &wrongUsage{"--mean is missing: say what a container wants per period, as in --mean 0.7 for 70% of its quota"}
+	case len(t.mean.each) > 1:
+		return "", nil, &wrongUsage{"--mean: one is enough"}
+	}
+	mean := t.mean.each[0]
+	process, err := t.demand.process(mean)
+	if err != nil {
+		return "", nil, err
+	}
+	independent, ok := process.(demand.Independent)
+	if !ok {
+		return "", nil, &wrongUsage{fmt.Sprintf("--distribution %s remembers what was before: use 'pinfold simulate --cgroups 1'", t.demand.name)}
+	}
+	return fmt.Sprintf("%s, mean %s of the quota", t.demand.name, percentage(mean)), independent.Distribution, nil
+}
+
+// recorded returns the demand of one recorded group, each period by itself.
+func (t *throttleQuestion) recorded(stderr io.Writer) (string, demand.Distribution, error) {
+	if err := t.recordings.check(); err != nil {
+		return "", nil, err
+	}
+	all, err := t.recordings.read(stderr)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(all) > 1 {
+		return "", nil, fmt.Errorf("%d groups were recorded, such as %s: choose one with --group", len(all), all[0].what())
+	}
+	r := &all[0]
+	quota := t.recordings.limit.cpus()
+	if quota == 0 {
+		quota = r.limit
+	}
+	switch {
+	case quota == 0:
+		return "", nil, fmt.Errorf("%s was recorded without a limit: say with --limit CPUS which one you ask about", r.what())
+	case r.mean >= quota:
+		return "", nil, r.tooMuch(quota, "raise --limit")
+	}
+	for _, doubt := range r.doubts() {
+		fmt.Fprintln(stderr, "pinfold:", doubt)
+	}
+	d, err := demand.NewEmpirical(r.samples(quota))
+	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.what(), percentage(r.mean/quota), cpus(quota)), d, err
+}
+
+func printThrottling(w io.Writer, about string, answers []throttling, s lindley.Solution) error {
+	b := bufio.NewWriter(w)
+	printLine(b, "demand", "%s, in independent periods", about)
+	printLine(b, "figures", "%s", s.Estimate.Name)
+	printLine(b, "bounds", "%s, %d steps in a quota, up to %d quotas", s.Bounds.Name, s.Bounds.Steps, s.Bounds.Horizon)
+	fmt.Fprintln(b)
+	rows := [][]string{{"burst", "throttled", "at least", "at most", "width"}}
+	for _, a := range answers {
+		rows = append(rows, []string{a.Burst.String(), percent7(a.Probability), percent7(a.Lower), percent7(a.Upper), fmt.Sprintf("%.1e", a.Upper-a.Lower)})
+	}
+	printRows(b, rows)
+	fmt.Fprintf(b, "\n%s\n", concludeThrottling(answers))
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+// percent7 shows seven digits of a probability.
+func percent7(p float64) string { return fmt.Sprintf("%.7g%%", 100*p) }
+
+// concludeThrottling says in a sentence what the largest burst is worth.
+func concludeThrottling(answers []throttling) string {
+	least, most := answers[0], answers[0]
+	for _, a := range answers {
+		if a.Burst < least.Burst {
+			least = a
+		}
+		if a.Burst > most.Burst {
+			most = a
+		}
+	}
+	text := fmt.Sprintf("With burst %v the container is throttled in %s of the periods", least.Burst, percentage(least.Probability))
+	if most.Burst > least.Burst {
+		text += fmt.Sprintf(", with burst %v in %s", most.Burst, percentage(most.Probability))
+	}
+	return text + "."
+}
