@@ -29,33 +29,40 @@ type demandFlags struct {
 type family struct {
 	name       string
 	parameters []string // of the flags
+	shape      float64  // without a flag
 	make       func(*demandFlags, float64) (demand.Process, error)
 }
 
+// The shapes of the published tables for CPU burst, and of the sum of two exponential demands.
+const (
+	paretoShape = 4
+	gammaShape  = 2
+)
+
 func families() []family {
 	return []family{
-		{"exponential", nil, func(_ *demandFlags, mean float64) (demand.Process, error) {
+		{"exponential", nil, 0, func(_ *demandFlags, mean float64) (demand.Process, error) {
 			return independently(demand.NewExponential(mean))
 		}},
-		{"pareto", []string{"shape", "bound"}, func(f *demandFlags, mean float64) (demand.Process, error) {
+		{"pareto", []string{"shape", "bound"}, paretoShape, func(f *demandFlags, mean float64) (demand.Process, error) {
 			if math.IsInf(f.bound, 1) {
-				return independently(demand.NewPareto(f.shapeOr(4), mean))
+				return independently(demand.NewPareto(f.shapeOr(paretoShape), mean))
 			}
-			return independently(demand.NewTruncatedPareto(f.shapeOr(4), mean, f.bound))
+			return independently(demand.NewTruncatedPareto(f.shapeOr(paretoShape), mean, f.bound))
 		}},
-		{"poisson", []string{"per-quota"}, func(f *demandFlags, mean float64) (demand.Process, error) {
+		{"poisson", []string{"per-quota"}, 0, func(f *demandFlags, mean float64) (demand.Process, error) {
 			return independently(demand.NewPoisson(mean, f.perQuota))
 		}},
-		{"gamma", []string{"shape"}, func(f *demandFlags, mean float64) (demand.Process, error) {
-			return independently(demand.NewGamma(f.shapeOr(2), mean))
+		{"gamma", []string{"shape"}, gammaShape, func(f *demandFlags, mean float64) (demand.Process, error) {
+			return independently(demand.NewGamma(f.shapeOr(gammaShape), mean))
 		}},
-		{"lognormal", []string{"sigma"}, func(f *demandFlags, mean float64) (demand.Process, error) {
+		{"lognormal", []string{"sigma"}, 0, func(f *demandFlags, mean float64) (demand.Process, error) {
 			return independently(demand.NewLognormal(f.sigma, mean))
 		}},
-		{"constant", nil, func(_ *demandFlags, mean float64) (demand.Process, error) {
+		{"constant", nil, 0, func(_ *demandFlags, mean float64) (demand.Process, error) {
 			return independently(demand.NewConstant(mean))
 		}},
-		{"onoff", []string{"on", "off", "clients"}, func(f *demandFlags, mean float64) (demand.Process, error) {
+		{"onoff", []string{"on", "off", "clients"}, 0, func(f *demandFlags, mean float64) (demand.Process, error) {
 			o, err := demand.NewOnOff(mean, f.on, f.off, f.clients)
 			return o, err
 		}},

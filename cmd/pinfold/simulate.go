@@ -46,6 +46,7 @@ done: 1 when the machine does it in the same period.`,
 	cmd.Flags().BoolVar(&s.approximate, "approximation", false, "give P(WCET = 1) as approximated, too; nobody knows how well")
 	cmd.Args = s.moreFiles
 	cmd.RunE = asked(s.run)
+	cmd.AddCommand(newSweep())
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -157,5 +158,18 @@ func TestWriteFails(t *testing.T) {
 	c := &Chart{Series: []Series{{Points: []Point{{X: 1, Y: 1}}}}}
 	if c.SVG(failing{}) == nil || c.PNG(failing{}) == nil {
 		t.Error("a failed write was not noticed")
+	}
+}
+
+// TestCSS: pages have a colour for everything, once for light ground, the one of SVG
+// files, and once for dark.
+func TestCSS(t *testing.T) {
+	for _, p := range paints() {
+		if n := strings.Count(CSS(), p.variable+":"); n != 2 {
+			t.Errorf("%s is set %d times", p.variable, n)
+		}
+		if light := p.variable + ": " + strings.ToLower(hex(p.colour)); !strings.Contains(CSS(), light) {
+			t.Errorf("no %q", light)
+		}
 	}
 }

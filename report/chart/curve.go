@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -55,23 +56,35 @@ func known(points []Point) [][]Point {
 
 const capWidth = 3 // to each side of an error bar
 
-// errors draws the band or the bars.
+// errors draws the band or the bars. A band of one point is a bar.
 func (c *curve) errors(canvas draw.Canvas, run []Point, at func(x, y float64) vg.Point) {
-	bars := draw.LineStyle{Color: c.series.Style.Colour.paint().colour, Width: 1}
-	var above, outline []vg.Point
-	for i, p := range run {
-		low, high := at(p.X, p.Lower), at(p.X, p.Upper)
-		switch {
-		case c.series.Error == Band && len(run) > 1:
-			above = append(above, high)
-			outline = append(outline, at(run[len(run)-1-i].X, run[len(run)-1-i].Lower))
-		case c.series.Error != NoError: // a band of one point is a bar
-			canvas.StrokeLine2(bars, low.X, low.Y, high.X, high.Y)
-			canvas.StrokeLine2(bars, low.X-capWidth, low.Y, low.X+capWidth, low.Y)
-			canvas.StrokeLine2(bars, high.X-capWidth, high.Y, high.X+capWidth, high.Y)
+	if c.series.Error == Band && len(run) > 1 {
+		var above, below []vg.Point
+		for _, p := range run {
+			above = append(above, at(p.X, p.Upper))
+			below = append(below, at(p.X, p.Lower))
 		}
+		slices.Reverse(below)
+		canvas.FillPolygon(c.series.Style.band(), append(above, below...))
+		return
 	}
-	if len(above) > 0 {
-		canvas.FillPolygon(c.series.Style.band(), append(above, outline...))
+	if c.series.Error == NoError {
+		return
+	}
+	for _, p := range run {
+		c.bar(canvas, at(p.X, p.Lower), at(p.X, p.Y), at(p.X, p.Upper))
+	}
+}
+
+// bar draws one error, unless the marker hides it.
+func (c *curve) bar(canvas draw.Canvas, low, middle, high vg.Point) {
+	reach := max(math.Abs(float64(high.Y-middle.Y)), math.Abs(float64(low.Y-middle.Y)))
+	if reach < markerSize && c.series.Style.Marker != NoMarker {
+		return
+	}
+	style := draw.LineStyle{Color: c.series.Style.Colour.paint().colour, Width: 1}
+	canvas.StrokeLine2(style, low.X, low.Y, high.X, high.Y)
+	for _, end := range []vg.Point{low, high} {
+		canvas.StrokeLine2(style, end.X-capWidth, end.Y, end.X+capWidth, end.Y)
 	}
 }
