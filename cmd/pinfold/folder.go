@@ -141,11 +141,11 @@ func (f *folder) replace(made string) error {
 		return errors.Join(err, os.Remove(aside))
 	}
 	err = os.Rename(made, f.path)
-	if err != nil && os.Rename(old, f.path) == nil {
+	switch {
+	case err == nil, errors.Is(err, fs.ErrExist): // or another process has replaced it
+		return errors.Join(err, os.RemoveAll(aside))
+	case os.Rename(old, f.path) == nil:
 		return errors.Join(err, os.Remove(aside))
 	}
-	if _, found := os.Lstat(f.path); found != nil {
-		return fmt.Errorf("%w; the earlier one is now %s", err, old)
-	}
-	return errors.Join(err, os.RemoveAll(aside)) // it was replaced, if by another process
+	return fmt.Errorf("%w; the earlier one is now %s", err, old)
 }

@@ -107,7 +107,7 @@ func (q *sweeping) unwritten(ctx context.Context, err error, done, all int) erro
 // tell says what there is now, and what to doubt.
 func (q *sweeping) tell(cmd *cobra.Command, s *sweep.Sweep, files []sweep.File) error {
 	if n := s.Uncertain(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "pinfold: the standard errors of %d of %d points are too wide to conclude: they are hollow in the charts; take more --periods\n",
+		fmt.Fprintf(cmd.ErrOrStderr(), "pinfold: %d of %d points are not certain: they are hollow in the charts, and the page says why; take more --periods\n",
 			n, len(s.Points))
 	}
 	for _, f := range files {

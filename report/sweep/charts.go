@@ -54,7 +54,7 @@ func (s *Sweep) subtitle(lines []line) string {
 	text := "m containers, burst b × quota, " + s.Rule.String() + " rule"
 	for _, l := range lines {
 		if slices.ContainsFunc(l.points, func(p Point) bool { return p.uncertain() }) {
-			return text + "; hollow: the standard error is too wide to conclude"
+			return text + "; hollow: not certain, needs more periods"
 		}
 	}
 	return text
