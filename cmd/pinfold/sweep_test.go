@@ -54,3 +54,27 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+// TestDocsNumbers: some rows of docs/charts/sweep.csv are what the simulator says today.
+func TestDocsNumbers(t *testing.T) {
+	text, err := os.ReadFile("../../docs/charts/sweep.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, which := range [][]string{{"exponential", "0.9", "10", "1"}, {"pareto", "0.8", "10", "inf"}} {
+		dir := filepath.Join(t.TempDir(), "sweep")
+		err := run(t.Context(), []string{"simulate", "sweep", "-o", dir, "--distribution", which[0], "--mean", which[1],
+			"--cgroups", which[2], "--burst", which[3]}, strings.NewReader(""), io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := os.ReadFile(filepath.Join(dir, "sweep.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, row, _ := strings.Cut(string(made), "\n")
+		if !strings.HasPrefix(row, strings.Join(which, ",")+",") || !strings.Contains(string(text), "\n"+row) {
+			t.Errorf("docs/charts/sweep.csv does not have the row\n%sMake docs/charts anew, as its README says", row)
+		}
+	}
+}

@@ -62,10 +62,10 @@ func TestSweeps(t *testing.T) {
 		var out strings.Builder
 		for _, f := range files(t, s) {
 			fmt.Fprintf(&out, "== %s\n", f.Name)
-			switch {
-			case f.Name == "sweep.csv":
+			switch f.Name {
+			case "sweep.csv":
 				out.Write(f.Content)
-			case f.Name == "index.html":
+			case "index.html":
 				out.WriteString(brief(string(f.Content)))
 			}
 		}
