@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
+
+	"pinfold.dev/pinfold/report"
 )
 
 const (
@@ -140,7 +142,7 @@ func above(x float64, labelled []float64) float64 {
 // label writes a value, with as many digits as the distance of marks asks for.
 func (a *Axis) label(value, step float64) string {
 	if a.Format != nil {
-		return a.Format(value)
+		return report.Printable(a.Format(value))
 	}
 	if math.Abs(value) < step*1e-6 {
 		value = 0

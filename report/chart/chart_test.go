@@ -140,11 +140,18 @@ func TestHTML(t *testing.T) {
 
 func wellFormed(t *testing.T, text string) {
 	t.Helper()
+	if err := malformed(text); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+// malformed says why a text is no XML.
+func malformed(text string) error {
 	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			return
+			return nil
 		} else if err != nil {
-			t.Fatalf("not well-formed: %v\n%s", err, text)
+			return fmt.Errorf("not well-formed: %w", err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (c *Chart) HTML() (string, error) {
 	}
 	var variables []string
 	for _, p := range paints() {
-		variables = append(variables, hex(p.colour), fmt.Sprintf("var(%s,%s)", p.variable, hex(p.colour)))
+		variables = append(variables, ":"+hex(p.colour), fmt.Sprintf(":var(%s,%s)", p.variable, hex(p.colour)))
 	}
 	return c.svg("", strings.NewReplacer(variables...).Replace(body)), nil
 }
