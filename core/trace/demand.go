@@ -46,13 +46,10 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 				throttled += segment[i].Interval
 			}
 		}
-		for _, r := range recoverDemand(segment, nominal) {
-			if r.open {
-				d.Open++
-				open += length(segment[r.begin:r.end])
-			}
-		}
 	}
+	r := newRecovery(segments, nominal)
+	d.Open, open = r.open()
+	r.move()
 	bins := binsOf(segments, period, nominal)
 	d.CPUs, d.Averaged = perPeriod(bins, period)
 	if len(d.CPUs) == 0 {
@@ -72,12 +69,4 @@ func moved(before, after []bin) float64 {
 		more += max(0, after[i].usage-before[i].usage)
 	}
 	return ratio(float64(more), float64(all))
-}
-
-func length(samples []Sample) time.Duration {
-	var sum time.Duration
-	for i := range samples {
-		sum += samples[i].Interval
-	}
-	return sum
 }

@@ -2,67 +2,91 @@ package trace_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/golden"
 )
 
-const ms = time.Millisecond
-
-// throttledSeries makes samples of pairs of usage and throttled time, of an interval, in one segment.
-func throttledSeries(interval time.Duration, l bandwidth.Limits, pairs ...[2]time.Duration) *trace.Series {
-	s := &trace.Series{}
-	for i, p := range pairs {
-		sample := trace.Sample{At: time.Duration(i+1) * interval, Interval: interval, Usage: p[0], ThrottledTime: p[1], Limits: l}
-		if p[1] > 0 {
-			sample.Throttled, sample.Periods = 1, 1
+// TestDemandScenarios recovers the demand of the series in testdata/demand/*.txtar, which
+// are written as for TestScenarios. "per D" in the section "period" is the period.
+func TestDemandScenarios(t *testing.T) {
+	golden.Archives(t, "testdata/demand/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		if len(given.Files) != 2 {
+			t.Fatal("want the sections series, period and want")
 		}
-		s.Samples = append(s.Samples, sample)
-	}
-	return s
+		s, nominal := parseSeries(t, string(given.Files[0].Data))
+		var b strings.Builder
+		for word := range strings.FieldsSeq(string(given.Files[1].Data)) {
+			period := duration(t, word)
+			d, err := s.Demand(nominal, period)
+			if err != nil {
+				fmt.Fprintf(&b, "%v\n", err)
+				continue
+			}
+			fmt.Fprintf(&b, "used per %v:   %s\n", period, figures(s.PerPeriod(nominal, period)))
+			fmt.Fprintf(&b, "wanted per %v: %s\n", period, figures(d.CPUs))
+			fmt.Fprintf(&b, "averaged %.3g, throttled %.3g, moved %.3g, %d open (%.3g of the time)\n",
+				d.Averaged, d.Throttled, d.Moved, d.Open, d.OpenShare)
+		}
+		return b.String()
+	})
 }
 
-var near = cmpopts.EquateApprox(0, 1e-9)
-
-// TestDemandOfFourThreads recovers 4 threads of 200 ms at a limit of 2 CPUs: counted in the
-// sample in which they waited, and in the next.
-func TestDemandOfFourThreads(t *testing.T) {
-	two := bandwidth.Limits{Quota: 200 * ms, Period: 100 * ms}
-	idle := [2]time.Duration{}
-	for name, c := range map[string]struct {
-		pairs [][2]time.Duration
-		want  []float64
-	}{
-		"in phase":      {[][2]time.Duration{idle, {200 * ms, 200 * ms}, {200 * ms, 200 * ms}, {200 * ms, 200 * ms}, {200 * ms, 0}, idle}, []float64{0, 4, 4, 0, 0, 0}},
-		"counted later": {[][2]time.Duration{idle, {200 * ms, 0}, {200 * ms, 200 * ms}, {200 * ms, 200 * ms}, {200 * ms, 200 * ms}, idle}, []float64{0, 4, 4, 0, 0, 0}},
-	} {
-		d, err := throttledSeries(100*ms, two, c.pairs...).Demand(100*ms, 100*ms)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.want, d.CPUs, near); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-		if d.Open != 0 || d.Moved != .5 {
-			t.Errorf("%s: %+v, want half of it moved and no open run", name, d)
-		}
+// figures are CPUs to a hundredth.
+func figures(cpus []float64) string {
+	words := make([]string, len(cpus))
+	for i, c := range cpus {
+		words[i] = fmt.Sprintf("%.4g", float64(int(c*100+.5))/100)
 	}
+	return strings.Join(words, " ")
 }
 
 func TestDemandErrors(t *testing.T) {
-	s := throttledSeries(100*ms, bandwidth.Limits{Quota: 200 * ms, Period: 100 * ms}, [2]time.Duration{ms, 0})
-	if _, err := s.Demand(100*ms, 50*ms); !errors.Is(err, trace.ErrTooCoarse) {
-		t.Errorf("samples of two periods: %v", err)
+	s := &trace.Series{Samples: []trace.Sample{{At: 100 * time.Millisecond, Interval: 100 * time.Millisecond}}}
+	for name, c := range map[string]struct {
+		series          *trace.Series
+		nominal, period time.Duration
+		want            error
+	}{
+		"two periods in a sample": {s, 100 * time.Millisecond, 50 * time.Millisecond, trace.ErrTooCoarse},
+		"a tenth of a period":     {s, 100 * time.Millisecond, time.Second, trace.ErrTooShort},
+		"nothing":                 {&trace.Series{}, time.Millisecond, time.Millisecond, trace.ErrTooShort},
+	} {
+		if _, err := c.series.Demand(c.nominal, c.period); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
 	}
-	if _, err := s.Demand(100*ms, time.Second); !errors.Is(err, trace.ErrTooShort) {
-		t.Errorf("a tenth of a period: %v", err)
-	}
-	if _, err := (&trace.Series{}).Demand(ms, ms); !errors.Is(err, trace.ErrTooShort) {
-		t.Errorf("nothing: %v", err)
-	}
+}
+
+// TestUnthrottledDemandIsUsage: nothing changes where nobody waited.
+func TestUnthrottledDemandIsUsage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, nominal := drawSeries(t)
+		for i := range s.Samples {
+			s.Samples[i].Throttled = 0
+		}
+		period := nominal * time.Duration(rapid.IntRange(1, 5).Draw(t, "periods"))
+		d, err := s.Demand(nominal, period)
+		want := s.PerPeriod(nominal, period)
+		if len(want) == 0 && errors.Is(err, trace.ErrTooShort) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, d.CPUs); diff != "" {
+			t.Errorf("usage and demand differ (-usage +demand):\n%s", diff)
+		}
+		if d.Moved != 0 || d.Throttled != 0 || d.Open != 0 || d.OpenShare != 0 {
+			t.Errorf("nothing was throttled, and yet %+v", d)
+		}
+	})
 }

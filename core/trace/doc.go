@@ -49,19 +49,40 @@
 // following ones are higher than demand). [Summary.ThrottledShare] and [Scale.Throttled]
 // say how much that concerns.
 //
-// [Series.Demand] takes that back as far as it can be. Samples in which CPUs waited, and
-// those that follow until the group had room, form a run: until a whole period went by in
-// which nobody waited, or a sample in which nothing was used. What was used in a run is what
-// was wanted in it, only that it was wanted earlier. So usage is moved to earlier samples of
-// the run, the first being served first, and a sample can have wanted at most what was used
-// in it and the CPU time that waited in it, as CPUs that waited would have run for no
-// longer. The sum over a run stays to the nanosecond.
+// [Series.Demand] takes that back as far as it can be. The samples are cut into stretches of
+// one enforcement period, each of which ends where the kernel counted throttling, if it did.
+// Throttled stretches, and the first after them in which nobody waited, form a run. What was
+// used in a run is what was wanted in it, only that it was wanted earlier; so the sum over a
+// run stays to the nanosecond, and usage moves to earlier stretches of it. How far?
 //
-// When was it that CPUs waited? The kernel sums throttled time over CPUs, and counts it when
-// the throttling ends, at a tick of its period timer. So it lies before that tick, and with
-// n CPUs that began to run with the period, for (throttled time)/n, where quota/n + (throttled
-// time)/n is the period. The sampler does not know the phase of that timer. When a whole quota
-// had been used in the period before the sample in which the first throttling of a run was
-// counted, the tick is taken to be at the sample's begin, else at its end; the same for
-// those that follow.
+//   - CPUs that waited would have run for no longer. So a stretch can have wanted at most what
+//     was used in it and the time that CPUs waited in it, throttled time being summed over
+//     CPUs.
+//   - A CPU that was idle for a moment had nothing outstanding. Of a stretch, usage and waiting
+//     over its length is how many CPUs ran or waited, say 3.4: three did all the time, and a
+//     fourth for two fifths of it. The run is seen as layers, one above the other, of one CPU
+//     each; usage moves within its layer, and only in rows of stretches in which that layer was
+//     never idle, with the one that follows. In these it moves as early as it can. So a few
+//     threads that run for long are taken apart from many requests one after the other.
+//   - What is usual goes on: of each layer, what it does on average outside of runs stays where
+//     it is.
+//
+// The sampler does not know the phase of the kernel's timer. Throttled time is counted when the
+// throttling ends, at a tick of it; so where samples are as long as a period, the waiting may
+// have been in the sample before. It was when a whole quota had been used before the sample
+// in which the first throttling of a row was counted.
+//
+// A run that ends with a gap or the recording, still throttled, is open: more was wanted in
+// it than was used, and nobody knows how much.
+//
+// How good that is was found by running the same requests with and without a limit in the
+// model of package bandwidth, both kinds of machine, batches and single requests of 5 to 300
+// ms, samples of 10 to 100 ms at any phase (TestRecoveredDemand, testdata/recovered.txt).
+// The limit that throttles 2% of the periods comes out 33% too low from usage. From the demand
+// recovered it is off by 11%, mostly (9%) too high, where the quota was 2 or 3 times the average; at
+// 1.3 times the average, when most periods are throttled, by 44%, almost always too high.
+//
+// What cannot be known: what would have come if there had been no throttling. Clients that wait
+// for an answer send less while they wait, loops that never end do not make up for lost time,
+// and programs adapt to their limit. None of that is in the recording.
 package trace

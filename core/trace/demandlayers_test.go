@@ -1,0 +1,81 @@
+package trace
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// TestRecoveryProperty: whatever was recorded, no demand is negative, none comes after it was
+// used, and the sum over each segment stays to the nanosecond.
+func TestRecoveryProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		samples := drawThrottled(t)
+		wanted := slices.Clone(samples)
+		r := newRecovery([][]Sample{wanted}, 100)
+		r.move()
+		var used, sum time.Duration
+		for i := range samples {
+			used += samples[i].Usage
+			sum += wanted[i].Usage
+			if wanted[i].Usage < 0 || sum < used {
+				t.Fatalf("after sample %d %v were wanted and %v used\n%+v\n%+v", i, sum, used, samples, wanted)
+			}
+		}
+		if sum != used {
+			t.Errorf("%v were wanted in all, and %v used", sum, used)
+		}
+		at := 0
+		for _, s := range r.stretches[0] {
+			if s.begin != at || s.end <= s.begin {
+				t.Fatalf("stretches %+v", r.stretches[0])
+			}
+			at = s.end
+		}
+		if at != len(samples) {
+			t.Errorf("stretches end at sample %d of %d", at, len(samples))
+		}
+	})
+}
+
+// drawThrottled draws samples without gaps, of all lengths, possible or not.
+func drawThrottled(t *rapid.T) []Sample {
+	lengths := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{100, 100, 100, 99, 10, 25, 101, 149, 151, 370}), 1, 40).Draw(t, "lengths")
+	at := time.Duration(0)
+	var samples []Sample
+	for _, length := range lengths {
+		at += length
+		s := Sample{At: at, Interval: length, Limits: bandwidth.Limits{Quota: 150, Period: 100}}
+		s.Usage = length * time.Duration(rapid.IntRange(0, 6).Draw(t, "usage")) / 2
+		if rapid.Bool().Draw(t, "throttled") {
+			s.ThrottledTime = time.Duration(rapid.IntRange(0, 900).Draw(t, "time"))
+		}
+		samples = append(samples, s)
+	}
+	return samples
+}
+
+// TestRecoveryOfNonsense: files may hold anything that Validate lets pass.
+func TestRecoveryOfNonsense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, MaxTime})
+		samples := make([]Sample, rapid.IntRange(1, 12).Draw(t, "samples"))
+		for i := range samples {
+			samples[i] = Sample{
+				At: times.Draw(t, "at"), Interval: max(1, times.Draw(t, "interval")), Usage: times.Draw(t, "usage"), ThrottledTime: times.Draw(t, "throttled"),
+				Limits: bandwidth.Limits{Quota: max(1, times.Draw(t, "quota")), Period: max(1, times.Draw(t, "period"))},
+			}
+			if err := samples[i].Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := Series{Samples: samples}
+		if d, err := s.Demand(1, 100*time.Millisecond); err == nil && len(d.CPUs) == 0 {
+			t.Error("neither demand nor an error")
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"math"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// stretch is samples that last about one enforcement period, or one sample that lasts
+// longer. It is cut where the kernel counted throttling, else where a period is full.
+type stretch struct {
+	begin, end    int // samples
+	usage, length time.Duration
+	waited        time.Duration // summed over the CPUs that waited for throttling to end
+}
+
+// cpus is the number of CPUs that ran or waited, on average.
+func (s *stretch) cpus() float64 { return float64(s.usage+s.waited) / float64(s.length) }
+
+// cutter cuts samples without a gap into stretches.
+type cutter struct {
+	samples []Sample
+	nominal time.Duration
+	done    []stretch
+	current stretch
+	counted time.Duration // when throttling was counted last
+	// before says that the throttling counted in a sample was before that sample.
+	before bool
+}
+
+func stretchesOf(samples []Sample, nominal time.Duration) []stretch {
+	c := cutter{samples: samples, nominal: nominal, counted: math.MinInt64 / 2}
+	for i := range samples {
+		c.add(i)
+	}
+	c.cut()
+	return c.done
+}
+
+func (c *cutter) add(i int) {
+	s := &c.samples[i]
+	period := periodOf(s.Limits)
+	long, throttled := s.Interval > period+period/2, s.ThrottledTime > 0
+	if long {
+		c.cut()
+	} else if throttled {
+		c.locate(i, period)
+		if c.before {
+			c.cutThrottled(s.ThrottledTime, period)
+		}
+	}
+	c.current.end = i + 1
+	c.current.usage += s.Usage
+	c.current.length += s.Interval
+	switch {
+	case long:
+		c.current.waited = s.ThrottledTime
+		c.cut()
+	case throttled && !c.before:
+		c.cutThrottled(s.ThrottledTime, period)
+	case c.current.length >= period-c.nominal/2:
+		c.cut()
+	}
+}
+
+// locate says, at the first throttling of a row, whether it lies before the sample in which
+// it was counted: then a whole quota had been used in the period before. With short samples
+// it makes no difference.
+func (c *cutter) locate(i int, period time.Duration) {
+	s := &c.samples[i]
+	if s.Begin()-c.counted >= period/2 {
+		c.before = len(c.done) > 0 && s.Interval > period/4 && usedUp(c.samples[:i], s.Limits)
+	}
+	c.counted = s.At
+}
+
+// usedUp reports whether a whole quota, but for a twentieth, was used in the last period of
+// the samples.
+func usedUp(samples []Sample, l bandwidth.Limits) bool {
+	var used, length time.Duration
+	period := periodOf(l)
+	for i := len(samples) - 1; i >= 0 && length < period; i-- {
+		used += samples[i].Usage
+		length += samples[i].Interval
+	}
+	return l.Quota != bandwidth.Unlimited && used >= l.Quota-l.Quota/20
+}
+
+func (c *cutter) cut() {
+	if c.current.begin < c.current.end {
+		c.done = append(c.done, c.current)
+	}
+	c.current = stretch{begin: c.current.end, end: c.current.end}
+}
+
+// cutThrottled ends a stretch at whose end throttling was counted. What is much shorter
+// than a period is one with the stretch before, if nobody waited in that.
+func (c *cutter) cutThrottled(waited, period time.Duration) {
+	short := c.current.length < period-period/4
+	c.current.waited = waited
+	if n := len(c.done); n > 0 && short && (c.done[n-1].waited == 0 || c.current.length == 0) {
+		last := &c.done[n-1]
+		last.end = c.current.end
+		last.usage += c.current.usage
+		last.length += c.current.length
+		last.waited += waited
+		c.current.begin = c.current.end
+	}
+	c.cut()
+}
+
+// run is a row of stretches in which throttling moved usage to a later time.
+type run struct {
+	begin, end int // stretches
+	open       bool
+}
+
+// throttledRuns returns the rows of stretches in which CPUs waited, each with the one
+// after it, in which none did.
+func throttledRuns(stretches []stretch, samples []Sample, nominal time.Duration) []run {
+	var runs []run
+	for i := 0; i < len(stretches); {
+		if stretches[i].waited == 0 {
+			i++
+			continue
+		}
+		r := run{begin: i, open: true}
+		for ; i < len(stretches) && r.open; i++ {
+			s := &stretches[i]
+			cutShort := s.length < periodOf(samples[s.begin].Limits)-nominal/2
+			r.open = s.waited > 0 || s.usage > 0 && cutShort
+		}
+		r.open = r.open || i == len(stretches) && samples[len(samples)-1].WasThrottled()
+		r.end = i
+		runs = append(runs, r)
+	}
+	return runs
+}
