@@ -4,9 +4,8 @@ import "fmt"
 
 // limitAt is the limit that advice is for.
 type limitAt struct {
-	cpus  float64 // 0 when there is none
-	burst float64 // multiples of the quota, that goes with it
-	name  string
+	cpus float64 // 0 when there is none
+	name string
 }
 
 // limitToAdviseFor returns the present limit, or the advised one with burst where none was

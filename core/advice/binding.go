@@ -34,7 +34,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 		b.PeakCPUs = max(b.PeakCPUs, c)
 	}
 	b.Pays = b.WaitingShare <= sub.goal.ThrottleRatio
-	b.explain(sub, at)
+	b.explain(at)
 	return b
 }
 
@@ -59,7 +59,7 @@ func (b *Binding) queue(wanted amounts, interval time.Duration) {
 	}
 }
 
-func (b *Binding) explain(sub *subject, at limitAt) {
+func (b *Binding) explain(at limitAt) {
 	cpus := count(b.CPUs, "CPU", "CPUs")
 	whole := ""
 	if math.Abs(float64(b.CPUs)-at.cpus) > 1e-9 {

@@ -166,7 +166,7 @@ type Bounded struct {
 type Seconds struct{ time.Duration }
 
 // MarshalJSON writes the number of seconds.
-func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Duration.Seconds()) }
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
 
 // UnmarshalJSON reads it.
 func (s *Seconds) UnmarshalJSON(data []byte) error {
