@@ -12,20 +12,17 @@ const finest = 20 * time.Millisecond
 // bindingAt queues work behind as many CPUs as a limit has.
 func (sub *subject) bindingAt(at limitAt) Binding {
 	var b Binding
-	if b.Reason = at.unknown(sub); b.Reason != "" {
-		return b
-	}
 	b.CPUs = int(math.Ceil(at.cpus - 1e-9))
 	if sub.nominal > finest {
 		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval 10ms", sub.nominal)
 		return b
 	}
+	if b.Reason = at.lacking(sub); b.Reason != "" {
+		return b
+	}
 	d, err := sub.series.Demand(sub.nominal, sub.nominal)
 	if err != nil {
 		b.Reason = fmt.Sprintf("not enough data: %v", err)
-		return b
-	}
-	if b.Reason = sub.unsure; b.Reason != "" {
 		return b
 	}
 	b.Enough = true

@@ -38,8 +38,12 @@ func (b *Burst) explain(sub *subject, at limitAt) {
 		b.Reason = fmt.Sprintf("at %s, %s of the periods are throttled without burst, and %s with a burst of %s of the quota (between %.0f%% and %.0f%% with %s confidence; wanted: at most %s)",
 			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), share(b.BurstPercent/100), b.LowPercent, b.HighPercent, share(Confidence), goal)
 	default:
-		b.Reason = fmt.Sprintf("at %s burst takes the throttled periods from %s to %s, not to the wanted %s, and beyond %s of the quota it gets hardly better; a higher limit is needed as well",
-			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), goal, share(b.BurstPercent/100))
+		beyond := "and the kernel takes no more than 100% of the quota"
+		if b.BurstPercent < 100 {
+			beyond = fmt.Sprintf("and beyond %s of the quota it gets hardly better", share(b.BurstPercent/100))
+		}
+		b.Reason = fmt.Sprintf("at %s burst takes the throttled periods from %s to %s, not to the wanted %s, %s; a higher limit is needed as well",
+			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), goal, beyond)
 	}
 }
 
@@ -75,11 +79,7 @@ func (sub *subject) curveAt(at limitAt) Curve {
 
 // independent solves the queue of periods like the recorded ones, in any order.
 func (sub *subject) independent(limit float64, bursts []float64) (lindley.Solution, error) {
-	quotas := make([]float64, len(sub.demand.CPUs))
-	for i, c := range sub.demand.CPUs {
-		quotas[i] = c / limit
-	}
-	empirical, err := demand.NewEmpirical(quotas)
+	empirical, err := demand.NewEmpirical(inQuotas(sub.demand.CPUs, limit))
 	if err != nil {
 		return lindley.Solution{}, err
 	}

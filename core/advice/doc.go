@@ -27,7 +27,9 @@
 // some 200 other recordings of the same length, that are strung together of random pieces of
 // this one ([demand.Blocks]). Pieces have to last longer than demand remembers
 // ([demand.BlockLength]). Where the recording is too short for that, there is not enough data;
-// nor where a wanted share of throttled periods amounts to fewer than 10 of them. Random numbers come from the caller: the same give the same advice.
+// nor where a wanted share of throttled periods amounts to fewer than 10 of them. Random
+// numbers come from the caller: the same give the same advice. The interval does not cover what
+// a throttled recording hides; package trace says how good recovered demand is.
 //
 // Each limit is checked, too: fitted to the first half of the recording, and judged on the
 // second, which it has not seen ([HeldOut]).
@@ -65,6 +67,9 @@
 // found by bisection; a number counts as met when it is so by two standard errors. It
 // stands beside how many the limits alone allow. When it is smaller, burst needs less density
 // first. At the density that the limits allow, demand is scaled until the probability is the wanted
-// one: up to that average utilisation burst is safe there (the rule of thumb says 70%). Copies of one
-// service behind one load balancer are not independent: they are busy together, and fewer fit.
+// one: up to that average utilisation burst is safe there (the rule of thumb says 70%).
+//
+// Standard errors are those of the simulation. How far the recording can be trusted, the two
+// halves of it show: the same number of copies of each half alone. Copies of one service behind
+// one load balancer are not independent: they are busy together, and fewer fit.
 package advice

@@ -32,7 +32,7 @@ func forContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 
 // intervals computes the confidence intervals of all that was found in the same resamples.
 func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, means Means) error {
-	if sub.lacking() != "" {
+	if sub.blocks == nil || sub.unsure != "" {
 		return nil
 	}
 	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
@@ -48,13 +48,18 @@ func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, mea
 	if err != nil {
 		return err
 	}
-	for i, ends := range [][2]*float64{
-		{&c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
-		{&c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
-		{&c.Burst.LowPercent, &c.Burst.HighPercent},
-		{&c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
+	for i, f := range []struct {
+		enough    bool
+		low, high *float64
+	}{
+		{c.LimitWithoutBurst.Enough, &c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
+		{c.LimitWithBurst.Enough, &c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
+		{c.Burst.Enough, &c.Burst.LowPercent, &c.Burst.HighPercent},
+		{c.ScaleOut.Enough, &c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
 	} {
-		*ends[0], *ends[1] = found[i].low, found[i].high
+		if f.enough {
+			*f.low, *f.high = found[i].low, found[i].high
+		}
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ func forNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 	}
 	n.Enough = true
 	n.explain(sub)
+	n.warn(goal)
 	return n, nil
 }
 
@@ -64,16 +65,13 @@ type crowd struct {
 
 func (c *crowd) search(ctx context.Context) error {
 	n := c.node
-	quotas := make([]float64, len(c.sub.demand.CPUs))
-	for i, cpus := range c.sub.demand.CPUs {
-		quotas[i] = cpus / n.LimitCPUs
-	}
+	quotas := inQuotas(c.sub.demand.CPUs, n.LimitCPUs)
 	var err error
 	if c.blocks, err = demand.NewBlocks(quotas, c.sub.piece); err != nil {
 		return err
 	}
-	most := min(mostContainers, int(mostLoad*n.CPUs/c.sub.mean))
-	allowed := min(mostContainers, int(n.CPUs/n.LimitCPUs+1e-9))
+	most := int(min(mostContainers, mostLoad*n.CPUs/c.sub.mean))
+	allowed := int(min(mostContainers, n.CPUs/n.LimitCPUs+1e-9))
 	n.ByLimits = c.try(ctx, allowed)
 	n.Low = c.largest(ctx, most, func(p Estimate) bool { return p.Value-sure*p.StandardError >= c.sub.goal.ProbabilityWCET1 })
 	n.High = c.largest(ctx, most, func(p Estimate) bool { return p.Value+sure*p.StandardError >= c.sub.goal.ProbabilityWCET1 })
@@ -84,7 +82,31 @@ func (c *crowd) search(ctx context.Context) error {
 	if allowed > 0 {
 		n.SafeUtilisation = c.safeUtilisation(ctx, allowed)
 	}
+	if n.Low > 0 {
+		c.judgeHalves(ctx, quotas)
+	}
 	return c.err
+}
+
+// judgeHalves simulates as many containers as fit with each half of the recording alone.
+func (c *crowd) judgeHalves(ctx context.Context, quotas []float64) {
+	half := len(quotas) / 2
+	for i, part := range [][]float64{quotas[:half], quotas[half:]} {
+		c.node.Halves[i].Value = 1
+		blocks, err := demand.NewBlocks(part, min(c.sub.piece, float64(len(part))))
+		if err == nil { // else nothing was wanted
+			c.node.Halves[i] = c.simulate(ctx, c.node.Low, blocks).ProbabilityWCET1
+		}
+	}
+}
+
+// inQuotas turns CPUs into multiples of a limit.
+func inQuotas(cpus []float64, limit float64) []float64 {
+	quotas := make([]float64, len(cpus))
+	for i, c := range cpus {
+		quotas[i] = c / limit
+	}
+	return quotas
 }
 
 // largest returns the largest number of containers, up to most, whose P(WCET = 1) is good.
@@ -162,5 +184,24 @@ func (n *Node) explain(sub *subject) {
 	default:
 		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s); up to %d would; %s",
 			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
+	}
+}
+
+// warn adds what to bear in mind.
+func (n *Node) warn(goal Goal) {
+	if n.Fits.Containers > 1 {
+		n.Warnings = append(n.Warnings, "containers are taken to be independent; replicas behind one load balancer are busy together, and fewer fit")
+	}
+	if n.Most {
+		n.Warnings = append(n.Warnings, fmt.Sprintf("more than %d containers were not tried", mostContainers))
+	}
+	if n.High > n.Low {
+		n.Warnings = append(n.Warnings, fmt.Sprintf("the simulation does not exclude that up to %d fit", n.High))
+	}
+	for i, name := range []string{"first", "second"} {
+		if p := n.Halves[i]; n.Low > 0 && p.Value+sure*p.StandardError < goal.ProbabilityWCET1 {
+			n.Warnings = append(n.Warnings, fmt.Sprintf("with the %s half of the recording alone all is done in time in %s of the periods only: it is not the same all the time, so record for longer, or at the busiest time",
+				name, share(p.Value)))
+		}
 	}
 }

@@ -47,7 +47,7 @@ func (l *Limit) explain(sub *subject) {
 	if l.BurstPercent > 0 {
 		with = fmt.Sprintf("with a burst of %s", share(l.BurstPercent/100))
 	}
-	l.Reason = fmt.Sprintf("%s, %s of %v are throttled in %s of %d periods (wanted: at most %s); the limit is between %s and %s with %s confidence, and fitted to the first half alone it is %s, which throttles %s of the second",
-		with, cpuText(l.LimitCPUs), sub.period, share(l.ThrottleRatio), len(sub.wanted), share(sub.goal.ThrottleRatio),
-		trimZeros(fmt.Sprintf("%.2f", l.LowCPUs)), cpuText(l.HighCPUs), share(Confidence), cpuText(l.HeldOut.LimitCPUs), share(l.HeldOut.JudgedThrottleRatio))
+	l.Reason = fmt.Sprintf("%s, a limit of %s throttles %s of %d periods (wanted: at most %s); with %s confidence the limit is between %s and %s; fitted to the first half alone it is %s, which throttles %s of the second",
+		with, cpuText(l.LimitCPUs), share(l.ThrottleRatio), len(sub.wanted), share(sub.goal.ThrottleRatio),
+		share(Confidence), trimZeros(fmt.Sprintf("%.2f", l.LowCPUs)), cpuText(l.HighCPUs), cpuText(l.HeldOut.LimitCPUs), share(l.HeldOut.JudgedThrottleRatio))
 }

@@ -13,6 +13,9 @@ type Node struct {
 	Fits Density `json:"fits"`
 	Low  int     `json:"lowContainers"`
 	High int     `json:"highContainers"`
+	// Halves are the probabilities of as many copies of the first half of the recording alone,
+	// and of the second.
+	Halves [2]Estimate `json:"halvesProbabilityWCET1"`
 	// LessDensity means that fewer fit with burst than their limits allow.
 	LessDensity bool `json:"lessDensityBeforeBurst"`
 	// SafeUtilisation is the average demand, over the limit, up to which burst reaches the goal

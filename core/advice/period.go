@@ -38,9 +38,9 @@ func (sub *subject) periodAt(at limitAt) Period {
 	}
 	p.ThrottleRatio = ratio
 	p.LongestStall.Duration = longestStall(longest, at.cpus, peak)
-	if p.Period.Duration > 0 && float64(n)*goal < leastThrottled {
-		p.Reason = fmt.Sprintf("not enough data: there are %d periods of %v, which seems to do; record %v or more",
-			n, longest, time.Duration(math.Ceil(leastThrottled/goal))*longest)
+	if float64(n)*max(goal, ratio) < leastThrottled {
+		p.Reason = fmt.Sprintf("not enough data: of %d periods of %v a share of %s is fewer than %d; record %v or more",
+			n, longest, share(goal), leastThrottled, time.Duration(math.Ceil(leastThrottled/goal))*longest)
 		return p
 	}
 	p.Enough = true

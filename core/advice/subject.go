@@ -16,6 +16,9 @@ const (
 	leastThrottled = 10
 	// mostAveraged is the largest share of the periods that may be known as averages only.
 	mostAveraged = .1
+	// mostlyThrottled is the throttle ratio from which on recovered demand is a guess on the high
+	// side (core/trace, testdata/recovered.txt).
+	mostlyThrottled = .3
 )
 
 // subject is what a recording says of one group's demand.
@@ -117,10 +120,11 @@ func (sub *subject) recorded() Recorded {
 
 // limit returns the last limit that was recorded; false when there was none.
 func (sub *subject) limit() (float64, bool) {
-	if sub.summary.Samples == 0 || sub.summary.Limits.Quota <= 0 {
+	quota := min(sub.summary.Limits.Quota, bandwidth.MaxQuota)
+	if sub.summary.Samples == 0 || quota <= 0 {
 		return 0, false
 	}
-	return float64(sub.summary.Limits.Quota) / float64(sub.period), true
+	return float64(quota) / float64(sub.period), true
 }
 
 // warnings are sentences about the recording as a whole.
@@ -128,11 +132,18 @@ func (sub *subject) warnings() []string {
 	var w []string
 	d := &sub.demand
 	if sub.summary.LimitChanges > 0 {
-		w = append(w, fmt.Sprintf("the limit or burst changed %d times while recording; the last one counts as the present one", sub.summary.LimitChanges))
+		w = append(w, fmt.Sprintf("the limit or burst changed %s while recording; the last one counts as the present one", count(sub.summary.LimitChanges, "time", "times")))
 	}
 	if d.Moved > 0 {
 		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there; a recording without limit says more, as clients that wait send less",
 			share(d.Moved)))
+	}
+	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 {
+		w = append(w, fmt.Sprintf("throttling was counted in %s of the time, without its duration, so what was wanted there is taken to be what was used; record with pinfold sample",
+			share(d.Throttled)))
+	}
+	if r := sub.summary.ThrottledOfWall(); r > mostlyThrottled {
+		w = append(w, fmt.Sprintf("%s of the periods were throttled while recording: what is advised is likely too much; record again with it, and ask again", share(r)))
 	}
 	if d.Open > 0 {
 		w = append(w, fmt.Sprintf("%s, in %s of the time: what was wanted there is not known, and more than was recorded",

@@ -46,12 +46,14 @@ func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
 	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
 	s.Needed = s.Utilisation > half
 	switch {
-	case sub.summary.Time == 0:
+	case sub.blocks == nil:
 		s.Reason = sub.unknown
-	case s.Needed && sub.demand.OpenShare >= sub.goal.ThrottleRatio:
+	case s.Needed && sub.demand.Open > 0: // and more than that was wanted
 		s.Enough = true
+	case sub.demand.OpenShare >= sub.goal.ThrottleRatio:
+		s.Reason = sub.unknown
 	default:
-		s.Reason = sub.lacking()
+		s.Reason = sub.unsure
 		s.Enough = s.Reason == ""
 	}
 	return s

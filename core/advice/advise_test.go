@@ -1,0 +1,171 @@
+package advice_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// exponentialSeries has exponential demand of a mean, in CPUs, in each period.
+func exponentialSeries(periods int, mean float64) *trace.Series {
+	r := rand.New(rand.NewPCG(3, 4))
+	s := &trace.Series{Group: "/exponential"}
+	for i := range periods {
+		s.Samples = append(s.Samples, trace.Sample{
+			At: time.Duration(i+1) * trace.DefaultPeriod, Interval: trace.DefaultPeriod, Usage: time.Duration(r.ExpFloat64() * mean * float64(trace.DefaultPeriod)),
+			Limits: bandwidth.Limits{Quota: trace.DefaultPeriod, Period: trace.DefaultPeriod},
+		})
+	}
+	return s
+}
+
+// TestSameRandomNumbersSameAdvice: whatever the number of workers.
+func TestSameRandomNumbersSameAdvice(t *testing.T) {
+	s := exponentialSeries(3000, .3)
+	type both struct {
+		Container advice.Container
+		Node      advice.Node
+	}
+	ask := func(seed uint64, workers int) (b both) {
+		means := seeded(seed)
+		means.Workers = workers
+		var err, nodeErr error
+		b.Container, err = advice.ForContainer(context.Background(), s, trace.DefaultPeriod, advice.DefaultGoal(), means)
+		b.Node, nodeErr = advice.ForNode(context.Background(), s, trace.DefaultPeriod, 6, 1, advice.DefaultGoal(), means)
+		if err := errors.Join(err, nodeErr); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first := ask(1, 1)
+	if diff := cmp.Diff(first, ask(1, 3)); diff != "" {
+		t.Errorf("three workers advise something else than one:\n%s", diff)
+	}
+	if cmp.Equal(first, ask(2, 1)) {
+		t.Error("other random numbers change nothing")
+	}
+}
+
+// TestNodeOfExponentialDemand has 20 groups at 70% of their limit, the published example of
+// where burst is safe: a deadline in 170 is missed.
+func TestNodeOfExponentialDemand(t *testing.T) {
+	n, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .7), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !n.Enough || n.LessDensity || n.ByLimits.Containers != 20 || n.Fits.Containers < 20 || n.Fits.Containers > 21 {
+		t.Errorf("%+v, want 20 containers or one more", n)
+	}
+	if p := n.ByLimits.ProbabilityWCET1; math.Abs(p.Value-.9941) > .002+4*p.StandardError {
+		t.Errorf("P(WCET = 1) is %+v, published is .9941", p)
+	}
+	if math.Abs(n.SafeUtilisation-.71) > .03 {
+		t.Errorf("safe up to a utilisation of %v, want about .71", n.SafeUtilisation)
+	}
+	tight, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .9), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tight.LessDensity || tight.Fits.Containers >= 20 || math.Abs(tight.SafeUtilisation-n.SafeUtilisation) > .03 {
+		t.Errorf("at 90%%: %+v, want fewer containers, and the same safe utilisation", tight)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	s := exponentialSeries(100, .5)
+	goal := advice.DefaultGoal()
+	for name, spoil := range map[string]func(*advice.Goal){
+		"no throttling at all": func(g *advice.Goal) { g.ThrottleRatio = 0 },
+		"all throttled":        func(g *advice.Goal) { g.ThrottleRatio = 1 },
+		"a ratio that is none": func(g *advice.Goal) { g.ThrottleRatio = math.NaN() },
+		"burst of 200%":        func(g *advice.Goal) { g.Burst = 2 },
+		"negative burst":       func(g *advice.Goal) { g.Burst = -1 },
+		"always met":           func(g *advice.Goal) { g.ProbabilityWCET1 = 1 },
+	} {
+		bad := goal
+		spoil(&bad)
+		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, bad, seeded(1)); !errors.Is(err, advice.ErrGoal) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, 1, 1, bad, seeded(1)); !errors.Is(err, advice.ErrGoal) {
+			t.Errorf("%s on a node: %v", name, err)
+		}
+	}
+	for _, cpus := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, cpus, 1, goal, seeded(1)); err == nil {
+			t.Errorf("no error for a node of %v CPUs", cpus)
+		}
+		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, 1, cpus, goal, seeded(1)); err == nil {
+			t.Errorf("no error for a limit of %v CPUs", cpus)
+		}
+	}
+	for name, means := range map[string]advice.Means{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
+		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, goal, means); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := exponentialSeries(3000, .3)
+	if _, err := advice.ForContainer(ctx, s, trace.DefaultPeriod, advice.DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("container: %v", err)
+	}
+	if _, err := advice.ForNode(ctx, s, trace.DefaultPeriod, 4, 1, advice.DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("node: %v", err)
+	}
+}
+
+// TestNonsense: whatever a file holds, there is advice that can be printed, or that there is
+// not enough data.
+func TestNonsense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SampledFrom([]time.Duration{0, 1, time.Microsecond, 7 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, trace.MaxTime})
+		nominal := max(1, times.Draw(t, "nominal"))
+		s := &trace.Series{}
+		at := time.Duration(0)
+		same := rapid.IntRange(1, 400).Draw(t, "same")
+		for range rapid.IntRange(0, 6).Draw(t, "kinds") {
+			sample := trace.Sample{
+				Interval: max(1, min(times.Draw(t, "interval"), time.Hour)), Usage: times.Draw(t, "usage"), ThrottledTime: times.Draw(t, "throttled time"),
+				Throttled: uint32(rapid.IntRange(0, 2).Draw(t, "throttled")), Limits: bandwidth.Limits{Quota: max(1, times.Draw(t, "quota")), Period: max(1, times.Draw(t, "period"))},
+			}
+			if rapid.Bool().Draw(t, "unlimited") {
+				sample.Limits.Quota = bandwidth.Unlimited
+			}
+			for range same {
+				at += sample.Interval
+				sample.At = at
+				s.Samples = append(s.Samples, sample)
+			}
+		}
+		goal := advice.DefaultGoal()
+		goal.ThrottleRatio = .2
+		c, err := advice.ForContainer(context.Background(), s, nominal, goal, seeded(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(c); err != nil {
+			t.Error(err)
+		}
+		for name, f := range map[string]advice.Finding{"limit": c.LimitWithBurst.Finding, "burst": c.Burst.Finding, "period": c.Period.Finding,
+			"binding": c.Binding.Finding, "threads": c.Parallelism.Finding, "scale out": c.ScaleOut.Finding, "curve": c.Curve.Finding} {
+			if f.Reason == "" {
+				t.Errorf("%s: no reason", name)
+			}
+		}
+	})
+}

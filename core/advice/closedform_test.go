@@ -1,0 +1,107 @@
+package advice
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// exponentialSeries has exponential demand of a mean, in CPUs, in each period.
+func exponentialSeries(seed uint64, periods int, mean float64, limits bandwidth.Limits) *trace.Series {
+	r := rand.New(rand.NewPCG(seed, 5))
+	s := &trace.Series{Group: "/exponential"}
+	for i := range periods {
+		s.Samples = append(s.Samples, trace.Sample{
+			At: time.Duration(i+1) * period, Interval: period, Usage: time.Duration(r.ExpFloat64() * mean * float64(period)), Limits: limits,
+		})
+	}
+	return s
+}
+
+func seeded(seed uint64) Means {
+	return Means{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
+}
+
+// rightLimit is the limit that throttles a share of the periods of exponential demand:
+// sigma^(1+burst) is the share, and sigma = exp(-(1-sigma)/u) gives the utilisation u.
+func rightLimit(mean, burst, ratio float64) float64 {
+	sigma := math.Pow(ratio, 1/(1+burst))
+	return mean * -math.Log(sigma) / (1 - sigma)
+}
+
+// TestLimitOfExponentialDemand compares with the closed form: over many recordings the
+// intervals contain it about as often as they claim, and the limits are right on average.
+func TestLimitOfExponentialDemand(t *testing.T) {
+	const (
+		recordings = 60
+		mean       = .7
+	)
+	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
+	goal := Goal{ThrottleRatio: .05, Burst: 1, ProbabilityWCET1: .99}
+	covered, sum := [2]int{}, [2]float64{}
+	right := [2]float64{rightLimit(mean, 0, .05), rightLimit(mean, 1, .05)}
+	for seed := range uint64(recordings) {
+		sub := newSubject(exponentialSeries(seed, 2000, mean, unlimited), period, goal)
+		c := Container{LimitWithoutBurst: sub.limitFor(0), LimitWithBurst: sub.limitFor(1)}
+		if err := sub.intervals(context.Background(), &c, sub.limitToAdviseFor(c.LimitWithBurst), seeded(seed)); err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range []Limit{c.LimitWithoutBurst, c.LimitWithBurst} {
+			if !l.Enough || !(l.LowCPUs <= l.LimitCPUs && l.LimitCPUs <= l.HighCPUs) {
+				t.Fatalf("%+v", l)
+			}
+			sum[i] += l.LimitCPUs / recordings
+			if l.LowCPUs-.01 <= right[i] && right[i] <= l.HighCPUs {
+				covered[i]++
+			}
+		}
+	}
+	for i, name := range []string{"without burst", "with burst"} {
+		t.Logf("%s: %v on average, right is %v; %d of %d intervals have it", name, sum[i], right[i], covered[i], recordings)
+		if math.Abs(sum[i]/right[i]-1) > .015 {
+			t.Errorf("%s: a limit of %v on average, want %v", name, sum[i], right[i])
+		}
+		if covered[i] < recordings*85/100 {
+			t.Errorf("%s: only %d of %d intervals contain the right limit", name, covered[i], recordings)
+		}
+	}
+}
+
+// TestBurstOfExponentialDemand: the burst worth having is ln(ratio)/ln(sigma) - 1.
+func TestBurstOfExponentialDemand(t *testing.T) {
+	limits := bandwidth.Limits{Quota: period, Period: period}
+	sub := newSubject(exponentialSeries(1, 40_000, .35, limits), period, DefaultGoal())
+	// u = .35: sigma = exp(-(1-sigma)/.35)
+	sigma := .1
+	for range 200 {
+		sigma = math.Exp(-(1 - sigma) / .35)
+	}
+	want := 100 * (math.Log(.01)/math.Log(sigma) - 1)
+	b := sub.burstAt(sub.limitToAdviseFor(Limit{}))
+	if !b.Enough || !b.ReachesGoal || math.Abs(b.BurstPercent-want) > 6 {
+		t.Errorf("%+v, want a burst of %.1f%%", b, want)
+	}
+	if math.Abs(b.ThrottleRatioWithout-sigma) > .005 {
+		t.Errorf("%v throttled without burst, want %v", b.ThrottleRatioWithout, sigma)
+	}
+}
+
+// TestHeldOut: of long recordings that stay the same, the second half is throttled
+// about as often as the first.
+func TestHeldOut(t *testing.T) {
+	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
+	for seed := range uint64(10) {
+		sub := newSubject(exponentialSeries(seed, 40_000, .5, unlimited), period, DefaultGoal())
+		for _, burst := range []float64{0, .5, 1} {
+			h := sub.limitFor(burst).HeldOut
+			if h.FittedThrottleRatio > .01 || h.FittedThrottleRatio < .008 || math.Abs(h.JudgedThrottleRatio-.01) > .004 {
+				t.Errorf("recording %d, burst %v: %+v", seed, burst, h)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package advice
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+const period = 100 * time.Millisecond
+
+func drawAmounts(t *rapid.T) amounts {
+	return rapid.SliceOfN(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(4*period))), 1, 60).Draw(t, "demand")
+}
+
+// TestReplayIsController compares the recurrence with the controller, period by period.
+func TestReplayIsController(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wanted := drawAmounts(t)
+		quota := time.Duration(rapid.IntRange(1000, 400_000).Draw(t, "quota")) * time.Microsecond
+		burst := time.Duration(rapid.IntRange(0, int(quota/time.Microsecond)).Draw(t, "burst")) * time.Microsecond
+		controller, err := bandwidth.NewController(bandwidth.Limits{Quota: quota, Period: period, Burst: burst})
+		if err != nil {
+			t.Fatal(err)
+		}
+		demand := make([]time.Duration, len(wanted))
+		for i, d := range wanted {
+			demand[i] = time.Duration(d)
+		}
+		controller.Replay(nil, demand)
+		if got, want := wanted.throttled(int64(quota), int64(burst)), controller.Stats().Throttled; int64(got) != want {
+			t.Errorf("%d periods are throttled, the controller says %d", got, want)
+		}
+	})
+}
+
+// TestBurstsProperty compares one pass for all bursts with one for each.
+func TestBurstsProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wanted := drawAmounts(t)
+		quota := 100 * rapid.Int64Range(1, int64(period)/50).Draw(t, "quota")
+		counts := wanted.bursts(quota)
+		for percent := 0; percent <= mostBurst; percent += rapid.IntRange(1, 40).Draw(t, "step") {
+			if want := wanted.throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
+				t.Errorf("burst %d%%: %v, want %v", percent, counts.ratio(percent), want)
+			}
+		}
+		ratio := rapid.Float64Range(0.001, 0.9).Draw(t, "ratio")
+		b := counts.worthHaving(ratio)
+		if enough := max(ratio, counts.ratio(100)+ratio/10); counts.ratio(b) > enough || b > 0 && counts.ratio(b-1) <= enough {
+			t.Errorf("a burst of %d%% is not the smallest that reaches %v", b, enough)
+		}
+	})
+}
+
+// TestSmallestLimitProperty tries the limit and the one below.
+func TestSmallestLimitProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wanted := drawAmounts(t)
+		burst, ratio := rapid.Float64Range(0, 1).Draw(t, "burst"), rapid.Float64Range(0.001, 0.9).Draw(t, "ratio")
+		steps := wanted.smallestLimit(period, burst, ratio)
+		reached := func(steps int) bool {
+			quota := quotaOf(stepsToCPUs(steps), period)
+			return wanted.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
+		}
+		if !reached(steps) || steps > 1 && reached(steps-1) {
+			t.Errorf("%d steps are not the smallest", steps)
+		}
+		if without := wanted.smallestLimit(period, 0, ratio); without < steps {
+			t.Errorf("without burst %d steps suffice, with it %d", without, steps)
+		}
+		if looser := wanted.smallestLimit(period, burst, min(1, 2*ratio)); looser > steps {
+			t.Errorf("twice the ratio needs %d steps, the ratio %d", looser, steps)
+		}
+	})
+}
+
+// TestAmountsOfNonsense: what files may hold does not overflow.
+func TestAmountsOfNonsense(t *testing.T) {
+	cpus := []float64{0, 1e300, 1e9, math.MaxFloat64, 3e7, 1}
+	a := amountsOf(cpus, time.Second)
+	for _, quota := range []int64{1, int64(time.Second), int64(bandwidth.MaxQuota)} {
+		if n := a.throttled(quota, quota); n < 3 {
+			t.Errorf("%d periods of %v are throttled with a quota of %d", n, cpus, quota)
+		}
+		counts := a.bursts(quota)
+		if counts.ratio(0) < .5 || counts.ratio(mostBurst) < .5 {
+			t.Errorf("%v %v with a quota of %d", counts.ratio(0), counts.ratio(mostBurst), quota)
+		}
+	}
+	if steps := a.smallestLimit(time.Second, 0, .01); steps <= 0 {
+		t.Errorf("a limit of %d steps", steps)
+	}
+}
