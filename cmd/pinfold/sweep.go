@@ -19,17 +19,19 @@ import (
 func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `sweep -o DIR [--force] [--distribution NAME[,NAME...]]
-                         [--mean U,U,...] [--cgroups M,M,...] [--burst B,B,...]
-                         [--periods N] [--precision P] [--rule strict|published] [--seed S]`,
+                         [--mean U,U,...] [--cgroups M,M,...]
+                         [--burst B,B,...] [--periods N] [--precision P]
+                         [--rule strict|published] [--seed S]`,
 		Short: "Draw what burst does over load, containers and burst",
-		Long: `Simulate every combination of distribution, mean, number of containers and burst, and
-draw E[WCET] (downwards, so that up is better) and P(WCET = 1) over the mean.
+		Long: `Simulate every combination of distribution, mean, number of containers and
+burst, and draw E[WCET] (downwards, so that up is better) and P(WCET = 1) over
+the mean.
 
-DIR gets index.html, which is all of it on one page, the charts as .svg and .png, and
-sweep.csv with the numbers and their standard errors. It appears whole or not at all.
---force replaces a DIR that an earlier sweep has made.`,
+DIR gets index.html, which is all of it on one page, the charts as .svg and
+.png, and sweep.csv with the numbers and their standard errors. It appears whole
+or not at all. --force replaces a DIR that an earlier sweep has made.`,
 		Example: `  pinfold simulate sweep -o sweep
-  pinfold simulate sweep -o lognormal --distribution lognormal --sigma 1.5 --cgroups 40`,
+  pinfold simulate sweep -o many --distribution lognormal --cgroups 40,80`,
 		Args:                  noArguments,
 		DisableFlagsInUseLine: true,
 	}
