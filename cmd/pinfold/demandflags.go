@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ type demandFlags struct {
 	flags    *pflag.FlagSet
 	name     string
 	shape    float64
-	bound    float64 // +Inf without a flag
+	bound    float64
 	perQuota float64
 	sigma    float64
 	on, off  float64
@@ -45,10 +44,10 @@ func families() []family {
 			return independently(demand.NewExponential(mean))
 		}},
 		{"pareto", []string{"shape", "bound"}, paretoShape, func(f *demandFlags, mean float64) (demand.Process, error) {
-			if math.IsInf(f.bound, 1) {
-				return independently(demand.NewPareto(f.shapeOr(paretoShape), mean))
+			if f.flags.Changed("bound") {
+				return independently(demand.NewTruncatedPareto(f.shapeOr(paretoShape), mean, f.bound))
 			}
-			return independently(demand.NewTruncatedPareto(f.shapeOr(paretoShape), mean, f.bound))
+			return independently(demand.NewPareto(f.shapeOr(paretoShape), mean))
 		}},
 		{"poisson", []string{"per-quota"}, 0, func(f *demandFlags, mean float64) (demand.Process, error) {
 			return independently(demand.NewPoisson(mean, f.perQuota))
@@ -85,7 +84,7 @@ func newDemandFlags(cmd *cobra.Command) *demandFlags {
 	f := &demandFlags{flags: cmd.Flags()}
 	f.flags.StringVar(&f.name, "distribution", "", "of the demand in a period: `NAME` is "+familyNames())
 	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
-	f.flags.Float64Var(&f.bound, "bound", math.Inf(1), "cut a Pareto distribution off at `X` times the quota")
+	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
 	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "requests of a Poisson distribution that `N` of fill a quota")
 	f.flags.Float64Var(&f.sigma, "sigma", 1, "standard deviation `S` of the logarithm of a lognormal distribution")
 	f.flags.Float64Var(&f.on, "on", 1, "clients of onoff work for `PERIODS` on average")
@@ -163,5 +162,11 @@ func unstable(mean float64, advice string) string {
 	return "there is no stationary state, as " + what + "; " + advice
 }
 
-// percentage prints a share with as many digits as tell something.
-func percentage(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }
+// percentage prints a share to three digits, and what is not all of it as less than that.
+func percentage(share float64) string {
+	text := fmt.Sprintf("%.3g%%", 100*share)
+	if text == "100%" && share < 1 {
+		text = fmt.Sprintf("%.10g%%", 100*share)
+	}
+	return text
+}

@@ -14,8 +14,8 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md: "json file=NAME" and "csv file=NAME" blocks
-// are files, "console" blocks are commands with what they print, "console cgroups"
-// blocks are those that make control groups.
+// are files, as are those in testdata/manual, "console" blocks are commands with what they
+// print, "console cgroups" blocks are those that make control groups.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/pinfold.md")
 	if err != nil {
@@ -24,6 +24,13 @@ func TestManual(t *testing.T) {
 	archive, commands := scriptOf(t, string(manual))
 	if commands < 5 {
 		t.Fatalf("the manual has %d examples, want some", commands)
+	}
+	for _, name := range []string{"cg1.csv"} {
+		data, err := os.ReadFile(filepath.Join("testdata/manual", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: data})
 	}
 	file := filepath.Join(t.TempDir(), "manual.txtar")
 	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {

@@ -26,15 +26,16 @@ func conclude(done []simulated) string {
 			worst = i
 		}
 	}
-	many := fmt.Sprintf("%d of", safe)
+	text := fmt.Sprintf("In %d of %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.",
+		safe, len(done), percentage(harmless))
 	switch safe {
 	case 0:
-		many = "none of"
+		text = fmt.Sprintf("In none of %d combinations are %s of the periods surely done in time: take fewer containers, or a smaller burst, before you turn it on.",
+			len(done), percentage(harmless))
 	case len(done):
-		many = "all"
+		text = fmt.Sprintf("In all %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.",
+			len(done), percentage(harmless))
 	}
-	text := fmt.Sprintf("In %s %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.",
-		many, len(done), percentage(harmless))
 	if w := &done[worst]; w.Misses > 0 {
 		text += fmt.Sprintf(" The worst is %s: %s.", w.what(), w.lateness())
 	}

@@ -64,7 +64,7 @@ func (t *throttleQuestion) run(cmd *cobra.Command, _ []string) error {
 	solution, err := solve(d, t.bursts.each, t.steps)
 	switch {
 	case errors.Is(err, lindley.ErrUncertain):
-		return fmt.Errorf("%w; try fewer --steps, --distribution pareto with --bound, or 'pinfold simulate --cgroups 1'", err)
+		return fmt.Errorf("%w; or ask 'pinfold simulate --cgroups 1', which estimates it", err)
 	case err != nil:
 		return err
 	}

@@ -74,7 +74,7 @@ type burst float64
 var errBurst = errors.New("must be multiples of the quota, 0 or more, such as 1 or 100%, or inf for a burst without end")
 
 func parseBurst(word string) (burst, error) {
-	if word == "inf" {
+	if strings.EqualFold(word, "inf") {
 		return burst(math.Inf(1)), nil
 	}
 	x, err := parseNumber(word)
@@ -88,7 +88,7 @@ func (b burst) String() string {
 	if math.IsInf(float64(b), 1) {
 		return "inf"
 	}
-	return strconv.FormatFloat(float64(b), 'f', -1, 64)
+	return strconv.FormatFloat(float64(b), 'g', -1, 64)
 }
 
 // MarshalJSON writes a number, or "inf", which JSON has no number for.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestBursts reads lists of bursts and writes them as JSON.
+func TestBursts(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"0", `[0]`},
+		{"1,200%,inf", `[1,2,"inf"]`},
+		{" 0.5 , INF", `[0.5,"inf"]`},
+		{"1e-3,50%", `[0.001,0.5]`},
+		{"", ""}, {"1,", ""}, {"-1", ""}, {"-0.1%", ""}, {"NaN", ""}, {"NaN%", ""}, {"two", ""}, {"inf%", ""}, {"-inf", ""}, {"1;2", ""}, {"%", ""},
+	} {
+		v := newValues("B", "0,1", parseBurst)
+		err := v.Set(c.text)
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%q was read as %v", c.text, v.each)
+			}
+			if diff := cmp.Diff([]burst{0, 1}, v.each); diff != "" {
+				t.Errorf("after %q the defaults are gone:\n%s", c.text, diff)
+			}
+			continue
+		}
+		got, marshalErr := json.Marshal(v.each)
+		if err != nil || marshalErr != nil || string(got) != c.want {
+			t.Errorf("%q: %s, %v, %v; want %s", c.text, got, err, marshalErr, c.want)
+		}
+	}
+}
+
+// TestValuesGrow gives a flag twice.
+func TestValuesGrow(t *testing.T) {
+	v := newValues("U", "0.1", parseNumber)
+	for _, text := range []string{"0.5", "70%,0.9"} {
+		if err := v.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]float64{0.5, 0.7, 0.9}, v.each); diff != "" || v.String() != "0.5,70%,0.9" {
+		t.Errorf("%q is\n%s", v.String(), diff)
+	}
+}
+
+// FuzzBurst reads anything. What is accepted is 0 or more, and reads the same when it is
+// printed.
+func FuzzBurst(f *testing.F) {
+	for _, text := range []string{"0", "1.5", "200%", "inf", "1e300", "-0", "0x1p-3", "NaN", "1_0"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := parseBurst(text)
+		if err != nil {
+			return
+		}
+		if !(b >= 0) {
+			t.Fatalf("%q is read as %v", text, float64(b))
+		}
+		if again, err := parseBurst(b.String()); err != nil || again != b {
+			t.Fatalf("%q is printed as %q, which is read as %v, %v", text, b.String(), again, err)
+		}
+		if printed, err := json.Marshal(b); err != nil || math.IsInf(float64(b), 1) != (string(printed) == `"inf"`) {
+			t.Fatalf("%q as JSON: %s, %v", text, printed, err)
+		}
+	})
+}
+
+// FuzzPeriods reads anything. What is accepted is 1 or more.
+func FuzzPeriods(f *testing.F) {
+	for _, text := range []string{"1", "1e6", "1.5", "9e18", "-1", "0", "1e400", strings.Repeat("9", 30)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var p, again periods
+		if p.Set(text) != nil {
+			return
+		}
+		if err := again.Set(p.String()); p < 1 || err != nil || again != p {
+			t.Fatalf("%q is read as %d, printed as %q", text, int64(p), p.String())
+		}
+	})
+}
