@@ -1,6 +1,6 @@
 // Command pinfold shows the CPU topology of machines, chooses CPUs on them, runs
-// commands with CPU settings, and shows and records how control groups use theirs. Its
-// manual is docs/pinfold.md.
+// commands with CPU settings, shows and records how control groups use theirs, and
+// computes what limits and burst do. Its manual is docs/pinfold.md.
 //
 // The command changes nothing on the machine, but for files that it is asked to
 // write and control groups while it runs a command in them, and talks to nobody.

@@ -17,13 +17,15 @@ func newRoot() *cobra.Command {
 		Short: "Choose the right CPUs on a machine, and see why",
 		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
 as the scheduler plugin, and runs commands with CPUs, limit and burst of their own.
-It records what control groups use, period by period, and shows how containers use
-their limits, and are throttled. Nothing else on the machine changes.`,
+It records what control groups use, period by period, shows how containers use
+their limits, and are throttled, and computes what limits and burst would do.
+Nothing else on the machine changes.`,
 		Example: `  pinfold topology                    # a map of this machine
   pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
   pinfold run --cpus 4 -- make        # a command on them
   pinfold sample /kubepods/burstable  # what limit does it need?
-  pinfold top                         # containers, their limits and throttling`,
+  pinfold top                         # containers, their limits and throttling
+  pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
 		SilenceErrors:              true,
