@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Burst does next to no harm to the neighbours while P(WCET = 1) is at least harmless, and
@@ -12,47 +14,57 @@ const (
 	bearable = 0.99
 )
 
-// conclude says in a sentence or two what was found, for who runs the machine.
+// conclude says in a few sentences what was found, for who runs the machine.
 func conclude(done []simulated) string {
 	if len(done) == 1 {
 		return done[0].conclude()
 	}
-	safe, worst := 0, 0
-	for i := range done {
-		if done[i].surely() >= harmless {
-			safe++
+	var safe []simulated
+	worst := done[0]
+	for _, s := range done {
+		if s.surely() >= harmless {
+			safe = append(safe, s)
 		}
-		if done[i].ProbabilityWCET1.Value < done[worst].ProbabilityWCET1.Value {
-			worst = i
+		if s.ProbabilityWCET1.Value < worst.ProbabilityWCET1.Value {
+			worst = s
 		}
 	}
-	text := fmt.Sprintf("In %d of %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.",
-		safe, len(done), percentage(harmless))
-	switch safe {
-	case 0:
-		text = fmt.Sprintf("In none of %d combinations are %s of the periods surely done in time: take fewer containers, or a smaller burst, before you turn it on.",
-			len(done), percentage(harmless))
-	case len(done):
-		text = fmt.Sprintf("In all %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.",
-			len(done), percentage(harmless))
-	}
-	if w := &done[worst]; w.Misses > 0 {
-		text += fmt.Sprintf(" The worst is %s: %s.", w.what(), w.lateness())
+	text := concludeSafe(safe, len(done))
+	if worst.Misses > 0 {
+		text += fmt.Sprintf("\nThe worst is %s: %s.", worst.what(), worst.lateness())
 	}
 	return text
 }
 
+// concludeSafe is about those combinations of all that are harmless.
+func concludeSafe(safe []simulated, all int) string {
+	if len(safe) == 0 {
+		return fmt.Sprintf("In none of %d combinations are %s of the periods surely done in time: take fewer containers, or a smaller burst, before you turn it on.",
+			all, percentage(harmless))
+	}
+	many := fmt.Sprintf("%d of", len(safe))
+	if len(safe) == all {
+		many = "all"
+	}
+	least := slices.MinFunc(safe, func(a, b simulated) int {
+		return cmp.Compare(a.average().ThrottleRatio.Value, b.average().ThrottleRatio.Value)
+	})
+	return fmt.Sprintf("In %s %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.\n"+
+		"Least throttled of these is %s: in %s of the periods.",
+		many, all, percentage(harmless), least.what(), percentage(least.average().ThrottleRatio.Value))
+}
+
 // conclude is that of one combination.
 func (s *simulated) conclude() string {
-	p := s.surely()
 	verdict := "take fewer containers, or a smaller burst, before you turn it on"
-	switch {
+	switch p := s.surely(); {
 	case p >= harmless:
 		verdict = "next to no harm to the neighbours"
 	case p >= bearable:
 		verdict = "little harm to the neighbours"
-	}
-	if s.burst == 0 && p < bearable {
+	case s.ProbabilityWCET1.Value >= bearable:
+		verdict = "too few periods to judge; take more --periods"
+	case s.burst == 0:
 		verdict = "the machine is too small for these quotas, without any burst; take fewer containers"
 	}
 	return fmt.Sprintf("With burst %v, %d containers that want %s of their quotas on average: %s, and a container is throttled in %s of the periods: %s.",
