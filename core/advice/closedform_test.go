@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -70,6 +71,63 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 			t.Errorf("%s: only %d of %d intervals contain the right limit", name, covered[i], recordings)
 		}
 	}
+}
+
+// TestLimitOfDemandThatRemembers has clients that are on and off, as in the published web
+// server. The right limit is that of a recording two hundred times as long.
+func TestLimitOfDemandThatRemembers(t *testing.T) {
+	const (
+		recordings = 25
+		periods    = 4000
+	)
+	clients, err := demand.NewOnOff(.4, 1.1, 10, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goal := Goal{ThrottleRatio: .02, Burst: 1, ProbabilityWCET1: .99}
+	long := amountsOf(drawPeriods(clients, 0, 200*periods), period)
+	right := stepsToCPUs(long.smallestLimit(period, 1, goal.ThrottleRatio))
+	covered := 0
+	for seed := range uint64(recordings) {
+		sub := newSubject(seriesOf(drawPeriods(clients, seed+1, periods)), period, goal)
+		c := Container{LimitWithBurst: sub.limitFor(1)}
+		if err := sub.intervals(context.Background(), &c, sub.limitToAdviseFor(c.LimitWithBurst), seeded(seed)); err != nil {
+			t.Fatal(err)
+		}
+		l := &c.LimitWithBurst
+		if !l.Enough || math.Abs(l.LimitCPUs/right-1) > .1 {
+			t.Errorf("recording %d: %+v, want about %v", seed, l, right)
+		}
+		if l.LowCPUs-.01 <= right && right <= l.HighCPUs {
+			covered++
+		}
+	}
+	t.Logf("%d of %d intervals have the right limit of %v", covered, recordings, right)
+	if covered < recordings*3/4 {
+		t.Errorf("only %d of %d intervals contain the right limit", covered, recordings)
+	}
+}
+
+func drawPeriods(p demand.Process, seed uint64, n int) []float64 {
+	r := rand.New(rand.NewPCG(seed, 8))
+	source := p.Start(r)
+	cpus := make([]float64, n)
+	for i := range cpus {
+		cpus[i] = source.Next(r)
+	}
+	return cpus
+}
+
+// seriesOf is a recording without limit of what was used in each period.
+func seriesOf(cpus []float64) *trace.Series {
+	s := &trace.Series{Group: "/drawn"}
+	for i, c := range cpus {
+		s.Samples = append(s.Samples, trace.Sample{
+			At: time.Duration(i+1) * period, Interval: period, Usage: time.Duration(c * float64(period)),
+			Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period},
+		})
+	}
+	return s
 }
 
 // TestBurstOfExponentialDemand: the burst worth having is ln(ratio)/ln(sigma) - 1.

@@ -28,8 +28,12 @@
 // this one ([demand.Blocks]). Pieces have to last longer than demand remembers
 // ([demand.BlockLength]). Where the recording is too short for that, there is not enough data;
 // nor where a wanted share of throttled periods amounts to fewer than 10 of them. Random
-// numbers come from the caller: the same give the same advice. The interval does not cover what
-// a throttled recording hides; package trace says how good recovered demand is.
+// numbers come from the caller: the same give the same advice.
+//
+// Intervals of limits held the right one in 98% of the recordings of 2000 periods of independent
+// demand (TestLimitOfExponentialDemand), and in 80% to 100% of demand that remembers, the fewest where
+// it does for 60 periods; so read them as nine in ten there. They do not cover what a
+// throttled recording hides; package trace says how good recovered demand is.
 //
 // Each limit is checked, too: fitted to the first half of the recording, and judged on the
 // second, which it has not seen ([HeldOut]).
