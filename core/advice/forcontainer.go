@@ -8,7 +8,13 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-func forContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, means Means) (Container, error) {
+// ForContainer returns the advice for one series that was recorded at a nominal interval.
+// What the recording cannot tell is no error: the finding says so. Errors: a goal that is
+// none (ErrGoal), and a context that ended.
+func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, means Means) (Container, error) {
+	if err := check(goal, means); err != nil {
+		return Container{}, err
+	}
 	sub := newSubject(s, nominal, goal)
 	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
 	c.LimitWithoutBurst = sub.limitFor(0)

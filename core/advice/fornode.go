@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// mostContainers is the largest number that is tried; kubelets admit 110 unless told
+	// mostContainers is the largest number that is tried; kubelets admit 110 pods unless told
 	// otherwise.
-	mostContainers = 500
+	mostContainers = 250
 	// mostLoad is the largest load that is tried: near 1, backlog takes too long to settle.
 	mostLoad = .98
 	// groupPeriods bounds each simulation.
@@ -24,7 +24,13 @@ const (
 	sure = 2
 )
 
-func forNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, means Means) (Node, error) {
+// ForNode returns how many containers like the one that was recorded fit on a node of so
+// many CPUs, each with a limit and the goal's burst. Errors are those of ForContainer, and
+// numbers of CPUs that are not above 0.
+func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, means Means) (Node, error) {
+	if err := check(goal, means); err != nil {
+		return Node{}, err
+	}
 	for _, c := range []struct {
 		name string
 		cpus float64

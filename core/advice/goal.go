@@ -51,12 +51,16 @@ type Means struct {
 	Workers int // 1 or more; does not change the advice
 }
 
-func (m Means) validate() error {
-	if m.Random == nil {
+// check returns an error for a goal that is none, and for means that do not suffice.
+func check(goal Goal, means Means) error {
+	if err := goal.Validate(); err != nil {
+		return err
+	}
+	if means.Random == nil {
 		return errors.New("no random numbers to draw from")
 	}
-	if m.Workers < 1 {
-		return fmt.Errorf("%d workers; take 1 or more", m.Workers)
+	if means.Workers < 1 {
+		return fmt.Errorf("%d workers; take 1 or more", means.Workers)
 	}
 	return nil
 }

@@ -120,15 +120,18 @@ func (l *layer) occupied(i int) float64 {
 	return occupation(l.cpus[i], l.number)
 }
 
-// wantable is the most that can have been wanted, used what was used of it, and floor what is
-// usually wanted.
+// wantable is the most that can have been wanted of it.
 func (l *layer) wantable(i int) float64 { return l.occupied(i) * float64(l.stretches[i].length) }
+
+// used is its part of the usage.
 func (l *layer) used(i int) float64 {
 	if l.cpus[i] == 0 {
 		return 0
 	}
 	return float64(l.stretches[i].usage) * l.occupied(i) / l.cpus[i]
 }
+
+// floor is what is wanted of it all the time.
 func (l *layer) floor(i int) float64 {
 	return min(l.usual, l.occupied(i)) * float64(l.stretches[i].length)
 }
