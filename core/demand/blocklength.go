@@ -17,8 +17,8 @@ const (
 )
 
 // BlockLength returns the mean length of pieces for NewBlocks, in periods: ten times as long
-// as the samples remember, but not less than the cube root of their number, and at most a
-// twentieth of it.
+// as the samples remember, but not less than the square root of their number (weak memory is
+// lost in the noise, and yet makes bursts longer), and at most a twentieth of it.
 //
 // The memory ends before the first lag from which on five autocorrelations are within
 // 2 sqrt(log10(n)/n), as D. N. Politis and H. White have it (Automatic block-length selection
@@ -38,11 +38,11 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 			break
 		}
 	}
-	wanted := max(math.Cbrt(n), blockTimes*float64(memory))
+	wanted := max(math.Sqrt(n), blockTimes*float64(memory))
 	if wanted <= most {
 		return wanted, true
 	}
-	return most, math.Cbrt(n) <= most && unrelated(samples, int(most))
+	return most, math.Sqrt(n) <= most && unrelated(samples, int(most))
 }
 
 // unrelated reports whether averages of pieces vary no more than those of independent

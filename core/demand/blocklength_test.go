@@ -17,8 +17,8 @@ func TestBlockLength(t *testing.T) {
 		least, most float64
 		enough      bool
 	}{
-		{"no memory", 0, 8000, 20, 20, true},
-		{"a short memory", 0.5, 8000, 30, 100, true},
+		{"no memory", 0, 10_000, 100, 100, true},
+		{"a short memory", 0.8, 10_000, 101, 400, true},
 		{"a long memory", 0.95, 100_000, 400, 1500, true},
 		{"longer than the recording can show", 0.999, 2000, 100, 100, false},
 		{"a short recording", 0, 27, 1.35, 1.35, false},
@@ -46,8 +46,8 @@ func TestBlockLengthOfSameSamples(t *testing.T) {
 	for i := range samples {
 		samples[i] = 0.3
 	}
-	if length, enough := BlockLength(samples); math.Abs(length-10) > 1e-9 || !enough {
-		t.Errorf("blocks of %v periods, enough %v; want 10, true", length, enough)
+	if length, enough := BlockLength(samples); math.Abs(length-math.Sqrt(1000)) > 1e-9 || !enough {
+		t.Errorf("blocks of %v periods, enough %v; want 31.6, true", length, enough)
 	}
 }
 
