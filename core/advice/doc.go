@@ -16,6 +16,11 @@
 // wall periods, not of those in which the kernel's timer ran. Raising a limit never throttles
 // another period, so the smallest limit is found by bisection, in steps of 10m CPUs.
 //
+// The sampler knows neither when in a period something runs nor the phase of the kernel's timer,
+// and the controller is modelled without the other groups of the machine. So a recording under
+// a limit is replayed under that limit, too, and a warning says when the result is far from what
+// the kernel counted.
+//
 // Replayed demand does not react. Clients that wait for an answer before they send the next
 // request send more when they are served faster, and so do programs that size themselves by
 // their limit; what the recording does not have cannot be advised for. Record without limit,

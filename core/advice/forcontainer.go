@@ -56,15 +56,17 @@ func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, mea
 	}
 	for i, f := range []struct {
 		enough    bool
+		value     float64
 		low, high *float64
 	}{
-		{c.LimitWithoutBurst.Enough, &c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
-		{c.LimitWithBurst.Enough, &c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
-		{c.Burst.Enough, &c.Burst.LowPercent, &c.Burst.HighPercent},
-		{c.ScaleOut.Enough, &c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
+		{c.LimitWithoutBurst.Enough, c.LimitWithoutBurst.LimitCPUs, &c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
+		{c.LimitWithBurst.Enough, c.LimitWithBurst.LimitCPUs, &c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
+		{c.Burst.Enough, c.Burst.BurstPercent, &c.Burst.LowPercent, &c.Burst.HighPercent},
+		{c.ScaleOut.Enough, c.ScaleOut.Utilisation, &c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
 	} {
 		if f.enough {
-			*f.low, *f.high = found[i].low, found[i].high
+			// Seams between pieces may break a rhythm that is always kept in the recording.
+			*f.low, *f.high = min(f.value, found[i].low), max(f.value, found[i].high)
 		}
 	}
 	return nil

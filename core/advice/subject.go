@@ -19,6 +19,8 @@ const (
 	// mostlyThrottled is the throttle ratio from which on recovered demand is a guess on the high
 	// side (core/trace, testdata/recovered.txt).
 	mostlyThrottled = .3
+	// farOff is by how much the replay may be off what was counted.
+	farOff = .05
 )
 
 // subject is what a recording says of one group's demand.
@@ -127,6 +129,16 @@ func (sub *subject) limit() (float64, bool) {
 	return float64(quota) / float64(sub.period), true
 }
 
+// replayed returns the throttle ratio at the limit and burst that were recorded; false when
+// that cannot be compared with what was counted.
+func (sub *subject) replayed() (float64, bool) {
+	l := sub.summary.Limits
+	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.blocks == nil || sub.lacking() != "" {
+		return 0, false
+	}
+	return sub.wanted.throttleRatio(int64(l.Quota), int64(l.Burst)), true
+}
+
 // warnings are sentences about the recording as a whole.
 func (sub *subject) warnings() []string {
 	var w []string
@@ -148,6 +160,13 @@ func (sub *subject) warnings() []string {
 	if d.Open > 0 {
 		w = append(w, fmt.Sprintf("%s, in %s of the time: what was wanted there is not known, and more than was recorded",
 			count(d.Open, "run of throttling had no end", "runs of throttling had no end"), share(d.OpenShare)))
+	}
+	if replayed, ok := sub.replayed(); ok {
+		counted := sub.summary.ThrottledOfWall()
+		if math.Abs(replayed-counted) > max(farOff, counted/2) {
+			w = append(w, fmt.Sprintf("replayed at its own limit it is throttled in %s of the periods, where the kernel counted %s: when in a period it runs, or what runs beside it, matters more here than is modelled, so take the figures with care",
+				share(replayed), share(counted)))
+		}
 	}
 	if d.Averaged > sub.goal.ThrottleRatio {
 		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", share(d.Averaged)))
