@@ -51,7 +51,7 @@
 // time. Beside that the recording is played through bandwidth.Group, with slices and
 // ticks ("by slices").
 //
-// A run is repeated when threads waited for CPUs for a twentieth of it, when they used a
+// A run is repeated when threads waited for CPUs for a tenth of it, when they used a
 // tenth more or less than they were to, or when a tenth of the recorded periods are averages over
 // late samples; when four are, the test is skipped. Wrong models must fail: one without
 // burst, and one with 0.7 or 1.3 of the quota.

@@ -144,7 +144,7 @@ func (x *experiment) undisturbed(s script, observe func() (end func() bool)) run
 	for ; ; x.spare-- {
 		r, good := x.once(s, observe)
 		offered := s.work()
-		if good && (r.kernel.Usage-offered).Abs() < offered/10 && r.starved() < x.length/20 {
+		if good && (r.kernel.Usage-offered).Abs() < offered/10 && r.starved() < x.length/10 {
 			return r
 		}
 		x.Logf("once more: of %v threads waited for %v, and used %v instead of %v; well observed: %v", x.length, r.starved(), r.kernel.Usage, offered, good)
