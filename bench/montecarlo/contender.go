@@ -56,10 +56,10 @@ type contender struct {
 	ask  func(context.Context, question) (answer, error)
 }
 
-//go:embed montecarlo.py
+//go:embed peers/montecarlo.py
 var inNumpy string
 
-//go:embed montecarlo.c
+//go:embed peers/montecarlo.c
 var inC string
 
 // Replicas of the peers: as many as a vector should have, and as we have.
