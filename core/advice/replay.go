@@ -92,9 +92,12 @@ func (b *byBurst) ratio(percent int) float64 {
 }
 
 // worthHaving returns the smallest burst in percent, up to the kernel's 100, that reaches a
-// throttle ratio, or comes within a tenth of it to what 100% reaches.
+// throttle ratio; where none does, one that comes within a tenth of it to what 100% reaches.
 func (b *byBurst) worthHaving(ratio float64) int {
-	enough := max(ratio, b.ratio(100)+ratio/10)
+	enough := ratio
+	if b.ratio(100) > ratio {
+		enough = b.ratio(100) + ratio/10
+	}
 	return sort.Search(100, func(percent int) bool { return b.ratio(percent) <= enough })
 }
 
