@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -110,30 +109,11 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// writeNew writes a file that does not exist yet. It appears whole or not at all:
-// it is written under another name and then linked, which fails, other than a
-// rename, when the name is taken.
-func writeNew(name string, content []byte) (err error) {
-	taken := fmt.Errorf("%s: %w: choose another name, or remove it first", name, fs.ErrExist)
-	if _, err := os.Lstat(name); err == nil {
-		return taken
+// writeNew writes a file that does not exist yet.
+func writeNew(name string, content []byte) error {
+	err := writeWhole(name, content, false)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: choose another name, or remove it first", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".pinfold-capture-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	err = os.Link(f.Name(), name)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return taken
-	case err != nil:
-		return fmt.Errorf("write %s: %w: leave out -o and redirect standard output", name, err)
-	}
-	return nil
+	return err
 }
