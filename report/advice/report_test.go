@@ -1,0 +1,154 @@
+package advice
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// given is a container as testdata has it.
+type given struct {
+	File string `json:"file"`
+	advice.Container
+	Timescales []trace.Scale `json:"timescales"`
+	Node       *advice.Node  `json:"node"`
+}
+
+func reportOf(t *testing.T, files []txtar.File) *Report {
+	t.Helper()
+	r := &Report{}
+	if err := json.Unmarshal(files[0].Data, &r.Goal); err != nil {
+		t.Fatal(err)
+	}
+	var all []given
+	if err := json.Unmarshal(files[1].Data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
+		g.Container.Timescales = g.Timescales
+		r.Containers = append(r.Containers, Container{File: g.File, Container: g.Container, Node: g.Node})
+	}
+	return r
+}
+
+// TestReports shows the containers of testdata/reports in all ways.
+func TestReports(t *testing.T) {
+	golden.Archives(t, "testdata/reports/*.txtar", "want", func(t *testing.T, a *txtar.Archive) string {
+		r := reportOf(t, a.Files)
+		var out strings.Builder
+		for _, width := range []int{0, 20} {
+			fmt.Fprintf(&out, "# text, %d wide\n", width)
+			if err := r.Text(&out, width); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out.WriteString("# patches\n")
+		pods, left, err := r.Patches(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "# %d pods; left out:\n# %s\n# page, without its style and drawings\n", pods, strings.Join(left, "\n# "))
+		var page strings.Builder
+		if err := r.HTML(&page); err != nil {
+			t.Fatal(err)
+		}
+		checkPage(t, page.String())
+		out.WriteString(outline(page.String()))
+		return out.String()
+	})
+}
+
+// outline leaves out what is golden elsewhere.
+func outline(page string) string {
+	for from, to := range map[string]string{
+		`(?s)<style>.*?</style>`: "<style></style>",
+		`(?s)<svg .*?</svg>`:     "<svg></svg>",
+	} {
+		page = regexp.MustCompile(from).ReplaceAllString(page, to)
+	}
+	return page
+}
+
+// checkPage: the page is well-formed, runs nothing and fetches nothing.
+func checkPage(t *testing.T, page string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict = false
+	d.AutoClose = []string{"meta"}
+	d.Entity = xml.HTMLEntity
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("the page is not well-formed: %v", err)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		if start.Name.Local == "script" || start.Name.Local == "link" || start.Name.Local == "img" {
+			t.Errorf("the page has a <%s>", start.Name.Local)
+		}
+		for _, a := range start.Attr {
+			if a.Name.Local == "src" || a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") || strings.HasPrefix(a.Name.Local, "on") {
+				t.Errorf("<%s> has %s=%q", start.Name.Local, a.Name.Local, a.Value)
+			}
+		}
+	}
+}
+
+// TestFailingWriter: an error of the writer is passed on.
+func TestFailingWriter(t *testing.T) {
+	r := &Report{Containers: []Container{{}}}
+	w := failing{errors.New("disk full")}
+	_, _, patches := r.Patches(w)
+	for what, err := range map[string]error{"text": r.Text(w, 0), "page": r.HTML(w), "patches": patches} {
+		if !errors.Is(err, w.err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestWrap: no line is too long, none could take a word of the next, and no letter is lost.
+func TestWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOf(rapid.SampledFrom([]rune("ab é日 \t"))).Draw(t, "text")
+		width := rapid.IntRange(1, 12).Draw(t, "width")
+		lines := wrap(text, width)
+		letters := func(s string) string { return strings.Join(strings.Fields(s), "") }
+		if got := letters(strings.Join(lines, " ")); got != letters(text) {
+			t.Fatalf("%q has become %q", text, lines)
+		}
+		for i, line := range lines {
+			if utf8.RuneCountInString(line) > width {
+				t.Fatalf("line %q of %q is longer than %d", line, lines, width)
+			}
+			if i+1 == len(lines) || i+1 == len(lines)-1 && lines[i+1] == "" {
+				continue
+			}
+			next := strings.Fields(lines[i+1])[0]
+			if utf8.RuneCountInString(line+" "+next) <= width {
+				t.Fatalf("line %q of %q has room for %q", line, lines, next)
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/report"
+)
+
+// row is one piece of advice.
+type row struct {
+	Name string
+	// Value and Interval, of confidence, are empty where there was not enough data; the interval
+	// also where there is none.
+	Value, Interval string
+	Reason          string
+	Change          bool // what is recommended differs from what there is
+}
+
+// rows are all pieces of advice, in the order in which they are shown.
+func (c *Container) rows() []row {
+	present := c.Recorded.LimitCPUs
+	all := []row{limitRow("limit", &c.LimitWithoutBurst, present)}
+	if c.LimitWithBurst.BurstPercent > 0 {
+		all = append(all, limitRow("with burst", &c.LimitWithBurst, present))
+	}
+	all = append(all,
+		burstRow(&c.Burst),
+		periodRow(&c.Period, c.Recorded.Period),
+		bindingRow(&c.Binding),
+		newRow("threads", c.Parallelism.Finding, fmt.Sprintf("%d at a time", c.Parallelism.Threads)),
+		scaleOutRow(&c.ScaleOut))
+	if c.Node != nil {
+		all = append(all, nodeRow(c.Node))
+	}
+	return joined(all)
+}
+
+// joined makes one row of all when each lacks the same.
+func joined(all []row) []row {
+	for _, r := range all {
+		if r.Value != "" || r.Reason != all[0].Reason {
+			return all
+		}
+	}
+	return []row{{Name: "advice", Reason: all[0].Reason}}
+}
+
+func newRow(name string, f advice.Finding, value string) row {
+	r := row{Name: name, Reason: report.Printable(f.Reason)}
+	if f.Enough {
+		r.Value = value
+	}
+	return r
+}
+
+// Why is the reason where it is said elsewhere that there was not enough data.
+func (r row) Why() string {
+	if r.Value == "" {
+		return strings.TrimPrefix(r.Reason, "not enough data: ")
+	}
+	return r.Reason
+}
+
+// between adds the confidence interval.
+func (r row) between(format string, args ...any) row {
+	if r.Value != "" {
+		r.Interval = fmt.Sprintf(format, args...)
+	}
+	return r
+}
+
+// when marks a change.
+func (r row) when(change bool) row {
+	r.Change = r.Value != "" && change
+	return r
+}
+
+func limitRow(name string, l *advice.Limit, present float64) row {
+	value := cpus(l.LimitCPUs)
+	if l.BurstPercent > 0 {
+		value += fmt.Sprintf(" and a burst of %s", percentOf(l.BurstPercent))
+	}
+	return newRow(name, l.Finding, value).between("%s to %s", amount(l.LowCPUs), amount(l.HighCPUs)).
+		when(present > 0 && (present < l.LowCPUs || present > l.HighCPUs))
+}
+
+func burstRow(b *advice.Burst) row {
+	value := percentOf(b.BurstPercent)
+	switch {
+	case !b.ReachesGoal && b.BurstPercent == 0:
+		value = "of no use"
+	case !b.ReachesGoal:
+		value += ", not enough"
+	case b.BurstPercent == 0:
+		value = "not needed"
+	}
+	return newRow("burst", b.Finding, value).between("%s to %s", percentOf(b.LowPercent), percentOf(b.HighPercent)).
+		when(b.BurstPercent > 0 || !b.ReachesGoal)
+}
+
+func periodRow(p *advice.Period, present advice.Seconds) row {
+	value := "none would do"
+	if p.Period.Duration > 0 {
+		value = lasting(p.Period.Duration)
+	}
+	return newRow("period", p.Finding, value).when(p.Period != present)
+}
+
+func bindingRow(b *advice.Binding) row {
+	value := "does not pay"
+	if b.Pays {
+		value = "pays"
+	}
+	return newRow("binding", b.Finding, fmt.Sprintf("%s, on %s", value, cpus(float64(b.CPUs))))
+}
+
+func scaleOutRow(s *advice.ScaleOut) row {
+	value := "not needed"
+	if s.Needed {
+		value = "needed"
+	}
+	return newRow("scale out", s.Finding, fmt.Sprintf("%s, at %s of the limit", value, percent(s.Utilisation))).
+		between("%s to %s", percent(s.LowUtilisation), percent(s.HighUtilisation)).when(s.Needed)
+}
+
+func nodeRow(n *advice.Node) row {
+	least := ""
+	if n.Most {
+		least = " or more"
+	}
+	r := newRow("node", n.Finding, fmt.Sprintf("%s%s on %s", plural(n.Fits.Containers, "container"), least, cpus(n.CPUs))).when(n.LessDensity)
+	if n.Low == n.High {
+		return r
+	}
+	return r.between("%d to %d", n.Low, n.High)
+}
+
+// facts are what the advice rests on, as names and values.
+func (c *Container) facts() [][2]string {
+	r := &c.Recorded
+	periods := "no whole period of " + lasting(r.Period.Duration)
+	if r.Periods > 0 {
+		periods = fmt.Sprintf("%s of %s", plural(r.Periods, "period"), lasting(r.Period.Duration))
+	}
+	facts := [][2]string{
+		{"recorded", fmt.Sprintf("%s, %s, in %s", lasting(r.Time.Duration), periods, report.Printable(c.File))},
+		{"wanted", wanted(r)},
+	}
+	now := "no limit"
+	if r.LimitCPUs > 0 {
+		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods", cpus(r.LimitCPUs), percentOf(r.BurstPercent), percent(r.ThrottleRatio))
+	}
+	facts = append(facts, [2]string{"limit now", now})
+	for _, w := range c.warnings() {
+		facts = append(facts, [2]string{"note", w})
+	}
+	return facts
+}
+
+// wanted is the demand, against the limit if there is one.
+func wanted(r *advice.Recorded) string {
+	of := func(cpus float64, what string) string {
+		if r.LimitCPUs <= 0 {
+			return ""
+		}
+		return fmt.Sprintf(" (%.0f%%%s)", 100*cpus/r.LimitCPUs, what)
+	}
+	text := fmt.Sprintf("average %s%s", cpus(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
+	if r.Periods > 0 {
+		text += fmt.Sprintf(", p99 %s%s, peak %s%s", amount(r.P99CPUs), of(r.P99CPUs, ""), amount(r.PeakCPUs), of(r.PeakCPUs, ""))
+	}
+	return text
+}
+
+// warnings are those of the recording, and of the node.
+func (c *Container) warnings() []string {
+	all := slices.Clone(c.Warnings)
+	if c.Node != nil {
+		for _, w := range c.Node.Warnings {
+			all = append(all, "node: "+w)
+		}
+	}
+	for i := range all {
+		all[i] = report.Printable(all[i])
+	}
+	return all
+}
