@@ -14,8 +14,9 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md: "json file=NAME" and "csv file=NAME" blocks
-// are files, as are those in testdata/manual, "console" blocks are commands with what they
-// print, "console cgroups" blocks are those that make control groups.
+// are files, as are those in testdata/manual and the recordings of testdata/recordings, "console"
+// blocks are commands with what they print, "console cgroups" blocks are those that make
+// control groups.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/pinfold.md")
 	if err != nil {
@@ -36,7 +37,7 @@ func TestManual(t *testing.T) {
 	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{Files: []string{file}, Condition: condition})
+	testscript.Run(t, testscript.Params{Files: []string{file}, Setup: withRecordings, Condition: condition})
 }
 
 // scriptOf turns the manual's examples into a testscript, and counts commands.

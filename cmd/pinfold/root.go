@@ -25,6 +25,7 @@ Nothing else on the machine changes.`,
   pinfold run --cpus 4 -- make        # a command on them
   pinfold sample /kubepods/burstable  # what limit does it need?
   pinfold top                         # containers, their limits and throttling
+  pinfold advise web.parquet          # and which burst? why?
   pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?`,
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
@@ -35,11 +36,11 @@ Nothing else on the machine changes.`,
 	}
 	root.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return &wrongUsage{"no command given: use topology, place, run, sample, top, trace, simulate, throttle or version"}
+			return &wrongUsage{"no command given: use topology, place, run, sample, top, trace, simulate, throttle, advise or version"}
 		}
 		return unknownCommand(cmd, args[0])
 	})
-	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newSimulate(), newThrottle(), newVersion())
+	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newSimulate(), newThrottle(), newAdvise(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root

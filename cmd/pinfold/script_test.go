@@ -31,17 +31,23 @@ func TestMain(m *testing.M) {
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
-// and the condition [cgroups], whether control groups can be made.
+// and the condition [cgroups], whether control groups can be made. The recordings of
+// testdata/recordings are in the folder.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
+		Setup:               withRecordings,
 		Cmds:                scriptWords(),
 		Condition:           condition,
 		RequireExplicitExec: true,
 		UpdateScripts:       golden.Updating(),
 	})
+}
+
+func withRecordings(env *testscript.Env) error {
+	return os.CopyFS(env.WorkDir, os.DirFS("testdata/recordings"))
 }
 
 func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {

@@ -74,7 +74,11 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 		}
 	}
 	for _, sc := range trace.Timescales(s, interval) {
-		g.Scales = append(g.Scales, scaleInfo{sc.Window.Seconds(), sc.Windows, sc.Max, sc.MaxEnd.Seconds(), sc.P99, sc.Throttled})
+		g.Scales = append(g.Scales, newScaleInfo(sc))
 	}
 	return g
+}
+
+func newScaleInfo(sc trace.Scale) scaleInfo {
+	return scaleInfo{sc.Window.Seconds(), sc.Windows, sc.Max, sc.MaxEnd.Seconds(), sc.P99, sc.Throttled}
 }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// samplesAtOnce is how many samples are in memory at a time: some 200 MB.
+const samplesAtOnce = 2 << 20
+
+// surveyed is a group of a recording, before its samples are read.
+type surveyed struct {
+	file, group, name string
+	samples           int
+	used, limited     bool
+}
+
+// survey reads all recordings once, and returns the groups to advise on.
+func (q *consultation) survey(ctx context.Context, stderr io.Writer) ([]surveyed, error) {
+	var all []surveyed
+	for i, file := range q.files {
+		if slices.Contains(q.files[:i], file) {
+			return nil, &wrongUsage{fmt.Sprintf("%s is named twice", file)}
+		}
+		groups, err := surveyFile(ctx, stderr, file, *q.interval)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, groups...)
+	}
+	for _, group := range q.groups {
+		if !slices.ContainsFunc(all, func(s surveyed) bool { return s.isCalled(group) }) {
+			return nil, fmt.Errorf("%s: no samples of group %s: 'pinfold trace info' says which groups there are", strings.Join(q.files, ", "), group)
+		}
+	}
+	return q.choose(stderr, all)
+}
+
+func (s *surveyed) isCalled(group string) bool { return group == s.group || group == s.name }
+
+// surveyFile looks through one recording.
+func surveyFile(ctx context.Context, stderr io.Writer, file string, interval time.Duration) ([]surveyed, error) {
+	f, err := tracefile.Open(file, interval)
+	if err != nil {
+		return nil, adviseTrace(err)
+	}
+	defer f.Close()
+	var groups []surveyed
+	index := map[string]int{}
+	for row, err := range until(ctx, f.Rows()) {
+		if err != nil {
+			return nil, err
+		}
+		i, known := index[row.Group]
+		if !known {
+			i = len(groups)
+			index[row.Group] = i
+			groups = append(groups, surveyed{file: file, group: row.Group})
+		}
+		g := &groups[i]
+		g.samples++
+		g.used = g.used || row.Usage > 0
+		g.limited = g.limited || row.Limits.Quota > 0
+		if g.name == "" {
+			g.name = row.Name
+		}
+	}
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("%s: %w", file, tracefile.ErrEmpty)
+	}
+	warnLost(stderr, file, f.Lost())
+	slices.SortFunc(groups, func(a, b surveyed) int { return strings.Compare(a.group, b.group) })
+	return groups, nil
+}
+
+// choose leaves out groups that were not asked for, and those that used nothing, as the
+// sandboxes of pods do. One that was asked for by name is refused.
+func (q *consultation) choose(stderr io.Writer, all []surveyed) ([]surveyed, error) {
+	var chosen []surveyed
+	for _, s := range all {
+		wanted := slices.ContainsFunc(q.groups, s.isCalled)
+		switch {
+		case !wanted && len(q.groups) > 0:
+		case !s.used && (wanted || len(all) == 1):
+			return nil, fmt.Errorf("%s: %s used no CPU time at all: record while it works", s.file, s.group)
+		case !s.used:
+			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("pinfold: %s: %s used no CPU time at all, and is left out", s.file, s.group)))
+		case s.limited && q.period != 0:
+			return nil, fmt.Errorf("%s: %s was recorded with a limit, whose period counts: leave out --period, or choose other groups with --group", s.file, s.group)
+		default:
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("no group used any CPU time: record while they work")
+	}
+	return chosen, nil
+}
+
+// eachSeries reads the samples of a few groups at a time: so many samples, unless one group has
+// more. The interval is that of .npy files.
+func eachSeries(ctx context.Context, groups []surveyed, interval time.Duration, atOnce int, do func(file string, interval time.Duration, s *trace.Series) error) error {
+	for len(groups) > 0 {
+		n := batchOf(groups, atOnce)
+		rec, err := readGroups(ctx, groups[:n], interval)
+		if err != nil {
+			return err
+		}
+		for i := range rec.Series {
+			if err := do(groups[0].file, rec.Interval, &rec.Series[i]); err != nil {
+				return err
+			}
+			rec.Series[i].Samples = nil // what is done needs no memory
+		}
+		groups = groups[n:]
+	}
+	return nil
+}
+
+// batchOf returns how many groups of the same file have so many samples together; at least 1.
+func batchOf(groups []surveyed, most int) int {
+	n, samples := 1, groups[0].samples
+	for ; n < len(groups) && groups[n].file == groups[0].file && samples+groups[n].samples <= most; n++ {
+		samples += groups[n].samples
+	}
+	return n
+}
+
+// readGroups reads the samples of groups of one file.
+func readGroups(ctx context.Context, groups []surveyed, interval time.Duration) (*trace.Recording, error) {
+	f, err := tracefile.Open(groups[0].file, interval)
+	if err != nil {
+		return nil, adviseTrace(err)
+	}
+	defer f.Close()
+	wanted := map[string]bool{}
+	for _, g := range groups {
+		wanted[g.group] = true
+	}
+	rec, err := tracefile.Gather(f.Header(), among(wanted, until(ctx, f.Rows())))
+	if err == nil && len(rec.Series) != len(groups) {
+		err = fmt.Errorf("%s changed while it was read", groups[0].file)
+	}
+	return rec, err
+}
+
+// among passes on the rows of some groups.
+func among(wanted map[string]bool, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2[*tracefile.Row, error] {
+	return func(yield func(*tracefile.Row, error) bool) {
+		for r, err := range rows {
+			if (err != nil || wanted[r.Group]) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// server is a container that is simulated for an example recording.
+type server struct {
+	group, name string
+	limits      bandwidth.Limits
+	cpus        int           // of its machine
+	every       time.Duration // a request comes, on average
+	work        time.Duration // it takes, on average
+	crowdEvery  time.Duration // a crowd of requests comes, on average
+	crowd       int
+}
+
+func shop() server {
+	return server{
+		group: "/kubepods/pod6f1d2c3a/3e1f", name: "shop/web-0/app",
+		limits: bandwidth.Limits{Quota: 100 * time.Millisecond, Period: 100 * time.Millisecond}, cpus: 4,
+		every: 40 * time.Millisecond, work: 5 * time.Millisecond, crowdEvery: 2 * time.Second, crowd: 14,
+	}
+}
+
+// TestRecordings makes the recordings of testdata/recordings, on which the manual and the
+// scripts ask for advice, out of requests and the model of the kernel's bandwidth controller.
+func TestRecordings(t *testing.T) {
+	fine := shop()
+	fine.group, fine.name = "/fine", ""
+	fine.limits = bandwidth.Limits{Quota: 40 * time.Millisecond, Period: 20 * time.Millisecond}
+	for file, r := range map[string]struct {
+		server
+		interval time.Duration
+		samples  int
+	}{
+		"shop.csv": {shop(), 100 * time.Millisecond, 1200},
+		"fine.csv": {fine, 10 * time.Millisecond, 2100},
+	} {
+		start := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+		rec := &trace.Recording{Start: start, Interval: r.interval, Series: []trace.Series{r.record(t, r.interval, r.samples)}}
+		var b bytes.Buffer
+		if _, err := tracefile.WriteCSV(&b, tracefile.Header{Start: start, Interval: r.interval}, tracefile.Rows(rec)); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/recordings/"+file, b.String())
+	}
+}
+
+// record returns what a sampler sees.
+func (s server) record(t *testing.T, interval time.Duration, samples int) trace.Series {
+	t.Helper()
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], 1)
+	r := rand.New(rand.NewChaCha8(key))
+	g, err := bandwidth.NewGroup(bandwidth.Fluid(s.cpus), s.limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := trace.Series{Group: s.group, Name: s.name}
+	drawn := func(mean time.Duration) time.Duration { return 1 + time.Duration(r.ExpFloat64()*float64(mean)) }
+	single, crowd := drawn(s.every), drawn(s.crowdEvery)
+	before := bandwidth.Stats{}
+	for i := range samples {
+		end := interval * time.Duration(i+1)
+		for min(single, crowd) < end {
+			requests := 1
+			if g.Advance(min(single, crowd)); crowd < single {
+				requests = s.crowd
+				crowd += drawn(s.crowdEvery)
+			} else {
+				single += drawn(s.every)
+			}
+			for range requests {
+				if _, err := g.Submit(bandwidth.Request{Work: drawn(s.work), CPU: bandwidth.AnyCPU}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		g.Advance(end)
+		out.Samples = append(out.Samples, s.sample(end, interval, before, g.Stats()))
+		before = g.Stats()
+	}
+	return out
+}
+
+// sample is what happened between two readings.
+func (s server) sample(end, interval time.Duration, before, now bandwidth.Stats) trace.Sample {
+	return trace.Sample{
+		At: end, Interval: interval, Usage: now.Usage - before.Usage, Limits: s.limits,
+		Periods: uint32(now.Periods - before.Periods), Throttled: uint32(now.Throttled - before.Throttled), Bursts: uint32(now.Bursts - before.Bursts),
+		ThrottledTime: now.ThrottledTime - before.ThrottledTime, BurstTime: now.BurstTime - before.BurstTime,
+	}
+}
