@@ -15,8 +15,9 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// samplesAtOnce is how many samples are in memory at a time: some 200 MB.
-const samplesAtOnce = 2 << 20
+// samplesAtOnce is how many samples are in memory at a time: some 100 MB, and with what
+// reading leaves behind 300 MB (measured with a hundred groups of 72,000 samples each).
+const samplesAtOnce = 1 << 20
 
 // surveyed is a group of a recording, before its samples are read.
 type surveyed struct {
