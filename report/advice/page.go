@@ -53,7 +53,7 @@ func (r *Report) HTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := page{Style: template.CSS(chart.CSS()+string(style)), Goal: r.goalText(), Summary: len(r.Containers) > 1} //nolint:gosec // files of ours
+	p := page{Style: template.CSS(chart.CSS() + string(style)), Goal: r.goalText(), Summary: len(r.Containers) > 1} //nolint:gosec // files of ours
 	for i := range r.Containers {
 		s, err := r.section(i)
 		if err != nil {
