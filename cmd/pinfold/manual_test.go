@@ -14,9 +14,8 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md: "json file=NAME" and "csv file=NAME" blocks
-// are files, as are those in testdata/manual and the recordings of testdata/recordings, "console"
-// blocks are commands with what they print, "console cgroups" blocks are those that make
-// control groups.
+// are files, as are the recordings of testdata, "console" blocks are commands with what they
+// print, "console cgroups" blocks are those that make control groups.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/pinfold.md")
 	if err != nil {
@@ -26,18 +25,18 @@ func TestManual(t *testing.T) {
 	if commands < 5 {
 		t.Fatalf("the manual has %d examples, want some", commands)
 	}
-	for _, name := range []string{"cg1.csv"} {
-		data, err := os.ReadFile(filepath.Join("testdata/manual", name))
+	for _, path := range []string{"testdata/manual/cg1.csv", "testdata/recordings/shop.csv"} {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		archive.Files = append(archive.Files, txtar.File{Name: name, Data: data})
+		archive.Files = append(archive.Files, txtar.File{Name: filepath.Base(path), Data: data})
 	}
 	file := filepath.Join(t.TempDir(), "manual.txtar")
 	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{Files: []string{file}, Setup: withRecordings, Condition: condition})
+	testscript.Run(t, testscript.Params{Files: []string{file}, Condition: condition})
 }
 
 // scriptOf turns the manual's examples into a testscript, and counts commands.

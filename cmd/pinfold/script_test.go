@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,8 +32,8 @@ func TestMain(m *testing.M) {
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
-// and the condition [cgroups], whether control groups can be made. The recordings of
-// testdata/recordings are in the folder.
+// and the condition [cgroups], whether control groups can be made. The variable
+// RECORDINGS is the folder testdata/recordings.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
@@ -47,7 +48,9 @@ func TestScripts(t *testing.T) {
 }
 
 func withRecordings(env *testscript.Env) error {
-	return os.CopyFS(env.WorkDir, os.DirFS("testdata/recordings"))
+	dir, err := filepath.Abs("testdata/recordings")
+	env.Setenv("RECORDINGS", dir)
+	return err
 }
 
 func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {
