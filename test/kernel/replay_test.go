@@ -51,9 +51,8 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", table(t, rows))
-	for name, m := range map[string]model{"per period": perPeriod, "by slices": perSlice} {
-		e := errorOf(t, rows, m, asItIs)
-		e.Model = name
+	for _, m := range rightModels() {
+		e := m.errorOf(t, rows)
 		text, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
@@ -63,11 +62,11 @@ func TestReplay(t *testing.T) {
 			t.Errorf("the model differs from the kernel by %+v, at most %v and %v are right", e, throttledTolerance, burstTolerance)
 		}
 	}
-	for name, wrong := range wrongModels() {
-		e := errorOf(t, rows, perPeriod, wrong)
-		t.Logf("a model %s: %+v", name, e)
+	for _, m := range wrongModels() {
+		e := m.errorOf(t, rows)
+		t.Logf("wrong: %+v", e)
 		if e.Throttled <= throttledTolerance && e.BurstTime <= burstTolerance {
-			t.Errorf("a model %s would pass: this is no test of the model", name)
+			t.Errorf("a model %s would pass: this is no test of the model", m.name)
 		}
 	}
 }

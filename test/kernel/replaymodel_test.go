@@ -99,10 +99,23 @@ func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limit
 	return g.Stats()
 }
 
-func asItIs(l bandwidth.Limits) bandwidth.Limits { return l }
+// judged is a model with what makes it wrong, if anything does.
+type judged struct {
+	name   string
+	model  model
+	limits func(bandwidth.Limits) bandwidth.Limits
+}
 
-// wrongModels are what the test must tell from the right one.
-func wrongModels() map[string]func(bandwidth.Limits) bandwidth.Limits {
+func rightModels() []judged {
+	asTheyAre := func(l bandwidth.Limits) bandwidth.Limits { return l }
+	return []judged{
+		{"per period", perPeriod, asTheyAre},
+		{"by slices", perSlice, asTheyAre},
+	}
+}
+
+// wrongModels are what the test must tell from the right ones.
+func wrongModels() []judged {
 	times := func(factor float64) func(bandwidth.Limits) bandwidth.Limits {
 		return func(l bandwidth.Limits) bandwidth.Limits {
 			l.Quota = time.Duration(factor * float64(l.Quota))
@@ -110,10 +123,10 @@ func wrongModels() map[string]func(bandwidth.Limits) bandwidth.Limits {
 			return l
 		}
 	}
-	return map[string]func(bandwidth.Limits) bandwidth.Limits{
-		"without burst":         func(l bandwidth.Limits) bandwidth.Limits { l.Burst = 0; return l },
-		"with 0.7 of the quota": times(0.7),
-		"with 1.3 of the quota": times(1.3),
+	return []judged{
+		{"without burst", perPeriod, func(l bandwidth.Limits) bandwidth.Limits { l.Burst = 0; return l }},
+		{"with 0.7 of the quota", perPeriod, times(0.7)},
+		{"with 1.3 of the quota", perPeriod, times(1.3)},
 	}
 }
 
@@ -136,13 +149,13 @@ type modelError struct {
 	Usage     float64 `json:"usage"`
 }
 
-func errorOf(t *testing.T, rows []replayed, m model, with func(bandwidth.Limits) bandwidth.Limits) modelError {
+func (m judged) errorOf(t *testing.T, rows []replayed) modelError {
 	t.Helper()
-	e := modelError{Machine: machine(t), CPUs: runtime.NumCPU()}
+	e := modelError{Model: m.name, Machine: machine(t), CPUs: runtime.NumCPU()}
 	var burst, burstOff, usage, usageOff time.Duration
 	n := float64(len(rows))
 	for _, r := range rows {
-		p := r.predict(t, m, with(r.limits))
+		p := r.predict(t, m.model, m.limits(r.limits))
 		periods := float64(r.length / period)
 		off := (p.throttled - float64(r.kernel.Throttled)) / periods
 		e.Periods += periods
