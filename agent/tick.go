@@ -128,12 +128,9 @@ func idleBetween(before, after map[cpuset.CPU]cpuTimes, interval time.Duration) 
 		for len(idle) <= int(cpu) {
 			idle = append(idle, 0)
 		}
-		was, ok := before[cpu]
-		if !ok || now.total < was.total || now.busy < was.busy || now.total-was.total < now.busy-was.busy { // iowait may run backwards
-			continue
+		if passed, ok := now.since(before, cpu); ok {
+			idle[cpu] = min(interval, time.Duration(passed.total-passed.busy)*userTick)
 		}
-		ticks := (now.total - was.total) - (now.busy - was.busy)
-		idle[cpu] = min(interval, time.Duration(ticks)*userTick)
 	}
 	return idle
 }

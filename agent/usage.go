@@ -63,16 +63,26 @@ func parseStat(r io.Reader) (map[cpuset.CPU]cpuTimes, error) {
 	return all, lines.Err()
 }
 
+// since returns what passed since earlier readings; false when they do not have the CPU, or
+// time ran backwards. That of waiting for input and output may: then there is more busy time
+// than time, and all of it was busy.
+func (t cpuTimes) since(before map[cpuset.CPU]cpuTimes, cpu cpuset.CPU) (cpuTimes, bool) {
+	was, ok := before[cpu]
+	passed := cpuTimes{total: t.total - was.total, busy: t.busy - was.busy}
+	passed.busy = min(passed.busy, passed.total)
+	return passed, ok && t.total >= was.total && t.busy >= was.busy
+}
+
 // busyBetween is the share of time in which each CPU was busy, in thousandths.
 func busyBetween(before, after map[cpuset.CPU]cpuTimes) map[cpuset.CPU]ledger.MilliCPU {
 	busy := map[cpuset.CPU]ledger.MilliCPU{}
 	for cpu, now := range after {
-		was, ok := before[cpu]
-		if !ok || now.total <= was.total || now.busy < was.busy { // iowait may run backwards
+		passed, ok := now.since(before, cpu)
+		if !ok || passed.total == 0 {
 			continue
 		}
-		if share := ledger.MilliCPU((now.busy - was.busy) * 1000 / (now.total - was.total)); share > 0 {
-			busy[cpu] = min(1000, share)
+		if share := ledger.MilliCPU(passed.busy * 1000 / passed.total); share > 0 {
+			busy[cpu] = share
 		}
 	}
 	return busy

@@ -48,6 +48,7 @@ kill -9 lose no more than the last second: see 'pinfold trace recover'.`,
 	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
 	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
+	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	cmd.RunE = asked(func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags(), args); err != nil {
 			return err
@@ -64,7 +65,8 @@ type sampling struct {
 	duration time.Duration
 	samples  count
 	output   tracefile.Output
-	root     string
+
+	root, cgroupRoot string
 }
 
 // check finds what is wrong on any machine.

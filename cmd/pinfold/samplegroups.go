@@ -23,8 +23,12 @@ type target struct {
 // pattern and cannot be sampled are left out with a message.
 func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]target, error) {
 	names := newContainerNames(q.root)
-	if naming, err := fs.Naming(""); err == nil { // without a kubelet nothing has a name
+	naming, err := fs.Naming(q.cgroupRoot)
+	if err == nil { // without a kubelet nothing has a name
 		names.learn(naming)
+	}
+	if err != nil && len(q.pods) > 0 {
+		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", q.pods[0], err)
 	}
 	var all []target
 	for _, arg := range args {
@@ -37,7 +41,7 @@ func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]ta
 		}
 	}
 	for _, pod := range q.pods {
-		found, err := podTargets(fs, q.root, pod, names)
+		found, err := podTargets(fs, naming, q.root, pod, names)
 		if err != nil {
 			return nil, err
 		}

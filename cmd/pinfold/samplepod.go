@@ -21,7 +21,7 @@ const podLogs = "var/log/pods"
 
 // podTargets returns the containers of a pod of this node, its sandbox included, which has no
 // name of its own: instead it has the beginning of its id.
-func podTargets(fs *cgroup.FS, root, pod string, names *containerNames) ([]target, error) {
+func podTargets(fs *cgroup.FS, naming cgroup.Naming, root, pod string, names *containerNames) ([]target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
 		return nil, &wrongUsage{fmt.Sprintf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)}
@@ -29,10 +29,6 @@ func podTargets(fs *cgroup.FS, root, pod string, names *containerNames) ([]targe
 	uids, err := podUIDs(root, namespace, name)
 	if err != nil {
 		return nil, err
-	}
-	naming, err := fs.Naming("")
-	if err != nil {
-		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", pod, err)
 	}
 	pods, err := fs.Pods(naming)
 	if err != nil {
