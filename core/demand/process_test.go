@@ -71,7 +71,7 @@ func TestOnOff(t *testing.T) {
 	for _, c := range []struct {
 		on, off float64
 		clients int
-	}{{1.11, 10, 64}, {5, 20, 1}, {0.2, 0.3, 2}} {
+	}{{1.11, 10, 64}, {5, 20, 1}, {0.2, 0.3, 2}, {3, 1, 3}} {
 		o, err := NewOnOff(0.5, c.on, c.off, c.clients)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,10 @@ func TestProcessErrors(t *testing.T) {
 		"never on":         second(NewOnOff(1, 0, 1, 1)),
 		"never off":        second(NewOnOff(1, 1, nan, 1)),
 		"on for too short": second(NewOnOff(1, 1e-9, 1, 1)),
+		"on for ever":      second(NewOnOff(1, 1e308, 1e308, 1)),
 		"no client":        second(NewOnOff(1, 1, 1, 0)),
+		"too many clients": second(NewOnOff(1, 1, 1, 1_000_000_000)),
+		"too many changes": second(NewOnOff(1, 1e-3, 1e-3, 100)),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
