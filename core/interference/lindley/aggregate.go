@@ -60,7 +60,7 @@ func (l lattice) alone(d demand.Distribution, burst float64) ([]float64, error) 
 	if !ok {
 		return l.weights, nil
 	}
-	cap := int(math.Round(burst * aggregateSteps))
+	cap := int(math.Round(min(burst, largest) * aggregateSteps)) // which is too large
 	size := powerOfTwo(l.n * max(int(2*digits/theta), len(l.weights)/l.n+2, 4*(cap/l.n+2)))
 	if size > largest {
 		return nil, fmt.Errorf("burst of %v of the quota at a mean demand of %v: the aggregate %w; take infinite burst, or lower demand", burst, d.Mean(), ErrUncertain)

@@ -16,6 +16,7 @@ func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, M
 		return nil, Method{}, err
 	}
 	quotas, jumps := farEnough(d, steps)
+	jumps += unseen(d, steps, quotas) / (1 - d.Mean())
 	if jumps >= 1 {
 		return nil, Method{}, tooHeavy()
 	}
@@ -33,6 +34,24 @@ func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, M
 		out[i].Probability = (out[i].Lower + out[i].Upper) / 2
 	}
 	return out, method, nil
+}
+
+// unseen is the part of the mean that the CDF does not show: a tail may be so heavy that much
+// of the mean lies where its probability is lost in rounding. The mean is the integral of
+// P(X > x); what that lacks lies beyond the horizon, too, and counts as E[X; X > T] in
+// rareJumps. What is less than the error of integration is none.
+func unseen(d demand.Distribution, steps, horizon int) float64 {
+	l := lattice{weights: meanWeights(d, steps, horizon), n: steps}
+	beyond := float64(horizon) * max(1-sum(l.weights), 0)
+	x := float64(horizon)
+	for left := tail(d, x); left > 0 && beyond < d.Mean(); left = tail(d, x) {
+		beyond += left * x / 100
+		x += x / 100
+	}
+	if lacking := d.Mean() - l.mean() - beyond; lacking > 1e-6*d.Mean() {
+		return lacking
+	}
+	return 0
 }
 
 func tooHeavy() error {

@@ -65,8 +65,9 @@
 //     is a proof where A G - G <= c P(X > 1 + t). The same downwards. The width is about
 //     proportional to 1/n^2.
 //
-// Amounts that differ by less than 2^-48 of them count as the same, and what the CDF cannot
-// tell from 1 counts as 1.
+// Amounts that differ by less than 2^-48 of them count as the same, so a burst may lie on the
+// lattice though its product with the steps does not quite; and what the CDF cannot tell from
+// 1 counts as 1.
 //
 // Demand without end is cut at T quotas, which gives a queue V1 <= V. They differ only
 // after a demand beyond T, until V1 has caught up. In that time V is never cut at 0, so by
@@ -75,7 +76,8 @@
 //	P(V > b) <= P(V1 > b) + (P(X > T) E V1 + E[X; X > T]) / (1 - u).
 //
 // T doubles until that adds less than the lattice does, or the lattice is full. When it is
-// 1 or more, [ErrUncertain] says so.
+// 1 or more, [ErrUncertain] says so. Tails below 1e-16 cannot be seen in a CDF; what the mean
+// has beyond what the CDF shows is added to E[X; X > T].
 //
 // Time, and width relative to the probability at b = 0 and b = 4, for u = .7 (two CPUs of an
 // Intel Xeon that others used too, November 2026; BenchmarkBounds):

@@ -100,6 +100,43 @@ func TestBoundsContainIteration(t *testing.T) {
 	})
 }
 
+// A burst is on the lattice when it is but for rounding: 0.29 * 400 is a bit below 116, where
+// 0.07 * 400 is a bit above 28. Poisson demand lies on the lattice, and so bounds meet.
+func TestBurstsOnTheLattice(t *testing.T) {
+	d := must(t, "poisson", "100", ".9")
+	for b := 1; b <= 120; b++ {
+		at := float64(b) / 100
+		got, _, err := lindley.Bounds(d, []float64{at, at + 1e-6}, 400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[0].Lower > got[1].Upper || got[1].Lower > got[0].Upper {
+			t.Errorf("burst %v: %v to %v, and just above it %v to %v", at, got[0].Lower, got[0].Upper, got[1].Lower, got[1].Upper)
+		}
+	}
+}
+
+// Tails whose probability is lost in rounding, and much of the mean with it, are not counted as
+// none. A container works whenever something is left to do, which is for the share u of the time
+// at least: where demand is rare and huge, it is throttled nearly as long.
+func TestUnseenTails(t *testing.T) {
+	for _, name := range []string{"lognormal 10 .5", "lognormal 30 .5", "lognormal 30 .003", "pareto 1.0001 .5", "pareto 1.01 .5", "gamma 1e-6 .5"} {
+		u := must(t, strings.Fields(name)...).Mean()
+		for _, shown := range []string{"", "disguised "} {
+			got, _, err := lindley.Bounds(must(t, strings.Fields(shown+name)...), []float64{0, 1}, 64)
+			if err != nil {
+				if !errors.Is(err, lindley.ErrUncertain) {
+					t.Error(shown+name, err)
+				}
+				continue
+			}
+			if got[0].Upper < .5*u {
+				t.Errorf("%s: at most %v, with mean %v", shown+name, got[0].Upper, u)
+			}
+		}
+	}
+}
+
 // The closed form comes out to 1e-9, and lies inside the bounds at every step size.
 func TestExponential(t *testing.T) {
 	bursts := []float64{0, .3, 1, 2, 4, 7.77}
@@ -269,6 +306,11 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := lindley.Solve(must(t, "pareto", "1.02", ".7"), []float64{0}, 64); !errors.Is(err, lindley.ErrUncertain) {
 		t.Error(err)
+	}
+	for _, burst := range []float64{1e5, 1e17, 1e300} {
+		if _, err := lindley.Aggregate(exponential, 5, burst); !errors.Is(err, lindley.ErrUncertain) {
+			t.Errorf("burst %v: %v", burst, err)
+		}
 	}
 	if _, err := lindley.Solve(must(t, "exponential", ".9999999"), []float64{0}, 64); !errors.Is(err, lindley.ErrUncertain) {
 		t.Error(err)

@@ -53,9 +53,9 @@ type certified struct {
 	n       int
 }
 
-// at returns P(V > b) at the lattice point before b.
+// at returns P(V > b) at the lattice point before b, or at b if that is the same amount.
 func (c certified) at(b float64) (low, high float64) {
-	k := b * float64(c.n)
+	k := b * float64(c.n) * (1 + sameAmount)
 	if k >= float64(len(c.g)) {
 		return 0, c.err * math.Exp(-c.contour*float64(len(c.g))/float64(c.n))
 	}
