@@ -7,6 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
+// worthless is the width of bounds at which they say nothing.
+const worthless = .5
+
 // Bounds returns lower and upper bounds of the probability of being throttled for each
 // burst, with their midpoint as the probability. They hold for any demand; their width
 // is about proportional to 1/steps, and to 1/steps^2 for Unimodal demand.
@@ -17,7 +20,7 @@ func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, M
 	}
 	quotas, jumps := farEnough(d, steps)
 	jumps += unseen(d, steps, quotas) / (1 - d.Mean())
-	if jumps >= 1 {
+	if jumps >= worthless {
 		return nil, Method{}, tooHeavy()
 	}
 	find, method, ok := bracket(d, steps, quotas, far)

@@ -76,7 +76,7 @@
 //	P(V > b) <= P(V1 > b) + (P(X > T) E V1 + E[X; X > T]) / (1 - u).
 //
 // T doubles until that adds less than the lattice does, or the lattice is full. When it is
-// 1 or more, [ErrUncertain] says so. Tails below 1e-16 cannot be seen in a CDF; what the mean
+// a half or more, [ErrUncertain] says so. Tails below 1e-16 cannot be seen in a CDF; what the mean
 // has beyond what the CDF shows is added to E[X; X > T].
 //
 // Time, and width relative to the probability at b = 0 and b = 4, for u = .7 (two CPUs of an

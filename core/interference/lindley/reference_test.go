@@ -120,10 +120,10 @@ func TestBurstsOnTheLattice(t *testing.T) {
 // none. A container works whenever something is left to do, which is for the share u of the time
 // at least: where demand is rare and huge, it is throttled nearly as long.
 func TestUnseenTails(t *testing.T) {
-	for _, name := range []string{"lognormal 10 .5", "lognormal 30 .5", "lognormal 30 .003", "pareto 1.0001 .5", "pareto 1.01 .5", "gamma 1e-6 .5"} {
+	for _, name := range []string{"lognormal 10 .5", "lognormal 30 .003", "pareto 1.0001 .5", "pareto 1.01 .5"} {
 		u := must(t, strings.Fields(name)...).Mean()
 		for _, shown := range []string{"", "disguised "} {
-			got, _, err := lindley.Bounds(must(t, strings.Fields(shown+name)...), []float64{0, 1}, 64)
+			got, _, err := lindley.Bounds(must(t, strings.Fields(shown+name)...), []float64{0, 1}, 1024)
 			if err != nil {
 				if !errors.Is(err, lindley.ErrUncertain) {
 					t.Error(shown+name, err)
