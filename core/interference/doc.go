@@ -15,14 +15,16 @@
 //
 // When the quotas sum to more than the capacity, even what groups need of their quotas may
 // not fit. Then the capacity is shared out in the same way, no token is used, and the
-// period counts as missed under [Strict], as met under [Published].
+// period counts as missed under both rules.
 //
 // # Monte Carlo
 //
 // [Simulate] runs 64 replicas of the model, each with a random source of its own. Each
 // begins idle with full tokens, and counts after a warm-up of 20/(1-load)^2 periods, as
-// backlog takes the order of 1/(1-load)^2 periods to be forgotten. (A demand with a
-// memory of its own may need longer.) The replicas are the batches of the method of batch
+// backlog takes the order of 1/(1-load)^2 periods to be forgotten. Where demand remembers or
+// is very uneven that takes longer: a random walk with drift d whose sum over n periods has the
+// variance n v forgets its end in about 2 v/d^2 periods. v is what the replicas' demand differs
+// by over the warm-up, which goes on until it lasted four times as long. The replicas are the batches of the method of batch
 // means: they are independent, so their spread gives standard errors however periods depend
 // on each other. As a replica depends on nothing but its source, the number of threads does
 // not change the result.

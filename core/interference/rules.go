@@ -12,7 +12,8 @@ const (
 	// Published is the rule of the tables on the Linux kernel's mailing list (12 May
 	// 2021): as Strict, but when every group needs at least its whole quota, nothing is
 	// left to be handed out, and the period counts as met. With few groups under high
-	// load this hides more than half of the misses.
+	// load this hides more than half of the misses. Its quotas sum to the capacity: where
+	// they sum to more and do not fit, it is as Strict.
 	Published
 )
 
@@ -45,7 +46,7 @@ const roundingTicks = quotaTicks / 1_000_000
 // these fit, and wants are submitted beyond them. Sums over all groups are exact, whether
 // the quotas of all are used up is not.
 func (r Rule) missed(free, wants int64) bool {
-	if r == Published && free <= roundingTicks {
+	if r == Published && free >= 0 && free <= roundingTicks {
 		return false
 	}
 	return wants > free

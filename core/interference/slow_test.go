@@ -53,7 +53,8 @@ func (s *slow) step(demands []int64) bool {
 		free -= math.Min(g.need, g.quota)
 	}
 	if s.above(0, free) {
-		return s.tooSmall()
+		s.tooSmall()
+		return true
 	}
 	wants := make([]float64, len(s.groups))
 	sum := 0.0
@@ -80,7 +81,7 @@ func (s *slow) step(demands []int64) bool {
 
 // tooSmall is a period in which the capacity is less than the groups need of their
 // quotas.
-func (s *slow) tooSmall() bool {
+func (s *slow) tooSmall() {
 	wants := make([]float64, len(s.groups))
 	for i, g := range s.groups {
 		wants[i] = math.Min(g.need, g.quota)
@@ -91,7 +92,6 @@ func (s *slow) tooSmall() bool {
 		g.token = math.Min(g.burst, g.token+g.quota-got)
 		g.backlog += g.need
 	}
-	return s.rule == Strict
 }
 
 // fill shares out what is free, by weight: in the order in which the water reaches the wants.
