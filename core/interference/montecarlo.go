@@ -83,6 +83,9 @@ type simulation struct {
 
 // run doubles the periods until the precision is reached.
 func (s *simulation) run(ctx context.Context) (*Result, error) {
+	if err := s.warm(ctx); err != nil {
+		return nil, err
+	}
 	for target := s.firstTarget(); ; target = min(2*target, s.perReplica) {
 		last := target == s.perReplica
 		batches, err := s.each(ctx, func(ctx context.Context, r *replica) (batch, error) {

@@ -19,6 +19,7 @@ const (
 	// warmUpTimes of them are waited for.
 	minWarmUp   = 1000
 	warmUpTimes = 20
+	mostWarmUp  = 1e12
 )
 
 // plan is a configuration that was found valid, in ticks.
@@ -70,7 +71,7 @@ func newPlan(c Config) (*plan, error) {
 	if err := p.checkLoad(); err != nil {
 		return nil, err
 	}
-	p.warmUp = min(p.wantedWarmUp, max(minWarmUp, p.perReplica))
+	p.warmUp = min(p.wantedWarmUp, p.longestWarmUp())
 	return p, nil
 }
 
@@ -170,7 +171,7 @@ func (p *plan) checkLoad() error {
 			ErrUnstable, whole, whole-1)
 	}
 	load = max(load, whole)
-	p.wantedWarmUp = int64(max(minWarmUp, min(warmUpTimes/(1-load)/(1-load), 1e12)))
+	p.wantedWarmUp = int64(max(minWarmUp, min(warmUpTimes/(1-load)/(1-load), mostWarmUp)))
 	return nil
 }
 

@@ -17,16 +17,24 @@ type replica struct {
 	missing int64 // the run of misses that is not over
 }
 
-// upTo goes on until so many periods are counted.
-func (r *replica) upTo(ctx context.Context, periods int64, p *progress) error {
+// warm goes on until so many periods are over, which do not count, and returns what was drawn
+// in them.
+func (r *replica) warm(ctx context.Context, periods int64) (batch, error) {
 	if r.engine == nil {
 		r.engine = r.plan.newEngine(r.random(r.number))
-		if err := r.steps(ctx, r.plan.warmUp, nil); err != nil {
-			return err
-		}
-		r.engine.reset()
-		r.counts, r.missing = batch{}, 0
 	}
+	err := r.steps(ctx, periods-r.counts.periods, nil)
+	return batch{periods: r.counts.periods, groups: r.engine.sums()}, err
+}
+
+// begin forgets the warm-up.
+func (r *replica) begin() {
+	r.engine.reset()
+	r.counts, r.missing = batch{}, 0
+}
+
+// upTo goes on until so many periods are counted.
+func (r *replica) upTo(ctx context.Context, periods int64, p *progress) error {
 	return r.steps(ctx, periods-r.counts.periods, p)
 }
 

@@ -154,8 +154,8 @@ func (r *Result) warn(c *plan) {
 			c.precision, r.Periods, r.ExpectedWCET.StandardError, e))
 	}
 	if c.warmUp < c.wantedWarmUp {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("at this load, %d periods of warm-up a replica are too few (%d would do), so the result is too good; take more periods",
-			c.warmUp, c.wantedWarmUp))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("for this load and demand, %d periods of warm-up a replica are too few (%.2g would do), so the result is too good; take %.1g periods or more",
+			c.warmUp, float64(c.wantedWarmUp), Replicas*float64(c.wantedWarmUp)))
 	}
 }
 

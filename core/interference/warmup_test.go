@@ -1,0 +1,46 @@
+package interference
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/demand"
+)
+
+// TestWarmUpOfMemory has clients that work for on periods and rest for nine times as long, with
+// room for all. A fluid that comes at five times the quota for a tenth of the time fills the
+// quota half of the time, and backlog is there whenever it comes: the ratio is a half, but for
+// the periods in which a client begins or ends. Without the backlog of the time before it
+// would be less.
+func TestWarmUpOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		on     float64
+		warned bool
+	}{{3, false}, {100, false}, {1000, true}} {
+		clients, err := demand.NewOnOff(0.5, c.on, 9*c.on, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := simulate(t, Config{Groups: oneKind(20, 0, clients), Capacity: 100, Periods: 1_200_000})
+		got := r.Groups[0].ThrottleRatio
+		if off := math.Abs(got.Value - 0.5); !c.warned && off > 4*got.StandardError+0.1/c.on {
+			t.Errorf("on for %v periods: %.4f (standard error %.2g), want 0.5", c.on, got.Value, got.StandardError)
+		}
+		if warned := strings.Contains(strings.Join(r.Warnings, "\n"), "periods of warm-up a replica are too few"); warned != c.warned {
+			t.Errorf("on for %v periods: %q, want a warning: %v", c.on, r.Warnings, c.warned)
+		}
+	}
+}
+
+// TestOverload is about quotas that do not fit together: the published rule does not make a
+// machine that is too small look idle.
+func TestOverload(t *testing.T) {
+	late := map[Rule]int64{}
+	for _, rule := range []Rule{Strict, Published} {
+		late[rule] = simulate(t, Config{Groups: oneKind(4, 0, independent(exponential(t, 0.5))), Capacity: 2.2, Periods: 64_000, Rule: rule}).Misses
+	}
+	if late[Strict] != late[Published] || late[Strict] < 10_000 {
+		t.Errorf("%d periods are late, %d under the published rule; want as many, and most of 64,000", late[Strict], late[Published])
+	}
+}
