@@ -39,10 +39,14 @@ func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, M
 	return out, method, nil
 }
 
+// integrationError of meanWeights for atoms of less than kink, relative to the mean.
+const integrationError = kink
+
 // unseen is the part of the mean that the CDF does not show: a tail may be so heavy that much
 // of the mean lies where its probability is lost in rounding. The mean is the integral of
 // P(X > x); what that lacks lies beyond the horizon, too, and counts as E[X; X > T] in
-// rareJumps. What is less than the error of integration is none.
+// rareJumps. What is less than the error of integration is none: tails that lack so little
+// are made larger by as much in the sums of rareJumps.
 func unseen(d demand.Distribution, steps, horizon int) float64 {
 	l := lattice{weights: meanWeights(d, steps, horizon), n: steps}
 	beyond := float64(horizon) * max(1-sum(l.weights), 0)
@@ -51,7 +55,7 @@ func unseen(d demand.Distribution, steps, horizon int) float64 {
 		beyond += left * x / 100
 		x += x / 100
 	}
-	if lacking := d.Mean() - l.mean() - beyond; lacking > 1e-6*d.Mean() {
+	if lacking := d.Mean() - l.mean() - beyond; lacking > integrationError*d.Mean() {
 		return lacking
 	}
 	return 0
