@@ -25,7 +25,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/u=%v", name, load), func(b *testing.B) {
 				const m = 20
 				a := newAlike(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
-				r := &replica{engine: a}
+				r := &replica{engine: a, plan: &plan{kinds: []planKind{{count: m}}}}
 				if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
 					b.Fatal(err)
 				}

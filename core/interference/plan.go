@@ -78,6 +78,9 @@ func newPlan(c Config) (*plan, error) {
 // room is how many ticks each group may hold.
 func (p *plan) room() int64 { return roomTicks / int64(p.groups()) }
 
+// chunk is the number of periods of a replica between two looks at the context.
+func (p *plan) chunk() int64 { return int64(max(1, chunk/max(1, p.groups()))) }
+
 func (p *plan) groups() int {
 	m := 0
 	for _, k := range p.kinds {

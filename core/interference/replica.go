@@ -44,7 +44,7 @@ func (r *replica) steps(ctx context.Context, periods int64, p *progress) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(periods, chunk)
+		n := min(periods, r.plan.chunk())
 		for range n {
 			missed, err := r.engine.step()
 			if err != nil {
@@ -85,7 +85,7 @@ func (r *replica) finish(ctx context.Context) (batch, error) {
 	b.histogram, b.groups = slices.Clone(b.histogram), r.engine.sums()
 	length := r.missing
 	for missed := length > 0; missed; {
-		if length%chunk == 0 && ctx.Err() != nil {
+		if length%r.plan.chunk() == 0 && ctx.Err() != nil {
 			return batch{}, ctx.Err()
 		}
 		if length > r.missing+b.periods+patience {

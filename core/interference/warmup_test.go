@@ -1,8 +1,12 @@
 package interference
 
 import (
+	"context"
+	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
@@ -42,5 +46,33 @@ func TestOverload(t *testing.T) {
 	}
 	if late[Strict] != late[Published] || late[Strict] < 10_000 {
 		t.Errorf("%d periods are late, %d under the published rule; want as many, and most of 64,000", late[Strict], late[Published])
+	}
+}
+
+// countdown ends a context after so many demands.
+type countdown struct {
+	left atomic.Int64
+	end  context.CancelFunc
+}
+
+func (c *countdown) Mean() float64                  { return 0.5 }
+func (c *countdown) Start(*rand.Rand) demand.Source { return c }
+func (c *countdown) Next(*rand.Rand) float64 {
+	if c.left.Add(-1) == 0 {
+		c.end()
+	}
+	return 0.5
+}
+
+// TestInterruption draws not many demands more, however many groups there are and wherever it is.
+func TestInterruption(t *testing.T) {
+	for _, m := range []int{1, 3000} {
+		ctx, end := context.WithCancel(t.Context())
+		c := &countdown{end: end}
+		c.left.Store(5_000_000) // in the warm-up or after it
+		_, err := Simulate(ctx, Config{Groups: oneKind(m, 1, c), Periods: 1 << 40, Random: streams(1), Workers: 2})
+		if more := -c.left.Load(); !errors.Is(err, context.Canceled) || more > 200_000 {
+			t.Errorf("%d groups: %v, and %d demands were drawn afterwards", m, err, more)
+		}
 	}
 }
