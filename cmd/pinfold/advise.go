@@ -129,11 +129,23 @@ func (q *consultation) checkPage() error {
 		return fmt.Errorf("--html %s is a folder: name a file in it", q.html)
 	case err == nil && !q.force:
 		return q.pageTaken(fmt.Errorf("%s: %w", q.html, fs.ErrExist))
+	case err == nil && slices.ContainsFunc(q.files, func(file string) bool { return isSameFile(file, q.html) }):
+		return fmt.Errorf("--html %s is a recording to advise on: choose another name", q.html)
 	}
 	if _, err := os.Stat(filepath.Dir(q.html)); err != nil {
 		return fmt.Errorf("--html %s: %w", q.html, err)
 	}
 	return nil
+}
+
+// isSameFile reports whether two names lead to the same file.
+func isSameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 func (q *consultation) pageTaken(err error) error {

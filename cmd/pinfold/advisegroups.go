@@ -40,6 +40,9 @@ func (q *consultation) survey(ctx context.Context, stderr io.Writer) ([]surveyed
 		all = append(all, groups...)
 	}
 	for _, group := range q.groups {
+		if group == "" { // as the names of all that have none
+			return nil, &wrongUsage{"--group is empty: name a group, as 'pinfold trace info' shows them"}
+		}
 		if !slices.ContainsFunc(all, func(s surveyed) bool { return s.isCalled(group) }) {
 			return nil, fmt.Errorf("%s: no samples of group %s: 'pinfold trace info' says which groups there are", strings.Join(q.files, ", "), group)
 		}
