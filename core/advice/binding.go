@@ -31,7 +31,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 		b.PeakCPUs = max(b.PeakCPUs, c)
 	}
 	b.Pays = b.WaitingShare <= sub.goal.ThrottleRatio
-	b.explain(at)
+	b.explain(sub, at)
 	return b
 }
 
@@ -56,15 +56,19 @@ func (b *Binding) queue(wanted amounts, interval time.Duration) {
 	}
 }
 
-func (b *Binding) explain(at limitAt) {
+func (b *Binding) explain(sub *subject, at limitAt) {
 	cpus := count(b.CPUs, "CPU", "CPUs")
 	whole := ""
 	if math.Abs(float64(b.CPUs)-at.cpus) > 1e-9 {
 		whole = fmt.Sprintf(" (bound containers need a whole number, so the limit would be %d)", b.CPUs)
 	}
 	if b.Pays {
-		b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, at most %s: binding takes nothing away, and what it gives (caches and memory nearby) is gained",
-			cpus, whole, share(b.WaitingShare), stall(b.LongestWait.Duration))
+		waits := "never wait: binding takes nothing away"
+		if b.WaitingShare > 0 {
+			waits = fmt.Sprintf("wait in %s of the time, up to %s: binding takes little away", share(b.WaitingShare), stall(b.LongestWait.Duration))
+		}
+		b.Reason = fmt.Sprintf("on %s of its own%s, used to %s, work would %s, and what it gives (caches and memory nearby) is gained",
+			cpus, whole, share(sub.summary.CPUs()/float64(b.CPUs)), waits)
 		return
 	}
 	b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, up to %s, as up to %s are wanted at a time; unbound it may run on more of them at once: binding is no silver bullet",

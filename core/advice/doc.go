@@ -19,7 +19,11 @@
 // The sampler knows neither when in a period something runs nor the phase of the kernel's timer,
 // and the controller is modelled without the other groups of the machine. So a recording under
 // a limit is replayed under that limit, too, and a warning says when the result is far from what
-// the kernel counted.
+// the kernel counted. Where the kernel throttled it more often than is wanted and the replay says
+// that it fits, there is not enough data.
+//
+// A limit that the average nearly uses up has nothing to catch up with; and a hundredth of the
+// periods may be a single long wait. Warnings say both.
 //
 // Replayed demand does not react. Clients that wait for an answer before they send the next
 // request send more when they are served faster, and so do programs that size themselves by
@@ -62,8 +66,8 @@
 //     and binding is no silver bullet.
 //   - [Parallelism]: as many threads at a time as quota and burst can feed for a whole period.
 //     More of them use it up sooner, and then all wait together.
-//   - [ScaleOut]: above half of the limit on average, burst helps little: few periods leave
-//     something unused.
+//   - [ScaleOut]: above half of the limit on average, little is left unused to save up for
+//     bursts: more load takes more replicas, or a higher limit.
 //
 // All that is said of a present limit is said of the advised one with burst where none was
 // recorded.

@@ -19,6 +19,7 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
 	c.LimitWithoutBurst = sub.limitFor(0)
 	c.LimitWithBurst = sub.limitFor(goal.Burst)
+	c.Warnings = append(c.Warnings, c.LimitWithBurst.cautions(sub)...)
 	at := sub.limitToAdviseFor(c.LimitWithBurst)
 	c.Burst = sub.burstAt(at)
 	c.ScaleOut = sub.scaleOutAt(at)
@@ -28,7 +29,7 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	c.LimitWithoutBurst.explain(sub)
 	c.LimitWithBurst.explain(sub)
 	c.Burst.explain(sub, at)
-	c.ScaleOut.explain(sub, at)
+	c.ScaleOut.explain(sub, at, c.Burst)
 	c.Curve = sub.curveAt(at)
 	c.Period = sub.periodAt(at)
 	c.Binding = sub.bindingAt(at)

@@ -176,19 +176,23 @@ func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
 func (n *Node) explain(sub *subject) {
 	goal := share(sub.goal.ProbabilityWCET1)
 	allowed, fits := &n.ByLimits, &n.Fits
-	limits := fmt.Sprintf("%s of %s fit on %s by their limits", count(allowed.Containers, "container", "containers"), cpuText(n.LimitCPUs), cpuText(n.CPUs))
+	most := ""
+	if n.CPUs/n.LimitCPUs >= mostContainers+1 {
+		most = " and more"
+	}
+	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", count(allowed.Containers, "container", "containers"), most, cpuText(n.LimitCPUs), cpuText(n.CPUs))
 	met := func(d *Density) string {
 		return fmt.Sprintf("all is done in time in %s of the periods", share(d.ProbabilityWCET1.Value))
 	}
-	safe := fmt.Sprintf("that many are safe up to an average utilisation of %s, and have %s", share(n.SafeUtilisation), share(n.Utilisation))
+	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, share(n.SafeUtilisation), share(n.Utilisation))
 	switch {
 	case allowed.Containers == 0:
-		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("%d would reach %s", fits.Containers, goal)
+		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, share(fits.ProbabilityWCET1.Value), goal)
 	case n.LessDensity:
 		n.Reason = fmt.Sprintf("%s, but with a burst of %s %s (wanted: %s), so less density before burst: with %d it is %s; %s",
 			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, share(fits.ProbabilityWCET1.Value), safe)
 	default:
-		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s); up to %d would; %s",
+		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s, which up to %d reach); %s",
 			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
 	}
 }

@@ -2,7 +2,6 @@ package advice
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -39,8 +38,7 @@ func (sub *subject) periodAt(at limitAt) Period {
 	p.ThrottleRatio = ratio
 	p.LongestStall.Duration = longestStall(longest, at.cpus, peak)
 	if float64(n)*max(goal, ratio) < leastThrottled {
-		p.Reason = fmt.Sprintf("not enough data: of %d periods of %v a share of %s is fewer than %d; record %v or more",
-			n, longest, share(goal), leastThrottled, time.Duration(math.Ceil(leastThrottled/goal))*longest)
+		p.Reason = tooFew(n, longest, goal)
 		return p
 	}
 	p.Enough = true
@@ -53,6 +51,9 @@ func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Du
 	if p.LongestStall.Duration > 0 {
 		stalls = fmt.Sprintf("; as many threads as at the peak (%s) may then all wait for %s in a period, now for %s",
 			cpuText(peak), stall(p.LongestStall.Duration), stall(p.PresentStall.Duration))
+		if longest == sub.period {
+			stalls = fmt.Sprintf("; as many threads as at the peak (%s) may all wait for %s in a period", cpuText(peak), stall(p.PresentStall.Duration))
+		}
 	}
 	switch {
 	case p.Period.Duration == sub.period:
@@ -61,8 +62,8 @@ func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Du
 	case p.Period.Duration > 0:
 		p.Reason = fmt.Sprintf("at %s a period of %v has %s throttled without burst (wanted: at most %s)%s", at.name, p.Period, share(p.ThrottleRatio), goal, stalls)
 	default:
-		p.Reason = fmt.Sprintf("at %s no period up to %v does without burst: of %v, %s are throttled (wanted: at most %s)",
-			at.name, bandwidth.MaxPeriod, longest, share(p.ThrottleRatio), goal)
+		p.Reason = fmt.Sprintf("at %s no period up to %v does without burst: of those of %v, %s are throttled (wanted: at most %s)",
+			at.name, longest, longest, share(p.ThrottleRatio), goal)
 	}
 }
 

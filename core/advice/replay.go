@@ -36,6 +36,22 @@ func (a amounts) throttled(quota, burst int64) int {
 	return int(n)
 }
 
+// longestRow returns how many periods are throttled, and how many of them follow one another at most.
+func (a amounts) longestRow(quota, burst int64) (all, longest int) {
+	var debt int64
+	row := 0
+	for _, d := range a {
+		if debt = max(debt+d-quota, 0); debt <= burst {
+			row = 0
+			continue
+		}
+		all++
+		row++
+		longest = max(longest, row)
+	}
+	return all, longest
+}
+
 // throttleRatio returns the share of the periods that are throttled.
 func (a amounts) throttleRatio(quota, burst int64) float64 {
 	return float64(a.throttled(quota, burst)) / float64(len(a))

@@ -64,7 +64,9 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 		return sub
 	}
 	sub.unknown = sub.whyUnknown()
-	sub.unsure = sub.whyUnsure()
+	if sub.unsure = sub.whyUnsure(); sub.unsure == "" {
+		sub.unsure = sub.whyUnexplained()
+	}
 	return sub
 }
 
@@ -83,16 +85,31 @@ func (sub *subject) whyUnknown() string {
 
 func (sub *subject) whyUnsure() string {
 	n := len(sub.wanted)
-	need := int(math.Ceil(leastThrottled / sub.goal.ThrottleRatio))
 	switch {
-	case n < need:
-		return fmt.Sprintf("not enough data: of %d periods a share of %s is fewer than %d; record %v or more",
-			n, share(sub.goal.ThrottleRatio), leastThrottled, (time.Duration(need) * sub.period).Round(time.Second))
+	case float64(n) < math.Ceil(leastThrottled/sub.goal.ThrottleRatio):
+		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	case !sub.enough:
-		return fmt.Sprintf("not enough data: what it wanted goes up and down over longer than %v, a %dth of the recording; record several times as long",
+		return fmt.Sprintf("not enough data: what it wanted goes up and down over longer than %v, a %dth of the recording; record several times as long, or only while it is busiest",
 			(time.Duration(sub.piece * float64(sub.period))).Round(time.Second/10), int(float64(n)/sub.piece))
 	}
 	return ""
+}
+
+// whyUnexplained withholds advice that the kernel contradicts: it throttled the group too often at
+// a limit that would be called high enough.
+func (sub *subject) whyUnexplained() string {
+	replayed, ok := sub.replayed()
+	counted := sub.summary.ThrottledOfWall()
+	if !ok || !isFarOff(replayed, counted) || replayed > sub.goal.ThrottleRatio || counted <= sub.goal.ThrottleRatio {
+		return ""
+	}
+	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, and replayed at the same limit it is in %s; record without limit, or with a higher one",
+		share(counted), share(replayed))
+}
+
+// isFarOff reports whether the replay does not say what the kernel counted.
+func isFarOff(replayed, counted float64) bool {
+	return math.Abs(replayed-counted) > max(farOff, counted/2)
 }
 
 // lacking returns why shares of periods cannot be advised on; "" when they can.
@@ -154,19 +171,19 @@ func (sub *subject) warnings() []string {
 		w = append(w, fmt.Sprintf("throttling was counted in %s of the time, without its duration, so what was wanted there is taken to be what was used; record with pinfold sample",
 			share(d.Throttled)))
 	}
-	if r := sub.summary.ThrottledOfWall(); r > mostlyThrottled {
+	replayed, comparable := sub.replayed()
+	counted := sub.summary.ThrottledOfWall()
+	unlike := comparable && isFarOff(replayed, counted)
+	if r := counted; r > mostlyThrottled && sub.lacking() == "" && !(unlike && replayed < counted) {
 		w = append(w, fmt.Sprintf("%s of the periods were throttled while recording: what is advised is likely too much; record again with it, and ask again", share(r)))
 	}
 	if d.Open > 0 {
 		w = append(w, fmt.Sprintf("%s, in %s of the time: what was wanted there is not known, and more than was recorded",
 			count(d.Open, "run of throttling had no end", "runs of throttling had no end"), share(d.OpenShare)))
 	}
-	if replayed, ok := sub.replayed(); ok {
-		counted := sub.summary.ThrottledOfWall()
-		if math.Abs(replayed-counted) > max(farOff, counted/2) {
-			w = append(w, fmt.Sprintf("replayed at its own limit it is throttled in %s of the periods, where the kernel counted %s: when in a period it runs, or what runs beside it, matters more here than is modelled, so take the figures with care",
-				share(replayed), share(counted)))
-		}
+	if unlike {
+		w = append(w, fmt.Sprintf("replayed at its own limit it is throttled in %s of the periods, where the kernel counted %s: when in a period it runs, or what runs beside it, matters more here than is modelled, so take the figures with care",
+			share(replayed), share(counted)))
 	}
 	if d.Averaged > sub.goal.ThrottleRatio {
 		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", share(d.Averaged)))

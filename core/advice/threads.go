@@ -25,9 +25,9 @@ func (sub *subject) parallelismAt(at limitAt, burst Burst) Parallelism {
 	}
 	switch {
 	case fed < 1:
-		p.Reason = fmt.Sprintf("%s%s does not feed one thread for a whole period; one waits least", at.name, with)
+		p.Reason = fmt.Sprintf("%s%s cannot feed even one thread for one whole period; one waits least", at.name, with)
 	default:
-		p.Reason = fmt.Sprintf("%s%s can feed %s for a whole period; more use it up sooner, and then all wait", at.name, with, count(p.Threads, "thread", "threads"))
+		p.Reason = fmt.Sprintf("%s%s can feed %s for one whole period; more use it up sooner, and then all wait", at.name, with, count(p.Threads, "thread", "threads"))
 	}
 	return p
 }
@@ -59,7 +59,7 @@ func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
 	return s
 }
 
-func (s *ScaleOut) explain(sub *subject, at limitAt) {
+func (s *ScaleOut) explain(sub *subject, at limitAt, burst Burst) {
 	if !s.Enough {
 		return
 	}
@@ -68,8 +68,12 @@ func (s *ScaleOut) explain(sub *subject, at limitAt) {
 		least = "at least "
 	}
 	if s.Needed {
-		s.Reason = fmt.Sprintf("it wants %s%s on average, %s of %s; above half of the limit burst helps little, as few periods leave something unused: take more replicas or a higher limit",
-			least, cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name)
+		when := ""
+		if burst.Enough && burst.ReachesGoal {
+			when = "for more load "
+		}
+		s.Reason = fmt.Sprintf("it wants %s%s on average, %s of %s; above half of a limit little is left unused to save up for bursts: %stake more replicas or a higher limit",
+			least, cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name, when)
 		return
 	}
 	s.Reason = fmt.Sprintf("it wants %s on average, %s of %s, and not above half of it", cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name)

@@ -149,9 +149,12 @@ func (c *Container) facts() [][2]string {
 		{"recorded", fmt.Sprintf("%s, %s, in %s", lasting(r.Time.Duration), periods, report.Printable(c.File))},
 		{"wanted", wanted(r)},
 	}
-	now := "no limit"
+	now, under := "no limit", ""
+	if r.LimitChanges > 0 {
+		under = ", under all the limits that there were"
+	}
 	if r.LimitCPUs > 0 {
-		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods", cpus(r.LimitCPUs), percentOf(r.BurstPercent), percent(r.ThrottleRatio))
+		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", cpus(r.LimitCPUs), percentOf(r.BurstPercent), percent(r.ThrottleRatio), under)
 	}
 	facts = append(facts, [2]string{"limit now", now})
 	for _, w := range c.warnings() {
@@ -159,6 +162,10 @@ func (c *Container) facts() [][2]string {
 	}
 	return facts
 }
+
+// mostOpen is the largest share of the time in which nobody knows what was wanted that leaves
+// the 99th percentile.
+const mostOpen = .01
 
 // wanted is the demand, against the limit if there is one.
 func wanted(r *advice.Recorded) string {
@@ -168,8 +175,12 @@ func wanted(r *advice.Recorded) string {
 		}
 		return fmt.Sprintf(" (%.0f%%%s)", 100*cpus/r.LimitCPUs, what)
 	}
-	text := fmt.Sprintf("average %s%s", cpus(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
-	if r.Periods > 0 {
+	least := ""
+	if r.OpenShare > 0 {
+		least = "at least "
+	}
+	text := fmt.Sprintf("average %s%s%s", least, cpus(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
+	if r.Periods > 0 && r.OpenShare <= mostOpen {
 		text += fmt.Sprintf(", p99 %s%s, peak %s%s", amount(r.P99CPUs), of(r.P99CPUs, ""), amount(r.PeakCPUs), of(r.PeakCPUs, ""))
 	}
 	return text

@@ -1,0 +1,43 @@
+package advice_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// TestContradictedByTheKernel: a limit is not called high enough where the kernel throttled
+// half of the periods, though never more than nine tenths of the quota were used.
+func TestContradictedByTheKernel(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		throttledEvery int
+		enough         bool
+	}{{"often", 2, false}, {"once in a while", 50, true}} {
+		s := &trace.Series{Group: "/group"}
+		for i := range 3000 {
+			sample := trace.Sample{At: time.Duration(i+1) * trace.DefaultPeriod, Interval: trace.DefaultPeriod, Usage: 9 * time.Millisecond, Periods: 1,
+				Limits: bandwidth.Limits{Quota: 10 * time.Millisecond, Period: trace.DefaultPeriod}}
+			if i%c.throttledEvery == 0 {
+				sample.Throttled, sample.ThrottledTime = 1, time.Millisecond
+			}
+			s.Samples = append(s.Samples, sample)
+		}
+		got, err := advice.ForContainer(t.Context(), s, trace.DefaultPeriod, advice.DefaultGoal(), seeded(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range map[string]advice.Finding{"limit": got.LimitWithoutBurst.Finding, "limit with burst": got.LimitWithBurst.Finding, "burst": got.Burst.Finding, "period": got.Period.Finding} {
+			if f.Enough != c.enough || !c.enough && !strings.Contains(f.Reason, "the kernel throttled it in 50% of the periods, and replayed at the same limit it is in 0%") {
+				t.Errorf("throttled %s: %s: enough %v: %s", c.name, name, f.Enough, f.Reason)
+			}
+		}
+		if !c.enough && len(got.Warnings) > 0 && strings.Contains(strings.Join(got.Warnings, "\n"), "too much") {
+			t.Errorf("too much and too little at the same time: %q", got.Warnings)
+		}
+	}
+}
