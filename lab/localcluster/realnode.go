@@ -19,6 +19,8 @@ type RealNode struct {
 	// Agent is pinfold-agent's executable. Empty: the node has no agent, and pods that
 	// ask for placement are not scheduled to it.
 	Agent string
+	// AgentFlags are for its command run, after those that it is given anyway.
+	AgentFlags []string
 }
 
 // nodeDirName is where a real node keeps everything.
@@ -33,6 +35,7 @@ func (c *Cluster) planNode() error {
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
 		Labels:     c.config.RealNode.Labels,
 		Agent:      c.config.RealNode.Agent,
+		AgentFlags: c.config.RealNode.AgentFlags,
 	})
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (n *Node) serving(port int) string {
 const minShared = scheduler.DefaultMinSharedCPUs
 
 func (n *Node) agentFlags(credentials Credentials) []string {
-	return []string{
+	return append([]string{
 		"run",
 		"--node-name=" + Name,
 		"--kubeconfig=" + credentials.AgentKubeconfig,
@@ -76,5 +76,5 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--listen=" + n.serving(n.ports.agent),
 		"--nri-socket=" + n.layout.nriSocket(),
 		fmt.Sprintf("--min-shared-cpus=%d", minShared),
-	}
+	}, n.options.AgentFlags...)
 }

@@ -24,6 +24,7 @@ func testNode() *Node {
 			Registry:   "127.0.0.1:5000",
 			Labels:     map[string]string{"zone": "b", "policy": "intel7"},
 			Agent:      "/programs/pinfold-agent",
+			AgentFlags: []string{"--burst-policy=auto"},
 		},
 		layout:  layout{dir: "/data/node", run: "/run/pinfold-node-1234"},
 		network: networkOf(netip.MustParsePrefix("10.213.7.0/24")),

@@ -23,6 +23,7 @@ type Options struct {
 	Registry   string            // host:port where the registry is to listen
 	Labels     map[string]string // of the node
 	Agent      string            // pinfold-agent, which enforces placements; empty: nobody does
+	AgentFlags []string          // for its command run, after those of agentFlags
 }
 
 // Credentials are files by which the node and the API server know each other.

@@ -19,10 +19,15 @@ const (
 )
 
 // BenchmarkIdleAgent is what the agent costs while nothing happens: its share of a CPU,
-// and its memory.
+// and its memory; with sampling as it comes, and without.
 func BenchmarkIdleAgent(b *testing.B) {
 	requireNode(b)
-	c := start(b)
+	b.Run("sampling=default", func(b *testing.B) { idleAgent(b) })
+	b.Run("sampling=off", func(b *testing.B) { idleAgent(b, "--sample-interval=0") })
+}
+
+func idleAgent(b *testing.B, agentFlags ...string) {
+	c := start(b, agentFlags...)
 	for i := range idlePods {
 		pod := podOf(fmt.Sprintf("idle-%d", i), "", container("main", "8001", "100m"), container("side", "8002", "100m"))
 		for j := range pod.Spec.Containers {

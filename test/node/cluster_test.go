@@ -78,7 +78,7 @@ type cluster struct {
 	client       kubernetes.Interface
 }
 
-func start(t testing.TB) *cluster {
+func start(t testing.TB, agentFlags ...string) *cluster {
 	t.Helper()
 	if err := build(); err != nil {
 		t.Fatalf("build the commands: %v", err)
@@ -89,6 +89,9 @@ func start(t testing.TB) *cluster {
 	}
 	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(programs, "data")}
 	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir, "--nodes", "intel-104")
+	for _, flag := range agentFlags {
+		c.command.Args = append(c.command.Args, "--agent-flag="+flag)
+	}
 	var out bytes.Buffer
 	c.command.Stdout, c.command.Stderr = &out, &out
 	if err := c.command.Start(); err != nil {

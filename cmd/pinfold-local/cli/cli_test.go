@@ -162,10 +162,18 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
+func TestAgentFlagsNeedANode(t *testing.T) {
+	_, _, err := runHere(t, "up", "--data-dir", t.TempDir(), "--agent-flag=--burst-policy=auto")
+	if err == nil || !strings.Contains(err.Error(), "add --node") {
+		t.Errorf("flags for no agent: %v", err)
+	}
+}
+
 func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
 	options := upOptions{
 		dir: "d", kubeconfig: "k", schedulerConfig: "s", keepData: true,
 		shapes: []string{"host", "amd-256=2"}, machines: []string{"m.json=3"}, detach: true,
+		node: true, binaries: "b", agentFlags: []string{"--burst-policy=auto", "-v=2"},
 	}
 	command, err := options.supervisorCommand(nil)
 	if err != nil {
@@ -178,6 +186,7 @@ func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
 	for flag, want := range map[string]string{
 		"data-dir": "d", "kubeconfig": "k", "scheduler-config": "s", "keep-data": "true",
 		"nodes": "[host,amd-256=2]", "machine": "[m.json=3]", "detach": "false",
+		"node": "true", "node-binaries": "b", "agent-flag": "[--burst-policy=auto,-v=2]",
 	} {
 		if got := up.Flag(flag).Value.String(); got != want {
 			t.Errorf("--%s is %q, want %q", flag, got, want)

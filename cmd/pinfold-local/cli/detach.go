@@ -68,6 +68,9 @@ func (o upOptions) supervisorCommand(log *os.File) (*exec.Cmd, error) {
 	if o.node {
 		args = append(args, "--node", "--node-binaries="+o.binaries)
 	}
+	for _, flag := range o.agentFlags {
+		args = append(args, "--agent-flag="+flag)
+	}
 	if o.keepData {
 		args = append(args, "--keep-data")
 	}

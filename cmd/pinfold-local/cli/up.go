@@ -29,6 +29,7 @@ type upOptions struct {
 	detach          bool
 	node            bool     // this machine as a real one
 	binaries        string   // of the real node
+	agentFlags      []string // of the real node's agent
 	shapes          []string // NAME or counts, with =COUNT
 	machines        []string // files, with =COUNT
 }
@@ -40,6 +41,9 @@ func newUp() *cobra.Command {
 		Short: "Start a cluster, and run it until ctrl-C",
 		Args:  usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if len(options.agentFlags) > 0 && !options.node {
+				return usage.Errorf("--agent-flag is for the agent of a real node: add --node")
+			}
 			if options.detach {
 				return detach(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 			}
@@ -68,6 +72,8 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
 	flags.StringVar(&options.binaries, "node-binaries", "",
 		"`directory` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
+	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
+		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
 }
 
 // up runs a cluster until the context ends.
@@ -120,7 +126,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries, Agent: beside(executable, "pinfold-agent")}
+		config.RealNode = &localcluster.RealNode{Binaries: binaries, Agent: beside(executable, "pinfold-agent"), AgentFlags: o.agentFlags}
 		if config.RealNode.Agent == "" {
 			fmt.Fprintf(stderr, "no pinfold-agent beside %s: pods that ask for CPUs are not scheduled to this machine\n", executable)
 		}
