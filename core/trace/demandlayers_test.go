@@ -11,7 +11,8 @@ import (
 )
 
 // TestRecoveryProperty: whatever was recorded, no demand is negative, none comes after it was
-// used, and the sum over each segment stays to the nanosecond.
+// used, a stretch wants no more than CPUs ran and waited in it, and the sum over each segment
+// stays to the nanosecond.
 func TestRecoveryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := drawThrottled(t)
@@ -33,6 +34,13 @@ func TestRecoveryProperty(t *testing.T) {
 		for _, s := range r.stretches[0] {
 			if s.begin != at || s.end <= s.begin {
 				t.Fatalf("stretches %+v", r.stretches[0])
+			}
+			wants := time.Duration(0)
+			for _, sample := range wanted[s.begin:s.end] {
+				wants += sample.Usage
+			}
+			if wants > s.usage+s.waited+time.Duration(len(samples)) {
+				t.Fatalf("%v were wanted in %+v\n%+v\n%+v", wants, s, samples, wanted)
 			}
 			at = s.end
 		}
