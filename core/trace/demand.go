@@ -51,6 +51,10 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	d.Open, open = r.open()
 	r.move()
 	bins := binsOf(segments, period, nominal)
+	if n := averagedPeriods(bins, period); n > mostAveraged && n > averagedTimes*len(bins) {
+		return Demand{}, fmt.Errorf("demand per %v: %d of the periods lie in %d samples or fewer, late ones: %w; record with less load on the machine",
+			period, n, len(bins), ErrTooCoarse)
+	}
 	d.CPUs, d.Averaged = perPeriod(bins, period)
 	if len(d.CPUs) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)

@@ -51,6 +51,11 @@ func figures(cpus []float64) string {
 
 func TestDemandErrors(t *testing.T) {
 	s := &trace.Series{Samples: []trace.Sample{{At: 100 * time.Millisecond, Interval: 100 * time.Millisecond}}}
+	late := &trace.Series{}
+	for at := time.Duration(0); len(late.Samples) < 2000; {
+		at += 99900 * time.Millisecond
+		late.Samples = append(late.Samples, trace.Sample{At: at, Interval: 99900 * time.Millisecond, Usage: time.Second, Late: true})
+	}
 	for name, c := range map[string]struct {
 		series          *trace.Series
 		nominal, period time.Duration
@@ -58,6 +63,7 @@ func TestDemandErrors(t *testing.T) {
 	}{
 		"two periods in a sample": {s, 100 * time.Millisecond, 50 * time.Millisecond, trace.ErrTooCoarse},
 		"a tenth of a period":     {s, 100 * time.Millisecond, time.Second, trace.ErrTooShort},
+		"late samples only":       {late, 100 * time.Millisecond, 100 * time.Millisecond, trace.ErrTooCoarse},
 		"nothing":                 {&trace.Series{}, time.Millisecond, time.Millisecond, trace.ErrTooShort},
 	} {
 		if _, err := c.series.Demand(c.nominal, c.period); !errors.Is(err, c.want) {

@@ -5,8 +5,14 @@ import (
 	"time"
 )
 
-// longestBin is in periods: an average over more says nothing about one.
-const longestBin = 1000
+const (
+	// longestBin is in periods: an average over more says nothing about one.
+	longestBin = 1000
+	// Of so many periods, averagedTimes as many as there are bins, nothing is known but averages,
+	// and they take far more memory than the file that says so.
+	mostAveraged  = 1_000_000
+	averagedTimes = 10
+)
 
 // PerPeriod returns the CPUs used in each bin of one period, which is > 0, in the order of
 // time; see the package comment. A bin that lasted several periods stands as often, with its
@@ -21,7 +27,7 @@ func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {
 // figure is an average.
 func perPeriod(bins []bin, period time.Duration) (all []float64, averaged float64) {
 	for _, b := range bins {
-		periods := max(1, int((b.length+period/2)/period))
+		periods := b.periods(period)
 		if periods > longestBin {
 			continue
 		}
@@ -32,3 +38,17 @@ func perPeriod(bins []bin, period time.Duration) (all []float64, averaged float6
 	}
 	return all, ratio(averaged, float64(len(all)))
 }
+
+// averagedPeriods is the number of periods whose figure is an average.
+func averagedPeriods(bins []bin, period time.Duration) int {
+	n := 0
+	for _, b := range bins {
+		if periods := b.periods(period); periods > 1 && periods <= longestBin {
+			n += periods
+		}
+	}
+	return n
+}
+
+// periods is how many the bin lasted.
+func (b *bin) periods(period time.Duration) int { return max(1, int((b.length+period/2)/period)) }
