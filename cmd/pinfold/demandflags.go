@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -166,7 +167,7 @@ func unstable(mean float64, advice string) string {
 func percentage(share float64) string {
 	text := fmt.Sprintf("%.3g%%", 100*share)
 	if text == "100%" && share < 1 {
-		text = fmt.Sprintf("%.10g%%", 100*share)
+		text = strconv.FormatFloat(100*share, 'g', -1, 64) + "%"
 	}
 	return text
 }

@@ -65,7 +65,7 @@ func (r *replayed) doubts() []string {
 			out = append(out, fmt.Sprintf("%s: its limit changed %d times; the last is taken", k.what(), k.limitChanges))
 		}
 		if !r.blocks[i].enough && r.order.value == orderBlocks && len(k.CPUs) >= fewPeriods {
-			out = append(out, fmt.Sprintf("%s: its demand is correlated for so long that pieces of a tenth of the recording (%.0f periods) do not keep all of it; record for longer",
+			out = append(out, fmt.Sprintf("%s: its demand is correlated for so long that pieces of a twentieth of the recording (%.0f periods) do not keep all of it; record for longer",
 				k.what(), r.blocks[i].periods))
 		}
 	}

@@ -81,7 +81,7 @@ func parseBurst(word string) (burst, error) {
 	if err != nil || !(x >= 0) {
 		return 0, errBurst
 	}
-	return burst(x), nil
+	return burst(math.Abs(x)), nil // -0 is 0
 }
 
 func (b burst) String() string {

@@ -16,6 +16,7 @@ func TestBursts(t *testing.T) {
 		{"1,200%,inf", `[1,2,"inf"]`},
 		{" 0.5 , INF", `[0.5,"inf"]`},
 		{"1e-3,50%", `[0.001,0.5]`},
+		{"-0,-0%", `[0,0]`},
 		{"", ""}, {"1,", ""}, {"-1", ""}, {"-0.1%", ""}, {"NaN", ""}, {"NaN%", ""}, {"two", ""}, {"inf%", ""}, {"-inf", ""}, {"1;2", ""}, {"%", ""},
 	} {
 		v := newValues("B", "0,1", parseBurst)
@@ -32,6 +33,18 @@ func TestBursts(t *testing.T) {
 		got, marshalErr := json.Marshal(v.each)
 		if err != nil || marshalErr != nil || string(got) != c.want {
 			t.Errorf("%q: %s, %v, %v; want %s", c.text, got, err, marshalErr, c.want)
+		}
+	}
+}
+
+// TestPercentage prints no share as more than it is.
+func TestPercentage(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		want  string
+	}{{0.7, "70%"}, {1, "100%"}, {1.0001, "100%"}, {0.99996, "99.996%"}, {0.999999999999, "99.9999999999%"}, {1e-300, "1e-298%"}} {
+		if got := percentage(c.share); got != c.want {
+			t.Errorf("%v is printed as %s, want %s", c.share, got, c.want)
 		}
 	}
 }

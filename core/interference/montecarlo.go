@@ -98,7 +98,7 @@ func (s *simulation) run(ctx context.Context) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if last || summarise(s.plan, batches).reached(s.precision) {
+		if last || summarise(s.plan, batches).reached(s.plan) {
 			return s.finish(ctx)
 		}
 	}

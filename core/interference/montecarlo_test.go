@@ -119,6 +119,11 @@ func TestPrecision(t *testing.T) {
 	if r := simulate(t, c); !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "was not reached") }) {
 		t.Errorf("no warning that the precision was not reached: %q", r.Warnings)
 	}
+	// Without burst no deadline can be missed, and the standard errors are 0 at once.
+	c.Groups = oneKind(20, 0, independent(exponential(t, 0.7)))
+	if r = simulate(t, c); r.Periods == 100_000 || len(r.Warnings) > 0 {
+		t.Errorf("%d periods without burst, %q", r.Periods, r.Warnings)
+	}
 }
 
 // TestStandardErrors compares them with the spread over seeds, where periods depend on

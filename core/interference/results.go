@@ -149,7 +149,7 @@ func (r *Result) warn(c *plan) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("P(WCET > 1) is %.2g with a standard error of %.2g, too wide to conclude; take about %.1g periods",
 			missed, e, float64(r.Periods)*more*more))
 	}
-	if c.precision > 0 && !r.reached(c.precision) {
+	if c.precision > 0 && !r.reached(c) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the wanted standard error of %.2g was not reached in %d periods: E[WCET] has %.2g, P(WCET = 1) has %.2g",
 			c.precision, r.Periods, r.ExpectedWCET.StandardError, e))
 	}
@@ -160,10 +160,13 @@ func (r *Result) warn(c *plan) {
 }
 
 // reached says whether both standard errors are small enough. Without any miss they are
-// 0, and say nothing.
-func (r *Result) reached(precision float64) bool {
-	if r.Misses == 0 {
-		return 3/float64(r.Periods) <= precision
+// 0, and say nothing, unless there cannot be one.
+func (r *Result) reached(c *plan) bool {
+	switch {
+	case !c.canMiss():
+		return true
+	case r.Misses == 0:
+		return 3/float64(r.Periods) <= c.precision
 	}
-	return max(r.ExpectedWCET.StandardError, r.ProbabilityWCET1.StandardError) <= precision
+	return max(r.ExpectedWCET.StandardError, r.ProbabilityWCET1.StandardError) <= c.precision
 }

@@ -51,4 +51,4 @@ func averagedPeriods(bins []bin, period time.Duration) int {
 }
 
 // periods is how many the bin lasted.
-func (b *bin) periods(period time.Duration) int { return max(1, int((b.length+period/2)/period)) }
+func (b bin) periods(period time.Duration) int { return max(1, int((b.length+period/2)/period)) }
