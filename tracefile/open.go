@@ -50,13 +50,9 @@ type reader interface {
 // content. An .npy file needs the length of its samples, which is not looked at for others.
 // The error is ErrEmpty when the file holds no sample.
 func Open(name string, npyInterval time.Duration) (*File, error) {
-	f, err := os.Open(name)
+	f, err := openOrdinary(name)
 	if err != nil {
 		return nil, err
-	}
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is no ordinary file: give the name of one, to which a stream was saved before", name)
 	}
 	rows, err := newReader(f, npyInterval)
 	if err != nil {
@@ -64,6 +60,16 @@ func Open(name string, npyInterval time.Duration) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &File{name, f, rows, map[string]*readGroup{}}, nil
+}
+
+// openOrdinary opens a file that is neither a folder nor a stream. It looks first: to open a pipe
+// waits for a writer, and nothing would interrupt that.
+func openOrdinary(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no ordinary file: give the name of one, to which a stream was saved before", name)
+	}
+	return os.Open(name) // which says why there is none
 }
 
 func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
