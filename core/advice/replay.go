@@ -67,11 +67,10 @@ func (a amounts) smallestLimit(period time.Duration, burst, ratio float64) int {
 	}
 	step := int64(period) / limitSteps
 	first := int((int64(time.Millisecond) + step - 1) / step)
-	allowed := int(ratio * float64(len(a)))
 	last := max(first, int((largest+step-1)/step))
 	return first + sort.Search(last-first, func(i int) bool {
 		quota := int64(first+i) * step
-		return a.throttled(quota, int64(burst*float64(quota))) <= allowed
+		return a.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
 	})
 }
 

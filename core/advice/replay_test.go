@@ -82,6 +82,26 @@ func TestSmallestLimitProperty(t *testing.T) {
 	})
 }
 
+// TestSmallestLimitOfRoundShares: 29 of 100 periods are 29%, though .29 times 100 is less than
+// 29 in binary.
+func TestSmallestLimitOfRoundShares(t *testing.T) {
+	wanted := make(amounts, 100)
+	for i := range wanted {
+		wanted[i] = int64(period) / 4
+		if i%2 == 0 && i < 58 {
+			wanted[i] = int64(period) * 3 / 4
+		}
+	}
+	for shares := 1; shares < 100; shares++ {
+		ratio := float64(shares) / 100
+		steps := wanted.smallestLimit(period, 0, ratio)
+		quota := quotaOf(stepsToCPUs(steps-1), period)
+		if n := wanted.throttled(quota, 0); n <= shares {
+			t.Errorf("%d steps for %d of 100 periods, where one less throttles %d", steps, shares, n)
+		}
+	}
+}
+
 // TestAmountsOfNonsense: what files may hold does not overflow.
 func TestAmountsOfNonsense(t *testing.T) {
 	cpus := []float64{0, 1e300, 1e9, math.MaxFloat64, 3e7, 1}
