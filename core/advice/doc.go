@@ -61,10 +61,10 @@
 //     are put together to such periods anew. What it costs: threads may use up the
 //     longer quota as fast as before, and then wait for the rest of the period.
 //   - [Binding]: at the timescale of the samples, work is queued behind as many CPUs as the
-//     limit has. When work seldom waits there, binding takes nothing away, and what it gives
+//     limit has. When work seldom waits there, binding takes little away, and what it gives
 //     (caches, memory nearby) is a gain. When it does wait, requests that come together queue,
 //     and binding is no silver bullet.
-//   - [Parallelism]: as many threads at a time as quota and burst can feed for a whole period.
+//   - [Parallelism]: as many threads at a time as quota and burst can feed for one whole period.
 //     More of them use it up sooner, and then all wait together.
 //   - [ScaleOut]: above half of the limit on average, little is left unused to save up for
 //     bursts: more load takes more replicas, or a higher limit.

@@ -186,6 +186,8 @@ func (n *Node) explain(sub *subject) {
 	}
 	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, share(n.SafeUtilisation), share(n.Utilisation))
 	switch {
+	case allowed.Containers == 0 && fits.Containers == 0:
+		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and alone it would not be done in time in %s of the periods", cpuText(n.LimitCPUs), cpuText(n.CPUs), goal)
 	case allowed.Containers == 0:
 		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, share(fits.ProbabilityWCET1.Value), goal)
 	case n.LessDensity:

@@ -30,8 +30,14 @@ func trimZeros(text string) string {
 	return text[:n]
 }
 
-// share is a share in percent, with three digits.
-func share(x float64) string { return strconv.FormatFloat(100*x, 'g', 3, 64) + "%" }
+// share is a share in percent, with three digits, or as many as tell it from all.
+func share(x float64) string {
+	digits := 3
+	for x < 1 && digits < 9 && strconv.FormatFloat(100*x, 'g', digits, 64) == "100" {
+		digits++
+	}
+	return strconv.FormatFloat(100*x, 'g', digits, 64) + "%"
+}
 
 func count(n int, one, many string) string {
 	if n == 1 {

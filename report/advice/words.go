@@ -32,8 +32,14 @@ func cpus(n float64) string {
 	return "1 CPU"
 }
 
-// percent is a share with three digits.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 3, 64) + "%" }
+// percent is a share with three digits, or as many as tell it from all.
+func percent(share float64) string {
+	digits := 3
+	for share < 1 && digits < 9 && strconv.FormatFloat(100*share, 'g', digits, 64) == "100" {
+		digits++
+	}
+	return strconv.FormatFloat(100*share, 'g', digits, 64) + "%"
+}
 
 func percentOf(value float64) string { return number(value, 1) + "%" }
 
