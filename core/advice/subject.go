@@ -164,7 +164,7 @@ func (sub *subject) warnings() []string {
 		w = append(w, fmt.Sprintf("the limit or burst changed %s while recording; the last one counts as the present one", count(sub.summary.LimitChanges, "time", "times")))
 	}
 	if d.Moved > 0 {
-		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there; a recording without limit says more, as clients that wait send less",
+		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there, an estimate that confidence intervals do not cover; a recording without limit says more, as clients that wait send less",
 			share(d.Moved)))
 	}
 	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 {
