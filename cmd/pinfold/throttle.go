@@ -77,15 +77,14 @@ func (t *throttleQuestion) run(cmd *cobra.Command, _ []string) error {
 	return printThrottling(cmd.OutOrStdout(), about, answers, solution)
 }
 
-// solve computes bounds, and where demand has a density or comes in steps the estimate, too.
-// Atoms anywhere else are what the estimate is no good for; then it is the bounds' midpoint.
+// solve computes bounds, and where demand has a density the estimate, too. Atoms are what the
+// estimate is no good for; then it is the bounds' midpoint.
 func solve(d demand.Distribution, bursts []burst, steps int) (lindley.Solution, error) {
 	var at []float64
 	for _, b := range bursts {
 		at = append(at, float64(b))
 	}
-	_, latticed := d.(lindley.Latticed)
-	if _, dense := d.(lindley.Unimodal); dense || latticed {
+	if _, dense := d.(lindley.Unimodal); dense {
 		return lindley.Solve(d, at, steps)
 	}
 	bounds, method, err := lindley.Bounds(d, at, steps)

@@ -116,6 +116,22 @@ func TestBurstsOnTheLattice(t *testing.T) {
 	}
 }
 
+// Requests of which two and a half fill a quota come on a lattice, too.
+func TestFractionsOfALattice(t *testing.T) {
+	bursts := []float64{0, .2, .4, 1}
+	for _, per := range []string{"2.5", "0.3", "1.75"} {
+		got, _, err := lindley.Bounds(must(t, "poisson", per, ".8"), bursts, 0)
+		if err != nil {
+			t.Fatal(per, err)
+		}
+		for _, x := range got {
+			if x.Width() > 1e-9 {
+				t.Errorf("%s per quota, burst %v: %v to %v", per, x.Burst, x.Lower, x.Upper)
+			}
+		}
+	}
+}
+
 // Tails whose probability is lost in rounding, and much of the mean with it, are not counted as
 // none. A container works whenever something is left to do, which is for the share u of the time
 // at least: where demand is rare and huge, it is throttled nearly as long.

@@ -128,11 +128,16 @@ type Latticed interface {
 }
 
 // suited is the least even number from steps on such that each value of Latticed demand is
-// on the lattice, where there is one that is not too large.
+// on the lattice, where there is one that is not too large: with p/q per quota, in lowest terms,
+// values are multiples of q/p, and the quota is p such parts.
 func suited(d demand.Distribution, steps int) int {
-	if l, ok := d.(Latticed); ok {
-		if per := l.PerQuota(); per == math.Trunc(per) && per >= 1 && per <= 1<<12 {
-			multiple := 2 * int(per)
+	l, ok := d.(Latticed)
+	if !ok {
+		return steps
+	}
+	for q := 1.0; q <= 64; q++ {
+		if p := q * l.PerQuota(); p == math.Trunc(p) && p >= 1 && p <= 1<<12 {
+			multiple := 2 * int(p)
 			return (steps + multiple - 1) / multiple * multiple
 		}
 	}
