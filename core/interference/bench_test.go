@@ -26,7 +26,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 				const m = 20
 				a := newAlike(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
 				r := &replica{engine: a, plan: &plan{kinds: []planKind{{count: m}}}}
-				if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
+				if err := r.steps(b.Context(), int64(b.N), func(int64) {}); err != nil {
 					b.Fatal(err)
 				}
 				b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
@@ -45,7 +45,7 @@ func BenchmarkMixed(b *testing.B) {
 		b.Fatal(err)
 	}
 	r := &replica{engine: p.newEngine(streams(1)(1))}
-	if err := r.steps(b.Context(), int64(b.N), nil); err != nil {
+	if err := r.steps(b.Context(), int64(b.N), func(int64) {}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")

@@ -34,7 +34,8 @@ type Config struct {
 	Random func(n uint64) *rand.Rand
 	// Workers is how many replicas run at a time, 1 or more. It does not change the result.
 	Workers int
-	// Progress, when not nil, is called from time to time, by one goroutine at a time.
+	// Progress, when not nil, is called from time to time, by one goroutine at a time; done stays 0
+	// in the warm-up.
 	Progress func(done, of int64)
 }
 
@@ -155,7 +156,7 @@ func newProgress(tell func(done, of int64), of int64) *progress {
 }
 
 func (p *progress) add(periods int64) {
-	if p == nil || p.tell == nil { // the warm-up tells nobody
+	if p == nil || p.tell == nil {
 		return
 	}
 	p.mu.Lock()

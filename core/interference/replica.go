@@ -19,11 +19,11 @@ type replica struct {
 
 // warm goes on until so many periods are over, which do not count, and returns what was drawn
 // in them.
-func (r *replica) warm(ctx context.Context, periods int64) (batch, error) {
+func (r *replica) warm(ctx context.Context, periods int64, p *progress) (batch, error) {
 	if r.engine == nil {
 		r.engine = r.plan.newEngine(r.random(r.number))
 	}
-	err := r.steps(ctx, periods-r.counts.periods, nil)
+	err := r.steps(ctx, periods-r.counts.periods, func(int64) { p.add(0) })
 	return batch{periods: r.counts.periods, groups: r.engine.sums()}, err
 }
 
@@ -35,11 +35,11 @@ func (r *replica) begin() {
 
 // upTo goes on until so many periods are counted.
 func (r *replica) upTo(ctx context.Context, periods int64, p *progress) error {
-	return r.steps(ctx, periods-r.counts.periods, p)
+	return r.steps(ctx, periods-r.counts.periods, p.add)
 }
 
-// steps counts so many periods.
-func (r *replica) steps(ctx context.Context, periods int64, p *progress) error {
+// steps counts so many periods, and tells how many are done from time to time.
+func (r *replica) steps(ctx context.Context, periods int64, done func(int64)) error {
 	for periods > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (r *replica) steps(ctx context.Context, periods int64, p *progress) error {
 		}
 		r.counts.periods += n
 		periods -= n
-		p.add(n)
+		done(n)
 	}
 	return nil
 }

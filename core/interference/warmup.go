@@ -12,7 +12,9 @@ func (p *plan) longestWarmUp() int64 { return max(minWarmUp, p.perReplica) }
 // and on how uneven demand is and what it remembers, which shows only when it is drawn.
 func (s *simulation) warm(ctx context.Context) error {
 	for {
-		batches, err := s.each(ctx, func(ctx context.Context, r *replica) (batch, error) { return r.warm(ctx, s.warmUp) })
+		batches, err := s.each(ctx, func(ctx context.Context, r *replica) (batch, error) {
+			return r.warm(ctx, s.warmUp, s.progress)
+		})
 		if err != nil {
 			return err
 		}
