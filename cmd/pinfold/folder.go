@@ -38,9 +38,13 @@ func newFolder(name string, force bool, own func(string) bool) (*folder, error) 
 	return f, os.Remove(tried)
 }
 
+// nameRoom is how many bytes of a name are taken over: with what is added it must be a name, too.
+const nameRoom = 200
+
 // temporary makes an empty folder beside the place.
 func (f *folder) temporary() (string, error) {
-	path, err := os.MkdirTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".new-*")
+	base := filepath.Base(f.path)
+	path, err := os.MkdirTemp(filepath.Dir(f.path), "."+base[:min(len(base), nameRoom)]+".new-*")
 	if err != nil {
 		return "", fmt.Errorf("make %s: %w", f.name, err)
 	}

@@ -134,6 +134,11 @@ func TestFolderPlaces(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", path, err, want)
 		}
 	}
+	for range 2 { // anew, and in place of that
+		if err := writeFolder(t.Context(), filepath.Join(dir, strings.Repeat("n", 255)), true, contents("new")); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestFoldersAtOnce: of those who make the same folder at once, one wins, and what is there
