@@ -66,26 +66,27 @@ func (sub *subject) curveAt(at limitAt) Curve {
 			percent += 25
 		}
 	}
-	solution, err := sub.independent(at.cpus, bursts)
+	throttling, err := sub.independent(at.cpus, bursts)
 	if err != nil {
 		c.IndependentMissing = err.Error()
 		return c
 	}
-	for i, t := range solution.Throttling {
+	for i, t := range throttling {
 		c.Points[i].Independent = &Bounded{Probability: t.Probability, Lower: t.Lower, Upper: t.Upper}
 	}
 	return c
 }
 
-// independent solves the queue of periods like the recorded ones, in any order.
-func (sub *subject) independent(limit float64, bursts []float64) (lindley.Solution, error) {
+// independent solves the queue of periods like the recorded ones, in any order. Recordings have
+// no density, so the middle of the bounds is the best estimate.
+func (sub *subject) independent(limit float64, bursts []float64) ([]lindley.Throttling, error) {
 	empirical, err := demand.NewEmpirical(inQuotas(sub.demand.CPUs, limit))
 	if err != nil {
-		return lindley.Solution{}, err
+		return nil, err
 	}
-	solution, err := lindley.Solve(empirical, bursts, 0)
+	throttling, _, err := lindley.Bounds(empirical, bursts, lindley.DefaultSteps)
 	if errors.Is(err, lindley.ErrUnstable) {
-		return lindley.Solution{}, fmt.Errorf("it wants %s on average, which is not below the limit", cpuText(sub.mean))
+		return nil, fmt.Errorf("it wants %s on average, which is not below the limit", cpuText(sub.mean))
 	}
-	return solution, err
+	return throttling, err
 }
