@@ -44,7 +44,7 @@ func BenchmarkMixed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &replica{engine: p.newEngine(streams(1)(1))}
+	r := &replica{engine: p.newEngine(streams(1)(1)), plan: p}
 	if err := r.steps(b.Context(), int64(b.N), func(int64) {}); err != nil {
 		b.Fatal(err)
 	}
