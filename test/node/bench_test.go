@@ -42,12 +42,14 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 	}
 	sleep(b.Context(), idleTime/4) // until the kubelet has reported all
 	for b.Loop() {
-		before, rounds, begun := c.figure(b, "process_cpu_seconds_total"), c.figure(b, "pinfold_reconciles_total"), time.Now()
+		before, begun := c.metrics(b), time.Now() // each costs the agent some milliseconds
 		sleep(b.Context(), idleTime)
-		passed := time.Since(begun)
-		b.ReportMetric(100*(c.figure(b, "process_cpu_seconds_total")-before)/passed.Seconds(), "%cpu")
-		b.ReportMetric((c.figure(b, "pinfold_reconciles_total")-rounds)/passed.Minutes(), "rounds/min")
-		b.ReportMetric(c.figure(b, "process_resident_memory_bytes")/1e6, "MB")
+		after, passed := c.metrics(b), time.Since(begun)
+		used := figure(b, after, "process_cpu_seconds_total") - figure(b, before, "process_cpu_seconds_total")
+		rounds := figure(b, after, "pinfold_reconciles_total") - figure(b, before, "pinfold_reconciles_total")
+		b.ReportMetric(100*used/passed.Seconds(), "%cpu")
+		b.ReportMetric(rounds/passed.Minutes(), "rounds/min")
+		b.ReportMetric(figure(b, after, "process_resident_memory_bytes")/1e6, "MB")
 		b.ReportMetric(0, "ns/op")
 	}
 }
@@ -60,9 +62,9 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // figure is one of the agent's metrics.
-func (c *cluster) figure(t testing.TB, name string) float64 {
+func figure(t testing.TB, metrics, name string) float64 {
 	t.Helper()
-	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(c.metrics(t))
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics)
 	if found == nil {
 		t.Fatalf("the agent has no metric %s", name)
 	}
