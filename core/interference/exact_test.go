@@ -10,7 +10,7 @@ import (
 )
 
 // TestAgainstExact compares the throttle ratio of each of 100 groups with the solution
-// for one group, of which it is independent..
+// for one group, of which it is independent.
 func TestAgainstExact(t *testing.T) {
 	gamma, err1 := demand.NewGamma(0.5, 0.6)
 	lognormal, err2 := demand.NewLognormal(0.8, 0.7)
