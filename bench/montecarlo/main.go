@@ -7,32 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
-	"time"
 
-	"golang.org/x/term"
+	"pinfold.dev/pinfold/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	status := 0
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "montecarlo:", err)
-		status = 2
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "montecarlo:", err)
-		status = 1
-	}
-	os.Exit(status)
-}
-
-// errUsage is wrapped by errors in the question.
-var errUsage = errors.New("wrong usage, see -help")
+func main() { os.Exit(command.Main("montecarlo", run)) }
 
 // options are the command line.
 type options struct {
@@ -50,20 +30,16 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.Int64Var(&o.periods, "periods", 4_000_000, "periods to simulate each time, at least 64000")
 	flags.StringVar(&o.python, "python", "", "a Python with numpy; without it that of bin/python, or python3")
 	flags.StringVar(&o.output, "o", "text", "output: text, markdown, or benchstat for lines that it reads")
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if err := command.Parse(flags, args); err != nil {
 		return o, err
-	case err != nil:
-		return o, fmt.Errorf("%w: %w", errUsage, err)
-	case flags.NArg() > 0:
-		return o, fmt.Errorf("%w: %q is not a flag", errUsage, flags.Arg(0))
+	}
+	switch {
 	case o.rounds < 1:
-		return o, fmt.Errorf("%w: -rounds must be at least 1, not %d", errUsage, o.rounds)
+		return o, fmt.Errorf("%w: -rounds must be at least 1, not %d", command.ErrUsage, o.rounds)
 	case o.periods < 64_000 || o.periods > 1e12:
-		return o, fmt.Errorf("%w: -periods must be 64000 to 1e12, not %d", errUsage, o.periods)
+		return o, fmt.Errorf("%w: -periods must be 64000 to 1e12, not %d", command.ErrUsage, o.periods)
 	case o.output != "text" && o.output != "markdown" && o.output != "benchstat":
-		return o, fmt.Errorf("%w: -o must be text, markdown or benchstat, not %q", errUsage, o.output)
+		return o, fmt.Errorf("%w: -o must be text, markdown or benchstat, not %q", command.ErrUsage, o.output)
 	}
 	return o, nil
 }
@@ -83,12 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	for _, why := range leftOut {
 		fmt.Fprintln(stderr, "left out:", why)
 	}
-	begin := time.Now()
-	all, err := measure(ctx, contenders, o, func(what string) {
-		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			fmt.Fprintf(stderr, "%5.0fs  %s\n", time.Since(begin).Seconds(), what)
-		}
-	})
+	all, err := measure(ctx, contenders, o, command.Progress(stderr))
 	if err != nil {
 		return err
 	}

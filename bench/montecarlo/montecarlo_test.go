@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -128,8 +129,8 @@ func TestOutput(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{{"-rounds=0"}, {"-periods=1"}, {"-o=json"}, {"more"}, {"-frob"}} {
-		if err := run(t.Context(), args, os.Stdout, io.Discard); !errors.Is(err, errUsage) {
-			t.Errorf("%q: %v, want %v", args, err, errUsage)
+		if err := run(t.Context(), args, os.Stdout, io.Discard); !errors.Is(err, command.ErrUsage) {
+			t.Errorf("%q: %v, want %v", args, err, command.ErrUsage)
 		}
 	}
 }

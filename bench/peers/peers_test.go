@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -36,7 +37,7 @@ func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{{"-sets", "0"}, {"-sets", "many"}, {"-o", "yaml"}, {"now"}, {"-fast"}} {
 		var stdout, stderr bytes.Buffer
 		err := run(t.Context(), args, &stdout, &stderr)
-		if !errors.Is(err, errUsage) || stdout.Len() > 0 {
+		if !errors.Is(err, command.ErrUsage) || stdout.Len() > 0 {
 			t.Errorf("%q: error %v and output %q, want wrong usage and none", args, err, stdout.String())
 		}
 	}

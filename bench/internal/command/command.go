@@ -1,0 +1,59 @@
+// Package command is the frame of the programs that compare: their exit status, wrong usage,
+// and the line that says how far they are.
+package command
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// ErrUsage is wrapped by errors in the question.
+var ErrUsage = errors.New("wrong usage, see -help")
+
+// Main runs a program until it is done or interrupted, and returns its exit status: 0, 1 on
+// failure, 2 on wrong usage.
+func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	if errors.Is(err, ErrUsage) {
+		return 2
+	}
+	return 1
+}
+
+// Parse parses flags, and refuses what is none.
+func Parse(flags *flag.FlagSet, args []string) error {
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUsage, err)
+	case flags.NArg() > 0:
+		return fmt.Errorf("%w: %q is not a flag", ErrUsage, flags.Arg(0))
+	}
+	return nil
+}
+
+// Progress returns what tells, on a terminal only, what is being done and since when.
+func Progress(stderr io.Writer) func(what string) {
+	begin := time.Now()
+	return func(what string) {
+		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			fmt.Fprintf(stderr, "%5.0fs  %s\n", time.Since(begin).Seconds(), what)
+		}
+	}
+}
