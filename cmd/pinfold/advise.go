@@ -115,6 +115,9 @@ func (q *consultation) check(cmd *cobra.Command) error {
 	case q.force && q.html == "":
 		return &wrongUsage{"--force is for --html: name the page's file"}
 	}
+	if err := checkGroups(q.groups); err != nil {
+		return err
+	}
 	return q.checkPage()
 }
 

@@ -17,7 +17,7 @@ import (
 // TestBatches: groups are read in batches of one file that have so many samples at most,
 // larger groups alone.
 func TestBatches(t *testing.T) {
-	groups := []surveyed{{file: "a", samples: 5}, {file: "a", samples: 5}, {file: "a", samples: 1}, {file: "b", samples: 1}, {file: "b", samples: 99}, {file: "b", samples: 9}}
+	groups := []surveyed{{groupID: groupID{file: "a"}, samples: 5}, {groupID: groupID{file: "a"}, samples: 5}, {groupID: groupID{file: "a"}, samples: 1}, {groupID: groupID{file: "b"}, samples: 1}, {groupID: groupID{file: "b"}, samples: 99}, {groupID: groupID{file: "b"}, samples: 9}}
 	var got []int
 	for rest := groups; len(rest) > 0; {
 		n := batchOf(rest, 10)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -21,9 +20,9 @@ const samplesAtOnce = 1 << 20
 
 // surveyed is a group of a recording, before its samples are read.
 type surveyed struct {
-	file, group, name string
-	samples           int
-	used, limited     bool
+	groupID
+	samples       int
+	used, limited bool
 }
 
 // survey reads all recordings once, and returns the groups to advise on.
@@ -40,17 +39,12 @@ func (q *consultation) survey(ctx context.Context, stderr io.Writer) ([]surveyed
 		all = append(all, groups...)
 	}
 	for _, group := range q.groups {
-		if group == "" { // as the names of all that have none
-			return nil, &wrongUsage{"--group is empty: name a group, as 'pinfold trace info' shows them"}
-		}
 		if !slices.ContainsFunc(all, func(s surveyed) bool { return s.isCalled(group) }) {
 			return nil, fmt.Errorf("%s: no samples of group %s: 'pinfold trace info' says which groups there are", strings.Join(q.files, ", "), group)
 		}
 	}
 	return q.choose(stderr, all)
 }
-
-func (s *surveyed) isCalled(group string) bool { return group == s.group || group == s.name }
 
 // surveyFile looks through one recording.
 func surveyFile(ctx context.Context, stderr io.Writer, file string, interval time.Duration) ([]surveyed, error) {
@@ -69,7 +63,7 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 		if !known {
 			i = len(groups)
 			index[row.Group] = i
-			groups = append(groups, surveyed{file: file, group: row.Group})
+			groups = append(groups, surveyed{groupID: groupID{file: file, group: row.Group}})
 		}
 		g := &groups[i]
 		g.samples++
@@ -96,9 +90,9 @@ func (q *consultation) choose(stderr io.Writer, all []surveyed) ([]surveyed, err
 		switch {
 		case !wanted && len(q.groups) > 0:
 		case !s.used && (wanted || len(all) == 1):
-			return nil, fmt.Errorf("%s: %s used no CPU time at all: record while it works", s.file, s.group)
+			return nil, s.idle()
 		case !s.used:
-			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("pinfold: %s: %s used no CPU time at all, and is left out", s.file, s.group)))
+			s.leaveOut(stderr)
 		case s.limited && q.period != 0:
 			return nil, fmt.Errorf("%s: %s was recorded with a limit, whose period counts: leave out --period, or choose other groups with --group", s.file, s.group)
 		default:

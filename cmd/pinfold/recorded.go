@@ -6,25 +6,15 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/report"
 )
 
 // recorded is the demand of one recorded group.
 type recorded struct {
-	file, group, name string
-	limit             float64 // CPUs that it was recorded under, 0 for none
-	limitChanges      int
-	mean              float64 // CPUs
+	groupID
+	limit        float64 // CPUs that it was recorded under, 0 for none
+	limitChanges int
+	mean         float64 // CPUs
 	trace.Demand
-}
-
-// what names it in messages.
-func (r *recorded) what() string {
-	what := r.group
-	if r.name != "" {
-		what = r.name
-	}
-	return report.Printable(fmt.Sprintf("%s in %s", what, r.file))
 }
 
 // samples returns the demand in multiples of a quota in CPUs.

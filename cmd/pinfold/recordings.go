@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -52,12 +51,12 @@ func (r *recordings) check() error {
 	if slices.Contains(r.files, "") {
 		return &wrongUsage{"--trace is empty: name a recording"}
 	}
-	return nil
+	return checkGroups(r.groups)
 }
 
 // recordedSeries is a series with what belongs to it.
 type recordedSeries struct {
-	file     string
+	groupID
 	interval time.Duration
 	*trace.Series
 }
@@ -72,8 +71,9 @@ func (r *recordings) read(stderr io.Writer) ([]recorded, error) {
 		}
 		warnLost(stderr, file, lost)
 		for i := range rec.Series {
-			if s := &rec.Series[i]; r.wants(s) {
-				all = append(all, recordedSeries{file, rec.Interval, s})
+			s := &rec.Series[i]
+			if id := (groupID{file, s.Group, s.Name}); r.wants(id) {
+				all = append(all, recordedSeries{id, rec.Interval, s})
 			}
 		}
 	}
@@ -90,16 +90,14 @@ func (r *recordings) read(stderr io.Writer) ([]recorded, error) {
 	return r.demands(all)
 }
 
-func (r *recordings) wants(s *trace.Series) bool {
-	return len(r.groups) == 0 || slices.ContainsFunc(r.groups, func(group string) bool { return isCalled(s, group) })
+func (r *recordings) wants(id groupID) bool {
+	return len(r.groups) == 0 || slices.ContainsFunc(r.groups, id.isCalled)
 }
-
-func isCalled(s *trace.Series, group string) bool { return group == s.Group || group == s.Name }
 
 // allFound refuses groups that are in no file.
 func (r *recordings) allFound(all []recordedSeries) error {
 	for _, group := range r.groups {
-		if !slices.ContainsFunc(all, func(rec recordedSeries) bool { return isCalled(rec.Series, group) }) {
+		if !slices.ContainsFunc(all, func(rec recordedSeries) bool { return rec.isCalled(group) }) {
 			return fmt.Errorf("%s has no samples of group %s: 'pinfold trace info' says which groups it has", strings.Join(r.files, ", "), group)
 		}
 	}
@@ -129,9 +127,9 @@ func (r *recordings) withoutIdle(stderr io.Writer, all []recordedSeries) ([]reco
 		case used:
 			busy = append(busy, rec)
 		case len(r.groups) > 0 || len(all) == 1:
-			return nil, fmt.Errorf("%s: %s used no CPU time at all: record while it works", rec.file, rec.Group)
+			return nil, rec.idle()
 		default:
-			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("pinfold: %s: %s used no CPU time at all, and is left out", rec.file, rec.Group)))
+			rec.leaveOut(stderr)
 		}
 	}
 	if len(busy) == 0 {
@@ -157,7 +155,7 @@ func (r *recordings) demands(all []recordedSeries) ([]recorded, error) {
 		for _, x := range demand.CPUs {
 			mean += x / float64(len(demand.CPUs))
 		}
-		out = append(out, recorded{rec.file, rec.Group, rec.Name, limit, sum.LimitChanges, mean, demand})
+		out = append(out, recorded{rec.groupID, limit, sum.LimitChanges, mean, demand})
 	}
 	return out, nil
 }
