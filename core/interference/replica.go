@@ -83,9 +83,9 @@ func (r *replica) soFar() batch {
 func (r *replica) finish(ctx context.Context) (batch, error) {
 	b := r.counts
 	b.histogram, b.groups = slices.Clone(b.histogram), r.engine.sums()
-	length := r.missing
+	length, chunk := r.missing, r.plan.chunk()
 	for missed := length > 0; missed; {
-		if length%r.plan.chunk() == 0 && ctx.Err() != nil {
+		if length%chunk == 0 && ctx.Err() != nil {
 			return batch{}, ctx.Err()
 		}
 		if length > r.missing+b.periods+patience {
