@@ -5,24 +5,22 @@ import (
 	"io"
 	"log/slog"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// fullNode is an engine on this machine's control groups that has done a round over 125
-// pods of two containers and a sandbox each.
-func fullNode(b *testing.B, config control.Config) *engine {
+// fullNode is an engine on this machine's control groups that has done a round over
+// count pods of two containers and a sandbox each.
+func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*engine, []*corev1.Pod) {
 	b.Helper()
-	h := newHostTree(b)
 	var pods []*corev1.Pod
-	for i := range 125 {
+	for i := range count {
 		pod := newPod(fmt.Sprintf("p%d", i), "")
 		sidecar := pod.Spec.Containers[0]
 		sidecar.Name = "sidecar"
@@ -49,12 +47,12 @@ func fullNode(b *testing.B, config control.Config) *engine {
 	e.pods = func() []*corev1.Pod { return pods }
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: h.root})
 	e.round()
-	return e
+	return e, pods
 }
 
 // BenchmarkRoundNothingDiffers is a round in which nothing is to be written.
 func BenchmarkRoundNothingDiffers(b *testing.B) {
-	e := fullNode(b, control.Config{})
+	e, _ := fullNode(b, newHostTree(b), 125, control.Config{})
 	before := written(e.kernel)
 	for b.Loop() {
 		e.round()
@@ -64,10 +62,46 @@ func BenchmarkRoundNothingDiffers(b *testing.B) {
 	}
 }
 
+// BenchmarkStaticPodArrives is the round in which a pod is first seen that has a CPU of its
+// own, which 1,000 containers of 500 other pods have to leave.
+func BenchmarkStaticPodArrives(b *testing.B) {
+	h := newHostTree(b)
+	own, rest := h.divide()
+	e, others := fullNode(b, h, 500, control.Config{})
+	arriving := newPod("static", own.String())
+	id := fmt.Sprintf("%064x", 3*len(others))
+	run(arriving, id)
+	h.make(h.podGroup(arriving))
+	h.make(h.podGroup(arriving) + "/" + id)
+	round := func(pods []*corev1.Pod) {
+		e.pods = func() []*corev1.Pod { return pods }
+		e.round()
+	}
+	last := h.podGroup(others[len(others)-1]) + "/" + fmt.Sprintf("%064x", 3*len(others)-2)
+	writes := uint64(0)
+	for b.Loop() {
+		b.StopTimer()
+		round(others)
+		before := written(e.kernel)
+		b.StartTimer()
+		round(append([]*corev1.Pod{arriving}, others...))
+		b.StopTimer()
+		writes = written(e.kernel) - before
+		if s, err := h.fs.Read(last); err != nil || s.CPUs != rest {
+			b.Fatalf("%s has CPUs %q, want %q (%v)", last, s.CPUs, rest, err)
+		}
+		b.StartTimer()
+	}
+	if writes < 1000 {
+		b.Errorf("%d writes, at least 1000 containers have to be moved", writes)
+	}
+	b.ReportMetric(float64(writes), "writes")
+}
+
 // BenchmarkTick is a tick with a sample of each of 250 containers whose quota may be
 // raised, which happens ten times a second.
 func BenchmarkTick(b *testing.B) {
-	e := fullNode(b, control.Config{Burst: nodeplan.BurstPolicy{Mode: nodeplan.BurstAuto, BurstPercent: 100, QuotaPercent: 300, QuotaBurst: time.Minute}})
+	e, _ := fullNode(b, newHostTree(b), 125, control.Config{Burst: api.BurstPolicy{Mode: api.BurstAuto, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}})
 	var samples []sampler.Sample
 	for _, l := range e.control.Limited() {
 		limits := bandwidth.Limits{Quota: l.Base.Quota, Period: l.Base.Period, Burst: l.Present.Burst}

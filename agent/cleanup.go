@@ -10,13 +10,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Cleanup gives everything back: control groups are as the kubelet would have them, and
-// the node's topology object and condition are gone. The agent must not be running.
+// the node's topology object, lease and condition are gone. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
 	release, err := lock(o.RunDir)
@@ -28,7 +30,7 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	if errGroups != nil {
 		errGroups = fmt.Errorf("give the control groups back: %w", errGroups)
 	}
-	return result, errors.Join(errGroups, removeTopology(ctx, o), removeCondition(ctx, o))
+	return result, errors.Join(errGroups, removeTopology(ctx, o), removeLease(ctx, o), removeCondition(ctx, o))
 }
 
 func giveBack(ctx context.Context, o Options) (control.Result, error) {
@@ -61,6 +63,13 @@ func giveBack(ctx context.Context, o Options) (control.Result, error) {
 		pods = append(pods, &list.Items[i])
 	}
 	c.SetPods(sortPods(pods))
+	var errStatic error
+	if c.AwaitsStaticPods() && o.StaticPods != nil {
+		var static map[ledger.PodID]types.NamespacedName
+		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
+			c.SetStaticPods(static)
+		}
+	}
 	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
 		return control.Result{}, err
 	}
@@ -70,7 +79,7 @@ func giveBack(ctx context.Context, o Options) (control.Result, error) {
 	}
 	c.Observe(v)
 	result := c.GiveBack().Carry(k.groups.Apply)
-	return result, errors.Join(partial, result.Err())
+	return result, errors.Join(errStatic, partial, result.Err())
 }
 
 func removeTopology(ctx context.Context, o Options) error {
@@ -90,7 +99,7 @@ func removeTopology(ctx context.Context, o Options) error {
 
 func removeCondition(ctx context.Context, o Options) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{
-		{"type": control.ConditionType, "$patch": "delete"}}}})
+		{"type": nodetopology.BindingCondition, "$patch": "delete"}}}})
 	if err != nil {
 		return err
 	}

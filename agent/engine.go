@@ -11,9 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -28,7 +30,14 @@ type engine struct {
 	wake   chan struct{}        // something has changed
 	events func(control.Notice) // where users see them
 	report func(control.Report) // after each decision
-	looped atomic.Int64         // when the last round ended, in Unix nanoseconds
+	// askKubelet is called once the kubelet has to be asked for its static pods.
+	askKubelet func()
+	asksStatic bool         // it has been called
+	looped     atomic.Int64 // when the last round ended, in Unix nanoseconds
+	// worked is when the last round ended that was not left to the next one, 0 before the
+	// first. One that had to wait for the kubelet or the API server counts, and so does one
+	// that failed and says so.
+	worked atomic.Int64
 
 	mu      sync.Mutex
 	kernel  *kernel
@@ -65,7 +74,7 @@ func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
 		log: o.Log, now: o.Now, said: newSaid(o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {},
-		kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
+		askKubelet: func() {}, kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
 		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
 	}
@@ -96,13 +105,27 @@ func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, ob
 		e.round()
 		observe(time.Since(begun))
 		e.looped.Store(e.now().UnixNano())
-		timer.Reset(period)
+		timer.Reset(e.next(period))
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(minInterval):
 		}
 	}
+}
+
+// waitingEvery is how often it is looked whether changed annotations, which wait until
+// budgets pay for them, need not wait any longer.
+const waitingEvery = time.Second
+
+// next is the time to the next round when nothing seems to change.
+func (e *engine) next(period time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.control.Waiting()) > 0 {
+		return min(period, waitingEvery)
+	}
+	return period
 }
 
 // mostStale is how many rounds in a row may be left to the next one. The runtime waits
@@ -121,6 +144,7 @@ func (e *engine) round() {
 		e.unhealthy("groups", err)
 		e.figures.holding = true
 		e.show(e.control.Unable(err))
+		e.worked.Store(e.now().UnixNano())
 		return
 	}
 	if !observed {
@@ -133,6 +157,7 @@ func (e *engine) round() {
 	e.health = nodetopology.AgentHealthy
 	e.decide()
 	e.figures.rounds++
+	e.worked.Store(e.now().UnixNano())
 }
 
 // lookAtMachine reads the machine where it has changed.
@@ -191,6 +216,10 @@ func (e *engine) observe() (observed bool, err error) {
 func (e *engine) learnPods() {
 	if pods := e.pods(); pods != nil {
 		e.control.SetPods(pods)
+		asked := e.asksStatic
+		if e.asksStatic = e.control.AwaitsStaticPods(); e.asksStatic && !asked {
+			e.askKubelet()
+		}
 	}
 }
 
@@ -198,6 +227,11 @@ func (e *engine) learnPods() {
 // lock must be held.
 func (e *engine) decide() {
 	e.learnPods()
+	for _, group := range e.control.Waiting() {
+		if stat, err := e.kernel.groups.Stat(group); err == nil { // else it has ended, or the round says what is wrong
+			e.control.Used(group, stat.Usage)
+		}
+	}
 	actions := e.control.Decide(e.now())
 	e.figures.holding = actions.Hold != ""
 	if actions.Hold != "" {
@@ -257,6 +291,21 @@ func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
 	e.control.SetKubelet(k)
 	e.poke()
 	return true
+}
+
+// awaitsStaticPods reports whether the kubelet has to be asked for its static pods.
+func (e *engine) awaitsStaticPods() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.control.AwaitsStaticPods()
+}
+
+// setStaticPods takes in the kubelet's static pods.
+func (e *engine) setStaticPods(pods map[ledger.PodID]types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.control.SetStaticPods(pods)
+	e.poke()
 }
 
 func (e *engine) setNode(n control.Node) {

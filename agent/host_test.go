@@ -192,6 +192,8 @@ func TestOnThisMachine(t *testing.T) {
 		return nil
 	})
 
+	// The kernel refuses the container alone: its pod does not have the CPUs.
+	tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
 	tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
 	w.eventually(func() error {
 		if got := allowed(t, pidBeside); got != rest.String() {

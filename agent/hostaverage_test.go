@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
@@ -18,13 +19,7 @@ import (
 // raised and each write gives away CPU time. PINFOLD_TEST_LONG=5m runs it for longer.
 func TestAverageOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	duration := 5 * time.Second
-	if text := os.Getenv("PINFOLD_TEST_LONG"); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	duration := longTest(t)
 	pod, group := tree.runRaised("web")
 	w := newWorld(t, pod)
 	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
@@ -59,6 +54,15 @@ func TestAverageOnThisMachine(t *testing.T) {
 	if stat.Usage > most {
 		t.Errorf("used %v in %v, at most %v may be", stat.Usage, elapsed, most)
 	}
+}
+
+// longTest is how long a test runs: 5 s, or PINFOLD_TEST_LONG.
+func longTest(t *testing.T) time.Duration {
+	duration, err := time.ParseDuration(cmp.Or(os.Getenv("PINFOLD_TEST_LONG"), "5s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return duration
 }
 
 // lateness is how late a goroutine of this process wakes up on this machine at worst.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -109,7 +110,7 @@ func TestBatchesOnThisMachine(t *testing.T) {
 		return nil
 	})
 	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
-	w.config.Burst.BurstPercent, w.config.Burst.QuotaPercent, w.config.Burst.QuotaBurst = 100, 300, time.Minute
+	w.config.Burst = api.BurstPolicy{BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second
 	w.start()
 	ms := time.Millisecond

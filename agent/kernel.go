@@ -93,6 +93,7 @@ func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (
 		switch {
 		case err == nil:
 			v.Settings[path] = s
+		case errors.Is(err, cgroup.ErrNotEnabled) && !isContainer(naming, path): // it goes with its pod's group
 		case !errors.Is(err, cgroup.ErrGone):
 			errs = append(errs, err)
 		}
@@ -106,8 +107,16 @@ func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (
 		for _, c := range p.Containers {
 			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known(c.ID)})
 		}
+		for _, other := range p.Others {
+			read(other, cgroup.Parts{CPUs: true})
+		}
 	}
 	return v, errors.Join(errs...), nil
+}
+
+func isContainer(n cgroup.Naming, path string) bool {
+	_, ok := n.Parse(path)
+	return ok
 }
 
 // place reads the path of a group out of what the OCI runtime is told: the path

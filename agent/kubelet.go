@@ -16,16 +16,19 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
-// KubeletClient asks a kubelet for its configuration (GET /configz), with the agent's
-// own credentials, which need "get" on nodes/configz.
+// KubeletClient asks a kubelet for its configuration (GET /configz) and its static pods
+// (GET /pods), with the agent's own credentials, which need "get" on nodes/configz and
+// nodes/pods.
 type KubeletClient struct {
 	Config *rest.Config
 	// CAFile signs the kubelet's certificate. Without it the certificate is not
@@ -34,45 +37,65 @@ type KubeletClient struct {
 	CAFile string
 }
 
-// largestConfig bounds what is read.
-const largestConfig = 1 << 20
+// What is read of an answer at most.
+const (
+	largestConfig = 1 << 20
+	largestPods   = 64 << 20
+)
 
 // Get asks the kubelet at an address and port.
 func (c KubeletClient) Get(ctx context.Context, host string, port int) (control.Kubelet, error) {
-	k, err := c.get(ctx, host, port)
-	if err != nil {
-		return control.Kubelet{}, fmt.Errorf("ask the kubelet at %s for its configuration: %w", host, err)
+	text, err := c.ask(ctx, host, port, "configz", largestConfig)
+	if err == nil {
+		var k control.Kubelet
+		if k, err = ParseKubelet(text); err == nil {
+			return k, nil
+		}
 	}
-	return k, nil
+	return control.Kubelet{}, fmt.Errorf("ask the kubelet at %s for its configuration: %w", host, err)
 }
 
-func (c KubeletClient) get(ctx context.Context, host string, port int) (control.Kubelet, error) {
+// StaticPods asks the kubelet at an address and port for the static pods that it runs, by
+// their ids (GET /pods).
+func (c KubeletClient) StaticPods(ctx context.Context, host string, port int) (map[ledger.PodID]types.NamespacedName, error) {
+	text, err := c.ask(ctx, host, port, "pods", largestPods)
+	if err == nil {
+		var pods map[ledger.PodID]types.NamespacedName
+		if pods, err = parseStaticPods(text); err == nil {
+			return pods, nil
+		}
+	}
+	return nil, fmt.Errorf("ask the kubelet at %s for its static pods: %w", host, err)
+}
+
+// ask gets /what. The right to it is that to nodes/what.
+func (c KubeletClient) ask(ctx context.Context, host string, port int, what string, most int64) ([]byte, error) {
 	client, err := c.client(host)
 	if err != nil {
-		return control.Kubelet{}, err
+		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	url := "https://" + net.JoinHostPort(host, strconv.Itoa(port)) + "/configz"
+	url := "https://" + net.JoinHostPort(host, strconv.Itoa(port)) + "/" + what
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return control.Kubelet{}, err
+		return nil, err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return control.Kubelet{}, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, largestConfig))
+	text, err := io.ReadAll(io.LimitReader(response.Body, most))
 	switch {
 	case err != nil:
-		return control.Kubelet{}, err
+		return nil, err
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		return control.Kubelet{}, fmt.Errorf("%s: the agent's service account needs get on nodes/configz, and the kubelet "+
-			"webhook authentication and authorization: %s", response.Status, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("%s: the agent's service account needs get on nodes/%s, and the kubelet "+
+			"webhook authentication and authorization: %s", response.Status, what, strings.TrimSpace(string(text)))
 	case response.StatusCode != http.StatusOK:
-		return control.Kubelet{}, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
 	}
-	return ParseKubelet(text)
+	return text, nil
 }
 
 func (c KubeletClient) client(host string) (*http.Client, error) {
@@ -165,6 +188,37 @@ func ParseKubelet(text []byte) (control.Kubelet, error) {
 		k.Quota.Period = c.CPUCFSQuotaPeriod.Duration
 	}
 	return k, nil
+}
+
+// parseStaticPods reads what a kubelet answers at /pods: a list of all pods that it runs. It
+// writes itself where it has each pod from, over what the pod says
+// (pkg/kubelet/config/config.go of Kubernetes 1.37).
+func parseStaticPods(text []byte) (map[ledger.PodID]types.NamespacedName, error) {
+	var list struct {
+		Kind  string `json:"kind"`
+		Items []struct {
+			Metadata struct {
+				Namespace   string            `json:"namespace"`
+				Name        string            `json:"name"`
+				UID         ledger.PodID      `json:"uid"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("read the kubelet's pods: %w", err)
+	}
+	if list.Kind != "PodList" {
+		return nil, fmt.Errorf("read the kubelet's pods: the answer is no PodList, but %q; is this a kubelet?", list.Kind)
+	}
+	static := map[ledger.PodID]types.NamespacedName{}
+	for i := range list.Items {
+		m := &list.Items[i].Metadata
+		if source := m.Annotations["kubernetes.io/config.source"]; source != "" && source != "api" {
+			static[m.UID] = types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		}
+	}
+	return static, nil
 }
 
 // kubeletFile keeps what the kubelet said last, for an agent that starts while the

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/pem"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,16 +13,44 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // configz is an answer of kubelet 1.37, shortened.
 const configz = `{"kubeletconfig":{"enableServer":true,"syncFrequency":"1m0s","cgroupsPerQOS":true,"cgroupDriver":"cgroupfs",` +
 	`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","cpuCFSQuota":true,"cpuCFSQuotaPeriod":"50ms",` +
 	`"reservedSystemCPUs":"0-1","cgroupRoot":"/"}}`
+
+// kubeletPods is an answer of kubelet 1.37 about a static pod and one of the API server,
+// shortened.
+const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
+	`{"metadata":{"name":"etcd-n1","namespace":"kube-system","uid":"0a5f","annotations":{"kubernetes.io/config.hash":"0a5f",` +
+	`"kubernetes.io/config.seen":"2026-11-22T06:00:00Z","kubernetes.io/config.source":"file"}},"spec":{"containers":[]},"status":{}},` +
+	`{"metadata":{"name":"web","namespace":"default","uid":"11111111-2222","annotations":{"kubernetes.io/config.source":"api"}}}]}`
+
+func TestStaticPodsOfKubelet(t *testing.T) {
+	_, port := serveConfigz(t)
+	client := KubeletClient{Config: &rest.Config{BearerToken: "secret"}}
+	got, err := client.StaticPods(t.Context(), "127.0.0.1", port)
+	want := map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd-n1"}}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	client.Config = &rest.Config{BearerToken: "wrong"}
+	if _, err := client.StaticPods(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "nodes/pods") {
+		t.Errorf("without permission: %v", err)
+	}
+	for _, text := range []string{"", "{}", `{"kind":"PodList","items":[1]}`, "<html>"} {
+		if got, err := parseStaticPods([]byte(text)); err == nil {
+			t.Errorf("%q gives %v", text, got)
+		}
+	}
+}
 
 func TestParseKubelet(t *testing.T) {
 	got, err := ParseKubelet([]byte(configz))
@@ -57,6 +86,8 @@ func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
 		switch {
 		case r.Header.Get("Authorization") != "Bearer secret":
 			http.Error(w, "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource=configz)", http.StatusForbidden)
+		case r.URL.Path == "/pods":
+			_, _ = w.Write([]byte(kubeletPods))
 		case r.URL.Path != "/configz":
 			http.NotFound(w, r)
 		default:

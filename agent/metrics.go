@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // metrics describe what [engine.figures] holds.
@@ -109,6 +111,8 @@ type server struct {
 	listener net.Listener
 	// observe takes how long a round took.
 	observe func(time.Duration)
+	// reload keeps the certificate up to date until the context ends.
+	reload func(context.Context)
 }
 
 // newRegistry has all metrics of the agent's own; those of rounds are observed.
@@ -120,23 +124,37 @@ func newRegistry(e *engine) (*prometheus.Registry, prometheus.Observer) {
 	return registry, duration
 }
 
-// newServer listens at an address; at "" it serves nothing.
-func newServer(address string, e *engine, period time.Duration) (*server, error) {
+// newServer listens where the options say; at "" it serves nothing.
+func newServer(o Options, e *engine) (*server, error) {
 	registry, duration := newRegistry(e)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }}
-	if address == "" {
+	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}}
+	if o.Listen == "" {
 		return s, nil
 	}
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	s.http = &http.Server{ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	if o.Secure != nil {
+		var err error
+		if metrics, err = o.Secure.guarded(metrics); err != nil {
+			return nil, err
+		}
+		if s.http.TLSConfig, s.reload, err = o.Secure.serving(); err != nil {
+			return nil, err
+		}
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, e.alive(period)) })
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, e.alive(o.Period)) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, e.ready()) })
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w; --listen names another address", err)
 	}
-	s.http, s.listener = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener
+	s.http.Handler, s.listener = mux, listener
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && o.Secure == nil && !at.IP.IsLoopback() {
+		o.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", o.Listen)
+	}
 	return s, nil
 }
 
@@ -155,7 +173,12 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	defer stop()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	go s.reload(ctx)
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
@@ -178,7 +201,7 @@ func (e *engine) ready() error {
 	case e.figures.rounds == 0:
 		return errors.New("no round has been done yet")
 	case e.figures.holding:
-		return errors.New("nothing is changed for now: see the log or the node's condition " + string(control.ConditionType))
+		return errors.New("nothing is changed for now: see the log or the node's condition " + string(nodetopology.BindingCondition))
 	}
 	return nil
 }

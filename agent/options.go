@@ -8,9 +8,11 @@ import (
 	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -25,6 +27,8 @@ type Options struct {
 	Topologies topologyclient.Interface
 	// Kubelet asks the kubelet for its configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)
+	// StaticPods asks it for the static pods that it runs, by its ids.
+	StaticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
 	// Socket is the container runtime's for NRI; "" does without.
 	Socket string
 	// Runtime serves the container runtime until the context ends; [nri.Run] unless
@@ -32,6 +36,8 @@ type Options struct {
 	Runtime func(context.Context, nri.Options, nri.Handler) error
 	// Listen is where metrics and health are served; "" for nowhere.
 	Listen string
+	// Secure is nil where everybody who reaches that may read the metrics.
+	Secure *Secure
 	// Period is how often everything is looked at, and MinInterval how often at most
 	// when things change. SampleEvery is how often usage is read.
 	Period, MinInterval, SampleEvery time.Duration
@@ -43,8 +49,12 @@ type Options struct {
 	// configuration are looked at, and RetryAfter when that failed; the runtime is
 	// tried again after that time, too.
 	APIEvery, RetryAfter time.Duration
-	Log                  *slog.Logger
-	Now                  func() time.Time
+	// LeaseNamespace is where the agent has its lease, which bears the node's name; with ""
+	// it has none. LeaseEvery is how often it renews the lease.
+	LeaseNamespace string
+	LeaseEvery     time.Duration
+	Log            *slog.Logger
+	Now            func() time.Time
 }
 
 // The defaults of [Options].
@@ -57,15 +67,19 @@ const (
 	DefaultSampleInterval = 10 * time.Millisecond
 	DefaultAPIEvery       = time.Minute
 	DefaultRetryAfter     = 5 * time.Second
+	DefaultLeaseEvery     = 10 * time.Second
 )
 
 func (o Options) withDefaults() Options {
 	for value, otherwise := range map[*time.Duration]time.Duration{
 		&o.Period: DefaultPeriod, &o.MinInterval: DefaultMinInterval, &o.SampleEvery: DefaultSampleEvery,
-		&o.APIEvery: DefaultAPIEvery, &o.RetryAfter: DefaultRetryAfter} {
+		&o.APIEvery: DefaultAPIEvery, &o.RetryAfter: DefaultRetryAfter, &o.LeaseEvery: DefaultLeaseEvery} {
 		if *value == 0 {
 			*value = otherwise
 		}
+	}
+	if o.LeaseNamespace != "" {
+		o.Lease = o.LeaseNamespace + "/" + o.NodeName
 	}
 	if o.Root == "" {
 		o.Root = "/"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -29,6 +30,7 @@ type publisher struct {
 	client     kubernetes.Interface
 	topologies topologyclient.Interface
 	kubelet    func(context.Context) (control.Kubelet, error)
+	staticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
 	runDir     string
 	engine     *engine
 	log        *slog.Logger
@@ -42,6 +44,7 @@ type publisher struct {
 	condition *corev1.NodeCondition
 	// last is the Node as it was read last, with our condition in it.
 	last *corev1.Node
+	uid  atomic.Pointer[types.UID] // of last
 }
 
 // conditionIs takes the condition to be published. It does not wait.
@@ -50,9 +53,13 @@ func (p *publisher) conditionIs(c corev1.NodeCondition) {
 	same := p.condition != nil && *p.condition == c
 	p.condition = &c
 	p.mu.Unlock()
-	if same {
-		return
+	if !same {
+		p.soon()
 	}
+}
+
+// soon has it look at everything without waiting until it is time. It does not wait.
+func (p *publisher) soon() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -89,11 +96,13 @@ func (p *publisher) once(ctx context.Context) error {
 	p.said.warnOrClear(p.log, "node", "cannot read the Node object; its last state counts", errNode)
 	errKubelet := p.lookAtKubelet(ctx)
 	p.said.warnOrClear(p.log, "kubelet", "the kubelet's configuration is as it was last known", errKubelet)
+	errStatic := p.lookAtStaticPods(ctx)
+	p.said.warnOrClear(p.log, "static pods", "mirror pods are given nothing of their static pods' groups", errStatic)
 	errTopology := p.publishTopology(ctx)
 	p.said.warnOrClear(p.log, "topology", "cannot publish the CPU topology of this node", errTopology)
 	errCondition := p.publishCondition(ctx)
 	p.said.warnOrClear(p.log, "condition", "cannot publish the node's condition", errCondition)
-	return errors.Join(errNode, errKubelet, errTopology, errCondition)
+	return errors.Join(errNode, errKubelet, errStatic, errTopology, errCondition)
 }
 
 func (p *publisher) lookAtNode(ctx context.Context) error {
@@ -102,6 +111,7 @@ func (p *publisher) lookAtNode(ctx context.Context) error {
 		return fmt.Errorf("get node %s: %w", p.node, err)
 	}
 	p.last = node
+	p.uid.Store(&node.UID)
 	capacity, allocatable := node.Status.Capacity.Cpu(), node.Status.Allocatable.Cpu()
 	reserved := max(0, capacity.MilliValue()-allocatable.MilliValue())
 	p.engine.setNode(control.Node{UID: node.UID, Reserved: ledger.MilliCPU(reserved)})
@@ -125,6 +135,19 @@ func (p *publisher) lookAtKubelet(ctx context.Context) error {
 		p.log.Warn("the kubelet's configuration will not be known when the agent starts while the kubelet is down", "error", err)
 	}
 	return nil
+}
+
+// lookAtStaticPods asks for the static pods where a pod claims to be the copy of one that is
+// not known.
+func (p *publisher) lookAtStaticPods(ctx context.Context) error {
+	if p.staticPods == nil || !p.engine.awaitsStaticPods() {
+		return nil
+	}
+	pods, err := p.staticPods(ctx)
+	if err == nil {
+		p.engine.setStaticPods(pods)
+	}
+	return err
 }
 
 // publishTopology creates or updates the node's object where it differs. An object of

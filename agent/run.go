@@ -36,7 +36,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer k.groups.Close()
 	e := newEngine(o, k)
-	srv, err := newServer(o.Listen, e, o.Period)
+	srv, err := newServer(o, e)
 	if err != nil {
 		return err
 	}
@@ -45,9 +45,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	stopEvents := e.showEvents(o.Client, o.NodeName)
 	defer stopEvents()
-	p := &publisher{node: o.NodeName, client: o.Client, topologies: o.Topologies, kubelet: o.Kubelet, runDir: o.RunDir,
+	p := &publisher{node: o.NodeName, client: o.Client, topologies: o.Topologies, kubelet: o.Kubelet, staticPods: o.StaticPods, runDir: o.RunDir,
 		engine: e, log: o.Log, said: newSaid(o.Now), now: o.Now, every: o.APIEvery, retry: o.RetryAfter, changed: make(chan struct{}, 1)}
 	e.report = func(r control.Report) { p.conditionIs(r.Condition) }
+	e.askKubelet = p.soon
 	if err := e.watchPods(ctx, o.Client, o.NodeName); err != nil {
 		return err
 	}
@@ -56,6 +57,12 @@ func Run(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return srv.serve(ctx) })
 	group.Go(func() error { p.loop(ctx); return nil })
+	if o.LeaseNamespace != "" {
+		h := &heartbeat{client: o.Client, namespace: o.LeaseNamespace, name: o.NodeName, node: &p.uid, worked: &e.worked, now: o.Now,
+			log: o.Log, said: newSaid(o.Now),
+			every: o.LeaseEvery, retry: o.RetryAfter, recent: 2 * o.Period, resumed: p.soon}
+		group.Go(func() error { h.loop(ctx); return nil })
+	}
 	group.Go(func() error { e.sampleLoop(ctx, o.SampleEvery); return nil })
 	if o.SampleInterval > 0 {
 		group.Go(func() error { e.sampleContainers(ctx, o.SampleInterval, o.RetryAfter); return nil })
@@ -63,6 +70,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	group.Go(func() error { e.loop(ctx, o.Period, o.MinInterval, srv.observe); return nil })
 	group.Go(func() error { e.serveRuntime(ctx, o); return nil })
+	group.Go(func() error { e.keepWeight(ctx, o.Period); return nil })
+	group.Go(func() error { e.watchGroups(ctx, o.Period, o.RetryAfter); return nil })
 	err = group.Wait()
 	o.Log.Info("the agent ends; what it has set stays in force")
 	return err
@@ -88,7 +97,7 @@ func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, nod
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { e.poke() },
 		UpdateFunc: func(before, after any) {
-			if changed(before, after) {
+			if e.changed(before, after) {
 				e.poke()
 			}
 		},
@@ -116,10 +125,10 @@ func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, nod
 
 // changed reports whether an update of a pod makes a difference to its control groups:
 // most, of conditions and times, do not.
-func changed(before, after any) bool {
+func (e *engine) changed(before, after any) bool {
 	a, ok := before.(*corev1.Pod)
 	b, also := after.(*corev1.Pod)
-	return !ok || !also || !control.Alike(a, b)
+	return !ok || !also || !e.control.Alike(a, b)
 }
 
 // list returns the pods, nil while they are not known.

@@ -16,10 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -105,7 +105,7 @@ func TestAPIServerGone(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	stop := w.start()
 	w.enforced(k, bound, beside)
-	w.apiGone()
+	w.gone.Store(true)
 	k.loosen(beside)
 	w.enforced(k, bound, beside)
 	w.eventually(func() error { return w.log.Says("by somebody else; it is put back") })
@@ -124,13 +124,54 @@ func TestAPIServerGone(t *testing.T) {
 	}
 }
 
-// apiGone makes every request fail from now on.
-func (w *world) apiGone() {
-	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewInternalError(errors.New("connection refused"))
+// TestNewPodIsNarrowed: the group of a pod that the kubelet has just made has no CPUs of
+// other pods, though no round is due and the runtime has not asked.
+func TestNewPodIsNarrowed(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.period = time.Hour
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(w.ready)
+	time.Sleep(300 * time.Millisecond) // no round is under way any more
+	w.eventually(func() error {        // the watch may begin later than the first round ends
+		name := fmt.Sprintf("new%d", time.Now().UnixNano())
+		group := k.newPod(name)
+		for range 100 {
+			if time.Sleep(2 * time.Millisecond); k.cpus(group, "1-7") == nil {
+				return nil
+			}
+		}
+		return k.cpus(group, "1-7")
+	})
+}
+
+// TestForgedMirrorPod: a pod with the annotations of a static pod's mirror does not get at
+// the static pod's groups, whose CPUs and quota it would decide on.
+func TestForgedMirrorPod(t *testing.T) {
+	k := newTree(t)
+	mirror := func(namespace, name, cpus string) *corev1.Pod {
+		p := newPod(name, cpus)
+		p.Namespace = namespace
+		p.Annotations["kubernetes.io/config.hash"], p.Annotations["kubernetes.io/config.mirror"] = "0a5f", "0a5f"
+		run(p, containerID('a'))
+		return p
 	}
-	w.client.PrependReactor("*", "*", gone)
-	w.topologies.PrependReactor("*", "*", gone)
+	group := k.podOf("0a5f", containerID('a'))
+	w := newWorld(t, mirror("default", "forged", "0"))
+	w.root = k.root
+	w.static = map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "genuine"}}
+	w.start()
+	w.eventually(func() error { return w.log.Says(control.NotStaticPod) })
+	// The CPUs that the forged pod claims are a matter of its own; the group's are shared.
+	w.eventually(func() error { return k.cpus(group, "1-7") })
+	s, err := k.fs.Read(group)
+	if err != nil || s.Quota != 100*time.Millisecond {
+		t.Errorf("%+v, %v: quota was lifted", s, err)
+	}
+	if _, err := w.client.CoreV1().Pods("kube-system").Create(t.Context(), mirror("kube-system", "genuine", "6"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error { return k.cpus(group, "6") })
 }
 
 func TestRuntimeWithoutNRI(t *testing.T) {
@@ -249,7 +290,7 @@ func TestEventsAndMetrics(t *testing.T) {
 			return err
 		}
 		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 1`,
-			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 3`,
+			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 4`,
 			`pinfold_exclusive_split_cores 1`, `pinfold_runtime_connected 0`, `pinfold_containers{home="exclusive"} 1`} {
 			if !strings.Contains(text, line+"\n") {
 				return fmt.Errorf("no %s in\n%s", line, text)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
@@ -29,6 +31,9 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
+	for _, p := range pods {
+		h.control.Sandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	}
 	for _, c := range containers {
 		if c.Running {
 			h.control.Created(h.now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
@@ -41,7 +46,7 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 
 // Create frees the container's CPUs, then gives it these and its quota.
 func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container) (nri.Settings, error) {
-	h.await(ctx, pod.UID)
+	h.await(ctx, pod)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
@@ -93,9 +98,12 @@ func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container)
 }
 
 // await waits a little for a pod to be known.
-func (h runtimeHandler) await(ctx context.Context, id ledger.PodID) {
+func (h runtimeHandler) await(ctx context.Context, pod nri.Pod) {
+	h.mu.Lock()
+	h.control.Sandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	h.mu.Unlock()
 	deadline := time.After(awaitPod)
-	for !h.knows(id) {
+	for !h.knows(pod.UID) {
 		select {
 		case <-ctx.Done():
 			return
@@ -118,16 +126,17 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 }
 
 // learn looks at a group that is new. The lock must be held.
-func (h runtimeHandler) learn(told string) {
+func (h runtimeHandler) learn(told string) (learned bool) {
 	group, where, ok := h.kernel.place(told)
 	if !ok {
-		return
+		return false
 	}
 	settings, err := h.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: where.Container == ""})
 	if err != nil {
-		return // the next round reads it, or says what is wrong
+		return false // the next round reads it, or says what is wrong
 	}
 	h.control.Learn(group, where, settings)
+	return true
 }
 
 // withoutNRI is what it means that the runtime does not ask.

@@ -84,7 +84,27 @@ func (k *tree) group(path, quota string) {
 // pod makes the groups of a pod made by newPod.
 func (k *tree) pod(name, id string) (group string) {
 	k.t.Helper()
-	pod := "/kubepods/burstable/poduid-" + name
+	return k.podOf("uid-"+name, id)
+}
+
+// newPod makes the group of a pod without containers, in one step for each hierarchy.
+func (k *tree) newPod(uid string) (group string) {
+	k.t.Helper()
+	k.group("/made", "100000")
+	group = "/kubepods/burstable/pod" + uid
+	for _, c := range []string{"cpu", "cpuacct", "cpuset"} {
+		mount := filepath.Join(k.root, "sys/fs/cgroup", c)
+		if err := os.Rename(mount+"/made", mount+group); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	return group
+}
+
+// podOf makes the groups of a pod that the kubelet knows by an id.
+func (k *tree) podOf(uid, id string) (group string) {
+	k.t.Helper()
+	pod := "/kubepods/burstable/pod" + uid
 	k.group(pod, "100000")
 	k.group(pod+"/"+id, "100000")
 	return pod + "/" + id

@@ -2,22 +2,28 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/test/logtext"
 )
@@ -35,10 +41,14 @@ type world struct {
 	root                   string
 	runDir                 string
 	listen                 string
+	leases                 string // namespace
 	runtime                func(context.Context, nri.Options, nri.Handler) error
 	log                    *logtext.Log
 
+	gone atomic.Bool // the API server fails every request
+
 	mu         sync.Mutex
+	static     map[ledger.PodID]types.NamespacedName
 	kubeletErr error
 }
 
@@ -60,9 +70,18 @@ func makeWorld(pods ...*corev1.Pod) *world {
 	for _, p := range pods {
 		objects = append(objects, p)
 	}
-	return &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
+	w := &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
 		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName},
 		period: 50 * time.Millisecond, log: &logtext.Log{}}
+	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
+		if !w.gone.Load() {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewInternalError(errors.New("connection refused"))
+	}
+	w.client.PrependReactor("*", "*", gone)
+	w.topologies.PrependReactor("*", "*", gone)
+	return w
 }
 
 func (w *world) options() Options {
@@ -78,8 +97,14 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.kubelet, w.kubeletErr
 		},
+		StaticPods: func(context.Context) (map[ledger.PodID]types.NamespacedName, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.static, w.kubeletErr
+		},
 		SampleInterval: w.sampleInterval, Period: w.period, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
 		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen,
+		LeaseNamespace: w.leases, LeaseEvery: 30 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
@@ -139,7 +164,7 @@ func (w *world) condition() corev1.NodeCondition {
 		return corev1.NodeCondition{Message: err.Error()}
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type == control.ConditionType {
+		if c.Type == nodetopology.BindingCondition {
 			return c
 		}
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -27,7 +28,7 @@ func (a Actions) Carry(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Resu
 			stuck = append(stuck, holding)
 			continue
 		}
-		err := r.add(map[string]cgroup.Wanted{m.Path: {CPUs: &cpus}}, apply)[m.Path]
+		err := r.add(map[string]cgroup.Wanted{m.Path: {CPUs: &cpus, Nested: true}}, apply)[m.Path]
 		var effective *cgroup.EffectiveError
 		switch {
 		case err == nil, errors.As(err, &effective):
@@ -37,8 +38,29 @@ func (a Actions) Carry(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Resu
 			stuck = append(stuck, holding)
 		}
 	}
+	r.narrow(a, apply)
 	r.add(a.Rest, apply)
 	return r
+}
+
+// narrow takes from pods' groups what they should not have and nobody in them holds.
+func (r *Result) narrow(a Actions, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
+	wanted := map[string]cgroup.Wanted{}
+	for group, n := range a.Narrow {
+		cpus := n.CPUs
+		for below, held := range n.Below {
+			if now, ok := a.Held[below]; ok && len(r.done[below]) > 0 {
+				held = now.CPUs
+			}
+			cpus = cpus.Union(held)
+		}
+		wanted[group] = cgroup.Wanted{CPUs: &cpus}
+	}
+	for group, err := range r.add(wanted, apply) {
+		if errors.Is(err, syscall.EBUSY) { // a group has come meanwhile; the next round sees it
+			delete(r.Failed, group)
+		}
+	}
 }
 
 // taken are the CPUs that a move must leave out.

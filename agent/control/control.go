@@ -12,12 +12,15 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Config is what the agent's flags say.
 type Config struct {
 	NodeName string
+	// Lease is what the agent renews, as NAMESPACE/NAME; "" where it renews none.
+	Lease string
 	// MinShared is the least number of CPUs that stay shared; the scheduler's
 	// minSharedCPUs should be the same.
 	MinShared int
@@ -26,7 +29,11 @@ type Config struct {
 	BatchIdle bool
 	// Burst is the burst policy of pods that have none, complete: it fills in what
 	// others leave open.
-	Burst nodeplan.BurstPolicy
+	Burst api.BurstPolicy
+	// Ceilings bound what pods get by their annotations.
+	Ceilings api.Ceilings
+	// Keys are those by which allocations are signed; nil believes every allocation.
+	Keys *api.Keys
 	// QuotaOwner wins when somebody else changes quota, period or burst.
 	QuotaOwner QuotaOwner
 }
@@ -82,8 +89,11 @@ type Control struct {
 	node    Node
 	pods    []podState // nil until the pods are known
 	known   bool       // pods have been listed
-	usage   nodeplan.Usage
-	used    map[nodeplan.Ref]ledger.MilliCPU
+	// static names the static pods that the kubelet is known to run, by the ids of their
+	// groups.
+	static map[ledger.PodID]types.NamespacedName
+	usage  nodeplan.Usage
+	used   map[nodeplan.Ref]ledger.MilliCPU
 	// runtime holds what was created lately, until the pods' statuses say it.
 	runtime map[nodeplan.Ref]created
 
@@ -102,6 +112,11 @@ type Control struct {
 	raised    map[string]Raise
 	decisions []burst.Decision
 	writes    map[string]int
+	// adopted are the words that the plan follows, by pod. usages are those told since the
+	// last decision, by group, and began and now the times of the first and the last one.
+	adopted    map[ledger.PodID]*adopted
+	usages     map[string]time.Duration
+	began, now time.Time
 	// noBurst says that the kernel has been seen to have none.
 	noBurst bool
 
@@ -118,18 +133,25 @@ type Control struct {
 // podState is a pod as the API server shows it and as the plan wants it.
 type podState struct {
 	object *corev1.Pod
-	plan   nodeplan.Pod
+	plan   nodeplan.Pod // with the words that were adopted, see words.go
+	words  words
+	// capped says what of the words is above the ceilings.
+	capped []string
 	// ids are the containers' ids by name, as far as the status says.
 	ids map[string]string
 	// resizing says that the pod's limits are about to change.
 	resizing bool
 	problem  error // with what the scheduler wrote
+	// denied says that the kubelet runs no such static pod as this one claims to be.
+	denied bool
 }
 
 // New returns the state machine of a node about which nothing is known.
 func New(config Config) *Control {
+	config.Ceilings = config.Ceilings.Allowing(config.Burst)
 	return &Control{
 		config:    config,
+		static:    map[ledger.PodID]types.NamespacedName{},
 		runtime:   map[nodeplan.Ref]created{},
 		used:      map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:  map[string]cgroup.Settings{},
@@ -137,6 +159,7 @@ func New(config Config) *Control {
 		burst:     burst.New(burst.Tuning{}),
 		raised:    map[string]Raise{},
 		writes:    map[string]int{},
+		usages:    map[string]time.Duration{},
 		exclusive: map[string]cpuset.Set{},
 		noticed:   map[string]bool{},
 	}
@@ -149,7 +172,7 @@ func (c *Control) SetMachine(m *topology.Machine) {
 	}
 	c.index = placement.NewIndex(m)
 	for i := range c.pods { // allocations are checked against the machine
-		c.pods[i] = newPodState(c.pods[i].object, m)
+		c.pods[i] = c.read(newPodState(c.pods[i].object, m, c.config.Keys))
 	}
 }
 
@@ -169,16 +192,14 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 		before[p.object.UID] = p
 	}
 	c.pods, c.known = nil, true
-	taken := map[ledger.PodID]bool{}
 	for _, object := range pods {
 		state, ok := before[object.UID]
 		if !ok || state.object != object {
-			state = newPodState(object, c.machine())
+			denied := ok && state.denied && mirrored(state.object) == mirrored(object)
+			state = c.read(newPodState(object, c.machine(), c.config.Keys))
+			state.denied = denied
 		}
-		if state.plan.ID = groupID(object); taken[state.plan.ID] { // two copies of one static pod: the plan wants ids to differ
-			state.plan.ID = ledger.PodID(object.UID)
-		}
-		taken[state.plan.ID] = true
+		state.plan.ID = c.groupID(object)
 		c.pods = append(c.pods, state)
 	}
 }

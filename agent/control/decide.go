@@ -15,10 +15,11 @@ import (
 type Actions struct {
 	// Hold says why nothing is changed, "" when that is not so.
 	Hold string
-	// Widen, Moves and Rest are the writes, in this order; see the package comment.
-	Widen map[string]cgroup.Wanted
-	Moves []Move
-	Rest  map[string]cgroup.Wanted
+	// Widen, Moves, Narrow and Rest are the writes, in this order; see the package comment.
+	Widen  map[string]cgroup.Wanted
+	Moves  []Move
+	Narrow map[string]Narrow
+	Rest   map[string]cgroup.Wanted
 	// Held is what the containers' groups hold before.
 	Held map[string]Holding
 	// Foreign are the changes by others that these writes undo, or that are left to them.
@@ -26,7 +27,7 @@ type Actions struct {
 }
 
 // Empty reports whether nothing is to be written.
-func (a Actions) Empty() bool { return len(a.Widen)+len(a.Moves)+len(a.Rest) == 0 }
+func (a Actions) Empty() bool { return len(a.Widen)+len(a.Moves)+len(a.Narrow)+len(a.Rest) == 0 }
 
 // Move gives a container's group other CPUs.
 type Move struct {
@@ -34,6 +35,14 @@ type Move struct {
 	Pod       ledger.PodID
 	CPUs      cpuset.Set
 	Exclusive bool // to the pod, in the end
+}
+
+// Narrow takes CPUs from a pod's group once the groups in it have moved.
+type Narrow struct {
+	CPUs cpuset.Set
+	// Below is what the groups in it hold, as far as they have CPUs of their own. Who cannot
+	// be moved off some keeps them, and the pod does.
+	Below map[string]cpuset.Set
 }
 
 // Holding is what a container's group holds.
@@ -68,12 +77,14 @@ func (c *Control) Decide(now time.Time) Actions {
 	if !c.restored {
 		c.previous = c.coreSetsInForce(g)
 	}
+	c.adopt(g, now)
 	state := c.state(g)
 	d := nodeplan.Plan(state)
-	c.previous, c.desired = d.CoreSets, newDesired(state, d)
+	c.now, c.previous, c.desired = now, d.CoreSets, newDesired(state, d)
 	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}}
 	c.widen(&a, d, g)
 	c.move(&a, d, g)
+	c.narrow(&a, d, g)
 	c.limited = c.limitedGroups(d, g)
 	left := c.leave(c.limited)
 	c.bandwidth(&a, c.limited)
@@ -85,23 +96,62 @@ func (c *Control) Decide(now time.Time) Actions {
 
 // widen lets tiers and pods have every CPU that a container may get.
 func (c *Control) widen(a *Actions, d nodeplan.Desired, g groups) {
-	want := func(path string, cpus cpuset.Set) {
-		present, ok := c.view.Settings[path]
-		if !ok || cpus.IsSubsetOf(present.CPUs) || present.CPUs.IsEmpty() && c.view.Layout.CPUSet == cgroup.V2 {
-			return
-		}
-		a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
-	}
-	if len(d.Tiers) > 0 {
+	if len(d.Tiers) > 0 && !d.Tiers[0].CPUs.IsEmpty() {
 		for _, path := range c.view.Tiers {
-			want(path, d.Tiers[0].CPUs)
+			if c.exists(path) && !d.Tiers[0].CPUs.IsSubsetOf(c.held(path)) {
+				a.Widen[path] = cgroup.Wanted{CPUs: &d.Tiers[0].CPUs}
+			}
 		}
 	}
-	if !c.bound() {
-		return
+	for _, want := range c.podsWanted(d, g) {
+		if held := c.held(want.path); !want.cpus.IsSubsetOf(held) {
+			cpus := held.Union(want.cpus)
+			a.Widen[want.path] = cgroup.Wanted{CPUs: &cpus}
+		}
 	}
-	for _, path := range g.pods {
-		want(path, c.machine().Online())
+}
+
+// podCPUs is what the group of a pod should have.
+type podCPUs struct {
+	path string
+	cpus cpuset.Set
+}
+
+// podsWanted are the cpusets of pods' groups that exist. A pod that is not known has the
+// shared CPUs; where nothing is bound all have all.
+func (c *Control) podsWanted(d nodeplan.Desired, g groups) (all []podCPUs) {
+	planned := make(map[ledger.PodID]cpuset.Set, len(d.Pods))
+	for i := range d.Pods {
+		planned[d.Pods[i].ID] = d.Pods[i].CPUs
+	}
+	for id, path := range g.pods {
+		cpus, ok := planned[id]
+		switch {
+		case !c.bound():
+			cpus = c.machine().Online()
+		case !ok:
+			cpus = d.Shared
+		}
+		if c.exists(path) && !cpus.IsEmpty() {
+			all = append(all, podCPUs{path, cpus})
+		}
+	}
+	return all
+}
+
+// narrow takes from pods' groups what they should not have. A container that the runtime
+// creates without asking has the CPUs of its pod's group then, and nobody else's.
+func (c *Control) narrow(a *Actions, d nodeplan.Desired, g groups) {
+	a.Narrow = map[string]Narrow{}
+	for _, want := range c.podsWanted(d, g) {
+		if !c.held(want.path).IsSubsetOf(want.cpus) {
+			a.Narrow[want.path] = Narrow{want.cpus, map[string]cpuset.Set{}}
+		}
+	}
+	for path, s := range c.view.Settings {
+		if n, ok := a.Narrow[parent(path)]; ok && !s.CPUs.IsEmpty() {
+			n.Below[path] = s.CPUs
+		}
 	}
 }
 
@@ -157,6 +207,7 @@ func (c *Control) Applied(r Result) {
 			}
 		}
 	}
+	c.settleBudgets(c.now)
 	c.changed = nil
 	c.expected = maps.Clone(c.view.Settings)
 	for path := range c.problems {

@@ -20,9 +20,13 @@
 // # Order
 //
 // Tiers and pods are widened first, then containers move in the order of
-// [nodeplan.Steps], then bandwidth follows. A container that could not be moved keeps
-// its CPUs: nobody is given these in the same round when either side is to have
-// them for itself.
+// [nodeplan.Steps], then pods are narrowed, then bandwidth follows. A container that could
+// not be moved keeps its CPUs, and its pod does: nobody is given these in the same round
+// when either side is to have them for itself.
+//
+// A pod's group has the shared CPUs and its containers', no others: what the runtime creates
+// in it without asking, as sandboxes always and containers when the agent does not answer in
+// time, has the CPUs of the pod's group.
 //
 // # Quota, period and burst
 //
@@ -40,6 +44,18 @@
 // and package burst decides. What it decided is part of the next plan, whatever that is made
 // for, so that a round does not undo it and the pod's group has room for it. All writes of a
 // container's bandwidth, also of others, are counted and charged at the next tick.
+//
+// # Words
+//
+// What annotations and labels say about bandwidth ("words") is within the ceilings of the
+// configuration, and is adopted by the plan when the budgets of the pod's groups ([burst.Budget])
+// pay for the writes; each write fills the kernel's bucket. Until then the words adopted before
+// hold. The caller tells the usage that this depends on:
+//
+//	for each of c.Waiting(): c.Used(group, usage)
+//	actions := c.Decide(now)
+//
+// At the start, and after a resize, what the groups hold counts as adopted.
 //
 // # Holding
 //

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +26,9 @@ type fakeKernel struct {
 	v2     bool
 	// noBurst is of a kernel that cannot burst.
 	noBurst bool
+	// wrote and usage are those of a kernel that limits bandwidth, nil when nothing runs.
+	wrote func(path string, s cgroup.Settings)
+	usage func(path string) time.Duration
 	// granted are the CPUs that a group was given to be its pod's alone.
 	granted map[string]cpuset.Set
 }
@@ -41,25 +45,31 @@ func (k *fakeKernel) layout() cgroup.Layout {
 	return cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}
 }
 
-func (k *fakeKernel) fresh() cgroup.Settings {
+func (k *fakeKernel) fresh(group string) cgroup.Settings {
 	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond, NoBurst: k.noBurst}
-	if !k.v2 {
+	if above, ok := k.groups[path.Dir(group)]; !k.v2 && ok { // runc and the kubelet copy it
+		s.CPUs = above.CPUs
+	} else if !k.v2 {
 		s.CPUs = k.node.machine().Online()
 	}
 	return s
 }
 
-// cpus is what a group may use.
-func (k *fakeKernel) cpus(s cgroup.Settings) cpuset.Set {
-	if s.CPUs.IsEmpty() {
-		return k.node.machine().Online()
+// cpus is what a group with some settings may use.
+func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
+	above := k.node.machine().Online()
+	if of, ok := k.groups[path.Dir(group)]; ok && k.v2 {
+		above = k.cpus(path.Dir(group), of)
 	}
-	return s.CPUs
+	if own := s.CPUs.Intersection(above); !own.IsEmpty() {
+		return own
+	}
+	return above
 }
 
 func (k *fakeKernel) makeTiers() {
 	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		k.groups[k.naming.Tier(q)] = k.fresh()
+		k.groups[k.naming.Tier(q)] = k.fresh(k.naming.Tier(q))
 	}
 }
 
@@ -104,10 +114,10 @@ func (k *fakeKernel) makePod(pod string) {
 	if _, ok := k.groups[path]; ok {
 		return
 	}
-	s := k.fresh()
+	s := k.fresh(path)
 	if p := k.node.pods[pod]; p != nil {
 		all, declared := time.Duration(0), true
-		for _, c := range newPodState(p, nil).plan.Containers {
+		for _, c := range newPodState(p, nil, nil).plan.Containers {
 			all, declared = all+kubeletsQuota(c.Limit), declared && c.Limit > 0
 		}
 		if declared {
@@ -129,9 +139,9 @@ func (k *fakeKernel) create(of string, given Given) {
 	}
 	path := k.naming.Container(cgroup.Burstable, "uid-"+pod, "", k.node.ids[of])
 	k.makePod(pod)
-	s := k.fresh()
+	s := k.fresh(path)
 	if p := k.node.pods[pod]; p != nil {
-		for _, c := range newPodState(p, nil).plan.Containers {
+		for _, c := range newPodState(p, nil, nil).plan.Containers {
 			if c.Name == container && c.Limit > 0 {
 				s.Quota = kubeletsQuota(c.Limit)
 			}
@@ -155,6 +165,26 @@ func (k *fakeKernel) create(of string, given Given) {
 	}
 	delete(k.names, k.pathOf(of)) // of the group before
 	k.groups[path], k.names[path] = s, of
+}
+
+// makeGroup makes a pod's group, which the agent sees at once.
+func (n *fakeNode) makeGroup(pod string) string {
+	n.tell()
+	n.kernel.makePod(pod)
+	n.learn(pod)
+	return n.carry(n.control.Decide(n.now))
+}
+
+// other makes a group in a pod's with a name that is no container's, and containers of the
+// pod that run in it.
+func (k *fakeKernel) other(of string, containers []string) {
+	pod, name, _ := strings.Cut(of, "/")
+	k.makePod(pod)
+	group := k.podPath(pod) + "/" + name
+	k.groups[group], k.names[group] = k.fresh(group), of
+	for _, container := range containers {
+		k.newID(pod + "/" + container)
+	}
 }
 
 func (k *fakeKernel) below(path string) []string {
@@ -208,15 +238,18 @@ func (k *fakeKernel) view() View {
 	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
 		v.Tiers = append(v.Tiers, k.naming.Tier(q))
 	}
-	for _, path := range slices.Sorted(maps.Keys(k.groups)) {
-		place, ok := k.naming.Parse(path)
+	for _, group := range slices.Sorted(maps.Keys(k.groups)) {
+		place, ok := k.naming.Parse(group)
 		switch {
+		case !ok && len(v.Pods) > 0 && path.Dir(group) == v.Pods[len(v.Pods)-1].Path:
+			last := &v.Pods[len(v.Pods)-1]
+			last.Others = append(last.Others, group)
 		case !ok || place.PodUID == "":
 		case place.Container == "":
-			v.Pods = append(v.Pods, cgroup.Pod{Path: path, UID: place.PodUID, QoS: place.QoS})
+			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, QoS: place.QoS})
 		default:
 			last := &v.Pods[len(v.Pods)-1]
-			last.Containers = append(last.Containers, cgroup.Container{Path: path, ID: place.Container})
+			last.Containers = append(last.Containers, cgroup.Container{Path: group, ID: place.Container})
 		}
 	}
 	return v
@@ -267,7 +300,7 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 		if !k.node.control.exclusive[c.Path].IsEmpty() {
 			k.granted[c.Path] = k.groups[c.Path].CPUs
 		}
-		k.check(c.Path, k.cpus(c.Target()).Difference(k.cpus(c.Present)))
+		k.check(c.Path, k.cpus(c.Path, c.Target()).Difference(k.cpus(c.Path, c.Present)))
 	}
 	return o
 }
@@ -284,7 +317,7 @@ func (k *fakeKernel) checkAll() {
 		}
 	}
 	for path, s := range k.groups {
-		k.check(path, k.cpus(s))
+		k.check(path, k.cpus(path, s))
 	}
 }
 
@@ -297,7 +330,7 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 		if !ok || at.Container == "" || at.PodUID == place.PodUID || place.Container == "" {
 			continue
 		}
-		both := k.cpus(s).Intersection(cpus)
+		both := k.cpus(other, s).Intersection(cpus)
 		mine, theirs := !k.node.control.exclusive[path].IsEmpty(), !k.node.control.exclusive[other].IsEmpty()
 		if !mine {
 			both = both.Intersection(k.granted[other])

@@ -74,6 +74,10 @@ func (n *fakeNode) run(words []string) (string, error) {
 		return "", n.status(args[0])
 	case "runtime":
 		n.kernel.create(args[0], Given{})
+	case "group":
+		return n.makeGroup(args[0]), nil
+	case "other":
+		n.kernel.other(args[0], args[1:])
 	case "create":
 		return n.create(args[0]), nil
 	case "start":
@@ -92,7 +96,7 @@ func (n *fakeNode) run(words []string) (string, error) {
 		return "", n.busy(args)
 	case "stop":
 		if n.control.Lower() {
-			return n.carry(n.control.Decide(n.now)), nil
+			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
 	case "restart":
@@ -221,7 +225,7 @@ var annotations = map[string]string{"burst": api.CPUBurstAnnotation, "koordinato
 // setAgent sets the flags of the agent that is started next.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
-	n.config.Burst = nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurst: time.Minute}
+	n.config.Burst = api.BurstPolicy{Mode: api.BurstMode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	if text := options["percent"]; text != "" {
 		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
 	}
@@ -289,7 +293,7 @@ func (n *fakeNode) create(of string) string {
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
 	n.learn(pod)
-	text := n.carry(n.control.Decide(n.now))
+	text := n.decide()
 	given := n.control.Give(ref)
 	text += fmt.Sprintf("%s is given CPUs %q, quota %v", of, given.CPUs, given.Quota)
 	if given.Period != 0 {
@@ -305,7 +309,7 @@ func (n *fakeNode) start(of string) string {
 	pod, _, _ := strings.Cut(of, "/")
 	n.learn(pod)
 	n.learn(of)
-	return n.carry(n.control.Decide(n.now))
+	return n.decide()
 }
 
 // learn tells of a group that has come.
@@ -349,20 +353,6 @@ func (n *fakeNode) tell() {
 		n.control.SetPods(pods)
 	}
 	n.control.Observe(n.kernel.view())
-}
-
-func (n *fakeNode) round() string {
-	n.tell()
-	text := n.carry(n.control.Decide(n.now))
-	for _, e := range n.control.Report().Events {
-		about := "node"
-		if e.Pod != nil {
-			about = "pod " + e.Pod.Name
-		}
-		text += fmt.Sprintf("event on %s: %s: %s\n", about, e.Reason, n.kernel.named(e.Message))
-	}
-	n.kernel.checkAll()
-	return text
 }
 
 // carry does actions and prints them.

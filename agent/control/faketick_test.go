@@ -74,7 +74,50 @@ func (n *fakeNode) tickOnce(t Tick) string {
 		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Container, what, c.Quota, c.Reason)
 	}
 	if write || changed {
-		b.WriteString(n.carry(n.control.Decide(n.now)))
+		b.WriteString(n.decide())
 	}
 	return b.String()
+}
+
+// round does what the agent does in a round, and again after a second while words wait.
+func (n *fakeNode) round() string {
+	text := n.oneRound()
+	for range 3 {
+		if len(n.control.Waiting()) == 0 {
+			break
+		}
+		n.now = n.now.Add(time.Second)
+		if more := n.oneRound(); text == "nothing to do\n" {
+			text = more
+		} else if more != "nothing to do\n" {
+			text += more
+		}
+	}
+	n.kernel.checkAll()
+	return text
+}
+
+func (n *fakeNode) oneRound() string {
+	n.tell()
+	text := n.decide()
+	for _, e := range n.control.Report().Events {
+		about := "node"
+		if e.Pod != nil {
+			about = "pod " + e.Pod.Name
+		}
+		text += fmt.Sprintf("event on %s: %s: %s\n", about, e.Reason, n.kernel.named(e.Message))
+	}
+	return text
+}
+
+// decide has the next actions carried out.
+func (n *fakeNode) decide() string {
+	for _, path := range n.control.Waiting() {
+		usage := time.Duration(0)
+		if n.kernel.usage != nil {
+			usage = n.kernel.usage(path)
+		}
+		n.control.Used(path, usage)
+	}
+	return n.carry(n.control.Decide(n.now))
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -45,6 +46,9 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 		return err
 	}
 	k.groups[w.Path] = s
+	if k.wrote != nil && ofBandwidth(w.File) {
+		k.wrote(w.Path, s)
+	}
 	return nil
 }
 
@@ -57,7 +61,8 @@ func microseconds(text string) (time.Duration, error) {
 }
 
 // refuses says why the kernel does not take a group's settings: tg_set_cfs_bandwidth and
-// tg_cfs_schedulable_down of kernel/sched/core.c.
+// tg_cfs_schedulable_down of kernel/sched/core.c, cpuset1_validate_change of
+// kernel/cgroup/cpuset-v1.c.
 func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
 	limited := s.Quota != cgroup.Unlimited
 	switch {
@@ -68,7 +73,18 @@ func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
 	case limited && s.Burst > s.Quota:
 		return fmt.Errorf("burst %v above quota %v", s.Burst, s.Quota)
 	}
-	if k.v2 || !limited {
+	if k.v2 {
+		return nil
+	}
+	if above, ok := k.groups[path.Dir(group)]; ok && !s.CPUs.IsSubsetOf(above.CPUs) {
+		return fmt.Errorf("CPUs %s, of which the group above has %s: %w", s.CPUs, above.CPUs, syscall.EACCES)
+	}
+	for _, below := range k.below(group) {
+		if of := k.groups[below]; !of.CPUs.IsSubsetOf(s.CPUs) {
+			return fmt.Errorf("CPUs %s, and %s has %s: %w", s.CPUs, below, of.CPUs, syscall.EBUSY)
+		}
+	}
+	if !limited {
 		return nil
 	}
 	for above := path.Dir(group); above != "/"; above = path.Dir(above) {

@@ -100,6 +100,8 @@ func durationText(quota time.Duration) string {
 	return quota.String()
 }
 
+func (a *Actions) narrows(path string) bool { _, ok := a.Narrow[path]; return ok }
+
 // undone are the foreign changes that the actions take back.
 func (c *Control) undone(a *Actions) []Foreign {
 	moved := map[string]bool{}
@@ -110,7 +112,7 @@ func (c *Control) undone(a *Actions) []Foreign {
 	for _, f := range c.changed {
 		w := a.Rest[f.Path]
 		switch {
-		case f.Field == FieldCPUs && (moved[f.Path] || a.Widen[f.Path].CPUs != nil),
+		case f.Field == FieldCPUs && (moved[f.Path] || a.Widen[f.Path].CPUs != nil || a.narrows(f.Path)),
 			f.Field == FieldQuota && w.Quota != nil,
 			f.Field == FieldPeriod && w.Period != nil,
 			f.Field == FieldBurst && w.Burst != nil,

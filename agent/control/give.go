@@ -35,6 +35,7 @@ func (c *Control) Give(ref nodeplan.Ref) Given {
 	if given.CPUs.IsEmpty() && !settings.CPUs.IsEmpty() {
 		return Given{CPUs: c.free(ref.Pod, c.desired.Shared, false)} // until its own are free
 	}
+
 	if b := settings.Bandwidth; b != ordinary {
 		given.Quota, given.Period = b.Quota, b.Period
 		if b.Quota == 0 {
@@ -45,10 +46,13 @@ func (c *Control) Give(ref nodeplan.Ref) Given {
 }
 
 // free is what is left of some CPUs without those that other pods still hold where
-// one of the two is to have them alone.
+// one of the two is to have them alone. It is nothing when the pod's group has not got all
+// of it: the runtime then gives the container what the pod has.
 func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
+	var within string
 	for _, p := range c.view.Pods {
 		if ledger.PodID(p.UID) == pod {
+			within = p.Path
 			continue
 		}
 		for _, container := range p.Containers {
@@ -56,6 +60,9 @@ func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset
 				cpus = cpus.Difference(c.held(container.Path))
 			}
 		}
+	}
+	if c.exists(within) && !cpus.IsSubsetOf(c.held(within)) {
+		return cpuset.Set{}
 	}
 	return cpus
 }

@@ -37,7 +37,7 @@ func (c *Control) GiveBack() Actions {
 func (c *Control) unbind(a *Actions, g groups) {
 	online := c.machine().Online()
 	if c.view.Layout.CPUSet == cgroup.V2 {
-		for _, path := range g.containers {
+		for _, path := range slices.Concat(slices.Collect(maps.Values(g.containers)), slices.Collect(maps.Values(g.pods))) {
 			if s, ok := c.view.Settings[path]; ok && !s.CPUs.IsEmpty() {
 				a.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
 			}

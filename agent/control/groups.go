@@ -2,6 +2,7 @@ package control
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -25,11 +27,12 @@ type groups struct {
 	pods       map[ledger.PodID]string
 	containers map[nodeplan.Ref]string
 	strangers  []nodeplan.Ref // of no known container; in containers, too
+	others     []nodeplan.Ref // of names that are no container's; in containers, too
 }
 
 // locate finds the groups of all pods and containers.
 func (c *Control) locate() groups {
-	g := groups{map[ledger.PodID]string{}, map[nodeplan.Ref]string{}, nil}
+	g := groups{map[ledger.PodID]string{}, map[nodeplan.Ref]string{}, nil, nil}
 	names := map[ledger.PodID]map[string]string{} // of containers, by id
 	for i := range c.pods {
 		s := &c.pods[i]
@@ -51,6 +54,11 @@ func (c *Control) locate() groups {
 				g.strangers = append(g.strangers, ref)
 			}
 			g.containers[ref] = container.Path
+		}
+		for _, other := range pod.Others {
+			ref := nodeplan.Ref{Pod: id, Container: strangerMark + path.Base(other)}
+			g.others = append(g.others, ref)
+			g.containers[ref] = other
 		}
 	}
 	return g
@@ -97,23 +105,34 @@ func (c *Control) forget(now time.Time) {
 	}
 }
 
-// state is what the plan depends on.
+// state is what the plan depends on, with the words that were adopted.
 func (c *Control) state(g groups) nodeplan.State {
-	s := nodeplan.State{
-		Index:      c.index,
-		Config:     ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
-		BindingOff: bindingOff(c.kubelet.CPUManagerPolicy),
-		Kubelet:    c.kubelet.Quota,
-		Usage:      c.usage,
-		Previous:   c.previous,
-		Tuning:     c.config.Tuning,
-		BatchIdle:  c.config.BatchIdle,
-		Burst:      c.config.Burst,
+	return c.stateOf(g, func(s *podState) words {
+		if a := c.adopted[s.plan.ID]; a != nil {
+			return a.words
+		}
+		return s.words
+	})
+}
 
+func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
+	s := nodeplan.State{
+		Index:         c.index,
+		Config:        ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
+		BindingOff:    bindingOff(c.kubelet.CPUManagerPolicy),
+		Kubelet:       c.kubelet.Quota,
+		Usage:         c.usage,
+		Previous:      c.previous,
+		Tuning:        c.config.Tuning,
+		BatchIdle:     c.config.BatchIdle,
 		NoKernelBurst: c.noBurst,
 	}
 	for i := range c.pods {
-		pod := c.pods[i].plan
+		pod, says := c.pods[i].plan, say(&c.pods[i])
+		pod.QoS, pod.Period, pod.Burst = says.qos, says.period, burstOf(says.burst)
+		if !says.asks && c.pods[i].words.asks {
+			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(c.pods[i].object)
+		}
 		pod.Containers = append([]nodeplan.Container(nil), pod.Containers...)
 		for j := range pod.Containers {
 			container := &pod.Containers[j]
@@ -178,8 +197,14 @@ func (c *Control) held(path string) cpuset.Set {
 	if cpus := c.view.Settings[path].CPUs; !cpus.IsEmpty() {
 		return cpus
 	}
-	return c.machine().Online() // version 2: as the group above, which is never narrower
+	above := parent(path)
+	if _, ok := c.view.Settings[above]; ok && c.view.Layout.CPUSet == cgroup.V2 {
+		return c.held(above)
+	}
+	return c.machine().Online() // version 2: those of a group above that is never narrower
 }
+
+func parent(group string) string { return path.Dir(group) }
 
 // assignmentsWanted are those of the plan for groups that exist; strangers live in
 // the shared CPUs.
@@ -195,7 +220,29 @@ func (c *Control) assignmentsWanted(d nodeplan.Desired, g groups) []nodeplan.Ass
 			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: d.Shared})
 		}
 	}
+	for _, ref := range g.others {
+		if a := c.housed(ref, d, g); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() && c.bound() {
+			to = append(to, a)
+		}
+	}
 	return to
+}
+
+// housed are the CPUs of a group whose name is no container's. Containers that run and have
+// no group of their own, as those in a virtual machine, run in it; without such it is a
+// helper and lives in the shared CPUs.
+func (c *Control) housed(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
+	a := nodeplan.Assignment{Ref: other, Exclusive: true}
+	for _, of := range d.Assignments() {
+		if of.Ref.Pod == other.Pod && !c.exists(g.containers[of.Ref]) {
+			a.CPUs = a.CPUs.Union(of.CPUs)
+			a.Exclusive = a.Exclusive && of.Exclusive
+		}
+	}
+	if a.CPUs.IsEmpty() {
+		a.CPUs, a.Exclusive = d.Shared, false
+	}
+	return a
 }
 
 func (c *Control) bound() bool { return bindingOff(c.kubelet.CPUManagerPolicy) == "" }

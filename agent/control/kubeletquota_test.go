@@ -30,7 +30,7 @@ func TestQuotaOfPodsIsTheKubelets(t *testing.T) {
 		if kubelets.CPUQuota != nil && *kubelets.CPUQuota > 0 {
 			want = time.Duration(*kubelets.CPUQuota) * time.Microsecond
 		}
-		state := newPodState(pod, m)
+		state := newPodState(pod, m, nil)
 		ours := nodeplan.Kubelet(nodeplan.State{Index: index, Pods: []nodeplan.Pod{state.plan},
 			Kubelet: nodeplan.KubeletConfig{NoQuota: noQuota, Period: period}}).Pods[0]
 		if ours.Quota != want || ours.Quota > 0 && ours.Period != period {

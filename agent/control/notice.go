@@ -89,11 +89,11 @@ type Report struct {
 // Report tells how things are, after what was decided has been applied.
 func (c *Control) Report() Report {
 	if hold := c.hold(); hold != "" {
-		return Report{Condition: corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionUnknown, Reason: "Waiting",
+		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	return Report{s, c.fresh(slices.Concat(s.Problems, s.Notes)), condition(s.Problems, s.Notes)}
+	return Report{s, c.fresh(slices.Concat(s.Problems, s.Notes, c.aboutWords(c.now))), condition(s.Problems, s.Notes)}
 }
 
 // problemsOf are the findings of the plan, the allocations that cannot be believed, and
@@ -117,7 +117,7 @@ func (c *Control) problemsOf(d nodeplan.Desired) (all, notes []Notice) {
 			all = append(all, Notice{Reason: "CannotWrite", Message: err.Error()})
 		}
 	}
-	return all, notes
+	return all, slices.Concat(notes, c.notStatic(), c.unknownGroups())
 }
 
 // podName writes a pod as users know it.
@@ -146,10 +146,6 @@ func (c *Control) fresh(problems []Notice) []Notice {
 	return fresh
 }
 
-// ConditionType is the type of the condition of nodes that tells whether what was
-// decided about CPUs is enforced.
-const ConditionType corev1.NodeConditionType = "PinfoldCPUBinding"
-
 // maxMessage keeps the message of the condition readable.
 const maxMessage = 2000
 
@@ -163,7 +159,7 @@ func (c *Control) Unable(err error) Report {
 }
 
 func condition(problems, notes []Notice) corev1.NodeCondition {
-	c := corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Enforced"}
+	c := corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionTrue, Reason: "Enforced"}
 	var lines []string
 	if len(problems) > 0 {
 		c.Status, c.Reason = corev1.ConditionFalse, problems[0].Reason
@@ -188,7 +184,7 @@ func (c *Control) Topology(health string) (*v1alpha2.NodeResourceTopology, error
 	if c.index == nil || c.node.UID == "" {
 		return nil, nil //nolint:nilnil // nothing to publish yet is no failure
 	}
-	state := nodetopology.State{AgentHealth: health}
+	state := nodetopology.State{AgentHealth: health, AgentLease: c.config.Lease}
 	if c.kubelet != nil {
 		state.KubeletPolicy, state.ReservedCPUs = c.kubelet.CPUManagerPolicy, c.kubelet.ReservedCPUs
 	}

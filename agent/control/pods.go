@@ -16,37 +16,21 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// The kubelet's annotations on the API server's copy of a static pod: its mark, and the
-// id by which the kubelet, and so the control groups, know it
-// (pkg/kubelet/types/pod_update.go of Kubernetes 1.37).
-const (
-	configMirror = "kubernetes.io/config.mirror"
-	configHash   = "kubernetes.io/config.hash"
-)
-
-// groupID is the id that the pod's control group bears. Anybody may write annotations:
-// the id of a static pod is a hash, unlike the UIDs that the API server gives, and so
-// nobody can pose as another ordinary pod.
-func groupID(object *corev1.Pod) ledger.PodID {
-	hash := object.Annotations[configHash]
-	if _, mirror := object.Annotations[configMirror]; mirror && hash != "" && !strings.Contains(hash, "-") {
-		return ledger.PodID(hash)
-	}
-	return ledger.PodID(object.UID)
-}
-
-func newPodState(object *corev1.Pod, m *topology.Machine) podState {
-	claim, err := api.Claim(object, m)
+func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
+	claim, err := keys.Claim(object, m)
 	intent, parseErr := api.Parse(object)
 	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
 	s.plan = nodeplan.Pod{
-		ID:       groupID(object),
+		ID:       ledger.PodID(object.UID),
 		Tier:     tierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
 	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
-		s.plan.QoS, s.plan.Period, s.plan.Burst = nodeplan.QoS(intent.QoS), intent.Period, burstOf(intent.Burst)
+		s.words = words{qos: nodeplan.QoS(intent.QoS), period: intent.Period, burst: intent.Burst}
+	}
+	if allocation, err := keys.AllocationOf(object); err == nil {
+		s.words.asks = allocation != nil
 	}
 	if object.Spec.Resources != nil {
 		s.plan.Limit = milli(object.Spec.Resources.Limits)
@@ -55,7 +39,7 @@ func newPodState(object *corev1.Pod, m *topology.Machine) podState {
 	return s
 }
 
-// burstOf is the policy that a pod's words say.
+// burstOf is the policy that words say.
 func burstOf(p api.BurstPolicy) nodeplan.BurstPolicy {
 	of := nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(p.Mode), BurstPercent: p.BurstPercent, QuotaPercent: p.QuotaPercent,
 		QuotaBurst: time.Duration(p.QuotaBurstSeconds) * time.Second}
@@ -65,11 +49,12 @@ func burstOf(p api.BurstPolicy) nodeplan.BurstPolicy {
 	return of
 }
 
-// Alike reports whether two versions of a pod are one to the state machine.
-func Alike(a, b *corev1.Pod) bool {
-	x, y := newPodState(a, nil), newPodState(b, nil)
-	return a.UID == b.UID && hasEnded(a) == hasEnded(b) && x.resizing == y.resizing &&
-		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && maps.Equal(x.ids, y.ids) && reflect.DeepEqual(x.plan, y.plan)
+// Alike reports whether two versions of a pod are one to the state machine. It may be
+// called at any time.
+func (c *Control) Alike(a, b *corev1.Pod) bool {
+	x, y := newPodState(a, nil, c.config.Keys), newPodState(b, nil, c.config.Keys)
+	return a.UID == b.UID && mirrored(a) == mirrored(b) && hasEnded(a) == hasEnded(b) && x.resizing == y.resizing &&
+		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && maps.Equal(x.ids, y.ids) && x.words == y.words && reflect.DeepEqual(x.plan, y.plan)
 }
 
 func (s *podState) addContainers() {

@@ -48,28 +48,83 @@ func TestPhaseOfContainers(t *testing.T) {
 }
 
 // The API server's copy of a static pod has a UID of its own; groups have the kubelet's.
+// Anybody can write the copy's annotations on a pod of his own.
 func TestMirrorPods(t *testing.T) {
-	mirror := func(uid, hash string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{
-			"kubernetes.io/config.hash": hash, "kubernetes.io/config.mirror": hash}}}
+	mirror := func(namespace, name, hash string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{
+			"kubernetes.io/config.hash": hash, "kubernetes.io/config.mirror": hash, "kubernetes.io/config.source": "file"}}}
 	}
-	unmarked := mirror("u4", "0c7f")
+	etcd, forged := mirror("kube-system", "etcd", "0a5f"), mirror("default", "etcd", "0a5f")
+	forged.UID = "a" // comes first
+	unmarked := mirror("kube-system", "etcd", "0a5f")
 	delete(unmarked.Annotations, "kubernetes.io/config.mirror")
-	c := New(Config{})
-	c.SetPods([]*corev1.Pod{mirror("u1", "0a5f"), mirror("u2", "0a5f"), mirror("u3", "11111111-2222"), unmarked})
-	var ids []ledger.PodID
-	for _, p := range c.pods {
-		ids = append(ids, p.plan.ID)
+	ordinary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "11111111-2222"}}
+	posing := mirror("default", "web2", "11111111-2222")
+	known := map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}
+	for _, test := range []struct {
+		what   string
+		static map[ledger.PodID]types.NamespacedName
+		pods   []*corev1.Pod
+		want   []ledger.PodID
+	}{
+		{"nobody vouches for it", nil, []*corev1.Pod{etcd}, []ledger.PodID{"uid-etcd"}},
+		{"the kubelet runs it", known, []*corev1.Pod{etcd}, []ledger.PodID{"0a5f"}},
+		{"the genuine one keeps its group", known, []*corev1.Pod{forged, etcd}, []ledger.PodID{"a", "0a5f"}},
+		{"alone, too", known, []*corev1.Pod{forged}, []ledger.PodID{"a"}},
+		{"without the mark", known, []*corev1.Pod{unmarked}, []ledger.PodID{"uid-etcd"}},
+		{"the UID of another", map[ledger.PodID]types.NamespacedName{"11111111-2222": {Namespace: "default", Name: "web2"}},
+			[]*corev1.Pod{ordinary, posing}, []ledger.PodID{"11111111-2222", "uid-web2"}},
+	} {
+		c := New(Config{})
+		c.SetPods(test.pods)
+		c.SetStaticPods(test.static)
+		var ids []ledger.PodID
+		for _, p := range c.pods {
+			ids = append(ids, p.plan.ID)
+		}
+		if d := cmp.Diff(test.want, ids); d != "" {
+			t.Errorf("%s:\n%s", test.what, d)
+		}
 	}
-	if d := cmp.Diff([]ledger.PodID{"0a5f", "u2", "u3", "u4"}, ids); d != "" {
-		t.Error(d)
+}
+
+// What the runtime says of a sandbox is as good as the kubelet's word: it has it from there.
+func TestSandboxVouchesForMirrorPod(t *testing.T) {
+	copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd", UID: "u", Annotations: map[string]string{
+		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
+	c := New(Config{})
+	c.SetPods([]*corev1.Pod{copied})
+	if !c.AwaitsStaticPods() || c.HasPod("0a5f") {
+		t.Error("it is believed, or the kubelet is not asked")
+	}
+	c.Sandbox("0a5f", types.NamespacedName{Namespace: "kube-system", Name: "etcd"})
+	if c.AwaitsStaticPods() || !c.HasPod("0a5f") {
+		t.Error("it is not believed, or the kubelet is asked again")
+	}
+}
+
+// A pod that the kubelet's answer contradicts is reported once, and the kubelet is not
+// asked about it again.
+func TestForgedMirrorPodIsReported(t *testing.T) {
+	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
+		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
+	c := New(Config{})
+	c.SetPods([]*corev1.Pod{forged})
+	if _, notes := c.problemsOf(nodeplan.Desired{}); len(notes) > 0 {
+		t.Errorf("before the kubelet has answered: %v", notes)
+	}
+	c.SetStaticPods(nil)
+	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
+	_, notes := c.problemsOf(nodeplan.Desired{})
+	if len(notes) != 1 || notes[0].Reason != NotStaticPod || notes[0].Pod.UID != "u" || c.AwaitsStaticPods() {
+		t.Errorf("%v, asked again: %v", notes, c.AwaitsStaticPods())
 	}
 }
 
 func TestEndedPodHoldsNothing(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := newPodState(pod, nil).plan.Containers[0].Phase; got != nodeplan.Ended {
+	if got := newPodState(pod, nil, nil).plan.Containers[0].Phase; got != nodeplan.Ended {
 		t.Errorf("phase %d", got)
 	}
 }

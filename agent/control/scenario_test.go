@@ -26,6 +26,10 @@ import (
 //	runtime POD/CONTAINER
 //	    the runtime makes the group, as without NRI: all CPUs, the limit as quota; for
 //	    a container that the pod does not have, a group that nobody knows
+//	group POD
+//	    the kubelet makes the pod's group, and the agent notices
+//	other POD/NAME CONTAINER...
+//	    a runtime makes a group with a name that is no container's, which these run in
 //	status POD/CONTAINER
 //	    the pod's status says that it runs
 //	create POD/CONTAINER

@@ -79,10 +79,26 @@ func (x *examination) kubeletGroups() {
 		return
 	}
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(cgroup.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
+	x.unknownGroups(pods)
 	if naming.Driver == cgroup.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
 			"nothing: the agent restores its settings at once; expect them in pinfold_foreign_writes_undone_total")
 	}
+}
+
+// unknownGroups looks for groups in pods' whose names are no container's.
+func (x *examination) unknownGroups(pods []cgroup.Pod) {
+	var others []string
+	for _, p := range pods {
+		others = append(others, p.Others...)
+	}
+	if len(others) == 0 {
+		x.add("groups in pods", OK, "all are containers'", "")
+		return
+	}
+	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", count(len(others), "group"), others[0]),
+		"nothing for CRI-O's monitors (conmon); another runtime's groups (kata_*) are kept to the CPUs of their pod, but the quota of each "+
+			"container in them is not enforced")
 }
 
 // findSample looks for a group that has all files: best one of the kubelet's, and the

@@ -18,7 +18,7 @@ func (x *examination) machine(context.Context) {
 	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", count(len(m.Packages()), "package"), count(len(m.NUMANodes), "NUMA node"),
 		count(len(m.LLCs()), "LLC"), count(len(m.Cores()), "core"), count(len(m.CPUs), "CPU")), "")
 	if !m.Offline.IsEmpty() {
-		x.add("offline CPUs", Note, m.Offline.String(), "nothing; allocations on CPUs that go offline lose them")
+		x.add("offline CPUs", Note, m.Offline.String(), "nothing; pods whose CPUs go offline keep the others, and have them again when they are online")
 	}
 	if !m.Isolated.IsEmpty() {
 		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus keeps the kernel's load balancing off %s", m.Isolated),

@@ -22,7 +22,33 @@ func (x *examination) runtime(context.Context) {
 	default:
 		x.add("NRI", OK, x.NRISocket, "")
 	}
+	x.required()
 	x.plugins()
+}
+
+// containerdConfig is where containerd's configuration is by default.
+const containerdConfig = "/etc/containerd/config.toml"
+
+// required looks for whether containerd refuses to create containers without the agent. A
+// word in the text will do: it is not said here what else holds.
+func (x *examination) required() {
+	text, found, err := x.read(containerdConfig)
+	if err != nil || !found {
+		return
+	}
+	at := strings.Index(text, "required_plugins")
+	if at < 0 {
+		return
+	}
+	line, _, _ := strings.Cut(text[at:], "]")
+	switch {
+	case !strings.Contains(line, "pinfold"):
+	case !strings.Contains(text, "tolerate_missing_plugins_annotation"):
+		x.add("required plugins", Problem, containerdConfig+" requires the agent for every container, its own included",
+			"set tolerate_missing_plugins_annotation, and annotate the agent's pod and static pods with it")
+	default:
+		x.add("required plugins", OK, "containerd creates no container without the agent", "")
+	}
 }
 
 // pluginDir is where runtimes look for plugins that they start themselves.

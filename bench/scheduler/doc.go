@@ -38,6 +38,26 @@
 // The two take turns, and take turns in being first, so that a machine that
 // gets slower or faster does so for both.
 //
+// # Scale
+//
+// With -scale the program measures what grows with a cluster, once for each scheduler and
+// round:
+//
+//		BenchmarkStart/nodes=5000                 1  49.0 ready-s
+//		BenchmarkScale/nodes=5000/plugin=pinfold  1  ... p50-ms  ... p99-ms  ... pods/s  ... idle-MiB  ... peak-MiB  ... first-ms  ... failover-ms
+//
+//	  - ready-s is the time from the start of the control plane until all nodes are ready
+//	    and have their topology;
+//	  - p50-ms and p99-ms are the times from sending a pod's creation until the watch shows
+//	    the pod bound, for a fifth of the pods, at most 1,000, created at a steady rate
+//	    (-rate) while nothing else waits;
+//	  - pods/s is from the first binding to the last of the other pods, which are created
+//	    while the scheduler runs;
+//	  - idle-MiB and peak-MiB are the scheduler's resident memory before the first pod and
+//	    its largest until the last;
+//	  - failover-ms is the time from killing the scheduler, with all those pods bound, until
+//	    the process that the supervisor starts in its place binds a pod that is waiting.
+//
 // # What else runs
 //
 // etcd, kube-apiserver and the scheduler share the CPUs of one machine here, and

@@ -116,6 +116,8 @@ func TestOptions(t *testing.T) {
 		{"-nodes 10,", `-nodes: "" is not a number`},
 		{"-nodes 0", `-nodes: "0" is not a number`},
 		{"-pods 9", "-pods must be 10 or more"},
+		{"-scale -rate 100", ""},
+		{"-scale -rate 0", "it must be 1 to 1000 pods a second"},
 		{"-count 0", "-count 1 or more"},
 		{"500", `unexpected "500"`},
 		{"-speed", "flag provided but not defined"},

@@ -41,6 +41,8 @@ type options struct {
 	kubelets   bool
 	profiles   string
 	keep       string
+	scale      bool
+	rate       int
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -55,6 +57,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.kubelets, "kubelets", false, "keep KWOK up, which reports that pods run")
 	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the scheduler to this `directory`; that costs a little speed")
 	flags.StringVar(&o.keep, "keep", "", "leave the clusters' data and logs in this `directory`")
+	flags.BoolVar(&o.scale, "scale", false, "measure what grows with the cluster instead: memory, latency, fail-over; see the package comment")
+	flags.IntVar(&o.rate, "rate", 50, "with -scale: pods created per `second` while latencies are measured")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
@@ -74,6 +78,9 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if o.pods < 10 || o.count < 1 {
 		return o, usageError{fmt.Errorf("-pods must be 10 or more, and -count 1 or more")}
 	}
+	if o.rate < 1 || o.rate > 1000 {
+		return o, usageError{fmt.Errorf("-rate is %d, it must be 1 to 1000 pods a second", o.rate)}
+	}
 	return o, nil
 }
 
@@ -86,6 +93,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	printHeader(stdout)
 	for _, nodes := range o.nodes {
+		if o.scale {
+			if err := scaleAll(ctx, o, nodes, stdout, stderr); err != nil {
+				return fmt.Errorf("%d nodes: %w", nodes, err)
+			}
+			continue
+		}
 		results, err := measureAll(ctx, o, nodes, stdout, stderr)
 		if err != nil {
 			return fmt.Errorf("%d nodes: %w", nodes, err)

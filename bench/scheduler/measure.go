@@ -15,15 +15,20 @@ import (
 // maxAttempts of one measurement are spoiled by others on the machine before it is given up.
 const maxAttempts = 3
 
-// measure lets one scheduler bind all pods, and leaves the cluster as it was.
-func (r *rig) measure(ctx context.Context, v variant) (figures, error) {
-	for attempt := 1; ; attempt++ {
-		f, err := r.attempt(ctx, v)
-		if !errors.Is(err, errWatchEnded) || attempt == maxAttempts {
+// again repeats a measurement that was spoiled by others on the machine.
+func again[T any](r *rig, v variant, attempt func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		f, err := attempt()
+		if !errors.Is(err, errWatchEnded) || n == maxAttempts {
 			return f, err
 		}
 		fmt.Fprintf(r.stderr, "nodes=%d: plugin=%s: %v; measuring again\n", len(r.nodes), v.name, err)
 	}
+}
+
+// measure lets one scheduler bind all pods, and leaves the cluster as it was.
+func (r *rig) measure(ctx context.Context, v variant) (figures, error) {
+	return again(r, v, func() (figures, error) { return r.attempt(ctx, v) })
 }
 
 func (r *rig) attempt(ctx context.Context, v variant) (f figures, err error) {
@@ -55,11 +60,8 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 		return f, err
 	}
 	defer watch.stop()
-	if err := r.cluster.ConfigureScheduler([]byte(v.config)); err != nil {
-		return f, err
-	}
 	defer func() { err = errors.Join(err, r.cluster.StopComponent(localcluster.Scheduler)) }()
-	if err := r.cluster.StartComponent(ctx, localcluster.Scheduler); err != nil {
+	if err := r.startScheduler(ctx, v); err != nil {
 		return f, err
 	}
 	ready, pid := time.Now(), r.cluster.PID(localcluster.Scheduler)
@@ -81,6 +83,14 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 		return f, err
 	}
 	return newFigures(ready, append(first, times...), cpuAfter-cpuBefore), profile.wait()
+}
+
+// startScheduler returns when the scheduler is ready. It is to be stopped also after an error.
+func (r *rig) startScheduler(ctx context.Context, v variant) error {
+	if err := r.cluster.ConfigureScheduler([]byte(v.config)); err != nil {
+		return err
+	}
+	return r.cluster.StartComponent(ctx, localcluster.Scheduler)
 }
 
 // explain says what the scheduler says about pods that are not bound.

@@ -87,24 +87,36 @@ const stall = 30 * time.Second
 
 // await returns the times at which so many pods were seen bound, ascending.
 func (b *bindings) await(ctx context.Context, count int) ([]time.Time, error) {
-	var times []time.Time
-	for len(times) < count {
+	times := make([]time.Time, 0, count)
+	err := b.each(ctx, count, func(_ string, at time.Time) { times = append(times, at) })
+	return times, err
+}
+
+// each calls seen with the name of each of the next count pods that are bound, and the
+// time at which the watch told of it.
+func (b *bindings) each(ctx context.Context, count int, seen func(pod string, at time.Time)) error {
+	for n := 0; n < count; {
 		select {
 		case event, ok := <-b.watch.ResultChan():
 			if !ok {
-				return nil, errWatchEnded
+				return errWatchEnded
 			}
 			if event.Type == watch.Error {
-				return nil, fmt.Errorf("watch pods: %w", apierrors.FromObject(event.Object))
+				return fmt.Errorf("watch pods: %w", apierrors.FromObject(event.Object))
 			}
 			if event.Type == watch.Added { // into what the watch selects
-				times = append(times, time.Now())
+				pod, ok := event.Object.(*corev1.Pod)
+				if !ok {
+					return fmt.Errorf("watch pods: the API server sent a %T", event.Object)
+				}
+				seen(pod.Name, time.Now())
+				n++
 			}
 		case <-time.After(stall):
-			return nil, fmt.Errorf("no pod was bound for %v; %d of %d are", stall, len(times), count)
+			return fmt.Errorf("no pod was bound for %v; %d of %d are", stall, n, count)
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
-	return times, nil
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/kube/scheduler"
 )
@@ -19,7 +20,14 @@ type variant struct {
 // stockConfiguration is kube-scheduler as it comes.
 const stockConfiguration = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
 `
+
+// alone is a configuration without the election, which would be part of what is measured.
+func alone(config string) string {
+	return strings.Replace(config, "leaderElect: true", "leaderElect: false", 1)
+}
 
 const (
 	withPlugin    = "pinfold"
@@ -30,8 +38,8 @@ const (
 // other one.
 func inTurn(round int) []variant {
 	variants := []variant{
-		{name: withPlugin, config: scheduler.DefaultConfiguration, annotated: true},
-		{name: withoutPlugin, config: stockConfiguration},
+		{name: withPlugin, config: alone(scheduler.DefaultConfiguration), annotated: true},
+		{name: withoutPlugin, config: alone(stockConfiguration)},
 	}
 	if round%2 == 1 {
 		slices.Reverse(variants)

@@ -20,6 +20,12 @@ func TestCommandLine(t *testing.T) {
 		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	empty, broken := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "broken")
+	for file, text := range map[string]string{empty: "\n", broken: "default: {burst: {percent: 5}}"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		args   string
 		status int
@@ -43,6 +49,11 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-owner me", 2, `--quota-owner "me": it must be one of`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys /no/such/file", 1, "--allocation-keys: open /no/such/file"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys " + kubeconfig, 1, "--allocation-keys " + kubeconfig + ": after 0 public keys there is something that is not PEM"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings /no/such/file", 1, "--ceilings: open /no/such/file: no such file"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + empty, 1, "the file is empty: write {}"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},
 		{"cleanup", 2, "give --node-name"},
 	} {
 		var out bytes.Buffer

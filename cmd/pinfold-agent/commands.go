@@ -15,10 +15,11 @@ import (
 func newRun() *cobra.Command {
 	var node nodeFlags
 	var burst burstFlags
-	var listen, socket string
+	var listen, socket, allocationKeys string
 	var minShared int
 	var period, sample, sampleInterval time.Duration
-	var batchIdle bool
+	var batchIdle, secure bool
+	var certificate agent.Secure
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
@@ -34,12 +35,24 @@ func newRun() *cobra.Command {
 			if err := agent.CheckSampleInterval(sampleInterval); err != nil {
 				return usage.Errorf("--sample-interval: %w", err)
 			}
+			if (certificate.CertFile == "") != (certificate.KeyFile == "") || certificate.CertFile != "" && !secure {
+				return usage.Errorf("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
+			}
+			if secure {
+				if certificate.Reviews, err = node.reviews(); err != nil {
+					return err
+				}
+				o.Secure = &certificate
+			}
 			o.Listen, o.Period, o.SampleEvery, o.SampleInterval = listen, period, sample, sampleInterval
 			o.Socket = socket
 			if !cmd.Flags().Changed("nri-socket") {
 				o.Socket = agent.DefaultSocket(o.Root)
 			}
 			o.MinShared, o.BatchIdle = minShared, batchIdle
+			if o.Keys, err = readKeys(allocationKeys, o.Log); err != nil {
+				return err
+			}
 			if err := burst.set(&o.Config); err != nil {
 				return err
 			}
@@ -50,7 +63,11 @@ func newRun() *cobra.Command {
 	node.addWriter(flags)
 	burst.add(flags)
 	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	flags.BoolVar(&secure, "metrics-secure", false, "serve over TLS, and /metrics only to those whose token the API server knows and allows it")
+	flags.StringVar(&certificate.CertFile, "tls-cert-file", "", "its certificate, read again when it changes (default: one that the agent signs itself)")
+	flags.StringVar(&certificate.KeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
 	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
+	flags.StringVar(&allocationKeys, "allocation-keys", "", "file of public keys (PEM): only allocations that one of them has signed count (default: all count)")
 	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
 	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
@@ -66,7 +83,7 @@ func newCleanup() *cobra.Command {
 		Use:   "cleanup",
 		Short: "Give everything back: control groups as the kubelet would have them",
 		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
-would give them, and removes the node's topology object and condition. Stop the
+would give them, and removes the node's topology object, lease and condition. Stop the
 agent first, or it takes everything again.`,
 		Args: usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -11,6 +11,7 @@ import (
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,12 +19,15 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // nodeFlags are what several commands need.
 type nodeFlags struct {
-	nodeName, kubeconfig, root, runDir, kubeletCA string
-	verbose                                       bool
+	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
+	verbose                                               bool
 }
 
 func (f *nodeFlags) add(flags *pflag.FlagSet) {
@@ -37,6 +41,8 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
 	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and what was last known (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
+		`where the agent has its lease, by which the scheduler knows that it works; "" does without`)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
 }
 
@@ -53,7 +59,9 @@ func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
 		Config: control.Config{NodeName: f.nodeName},
 		Root:   f.root,
 		RunDir: f.runDir,
-		Log:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+
+		LeaseNamespace: f.leases,
+		Log:            slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	config, err := restConfig(f.kubeconfig)
 	if err != nil {
@@ -76,7 +84,45 @@ func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
 		}
 		return kubelet.Get(ctx, host, port)
 	}
+	o.StaticPods = func(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
+		host, port, err := agent.KubeletAddress(ctx, o.Client, f.nodeName)
+		if err != nil {
+			return nil, err
+		}
+		return kubelet.StaticPods(ctx, host, port)
+	}
 	return o, nil
+}
+
+// readKeys reads the public keys of the schedulers whose allocations count, nil when no
+// file is named.
+func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
+	if path == "" {
+		log.Warn("allocations are believed without a signature, so whoever may write annotations of pods can take CPUs; give --allocation-keys")
+		return nil, nil //nolint:nilnil // no keys believe everything
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--allocation-keys: %w", err)
+	}
+	keys, err := api.ParsePublicKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("--allocation-keys %s: %w", path, err)
+	}
+	return api.NewKeys(keys...), nil
+}
+
+// reviews is a client with a rate limit of its own.
+func (f *nodeFlags) reviews() (kubernetes.Interface, error) {
+	config, err := restConfig(f.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
 }
 
 func restConfig(kubeconfig string) (*rest.Config, error) {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/command"
 )
 
 func newCommand() *cobra.Command {
-	cmd := app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New))
+	cmd := command.New()
 	cmd.Use = "pinfold-scheduler"
 	cmd.Short = "kube-scheduler with the Pinfold plugin"
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return useDefaultConfiguration(cmd) }

@@ -58,20 +58,18 @@ func someTraces(cmd *cobra.Command, args []string) error {
 
 // consultation is what advice is asked about.
 type consultation struct {
-	files    []string
-	groups   []string // paths or names; none for all
-	goal     advice.Goal
-	node     cpuAmount // 0 for none
-	period   time.Duration
-	interval *time.Duration
-	seed     uint64
-	html     string
-	force    bool
-	output   *choice
+	selection
+	goal   advice.Goal
+	node   cpuAmount // 0 for none
+	period time.Duration
+	seed   uint64
+	html   string
+	force  bool
+	output *choice
 }
 
 func newConsultation(cmd *cobra.Command) *consultation {
-	q := &consultation{goal: advice.DefaultGoal(), interval: npyInterval(cmd), output: oneOf(outText, outJSON, outPatch)}
+	q := &consultation{selection: selection{interval: npyInterval(cmd)}, goal: advice.DefaultGoal(), output: oneOf(outText, outJSON, outPatch)}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&q.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be given again")
 	flags.Var((*proportion)(&q.goal.ThrottleRatio), "throttled", "the share of all periods that may be throttled")
@@ -115,7 +113,7 @@ func (q *consultation) check(cmd *cobra.Command) error {
 	case q.force && q.html == "":
 		return &wrongUsage{"--force is for --html: name the page's file"}
 	}
-	if err := checkGroups(q.groups); err != nil {
+	if err := q.selection.check(); err != nil {
 		return err
 	}
 	return q.checkPage()

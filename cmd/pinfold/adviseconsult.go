@@ -23,6 +23,9 @@ func (q *consultation) consult(ctx context.Context, stderr io.Writer) (*show.Rep
 	defer stop()
 	found := &show.Report{Goal: q.goal}
 	groups, err := q.survey(ctx, stderr)
+	if err == nil {
+		err = q.checkPeriod(groups)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return found, errors.New("interrupted, and nothing is printed")
@@ -76,6 +79,16 @@ func (q *consultation) advise(ctx context.Context, file string, interval time.Du
 }
 
 func (q *consultation) nodeCPUs() float64 { return float64(q.node) / 1000 }
+
+// checkPeriod refuses another period than the one that groups were recorded under.
+func (q *consultation) checkPeriod(groups []surveyed) error {
+	for _, g := range groups {
+		if g.limited && q.period != 0 {
+			return fmt.Errorf("%s: %s was recorded with a limit, whose period counts: leave out --period, or choose other groups with --group", g.file, g.group)
+		}
+	}
+	return nil
+}
 
 // setPeriod gives samples without a limit the period that is asked for.
 func (q *consultation) setPeriod(s *trace.Series) {

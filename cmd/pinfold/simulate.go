@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +101,7 @@ func (s *scenario) ask(cmd *cobra.Command) ([]combination, error) {
 	if err := s.effort.check(cmd); err != nil {
 		return nil, err
 	}
-	all, err := s.combinations(cmd.ErrOrStderr())
+	all, err := s.combinations(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +122,14 @@ func (s *scenario) refuse(err error) error {
 	return &wrongUsage{err.Error()}
 }
 
-func (s *scenario) combinations(stderr io.Writer) ([]combination, error) {
+func (s *scenario) combinations(ctx context.Context, stderr io.Writer) ([]combination, error) {
 	if err := s.checkSource(); err != nil {
 		return nil, err
 	}
 	if s.replay.given("trace") == "" {
 		return s.drawn()
 	}
-	if err := s.replay.read(stderr); err != nil {
+	if err := s.replay.read(ctx, stderr); err != nil {
 		return nil, err
 	}
 	return s.replay.combinations(s.cgroups.each, s.bursts.each)

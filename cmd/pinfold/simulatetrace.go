@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -41,12 +42,18 @@ func replayFlags(cmd *cobra.Command) *replayed {
 }
 
 // read reads the recordings, and says what they do not show.
-func (r *replayed) read(stderr io.Writer) error {
+func (r *replayed) read(ctx context.Context, stderr io.Writer) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	var err error
-	if r.kinds, err = r.recordings.read(stderr); err != nil {
+	groups, err := r.choose(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	if len(groups) > interference.MaxGroups {
+		return fmt.Errorf("%d groups were recorded, and at most %d are simulated: choose some with --group", len(groups), interference.MaxGroups)
+	}
+	if r.kinds, err = r.demands(ctx, groups); err != nil {
 		return err
 	}
 	for _, k := range r.kinds {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ type throttling struct {
 }
 
 func (t *throttleQuestion) run(cmd *cobra.Command, _ []string) error {
-	about, d, err := t.distribution(cmd.ErrOrStderr())
+	about, d, err := t.distribution(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -92,13 +93,13 @@ func solve(d demand.Distribution, bursts []burst, steps int) (lindley.Solution, 
 }
 
 // distribution returns the demand, and what it is in words.
-func (t *throttleQuestion) distribution(stderr io.Writer) (string, demand.Distribution, error) {
+func (t *throttleQuestion) distribution(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
 	drawn, fromTrace := t.demand.given("mean"), t.recordings.given()
 	switch {
 	case len(t.recordings.files) > 0 && drawn != "":
 		return "", nil, &wrongUsage{fmt.Sprintf("--trace and --%s both say what the demand is: use one of them", drawn)}
 	case len(t.recordings.files) > 0:
-		return t.recorded(stderr)
+		return t.recorded(ctx, stderr)
 	case fromTrace != "":
 		return "", nil, &wrongUsage{fmt.Sprintf("--%s is about recordings: name one with --trace", fromTrace)}
 	case t.demand.name == "":
@@ -121,16 +122,20 @@ func (t *throttleQuestion) distribution(stderr io.Writer) (string, demand.Distri
 }
 
 // recorded returns the demand of one recorded group, each period by itself.
-func (t *throttleQuestion) recorded(stderr io.Writer) (string, demand.Distribution, error) {
+func (t *throttleQuestion) recorded(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
 	if err := t.recordings.check(); err != nil {
 		return "", nil, err
 	}
-	all, err := t.recordings.read(stderr)
+	groups, err := t.recordings.choose(ctx, stderr)
 	if err != nil {
 		return "", nil, err
 	}
-	if len(all) > 1 {
-		return "", nil, fmt.Errorf("%d groups were recorded, such as %s: choose one with --group", len(all), all[0].what())
+	if len(groups) > 1 {
+		return "", nil, fmt.Errorf("%d groups were recorded, such as %s: choose one with --group", len(groups), groups[0].what())
+	}
+	all, err := t.recordings.demands(ctx, groups)
+	if err != nil {
+		return "", nil, err
 	}
 	r := &all[0]
 	quota := t.recordings.limit.cpus()

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // exponentialSeries has exponential demand of a mean, in CPUs, in each period.
@@ -60,6 +61,7 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 // TestNodeOfExponentialDemand has 20 groups at 70% of their limit, the published example of
 // where burst is safe: a deadline in 170 is missed.
 func TestNodeOfExponentialDemand(t *testing.T) {
+	race.SkipLong(t)
 	n, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .7), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +134,7 @@ func TestCancel(t *testing.T) {
 // TestNonsense: whatever a file holds, there is advice that can be printed, or that there is
 // not enough data.
 func TestNonsense(t *testing.T) {
+	race.SkipLong(t)
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SampledFrom([]time.Duration{0, 1, time.Microsecond, 7 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, trace.MaxTime})
 		nominal := max(1, times.Draw(t, "nominal"))

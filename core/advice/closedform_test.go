@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // exponentialSeries has exponential demand of a mean, in CPUs, in each period.
@@ -38,6 +39,7 @@ func rightLimit(mean, burst, ratio float64) float64 {
 // TestLimitOfExponentialDemand compares with the closed form: over many recordings the
 // intervals contain it about as often as they claim, and the limits are right on average.
 func TestLimitOfExponentialDemand(t *testing.T) {
+	race.SkipLong(t)
 	const (
 		recordings = 60
 		mean       = .7
@@ -76,6 +78,7 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 // TestLimitOfDemandThatRemembers has clients that are on and off, as in the published web
 // server. The right limit is that of a recording two hundred times as long.
 func TestLimitOfDemandThatRemembers(t *testing.T) {
+	race.SkipLong(t)
 	const (
 		recordings = 25
 		periods    = 4000
@@ -152,6 +155,7 @@ func TestBurstOfExponentialDemand(t *testing.T) {
 // TestHeldOut: of long recordings that stay the same, the second half is throttled
 // about as often as the first.
 func TestHeldOut(t *testing.T) {
+	race.SkipLong(t)
 	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
 	for seed := range uint64(10) {
 		sub := newSubject(exponentialSeries(seed, 40_000, .5, unlimited), period, DefaultGoal())

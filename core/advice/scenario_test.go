@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestScenarios advises on the recordings that testdata/*.txtar describe. The section
@@ -29,6 +30,7 @@ import (
 //
 // The section "goal" has "throttled R", "met P", "node CPUS limit CPUS".
 func TestScenarios(t *testing.T) {
+	race.SkipLong(t)
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		if len(given.Files) != 2 {
 			t.Fatal("want the sections recording, goal and want")

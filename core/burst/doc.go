@@ -37,6 +37,9 @@
 // pay back is what an agent lets pass that is ended while a quota is raised, and does not
 // come back soon; whoever ends it in an orderly way should put quotas back first.
 //
+// [Budget] is a second account, beside this one, for writes that the author of a pod can cause
+// by its annotations. It gains what the quota in force gives, raised or not.
+//
 // # Raising
 //
 // Quota is raised when the container was throttled, or has used nine tenths of quota and

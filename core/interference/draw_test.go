@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestDrawers compares what the fast drawers draw with the exact CDF
 // (Kolmogorov-Smirnov), and with the mean; at a tiny mean too, where ticks are coarse.
 func TestDrawers(t *testing.T) {
+	race.SkipLong(t)
 	const n = 1 << 20
 	for name, d := range map[string]demand.Distribution{
 		"exponential": exponential(t, 0.7), "small exponential": exponential(t, 1e-5),
@@ -45,6 +47,7 @@ func TestDrawers(t *testing.T) {
 // TestTail looks where the Kolmogorov-Smirnov test does not: at the end of the lowest layer
 // and beyond.
 func TestTail(t *testing.T) {
+	race.SkipLong(t)
 	const n = 1 << 24
 	for name, d := range map[string]density{"exponential": falling{}, "pareto": power{4}} {
 		z, g := newZiggurat(d, quotaTicks), generator(5)

@@ -7,11 +7,13 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestAgainstExact compares the throttle ratio of each of 100 groups with the solution
 // for one group, of which it is independent.
 func TestAgainstExact(t *testing.T) {
+	race.SkipLong(t)
 	gamma, err1 := demand.NewGamma(0.5, 0.6)
 	lognormal, err2 := demand.NewLognormal(0.8, 0.7)
 	poisson, err3 := demand.NewPoisson(0.7, 10)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/race"
 )
 
 func independent(d demand.Distribution) demand.Process { return demand.Independent{Distribution: d} }
@@ -25,6 +26,7 @@ func oneKind(m int, burst float64, d demand.Process) []Group {
 // TestThrottleRatio compares with the closed form for exponential demand,
 // sigma^(1+burst) with sigma = exp(-(1-sigma)/u), in both engines.
 func TestThrottleRatio(t *testing.T) {
+	race.SkipLong(t)
 	for _, c := range []struct{ u, sigma float64 }{{0.3, 0.04088226}, {0.5, 0.20318787}, {0.7, 0.46699642}, {0.9, 0.80689983}} {
 		for _, burst := range []float64{0, 1, 2} {
 			for name, capacity := range map[string]float64{"alike": 0, "mixed": 30} {
@@ -129,6 +131,7 @@ func TestPrecision(t *testing.T) {
 // TestStandardErrors compares them with the spread over seeds, where periods depend on
 // each other for long.
 func TestStandardErrors(t *testing.T) {
+	race.SkipLong(t)
 	const seeds = 80
 	c := Config{Groups: oneKind(5, 2, independent(exponential(t, 0.8))), Periods: 40_000, Workers: 2}
 	for name, estimate := range map[string]func(*Result) Estimate{
@@ -202,6 +205,7 @@ func (l liar) Draw(*rand.Rand) float64 { return l.value }
 
 // TestErrors lists what is refused, and with which words.
 func TestErrors(t *testing.T) {
+	race.SkipLong(t)
 	good := exponential(t, 0.5)
 	lying := func(x float64) []Group { return oneKind(2, 1, independent(liar{good, x})) }
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/race"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 // those of ours for as many periods. With m = 20 and u <= 0.7, the strict rule must agree
 // as well.
 func TestPublished(t *testing.T) {
+	race.SkipLong(t)
 	worst := 0.0
 	for _, row := range publishedRows(t) {
 		for i, burst := range []float64{1, 2, math.Inf(1)} {
@@ -47,6 +49,7 @@ func TestPublished(t *testing.T) {
 // TestRulesDiffer simulates the same draws under both rules: with few groups under high load
 // they differ much, with 20 groups a little.
 func TestRulesDiffer(t *testing.T) {
+	race.SkipLong(t)
 	for _, c := range []struct {
 		m                 int
 		u                 float64

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestWarmUpOfMemory has clients that work for on periods and rest for nine times as long, with
@@ -18,6 +19,7 @@ import (
 // the periods in which a client begins or ends. Without the backlog of the time before it
 // would be less.
 func TestWarmUpOfMemory(t *testing.T) {
+	race.SkipLong(t)
 	for _, c := range []struct {
 		on     float64
 		warned bool

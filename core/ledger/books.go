@@ -12,8 +12,8 @@ import (
 // goroutines at once, [Books.Decide] included, but not while they are changed.
 //
 // Invariants: exclusive is the union of the static CPUs of the entries that do
-// not lose, which are disjoint; wished is that of all entries. Without a
-// conflict the two are equal.
+// not lose, which are disjoint, those that are offline included; wished is that
+// of all entries. Without a conflict the two are equal.
 type Books struct {
 	*site
 	entries   []*entry   // by ID
@@ -87,7 +87,7 @@ func (b *Books) Remove(id PodID) bool {
 	}
 	b.exclusive = b.exclusive.Difference(e.static)
 	b.wished = b.exclusive
-	b.demand -= e.claim.SharedRequest.bounded()
+	b.demand -= e.claim.SharedRequest.bounded() + e.stranded
 	return true
 }
 
@@ -122,6 +122,7 @@ func (b *Books) settle(e *entry) {
 		return
 	}
 	b.exclusive = b.exclusive.Union(e.static)
+	b.demand += e.stranded
 	for _, c := range e.confined {
 		b.demand += c.demand
 		b.confine(c)

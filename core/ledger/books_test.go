@@ -93,7 +93,65 @@ func TestBooksAgainstReference(t *testing.T) {
 			t.Fatalf("conflicts %v, want those of pods %v", b.Conflicts(), ref.lost)
 		}
 		checkOverflow(t, b, ref.debts())
+		checkOffline(t, w, b, ref)
 	})
+}
+
+// TestAmountsAreThoseOfBooks: where every claim can be enforced as far as it is about the
+// machine, sums that know nothing of the machine are those of its books.
+func TestAmountsAreThoseOfBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 12)
+		w.config, w.machine.Offline = Config{}, cpuset.Set{}
+		for _, claim := range w.claims {
+			confineTogether(claim.Containers)
+		}
+		w.index = placement.NewIndex(w.machine)
+		for _, c := range w.books().Conflicts() {
+			if slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Kind != CPUHeld }) {
+				w.claims = slices.DeleteFunc(w.claims, func(claim Claim) bool { return claim.ID == c.ID })
+			}
+		}
+		b := w.books()
+		exclusive, requests := Amounts(w.claims)
+		if exclusive != b.Exclusive() || requests != b.SharedRequests() {
+			t.Fatalf("exclusive %s, requests %s; the books say %s, %s", exclusive, requests, b.Exclusive(), b.SharedRequests())
+		}
+	})
+}
+
+// confineTogether gives the static-burst containers of a pod one confinement, as decisions
+// do. The books count each confinement of a pod by its own largest phase.
+func confineTogether(containers []ContainerClaim) {
+	first := slices.IndexFunc(containers, func(c ContainerClaim) bool { return c.Policy == placement.StaticBurst })
+	for i := range containers {
+		if containers[i].Policy == placement.StaticBurst {
+			containers[i].NUMANodes = containers[first].NUMANodes
+		}
+	}
+}
+
+// checkOffline: each CPU that a container holds and that is offline is reported once.
+func checkOffline(t *rapid.T, w *world, b *Books, ref *reference) {
+	reported := 0
+	for _, o := range b.Offline() {
+		has := containerOf(b.Claims(), o.Pod, o.Container).CPUs
+		if o.CPUs.IsEmpty() || o.CPUs.Union(o.Left) != has || !o.CPUs.IsSubsetOf(w.machine.Offline) || !o.Left.IsSubsetOf(w.machine.Online()) {
+			t.Fatalf("%v, and the container has CPUs %s", o, has)
+		}
+		reported += o.CPUs.Len()
+	}
+	want := 0
+	for _, claim := range b.Claims() {
+		for _, one := range claim.Containers {
+			if one.Policy == placement.Static && !ref.lost[claim.ID] {
+				want += one.CPUs.Intersection(w.machine.Offline).Len()
+			}
+		}
+	}
+	if reported != want {
+		t.Fatalf("%d CPUs are reported offline, %d are: %v", reported, want, b.Offline())
+	}
 }
 
 // checkHolders: whoever a conflict names as the holder of CPUs has them.
@@ -120,7 +178,7 @@ func checkOwners(t *rapid.T, w *world, b *Books, ref *reference) {
 	for c := range cpuset.Range(0, cpuset.MaxCPUs-1).All() {
 		pod, container, ok := b.Owner(c)
 		want, owned := ref.owner[c]
-		if ok != owned || pod != want || ok != b.Exclusive().Contains(c) {
+		if ok != owned || pod != want || (ok && w.machine.Online().Contains(c)) != b.Exclusive().Contains(c) {
 			t.Fatalf("CPU %d belongs to %q (%v), want %q (%v)", c, pod, ok, want, owned)
 		}
 		if ok && !containerOf(b.Claims(), pod, container).CPUs.Contains(c) {

@@ -73,7 +73,8 @@ func (r Role) RunsWith(later Role) bool {
 type Claim struct {
 	ID PodID
 	// Rank orders claims that collide: the lower one keeps the CPU. Kubernetes
-	// callers use the time of binding. Equal ranks are ordered by ID.
+	// callers use the time of binding, or, where decisions are signed, the negative
+	// time of the decision. Equal ranks are ordered by ID.
 	Rank int64
 	// Containers are the containers with CPUs of their own choice; all other
 	// containers of the pod live in the shared CPUs. Init containers stand in

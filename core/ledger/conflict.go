@@ -25,7 +25,6 @@ const (
 	CPUHeld       ProblemKind = "CPUHeld"       // CPUs, Holder, HolderContainer
 	CPUTwice      ProblemKind = "CPUTwice"      // CPUs, HolderContainer (of the same pod)
 	CPUReserved   ProblemKind = "CPUReserved"   // CPUs
-	CPUOffline    ProblemKind = "CPUOffline"    // CPUs
 	CPUUnknown    ProblemKind = "CPUUnknown"    // CPUs
 	NoCPUs        ProblemKind = "NoCPUs"        // none
 	NUMAUnknown   ProblemKind = "NUMAUnknown"   // NUMANodes
@@ -55,8 +54,6 @@ func (p Problem) Describe(podName func(PodID) string) string {
 		return fmt.Sprintf("%s, which container %q of the same pod claims too", claims, p.HolderContainer)
 	case CPUReserved:
 		return claims + ", reserved for the system"
-	case CPUOffline:
-		return claims + ", offline on this node"
 	case CPUUnknown:
 		return claims + ", which this node does not have"
 	case NoCPUs:

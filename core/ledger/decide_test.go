@@ -100,14 +100,17 @@ func drawClaim(t *rapid.T, w *world, id PodID) Claim {
 	return c
 }
 
-// drawFew draws few CPUs, rarely one that is not online.
+// drawFew draws few CPUs, now and then one that is offline, rarely one that is not there.
 func drawFew(t *rapid.T, w *world) (s cpuset.Set) {
 	ids := slices.Collect(w.machine.Online().All())
 	for range rapid.SampledFrom([]int{0, 1, 1, 1, 2, 2, 3}).Draw(t, "cpus") {
 		s.Add(rapid.SampledFrom(ids).Draw(t, "cpu"))
 	}
 	if rapid.IntRange(0, 15).Draw(t, "missing") == 15 {
-		s.Add(rapid.SampledFrom([]cpuset.CPU{1000, max(0, w.machine.Offline.First())}).Draw(t, "cpu"))
+		s.Add(1000)
+	}
+	if offline := slices.Collect(w.machine.Offline.All()); len(offline) > 0 && rapid.IntRange(0, 3).Draw(t, "offline") == 3 {
+		s.Add(rapid.SampledFrom(offline).Draw(t, "cpu"))
 	}
 	return s
 }
@@ -196,7 +199,7 @@ func askPeak(ask Ask) MilliCPU {
 	for _, c := range ask.Containers {
 		claims = append(claims, ContainerClaim{Role: c.Role, Request: c.Request})
 	}
-	return refPeak(claims, func(ContainerClaim) bool { return true })
+	return refPeak(claims, func(c ContainerClaim) MilliCPU { return c.Request })
 }
 
 // askTotal is how many CPUs they need.
@@ -205,7 +208,7 @@ func askTotal(ask Ask) int {
 	for _, c := range ask.Containers {
 		claims = append(claims, ContainerClaim{Role: c.Role, Request: MilliCPU(c.CPUs)})
 	}
-	return int(refPeak(claims, func(ContainerClaim) bool { return true }))
+	return int(refPeak(claims, func(c ContainerClaim) MilliCPU { return c.Request }))
 }
 
 func checkStatic(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision, err error) {

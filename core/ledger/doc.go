@@ -12,10 +12,15 @@
 // and is listed by [Books.Conflicts].
 //
 // What makes a claim lose is that it cannot be enforced: a CPU that an earlier
-// claim holds, that is reserved, or that is not online; a NUMA node that is not
-// there. Amounts never do. A pod that came in beside the scheduler is running
+// claim holds, that is reserved, or that the machine does not have; a NUMA node
+// that is not there. Amounts never do. A pod that came in beside the scheduler is running
 // whether or not the sums come out, and taking its CPUs away would help nobody;
 // [Books.Overflow] reports the sums instead.
+//
+// A CPU that goes offline stays whose it is. Its pod keeps its other CPUs for
+// itself, nobody else is given any of them, and it has the one that is missing
+// again when it comes back ([Books.Offline]). A container without any CPU online
+// lives in the shared CPUs meanwhile.
 //
 // # Rules
 //
@@ -25,8 +30,8 @@
 //     more than there are shared CPUs.
 //  2. For every union U of NUMA confinements (of static-burst containers), what
 //     is confined within U requests no more than the shared CPUs in U.
-//  3. The NUMA nodes of every static-burst container keep at least as many
-//     shared CPUs as its limit.
+//  3. The NUMA nodes of every static-burst pod keep at least as many shared CPUs
+//     as the limits of those of its containers together that run at the same time.
 //  4. At least Config.MinShared CPUs stay shared, and Config.ReservedCPUs do.
 //
 // Rule 2 ranges over exponentially many unions, so it is not checked one by one.

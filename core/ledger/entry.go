@@ -20,8 +20,10 @@ type entry struct {
 	// confined are its static-burst containers, one item per confinement.
 	confined []confinement
 	// ownRequest is what its Containers request of the shared CPUs when it loses.
-	// Static containers request nothing as long as it does not.
 	ownRequest MilliCPU
+	// stranded is what those static containers request of the shared CPUs that have no
+	// CPU online. Other static ones request nothing of them as long as the claim holds.
+	stranded MilliCPU
 }
 
 // confinement is what is confined to the same NUMA nodes.
@@ -29,7 +31,9 @@ type confinement struct {
 	cpus   cpuset.Set // all online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
 	demand MilliCPU   // what it requests of their shared CPUs
-	limit  int        // the largest limit of a container
+	// limit is how many of them must stay shared: of one pod the limits of all containers
+	// that run at the same time, of several pods the largest.
+	limit int
 }
 
 // fill makes an empty entry the one of a claim.
@@ -38,21 +42,25 @@ func (e *entry) fill(s *site, claim Claim) {
 	if len(claim.Containers) == 0 {
 		return
 	}
-	var own phases
+	var own, stranded phases
 	for i := range claim.Containers {
 		c := &claim.Containers[i]
-		own.add(c.Role, int64(c.Request.bounded()))
+		request := int64(c.Request.bounded())
+		own.add(c.Role, request)
 		switch c.Policy {
 		case placement.Static:
 			e.problems = append(e.problems, s.staticProblems(claim.Containers, i)...)
 			e.static = e.static.Union(c.CPUs)
+			if !c.CPUs.Intersects(s.online) {
+				stranded.add(c.Role, request)
+			}
 		case placement.StaticBurst:
 			e.problems = append(e.problems, s.confinementProblems(c)...)
 		default:
 			e.problems = append(e.problems, Problem{Kind: PolicyUnknown, Container: c.Name, Policy: c.Policy})
 		}
 	}
-	e.ownRequest = MilliCPU(own.largest())
+	e.ownRequest, e.stranded = MilliCPU(own.largest()), MilliCPU(stranded.largest())
 	if len(e.problems) == 0 {
 		e.confined = s.confinements(claim.Containers)
 	}
@@ -69,11 +77,7 @@ func (s *site) staticProblems(containers []ContainerClaim, at int) (found []Prob
 			found = append(found, Problem{Kind: kind, Container: c.Name, CPUs: cpus, HolderContainer: other})
 		}
 	}
-	if !c.CPUs.IsSubsetOf(s.online) {
-		missing := c.CPUs.Difference(s.online)
-		report(CPUOffline, missing.Intersection(s.offline), "")
-		report(CPUUnknown, missing.Difference(s.offline), "")
-	}
+	report(CPUUnknown, c.CPUs.Difference(s.online).Difference(s.offline), "")
 	report(CPUReserved, c.CPUs.Intersection(s.config.ReservedCPUs), "")
 	for i := range containers[:at] {
 		other := &containers[i]
@@ -108,9 +112,9 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 }
 
 // confinements sums up the static-burst containers of a pod whose NUMA nodes are
-// all there. Its demand on each confinement is the largest of any phase.
+// all there. Its demand on each confinement, and its limit, is the largest of any phase.
 func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
-	var needs []phases
+	var demands, limits []phases
 	for i := range containers {
 		c := &containers[i]
 		if c.Policy != placement.StaticBurst {
@@ -121,11 +125,11 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 		if at < 0 {
 			at = len(found)
 			found = append(found, confinement{cpus: all, nodes: s.nodesOf(all)})
-			needs = append(needs, phases{})
+			demands, limits = append(demands, phases{}), append(limits, phases{})
 		}
-		needs[at].add(c.Role, int64(c.Request.bounded()))
-		found[at].limit = max(found[at].limit, c.Limit)
-		found[at].demand = MilliCPU(needs[at].largest())
+		demands[at].add(c.Role, int64(c.Request.bounded()))
+		limits[at].add(c.Role, int64(c.Limit))
+		found[at].demand, found[at].limit = MilliCPU(demands[at].largest()), int(limits[at].largest())
 	}
 	return found
 }

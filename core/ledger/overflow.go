@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -23,11 +22,10 @@ const (
 type Overflow struct {
 	Rule Rule
 	// NUMANodes are the union that RuleConfined is broken for, or the confinement
-	// of the container; nil for rules about the whole machine.
+	// of the pod; nil for rules about the whole machine.
 	NUMANodes []topology.NUMAID
-	// Pod and Container are whom RuleLimit is broken for.
-	Pod       PodID
-	Container string
+	// Pod is whom RuleLimit is broken for.
+	Pod PodID
 	// Need is what should be shared, Have is what is.
 	Need, Have MilliCPU
 }
@@ -41,8 +39,8 @@ func (o Overflow) Describe(podName func(PodID) string) string {
 		return fmt.Sprintf("%s CPUs are requested by containers confined to NUMA %s, %s of its CPUs are shared",
 			o.Need, nodeList(o.NUMANodes), o.Have)
 	case RuleLimit:
-		return fmt.Sprintf("container %q of pod %s may use %s CPUs of NUMA %s, %s of its CPUs are shared",
-			o.Container, podName(o.Pod), o.Need, nodeList(o.NUMANodes), o.Have)
+		return fmt.Sprintf("the static-burst containers of pod %s may use %s CPUs of NUMA %s at a time, %s of its CPUs are shared",
+			podName(o.Pod), o.Need, nodeList(o.NUMANodes), o.Have)
 	case RuleLeastShare:
 		return fmt.Sprintf("%s CPUs must stay shared, %s are", o.Need, o.Have)
 	}
@@ -74,12 +72,9 @@ func (b *Books) Overflow() []Overflow {
 		if len(e.confined) == 0 || b.loses(e) {
 			continue
 		}
-		for i := range e.claim.Containers {
-			if c := &e.claim.Containers[i]; c.Policy == placement.StaticBurst {
-				have := shared.Intersection(b.confinementCPUs(c)).Len()
-				report(Overflow{Rule: RuleLimit, NUMANodes: c.NUMANodes, Pod: e.claim.ID, Container: c.Name,
-					Need: wholeCPUs(c.Limit), Have: wholeCPUs(have)})
-			}
+		for _, c := range e.confined {
+			report(Overflow{Rule: RuleLimit, NUMANodes: b.ids(c.nodes), Pod: e.claim.ID,
+				Need: wholeCPUs(c.limit), Have: wholeCPUs(shared.Intersection(c.cpus).Len())})
 		}
 	}
 	report(Overflow{Rule: RuleLeastShare, Need: wholeCPUs(b.config.MinShared), Have: wholeCPUs(shared.Len())})

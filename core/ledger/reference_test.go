@@ -23,7 +23,7 @@ type reference struct {
 type refConfined struct {
 	nodes   map[topology.NUMAID]bool
 	request MilliCPU // of all of them; on one item only
-	limit   int
+	limit   int      // of all that run at the same time; on the same item
 }
 
 func newReference(m *topology.Machine, config Config, claims []Claim) *reference {
@@ -51,9 +51,17 @@ func (r *reference) admit(c Claim) {
 	r.loose += c.SharedRequest
 	if !r.honest(c) {
 		r.lost[c.ID] = true
-		r.loose += refPeak(c.Containers, func(ContainerClaim) bool { return true })
+		r.loose += refPeak(c.Containers, func(o ContainerClaim) MilliCPU { return o.Request })
 		return
 	}
+	r.loose += refPeak(c.Containers, func(o ContainerClaim) MilliCPU {
+		for cpu := range o.CPUs.All() {
+			if _, online := r.machine.CPU(cpu); online {
+				return 0
+			}
+		}
+		return refStatic(o, o.Request)
+	})
 	var seen [][]topology.NUMAID
 	for _, one := range c.Containers {
 		for cpu := range one.CPUs.All() {
@@ -62,14 +70,23 @@ func (r *reference) admit(c Claim) {
 		if one.Policy != placement.StaticBurst {
 			continue
 		}
-		item := refConfined{nodes: map[topology.NUMAID]bool{}, limit: one.Limit}
+		item := refConfined{nodes: map[topology.NUMAID]bool{}}
 		where := r.withCPUs(one.NUMANodes)
 		for _, n := range where {
 			item.nodes[n] = true
 		}
 		if !slices.ContainsFunc(seen, func(n []topology.NUMAID) bool { return slices.Equal(n, where) }) {
 			seen = append(seen, where)
-			item.request = refPeak(c.Containers, func(o ContainerClaim) bool { return slices.Equal(r.withCPUs(o.NUMANodes), where) })
+			of := func(amount func(ContainerClaim) MilliCPU) MilliCPU {
+				return refPeak(c.Containers, func(o ContainerClaim) MilliCPU {
+					if o.Policy == placement.Static || !slices.Equal(r.withCPUs(o.NUMANodes), where) {
+						return 0
+					}
+					return amount(o)
+				})
+			}
+			item.request = of(func(o ContainerClaim) MilliCPU { return o.Request })
+			item.limit = int(of(func(o ContainerClaim) MilliCPU { return MilliCPU(o.Limit) }))
 		}
 		r.confine = append(r.confine, item)
 	}
@@ -112,7 +129,7 @@ func (r *reference) honest(c Claim) bool {
 		for cpu := range one.CPUs.All() {
 			_, online := r.machine.CPU(cpu)
 			_, held := r.owner[cpu]
-			if !online || held || r.config.ReservedCPUs.Contains(cpu) {
+			if !online && !r.machine.Offline.Contains(cpu) || held || r.config.ReservedCPUs.Contains(cpu) {
 				return false
 			}
 			for j, other := range c.Containers {
@@ -162,18 +179,24 @@ func refTogether(containers []ContainerClaim, one int) (others []int) {
 	return others
 }
 
-// refPeak is the largest sum of requests, over the containers that count, of any phase.
-func refPeak(containers []ContainerClaim, counts func(ContainerClaim) bool) (peak MilliCPU) {
+// refPeak is the largest sum of what the containers need, of any phase.
+func refPeak(containers []ContainerClaim, need func(ContainerClaim) MilliCPU) (peak MilliCPU) {
 	for _, phase := range refPhases(rolesOf(containers)) {
 		var sum MilliCPU
 		for _, i := range phase {
-			if counts(containers[i]) {
-				sum += containers[i].Request
-			}
+			sum += need(containers[i])
 		}
 		peak = max(peak, sum)
 	}
 	return peak
+}
+
+// refStatic is the amount for a static container, and 0 for others.
+func refStatic(c ContainerClaim, amount MilliCPU) MilliCPU {
+	if c.Policy != placement.Static {
+		return 0
+	}
+	return amount
 }
 
 func (r *reference) cpusOf(id topology.NUMAID) (n int) {
@@ -207,7 +230,7 @@ func (r *reference) sharedIn(nodes map[topology.NUMAID]bool) (n int) {
 type debts struct {
 	requests  MilliCPU // rule 1
 	unserved  MilliCPU // rule 2: the most that any set of confined requests lacks
-	limits    []int    // rule 3, by container
+	limits    []int    // rule 3, by confinement of a pod
 	minShared int      // rule 4
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -16,6 +17,8 @@ import (
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7
 //	    the node's machine, counts per parent
+//	offline 3,7
+//	    of the machine's CPUs these are offline from now on, and no others
 //	config reserved=500m cpus=0-1 min-shared=1
 //	    what is kept back: an amount, a set of CPUs, a number of shared CPUs
 //	bind POD rank=1 static-burst full-cores shared=500m CONTAINER...
@@ -43,6 +46,7 @@ func TestScenarios(t *testing.T) {
 
 // scenario is a node under test.
 type scenario struct {
+	shape  topology.Shape
 	index  *placement.Index
 	config Config
 	books  *Books
@@ -53,6 +57,8 @@ func (s *scenario) run(words []string) (string, error) {
 	switch command {
 	case "machine":
 		return "", s.setMachine(args)
+	case "offline":
+		return "", s.setOffline(strings.Join(args, ","), s.books.Claims()...)
 	case "config":
 		return "", s.setConfig(args)
 	case "books":
@@ -133,11 +139,14 @@ func (s *scenario) print() string {
 		wholeCPUs(b.Shared().Len()), b.SharedRequests())
 	fmt.Fprintf(&out, "free       %s\n", orNone(b.Free().String()))
 	for _, c := range b.confinements {
-		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested, largest limit %d\n",
+		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested, limit %d\n",
 			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand, c.limit)
 	}
 	for _, c := range b.Conflicts() {
 		fmt.Fprintf(&out, "conflict   %v\n", c)
+	}
+	for _, o := range b.Offline() {
+		fmt.Fprintf(&out, "offline    %v\n", o)
 	}
 	for _, o := range b.Overflow() {
 		fmt.Fprintf(&out, "overflow   %v\n", o)

@@ -21,7 +21,7 @@ type Situation struct {
 
 // Situation returns that of the books as they are.
 func (b *Books) Situation() Situation {
-	return Situation{b.index, b.config, b.exclusive, b.demand, b.confinementText()}
+	return Situation{b.index, b.config, b.Exclusive(), b.demand, b.confinementText()}
 }
 
 func (b *Books) confinementText() string {

@@ -4,8 +4,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Exclusive returns the CPUs that belong to one pod each.
-func (b *Books) Exclusive() cpuset.Set { return b.exclusive }
+// Exclusive returns the online CPUs that belong to one pod each.
+func (b *Books) Exclusive() cpuset.Set { return b.exclusive.Intersection(b.online) }
 
 // Shared returns the online CPUs that are not exclusive.
 func (b *Books) Shared() cpuset.Set { return b.online.Difference(b.exclusive) }
@@ -18,8 +18,8 @@ func (b *Books) Free() cpuset.Set { return b.Shared().Difference(b.config.Reserv
 // Config.Reserved included.
 func (b *Books) SharedRequests() MilliCPU { return b.demand + b.config.Reserved }
 
-// Owner returns the container that an exclusive CPU belongs to, and false for
-// any other CPU. Where containers of one pod take turns on it, it is the one
+// Owner returns the container that a CPU belongs to, online or not, and false for
+// a CPU that is not exclusive. Where containers of one pod take turns on it, it is the one
 // that has it for the longest time.
 func (b *Books) Owner(cpu cpuset.CPU) (pod PodID, container string, ok bool) {
 	if !b.exclusive.Contains(cpu) {

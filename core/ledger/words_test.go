@@ -13,7 +13,7 @@ import (
 // setMachine reads the words of the command machine.
 func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
-	var offline cpuset.Set
+	offline := ""
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
@@ -22,7 +22,7 @@ func (s *scenario) setMachine(words []string) error {
 		if count, ok := counts[key]; ok {
 			*count, err = strconv.Atoi(value)
 		} else if key == "offline" {
-			offline, err = cpuset.Parse(value)
+			offline = value
 		} else {
 			err = fmt.Errorf("unknown word")
 		}
@@ -30,7 +30,17 @@ func (s *scenario) setMachine(words []string) error {
 			return fmt.Errorf("%s: %w", w, err)
 		}
 	}
-	m, err := shape.Build()
+	s.shape = shape
+	return s.setOffline(offline)
+}
+
+// setOffline takes CPUs of the machine away, and books claims on what is left.
+func (s *scenario) setOffline(list string, claims ...Claim) error {
+	m, err := s.shape.Build()
+	if err != nil {
+		return err
+	}
+	offline, err := cpuset.Parse(list)
 	if err != nil {
 		return err
 	}
@@ -47,7 +57,7 @@ func (s *scenario) setMachine(words []string) error {
 		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
 	}
 	s.index = placement.NewIndex(m)
-	s.books = New(s.index, s.config)
+	s.books = New(s.index, s.config, claims...)
 	return nil
 }
 

@@ -24,7 +24,8 @@ const (
 // that static containers use up, so that it can do its work at all.
 const leastLeft ledger.MilliCPU = 100
 
-func (k KubeletConfig) period() time.Duration {
+// PeriodOrDefault is the period of all limits whose pods name none.
+func (k KubeletConfig) PeriodOrDefault() time.Duration {
 	if k.Period == 0 {
 		return defaultPeriod
 	}
@@ -33,7 +34,7 @@ func (k KubeletConfig) period() time.Duration {
 
 // quota is the kubelet's MilliCPUToQuota.
 func (k KubeletConfig) quota(limit ledger.MilliCPU) Bandwidth {
-	b := Bandwidth{Period: k.period()}
+	b := Bandwidth{Period: k.PeriodOrDefault()}
 	if limit > 0 && !k.NoQuota {
 		b.Quota = max(share(limit, b.Period), minQuota)
 	}

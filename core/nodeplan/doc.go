@@ -9,7 +9,8 @@
 // The books of package ledger divide the online CPUs into exclusive and shared.
 //
 //   - A static container has exactly its CPUs and no quota, which would throttle
-//     it needlessly.
+//     it needlessly. Of CPUs that are offline it has the rest; with none online it
+//     lives in the shared CPUs, with its quota, and its CPUs stay its own.
 //   - A static-burst container has a core set, chosen as told below, and its limit
 //     as quota.
 //   - An ordinary init container without a claim, in a pod that has CPUs, runs on

@@ -110,9 +110,12 @@ func drawClaim(t *rapid.T, m *topology.Machine, burst bool) ledger.ContainerClai
 		return ledger.ContainerClaim{Policy: placement.StaticBurst, Limit: rapid.IntRange(1, 4).Draw(t, "n"), NUMANodes: nodes}
 	}
 	claim := ledger.ContainerClaim{Policy: placement.Static}
-	online := slices.Collect(m.Online().All())
+	from := slices.Collect(m.Online().All())
+	if !m.Offline.IsEmpty() && rapid.IntRange(0, 3).Draw(t, "offline") == 3 {
+		from = slices.Collect(m.Offline.Union(cpuset.Of(m.Online().First())).All())
+	}
 	for range rapid.SampledFrom([]int{1, 1, 2, 3, 6}).Draw(t, "cpus") {
-		claim.CPUs.Add(rapid.SampledFrom(online).Draw(t, "cpu"))
+		claim.CPUs.Add(rapid.SampledFrom(from).Draw(t, "cpu"))
 	}
 	if rapid.IntRange(0, 15).Draw(t, "missing") == 15 {
 		claim.CPUs.Add(1000)

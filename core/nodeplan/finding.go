@@ -15,7 +15,8 @@ const (
 	BindingOff      FindingKind = "BindingOff"      // Reason; of the node
 	NotBound        FindingKind = "NotBound"        // Pod, Reason
 	Conflict        FindingKind = "CPUConflict"     // Pod, Conflict
-	Overflow        FindingKind = "CPUOverflow"     // Overflow; Pod and Container where it is about one
+	Overflow        FindingKind = "CPUOverflow"     // Overflow; Pod where it is about one
+	Offline         FindingKind = "CPUOffline"      // Pod, Offline
 	NoSharedCPUs    FindingKind = "NoSharedCPUs"    // Pod
 	NoSuchContainer FindingKind = "NoSuchContainer" // Pod, Container
 	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
@@ -31,6 +32,7 @@ type Finding struct {
 	Reason    string
 	Conflict  ledger.Conflict
 	Overflow  ledger.Overflow
+	Offline   ledger.Offline
 }
 
 // IsNote reports whether the finding is about something that is done in another way
@@ -48,6 +50,8 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return f.Conflict.Describe(podName)
 	case Overflow:
 		return f.Overflow.Describe(podName)
+	case Offline:
+		return f.Offline.Describe(podName)
 	case NoSharedCPUs:
 		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s, "+
 			"the last one bound, are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))

@@ -32,7 +32,10 @@ func newHousing(s *State) *housing {
 		h.report(Finding{Kind: Conflict, Pod: c.ID, Conflict: c})
 	}
 	for _, o := range h.books.Overflow() {
-		h.report(Finding{Kind: Overflow, Pod: o.Pod, Container: o.Container, Overflow: o})
+		h.report(Finding{Kind: Overflow, Pod: o.Pod, Overflow: o})
+	}
+	for _, o := range h.books.Offline() {
+		h.report(Finding{Kind: Offline, Pod: o.Pod, Offline: o})
 	}
 	if h.books.Shared().IsEmpty() && h.needShared() {
 		h.shareYoungest(claims)
@@ -71,12 +74,13 @@ func (h *housing) needShared() bool {
 	return false
 }
 
-// shareYoungest makes the CPUs of the youngest static pod shared ones. Pods that
-// lost a conflict do not get them: they are as they were.
+// shareYoungest makes the CPUs of one static pod that has any online shared ones: of the
+// last by rank, which is the youngest, or, where allocations are signed, the one that was
+// decided about first. Pods that lost a conflict do not get them: they are as they were.
 func (h *housing) shareYoungest(claims []ledger.Claim) {
 	var youngest ledger.Claim
 	for _, c := range h.claims {
-		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return one.Policy == placement.Static })
+		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !h.exclusive(&one).IsEmpty() })
 		if static && (youngest.Containers == nil ||
 			cmp.Or(cmp.Compare(c.Rank, youngest.Rank), cmp.Compare(c.ID, youngest.ID)) > 0) {
 			youngest = c
@@ -111,13 +115,23 @@ func (h *housing) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 	return nil
 }
 
+// exclusive are the CPUs of a claim in force that its container has for itself: none
+// while all of them are offline.
+func (h *housing) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
+	if claim == nil || claim.Policy != placement.Static {
+		return cpuset.Set{}
+	}
+	return claim.CPUs.Intersection(h.books.Exclusive())
+}
+
 // static returns the CPUs of a container that lives on exclusive ones, and whether
 // its quota is lifted.
 func (h *housing) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
 	claim := h.claimOf(p, c)
+	own := h.exclusive(claim)
 	switch {
-	case claim != nil && claim.Policy == placement.Static:
-		return claim.CPUs, HomeExclusive, true
+	case !own.IsEmpty():
+		return own, HomeExclusive, true
 	case claim == nil && c.Role == ledger.RoleInit:
 		if cpus = h.podsOwn(p, c); !cpus.IsEmpty() {
 			return cpus, HomeExclusive, false
@@ -134,11 +148,10 @@ func (h *housing) podsOwn(p *Pod, init *Container) cpuset.Set {
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		before = before && c.Name != init.Name
-		if claim := h.claimOf(p, c); claim != nil && claim.Policy == placement.Static {
-			own = own.Union(claim.CPUs)
-			if before && c.Role.RunsWith(ledger.RoleInit) {
-				taken = taken.Union(claim.CPUs)
-			}
+		cpus := h.exclusive(h.claimOf(p, c))
+		own = own.Union(cpus)
+		if before && c.Role.RunsWith(ledger.RoleInit) {
+			taken = taken.Union(cpus)
 		}
 	}
 	return own.Difference(taken)
@@ -172,11 +185,11 @@ func (h *housing) confinement(p *Pod) (cpus cpuset.Set) {
 }
 
 // pod returns the settings of a pod and its containers.
-func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
+func (h *housing) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	batch := h.batch(p)
-	settings.CPUs, settings.Idle = online, batch
+	settings.CPUs, settings.Idle = h.books.Shared(), batch
 	liftedPod := batch || h.lifts(p)
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -196,6 +209,7 @@ func (h *housing) pod(p *Pod, online cpuset.Set) PodSettings {
 		if lifted || batch {
 			b.Quota = 0
 		}
+		settings.CPUs = settings.CPUs.Union(cpus)
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
 			Home: home, Settings: Settings{CPUs: cpus, Bandwidth: b}})
 	}

@@ -9,10 +9,11 @@ import (
 
 // Settings are those of one cgroup.
 type Settings struct {
-	// CPUs is the cpuset of a container; the empty set says to leave it alone. Of
-	// tiers and pods it is what they must allow at least (on cgroup v2 they
-	// inherit it): they are never made narrower than all online CPUs. The NUMA
-	// nodes of memory (cpuset.mems) are left alone.
+	// CPUs is the cpuset of a container or pod; the empty set says to leave it alone.
+	// A pod has the shared CPUs and those of its containers, so that what is created
+	// in it unasked is on nobody else's. Of tiers it is what they must allow at least
+	// (on cgroup v2 they inherit it): all online CPUs. The NUMA nodes of memory
+	// (cpuset.mems) are left alone.
 	CPUs cpuset.Set
 	Bandwidth
 	// Burst is how much unused quota the kernel saves up; 0 <= Burst <= Quota.
@@ -86,7 +87,7 @@ func Plan(s State) Desired {
 	d := Desired{Tiers: tiers(online), Exclusive: h.books.Exclusive(), Shared: h.books.Shared()}
 	d.CoreSets = h.planCoreSets()
 	for i := range s.Pods {
-		d.Pods = append(d.Pods, h.pod(&s.Pods[i], online))
+		d.Pods = append(d.Pods, h.pod(&s.Pods[i]))
 	}
 	d.Findings = h.findings
 	s.giveBursts(&d)

@@ -37,8 +37,16 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				if c.Home == HomeExclusive && !c.CPUs.IsSubsetOf(d.Exclusive) {
 					t.Fatalf("%s/%s has CPUs %s, exclusive are %s", p.ID, c.Name, c.CPUs, d.Exclusive)
 				}
-				for _, other := range d.Pods[:i] {
-					checkApart(t, c, other)
+				if !c.CPUs.IsSubsetOf(p.CPUs) {
+					t.Fatalf("%s/%s has CPUs %s, its pod %s", p.ID, c.Name, c.CPUs, p.CPUs)
+				}
+				for j, other := range d.Pods {
+					if j < i {
+						checkApart(t, c, other)
+					}
+					if j != i && c.Home == HomeExclusive && c.CPUs.Intersects(other.CPUs) {
+						t.Fatalf("%s/%s has CPUs %s, and pod %s %s", p.ID, c.Name, c.CPUs, other.ID, other.CPUs)
+					}
 				}
 			}
 			checkPhases(t, s.Pods[i], p)

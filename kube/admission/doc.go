@@ -9,6 +9,8 @@
 // resized in place has an allocation that does not match them any more, which costs it
 // its CPUs. The policy refuses all of that:
 //
+//   - a new pod that has an allocation: with a node in its spec it would take CPUs past
+//     the scheduler;
 //   - an update of a pod that writes, changes or removes its allocation. The
 //     scheduler does not update pods: it sends a Binding, to the subresource
 //     pods/binding, which the policy does not match;
@@ -22,6 +24,10 @@
 // (k8s.io/kubernetes pkg/registry/core/pod/strategy.go, 1.37). The other subresources
 // can do neither.
 //
-// Nobody is exempt. Namespaces with the label of [UnprotectedLabel] are: that is the
+// A second policy ([AgentPolicy]) keeps every node's agent to its node: RBAC gives the
+// agents' service account the right to write all Node statuses, topology objects and
+// leases, and whoever takes over one node would have the token to do so.
+//
+// From the first, nobody is exempt. Namespaces with the label of [UnprotectedLabel] are: that is the
 // way to repair by hand.
 package admission

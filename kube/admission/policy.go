@@ -20,71 +20,45 @@ const (
 // What the user reads who is refused.
 const (
 	messageAllocation = "annotation " + api.AllocationAnnotation + " is written by the scheduler alone, when it binds the pod: " +
-		"leave it as it is, or delete the pod to have it placed again"
+		"leave it out of new pods and as it is on others; delete a pod to have it placed again"
 	messageAsking = "a pod that has a node cannot begin to ask for CPUs (annotations " + api.CPUSetSchedulerAnnotation + " and " +
 		api.CPUPolicyAnnotation + "): create a new pod that asks, for instance by its Deployment's template"
 	messageResize = "the cpu requests and limits of a pod to which CPUs are allocated (annotation " + api.AllocationAnnotation +
 		") cannot be resized in place: delete the pod and create it with the new ones"
 )
 
-// Policy refuses the updates that the package comment names. It fails closed: what
+// Policy refuses what the package comment names. It fails closed: what
 // the API server cannot judge is refused too.
 func Policy() *admissionv1.ValidatingAdmissionPolicy {
-	fail, equivalent, all := admissionv1.Fail, admissionv1.Equivalent, admissionv1.AllScopes
 	forbidden := metav1.StatusReasonForbidden
-	return &admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admissionv1.MatchResources{
-				MatchPolicy:       &equivalent,
-				NamespaceSelector: &metav1.LabelSelector{},
-				ObjectSelector:    &metav1.LabelSelector{},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"pods", "pods/status", "pods/resize"}, Scope: &all},
-				}}},
-			},
+	return newPolicy(Name,
+		admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: matching(admissionv1.AllScopes, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/status", "pods/resize"}}),
 			Variables: []admissionv1.Variable{
-				{Name: "before", Expression: "oldObject.metadata.?annotations.orValue({})"},
+				{Name: "before", Expression: "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
+				{Name: "bound", Expression: `oldObject != null && oldObject.spec.?nodeName.orValue("") != ""`},
 				{Name: "after", Expression: "object.metadata.?annotations.orValue({})"},
 				{Name: "asked", Expression: asks("variables.before")},
 				{Name: "asks", Expression: asks("variables.after")},
-				{Name: "holds", Expression: fmt.Sprintf(`oldObject.spec.?nodeName.orValue("") != "" && %q in variables.before && variables.asked`,
-					api.AllocationAnnotation)},
+				{Name: "holds", Expression: fmt.Sprintf("variables.bound && %q in variables.before && variables.asked", api.AllocationAnnotation)},
 			},
 			Validations: []admissionv1.Validation{
 				{Expression: fmt.Sprintf("variables.before[?%[1]q] == variables.after[?%[1]q]", api.AllocationAnnotation),
 					Message: messageAllocation, Reason: &forbidden},
-				{Expression: `oldObject.spec.?nodeName.orValue("") == "" || variables.asked || !variables.asks`,
+				{Expression: "!variables.bound || variables.asked || !variables.asks",
 					Message: messageAsking, Reason: &forbidden},
 				{Expression: "!variables.holds || " + cpus("oldObject.spec") + " == " + cpus("object.spec"),
 					Message: messageResize, Reason: &forbidden},
 			},
-		},
-	}
+		})
 }
 
 // Binding puts the policy in force in all namespaces but those with
 // [UnprotectedLabel].
 func Binding() *admissionv1.ValidatingAdmissionPolicyBinding {
-	equivalent := admissionv1.Equivalent
-	return &admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName:        Name,
-			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{
-				MatchPolicy:    &equivalent,
-				ObjectSelector: &metav1.LabelSelector{},
-				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: UnprotectedLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}},
-			},
-		},
-	}
+	return newBinding(Name, inNamespaces(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: UnprotectedLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}}))
 }
 
 // asks is an expression in CEL: whether a bound pod with these annotations has the

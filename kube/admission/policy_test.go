@@ -18,14 +18,22 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-const manifestPath = "../../deploy/manifests/scheduler-admission.yaml"
-
-// The manifest is the policy and its binding, for kubectl apply.
+// The manifests are the policies and their bindings, for kubectl apply.
 func TestManifest(t *testing.T) {
-	got := bytes.NewBufferString("# Keeps CPUs with the pods that were given them: allocations are not edited, pods that\n" +
-		"# have a node do not begin to ask, and pods that have CPUs of their own do not change their number.\n" +
-		"# A namespace with the label " + UnprotectedLabel + ": \"true\" is exempt.\n")
-	for i, obj := range []any{Policy(), Binding()} {
+	compareManifest(t, "scheduler-admission.yaml", "# Keeps CPUs with the pods that were given them: allocations are written by the scheduler alone, pods that\n"+
+		"# have a node do not begin to ask, and pods that have CPUs of their own do not change their number.\n"+
+		"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
+		"# The second policy refuses Bindings of a scheduler that has lost its lease. Where the lease is\n"+
+		"# not kube-system/kube-scheduler, put its name in, also where the annotation begins with it.\n",
+		Policy(), Binding(), Fence(LeaseNamespace, LeaseName), FenceBinding(LeaseNamespace, LeaseName))
+	compareManifest(t, "agent-admission.yaml", "# Keeps every agent to its own node: its token may not write about another one.\n"+
+		"# Where the agent's service account is another one than in agent-rbac.yaml, name it here.\n", AgentPolicy(), AgentBinding())
+}
+
+func compareManifest(t *testing.T, name, comment string, objects ...any) {
+	t.Helper()
+	got := bytes.NewBufferString(comment)
+	for i, obj := range objects {
 		text, err := json.Marshal(obj)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +52,7 @@ func TestManifest(t *testing.T) {
 		}
 		got.Write(manifest)
 	}
-	golden.Compare(t, manifestPath, got.String())
+	golden.Compare(t, "../../deploy/manifests/"+name, got.String())
 }
 
 // judge evaluates the policy as the API server does.
@@ -81,10 +89,14 @@ func newJudge(t *testing.T) *judge {
 	return j
 }
 
-// refuses returns the messages with which an update is refused.
+// refuses returns the messages with which an update is refused, or, with nil before, a
+// creation.
 func (j *judge) refuses(t *rapid.T, before, after *corev1.Pod) map[string]bool {
 	variables := map[string]any{}
-	input := map[string]any{"oldObject": asFields(t, before), "object": asFields(t, after), "variables": variables}
+	input := map[string]any{"oldObject": nil, "object": asFields(t, after), "variables": variables}
+	if before != nil {
+		input["oldObject"] = asFields(t, before)
+	}
 	eval := func(program cel.Program) any {
 		out, _, err := program.Eval(input)
 		if err != nil {
@@ -218,6 +230,15 @@ func TestPolicyMeansWhatTheBooksCount(t *testing.T) {
 		if diff := cmp.Diff(want, j.refuses(rt, before, after)); diff != "" {
 			rt.Fatalf("before %v %v\nafter %v %v\nrefusals (-want +got):\n%s",
 				before.Annotations, resources(before), after.Annotations, resources(after), diff)
+		}
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		made, want := drawPod(rt, rapid.SampledFrom([]string{"", "n"}).Draw(rt, "node")), map[string]bool{}
+		if _, has := made.Annotations[api.AllocationAnnotation]; has {
+			want[messageAllocation] = true
+		}
+		if diff := cmp.Diff(want, j.refuses(rt, nil, made)); diff != "" {
+			rt.Fatalf("new pod %v\nrefusals (-want +got):\n%s", made.Annotations, diff)
 		}
 	})
 	for message := range j.validations {

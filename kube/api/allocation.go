@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	kjson "sigs.k8s.io/json"
 
@@ -19,7 +20,8 @@ const allocationVersion = 1
 // Allocation is the value of cpu-allocation: the decision about one pod, written by
 // the scheduler as JSON without white space:
 //
-//	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}]}
+//	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}],
+//	 "time":"2026-11-22T06:45:39.123456789Z","signature":"..."}
 //
 // Fields that are not known are passed over, so that later versions can add some. An
 // incompatible form has another version number.
@@ -31,6 +33,10 @@ type Allocation struct {
 	Policy placement.Policy `json:"policy"`
 	// Containers are those that have been placed, in any order.
 	Containers []ContainerAllocation `json:"containers"`
+	// Time is when the scheduler decided.
+	Time time.Time `json:"time,omitzero"`
+	// Signature is the scheduler's, see [Allocation.Sign]. It must be the last field.
+	Signature string `json:"signature,omitempty"`
 }
 
 // ContainerAllocation is what one container has been given.
@@ -44,7 +50,8 @@ type ContainerAllocation struct {
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 
-// NewAllocation writes down a decision about a pod that asks, on a node.
+// NewAllocation writes down a decision about a pod that asks, on a node. The caller sets
+// its time and signs it.
 func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) Allocation {
 	a := Allocation{Version: allocationVersion, Node: node, Policy: placement.Static}
 	for _, c := range decision.Containers {
@@ -66,8 +73,11 @@ func (a Allocation) Encode() string {
 	return string(text)
 }
 
+// Rank orders claims with signed allocations, see [Keys.Claim].
+func (a Allocation) Rank() int64 { return -a.Time.UnixNano() }
+
 // DecodeAllocation reads the text of the annotation and checks what can be checked
-// without the pod and the machine.
+// without the pod, the machine and the keys.
 func DecodeAllocation(text string) (Allocation, error) {
 	var a Allocation
 	if err := decodeJSON(text, &a, kjson.DisallowDuplicateFields); err != nil {

@@ -12,24 +12,27 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Validate reports CPUs and NUMA nodes that a machine does not have.
+// Validate reports CPUs and NUMA nodes that a machine does not have. CPUs that are offline
+// are there, and stay the pod's.
 func (a Allocation) Validate(m *topology.Machine) error {
-	online := m.Online()
+	there := m.Online().Union(m.Offline)
 	for _, c := range a.Containers {
-		missing := c.CPUs.Difference(online)
-		if offline := missing.Intersection(m.Offline); !offline.IsEmpty() {
-			return fmt.Errorf("container %q: CPUs %v are offline on node %s", c.Name, offline, a.Node)
-		}
-		if !missing.IsEmpty() {
+		if missing := c.CPUs.Difference(there); !missing.IsEmpty() {
 			return fmt.Errorf("container %q: node %s has no CPUs %v", c.Name, a.Node, missing)
 		}
 		if a.Policy != placement.StaticBurst {
 			continue
 		}
+		var cpus cpuset.Set
 		for _, id := range c.NUMANodes {
-			if m.CPUsOfNUMA(id).IsEmpty() {
+			of := m.CPUsOfNUMA(id)
+			if _, known := m.NUMANode(id); !known && of.IsEmpty() {
 				return fmt.Errorf("container %q: node %s has no NUMA node %d with CPUs", c.Name, a.Node, id)
 			}
+			cpus = cpus.Union(of)
+		}
+		if cpus.IsEmpty() {
+			return fmt.Errorf("container %q: node %s has no CPUs online in NUMA nodes %v", c.Name, a.Node, c.NUMANodes)
 		}
 	}
 	return nil

@@ -30,17 +30,18 @@ const Unlimited = -1
 //	{"policy": "auto", "burstPercent": 100, "quotaPercent": 300, "quotaBurstSeconds": 60}
 //
 // All fields but policy may be left out; the agent's configuration fills them in.
-// The zero value is that of a pod without the word.
+// The zero value is that of a pod without the word. [Ceilings] use the same fields, and
+// may leave out policy, too.
 type BurstPolicy struct {
-	Mode BurstMode
+	Mode BurstMode `json:"policy,omitempty"`
 	// BurstPercent of the limit is what can be saved up, 1 to 10000; 0 when not
 	// given.
-	BurstPercent int
+	BurstPercent int `json:"burstPercent,omitempty"`
 	// QuotaPercent of the limit is the highest quota, 100 to 10000; 0 when not given.
-	QuotaPercent int
+	QuotaPercent int `json:"quotaPercent,omitempty"`
 	// QuotaBurstSeconds is how long a quota may stay raised, or Unlimited; 0 when not
 	// given.
-	QuotaBurstSeconds int
+	QuotaBurstSeconds int `json:"quotaBurstSeconds,omitempty"`
 }
 
 func burstSpellings() []spelling[BurstPolicy] {
@@ -54,26 +55,48 @@ func burstSpellings() []spelling[BurstPolicy] {
 // parseBurst reads the burst policy of a pod.
 func parseBurst(pod *corev1.Pod) (BurstPolicy, Word, error) { return look(pod, burstSpellings()) }
 
-// readBurst is strict, so that a misspelt field is found.
+// readBurst reads the value of cpu-burst. The policy must be given.
 func readBurst(text string) (BurstPolicy, error) {
-	var in struct {
-		Policy            BurstMode `json:"policy"`
-		BurstPercent      *int      `json:"burstPercent"`
-		QuotaPercent      *int      `json:"quotaPercent"`
-		QuotaBurstSeconds *int      `json:"quotaBurstSeconds"`
-	}
-	if err := decodeJSON(text, &in, json.DisallowUnknownFields, json.DisallowDuplicateFields); err != nil {
+	var p BurstPolicy
+	if err := decodeJSON(text, &p); err != nil {
 		return BurstPolicy{}, err
 	}
-	mode, err := oneOf(BurstNone, BurstKernel, BurstQuota, BurstAuto)(string(in.Policy))
-	if err != nil {
-		return BurstPolicy{}, fmt.Errorf("policy %q: %w", in.Policy, err)
+	_, err := readMode(string(p.Mode))
+	return p, err
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It is strict, so that a misspelt field is found.
+func (p *BurstPolicy) UnmarshalJSON(text []byte) error {
+	var in struct {
+		Policy            *string `json:"policy"`
+		BurstPercent      *int    `json:"burstPercent"`
+		QuotaPercent      *int    `json:"quotaPercent"`
+		QuotaBurstSeconds *int    `json:"quotaBurstSeconds"`
 	}
-	p := BurstPolicy{Mode: mode}
-	return p, joined(
-		percent(&p.BurstPercent, "burstPercent", in.BurstPercent, 1),
-		percent(&p.QuotaPercent, "quotaPercent", in.QuotaPercent, 100),
-		seconds(&p.QuotaBurstSeconds, "quotaBurstSeconds", in.QuotaBurstSeconds))
+	if err := decodeJSON(string(text), &in, json.DisallowUnknownFields, json.DisallowDuplicateFields); err != nil {
+		return err
+	}
+	var read BurstPolicy
+	var modeErr error
+	if in.Policy != nil {
+		read.Mode, modeErr = readMode(*in.Policy)
+	}
+	if err := joined(modeErr,
+		percent(&read.BurstPercent, "burstPercent", in.BurstPercent, 1),
+		percent(&read.QuotaPercent, "quotaPercent", in.QuotaPercent, 100),
+		seconds(&read.QuotaBurstSeconds, "quotaBurstSeconds", in.QuotaBurstSeconds)); err != nil {
+		return err
+	}
+	*p = read
+	return nil
+}
+
+func readMode(text string) (BurstMode, error) {
+	mode, err := oneOf(BurstNone, BurstKernel, BurstQuota, BurstAuto)(text)
+	if err != nil {
+		return "", fmt.Errorf("policy %q: %w", text, err)
+	}
+	return mode, nil
 }
 
 // readForeignBurst translates Koordinator's policy, of which ACK's is a copy. It may

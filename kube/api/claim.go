@@ -28,12 +28,15 @@ func (e *AllocationError) Unwrap() error { return e.Err }
 // without an allocation.
 var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
 
+// AllocationOf is [Keys.AllocationOf] without keys: it believes every allocation.
+func AllocationOf(pod *corev1.Pod) (*Allocation, error) { return (*Keys)(nil).AllocationOf(pod) }
+
 // AllocationOf returns the allocation that holds for a pod. It returns nil without
 // an error when the pod has no node yet, has ended, or does not ask, and nil with an
 // [*AllocationError], [*ValueError] or [*ContradictionError] when what stands there
 // cannot be believed.
-func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
-	e, err := entitlementOf(pod)
+func (k *Keys) AllocationOf(pod *corev1.Pod) (*Allocation, error) {
+	e, err := k.entitlementOf(pod)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -48,19 +51,22 @@ type entitlement struct {
 }
 
 // entitlementOf returns nil and errors as AllocationOf does.
-func entitlementOf(pod *corev1.Pod) (*entitlement, error) {
+func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	if pod.Spec.NodeName == "" || hasEnded(pod) {
 		return nil, nil //nolint:nilnil // nothing is a frequent answer, and no failure
 	}
 	if asks, err := stillAsks(pod); !asks || err != nil {
 		return nil, err
 	}
-	text, ok := pod.Annotations[AllocationAnnotation]
-	if !ok {
+	text := pod.Annotations[AllocationAnnotation]
+	if text == "" { // a Binding can overwrite a forged one, but not remove it
 		return nil, &AllocationError{ErrNoAllocation}
 	}
 	a, err := DecodeAllocation(text)
 	if err != nil {
+		return nil, &AllocationError{err}
+	}
+	if err := k.verify(pod.UID, text); err != nil {
 		return nil, &AllocationError{err}
 	}
 	own := placed(pod)
@@ -88,17 +94,27 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// Claim is [Keys.Claim] without keys: it believes every allocation.
+func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
+	return (*Keys)(nil).Claim(pod, m)
+}
+
 // Claim returns what a pod takes out of the books of its node: its allocation and
 // what it requests of the shared CPUs, and nothing once it has ended. The machine is
 // nil while it is not known; the allocation is then not checked against it. With an
 // error, which is as from [AllocationOf], the claim is all that the pod requests, of
 // the shared CPUs.
-func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
+//
+// Of claims that collide, the pod that was bound first keeps its CPUs. With keys it is the
+// one that was decided about last. A scheduler decides on CPUs that it sees free, so the
+// earlier pod had given them up then: it does not get them back by asking again, or by
+// having its allocation restored. Without keys the time of decision cannot be believed.
+func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if hasEnded(pod) {
 		return claim, nil
 	}
-	e, err := entitlementOf(pod)
+	e, err := k.entitlementOf(pod)
 	if e != nil && m != nil {
 		if err = e.allocation.Validate(m); err != nil {
 			err = &AllocationError{err}
@@ -107,6 +123,9 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	if e == nil || err != nil {
 		claim.SharedRequest = EffectiveRequest(pod)
 		return claim, err
+	}
+	if k != nil {
+		claim.Rank = e.allocation.Rank()
 	}
 	claim.Containers = e.claims
 	claim.SharedRequest = sharedRequest(pod, e.own)

@@ -21,11 +21,18 @@ func parsePeriod(pod *corev1.Pod) (time.Duration, Word, error) {
 
 func readPeriod(text string) (time.Duration, error) {
 	period, err := time.ParseDuration(text)
-	if err != nil || period < minPeriod || period > maxPeriod {
-		return 0, errors.New(`it must be a duration from "1ms" to "1s", such as "20ms"`)
+	if err != nil {
+		period = 0
+	}
+	return period, checkPeriod(period)
+}
+
+func checkPeriod(period time.Duration) error {
+	if period < minPeriod || period > maxPeriod {
+		return errors.New(`it must be a duration from "1ms" to "1s", such as "20ms"`)
 	}
 	if period%time.Microsecond != 0 {
-		return 0, errors.New("it must be a whole number of microseconds, as the kernel counts")
+		return errors.New("it must be a whole number of microseconds, as the kernel counts")
 	}
-	return period, nil
+	return nil
 }

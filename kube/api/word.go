@@ -16,6 +16,9 @@ const (
 	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
 	QoSLabel                  = "pinfold.dev/qos"
 	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
+	// SchedulerAnnotation is on a Binding, and on the pod that was bound by it: the lease
+	// of the scheduler, and its holder.
+	SchedulerAnnotation = "pinfold.dev/scheduler"
 )
 
 // Word is one annotation or label as it stands on a pod.

@@ -110,6 +110,7 @@ func (b *builder) readObject(top attributes) error {
 	if b.state.KubeletPolicy, err = top.text(attrKubeletPolicy); err != nil {
 		return err
 	}
+	b.state.AgentLease = top.values[attrAgentLease]
 	b.state.AgentHealth, err = top.text(attrAgentHealth)
 	return err
 }

@@ -20,6 +20,7 @@ func drawState(t *rapid.T, m *topology.Machine) State {
 		ReservedCPUs:  topologytest.Subset(t, m.Online().Union(m.Offline), "reserved"),
 		KubeletPolicy: rapid.SampledFrom([]string{"", "none", "static"}).Draw(t, "kubeletPolicy"),
 		AgentHealth:   rapid.String().Draw(t, "agentHealth"),
+		AgentLease:    rapid.SampledFrom([]string{"", "pinfold-system/n1"}).Draw(t, "agentLease"),
 	}
 }
 

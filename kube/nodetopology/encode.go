@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -26,7 +27,17 @@ type State struct {
 	KubeletPolicy string
 	// AgentHealth is [AgentHealthy], or what is wrong in words for people.
 	AgentHealth string
+	// AgentLease is the Lease that the agent renews as long as it does its work, as
+	// NAMESPACE/NAME; "" for an agent that renews none.
+	AgentLease string
 }
+
+// LeaseNamespace is where agents have their leases unless told otherwise.
+const LeaseNamespace = "pinfold-system"
+
+// BindingCondition is the type of the node condition that says whether what was
+// decided about CPUs is enforced.
+const BindingCondition corev1.NodeConditionType = "PinfoldCPUBinding"
 
 const (
 	// KubeletPolicyNone is the cpuManagerPolicy under which CPUs can be bound.
@@ -79,12 +90,16 @@ func objectAttributes(m *topology.Machine, state State) v1alpha2.AttributeList {
 	if len(m.Kinds) > 1 || m.Kinds[0] != "" {
 		list = append(list, attribute(attrKinds, formatParts(kindParts(m))))
 	}
-	return append(list,
+	list = append(list,
 		attribute(attrOffline, m.Offline.String()),
 		attribute(attrIsolated, m.Isolated.String()),
 		attribute(attrReserved, state.ReservedCPUs.String()),
 		attribute(attrKubeletPolicy, sanitise(state.KubeletPolicy)),
 		attribute(attrAgentHealth, sanitise(state.AgentHealth)))
+	if state.AgentLease != "" {
+		list = append(list, attribute(attrAgentLease, sanitise(state.AgentLease)))
+	}
+	return list
 }
 
 // sanitise makes what JSON can carry of a text that may come from anywhere.

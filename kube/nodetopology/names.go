@@ -39,6 +39,7 @@ const (
 	attrReserved      = "pinfold.dev/reserved-cpus"
 	attrKubeletPolicy = "pinfold.dev/kubelet-cpu-manager-policy"
 	attrAgentHealth   = "pinfold.dev/agent-health"
+	attrAgentLease    = "pinfold.dev/agent-lease"
 	attrDigest        = "pinfold.dev/digest"
 )
 

@@ -45,7 +45,12 @@ const (
 // OwnedByNode makes the node of this UID own the object, so that it is deleted with the
 // node, and does not speak for another one that gets the same name later.
 func OwnedByNode(obj *v1alpha2.NodeResourceTopology, node types.UID) {
-	obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: nodeVersion, Kind: nodeKind, Name: obj.Name, UID: node}}
+	obj.OwnerReferences = []metav1.OwnerReference{NodeReference(obj.Name, node)}
+}
+
+// NodeReference names a node as the owner of an object.
+func NodeReference(name string, node types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: nodeVersion, Kind: nodeKind, Name: name, UID: node}
 }
 
 // NodeUID returns the UID of the node that owns the object, "" when none does.

@@ -3,10 +3,15 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // ScoringStrategy says which of two nodes is better when the placements on them
@@ -31,6 +36,9 @@ const (
 // DefaultMinSharedCPUs stay shared on every node when the arguments do not say.
 const DefaultMinSharedCPUs = 1
 
+// DefaultAgentGracePeriod is four renewals of an agent's lease.
+const DefaultAgentGracePeriod = 40 * time.Second
+
 // Args are the plugin's arguments in a KubeSchedulerConfiguration:
 //
 //	pluginConfig:
@@ -38,6 +46,7 @@ const DefaultMinSharedCPUs = 1
 //	  args:
 //	    scoringStrategy: LeastAllocated
 //	    minSharedCPUs: 1
+//	    agentGracePeriod: 40s
 type Args struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -46,6 +55,20 @@ type Args struct {
 	// MinSharedCPUs is the least number of CPUs of every node that no container
 	// gets for itself, so that DaemonSets and the like have a place.
 	MinSharedCPUs *int `json:"minSharedCPUs,omitempty"`
+	// SigningKey is the file of the Ed25519 key (PEM, PKCS #8) by which allocations are
+	// signed. When it is empty they are not, and all count.
+	SigningKey string `json:"signingKey,omitempty"`
+	// VerifyKeys is a file of public keys (PEM) whose allocations count too: those of
+	// schedulers before and after this one.
+	VerifyKeys string `json:"verifyKeys,omitempty"`
+	// AgentGracePeriod is how long a node's agent may be silent before no pod that asks is
+	// scheduled there; 0s lets it be silent for ever.
+	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
+	// AgentLeaseNamespace is where agents have their leases.
+	AgentLeaseNamespace string `json:"agentLeaseNamespace,omitempty"`
+	// Ceilings bound what pods may ask for. Of each the scheduler looks at exclusiveCPUs;
+	// the rest is the agent's.
+	Ceilings api.Ceilings `json:"ceilings,omitzero"`
 }
 
 // parseArgs reads what the scheduler's configuration holds for this plugin. The
@@ -89,6 +112,12 @@ func (a *Args) complete() error {
 		n := DefaultMinSharedCPUs
 		a.MinSharedCPUs = &n
 	}
+	if a.AgentGracePeriod == nil {
+		a.AgentGracePeriod = &metav1.Duration{Duration: DefaultAgentGracePeriod}
+	}
+	if a.AgentLeaseNamespace == "" {
+		a.AgentLeaseNamespace = nodetopology.LeaseNamespace
+	}
 	var errs []error
 	if a.APIVersion != "" && a.APIVersion != ArgsVersion {
 		errs = append(errs, fmt.Errorf("apiVersion %q is not known, only %q is", a.APIVersion, ArgsVersion))
@@ -101,6 +130,12 @@ func (a *Args) complete() error {
 	}
 	if *a.MinSharedCPUs < 0 {
 		errs = append(errs, fmt.Errorf("minSharedCPUs is %d; it must be 0 or more", *a.MinSharedCPUs))
+	}
+	if d := a.AgentGracePeriod.Duration; d < 0 || d > 0 && d < time.Second {
+		errs = append(errs, fmt.Errorf("agentGracePeriod is %v; it must be 1s or more, or 0s for no limit", d))
+	}
+	if err := a.Ceilings.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("ceilings: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // auditDelay lets the changes of a node come together before it is audited.
@@ -31,11 +34,13 @@ const nodeIndex = "pinfold.dev/node"
 // every change of its pods' entitlements, its topology or its reserved amount, away
 // from the scheduling cycle, and says each thing once.
 type auditor struct {
+	ctx          context.Context //nolint:containedctx // of the scheduler, for its queue's workers
 	log          klog.Logger
 	handle       fwk.Handle
 	topologies   *topologies
 	reservations *reservations
 	minShared    int
+	keys         *api.Keys
 	pods         cache.Indexer
 	nodes        corelisters.NodeLister
 	queue        workqueue.TypedDelayingInterface[string] // names of nodes
@@ -55,7 +60,7 @@ type auditor struct {
 // reuse is that the topology of a node is about an earlier one of the same name.
 type reuse struct{ node, reported types.UID }
 
-func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, reservations *reservations, minShared int) (*auditor, error) {
+func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, reservations *reservations, minShared int, keys *api.Keys) (*auditor, error) {
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 	err := pods.AddIndexers(cache.Indexers{nodeIndex: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
@@ -67,7 +72,8 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 		return nil, fmt.Errorf("index pods by node: %w", err)
 	}
 	a := &auditor{
-		log: klog.FromContext(ctx), handle: handle, topologies: topologies, reservations: reservations, minShared: minShared, delay: auditDelay,
+		ctx: ctx, log: klog.FromContext(ctx), handle: handle, topologies: topologies, reservations: reservations,
+		minShared: minShared, keys: keys, delay: auditDelay,
 		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
 		told:  map[types.UID]string{}, overflows: map[string]string{}, stale: map[string]reuse{},
@@ -182,6 +188,9 @@ func (a *auditor) audit(name string) {
 		return
 	}
 	a.logStale(name, reuse{})
+	if !t.silent.IsZero() {
+		a.doubt(node, t)
+	}
 	onNode, err := a.pods.ByIndex(nodeIndex, name)
 	if err != nil {
 		a.log.Error(err, "Cannot list the pods of a node", "node", name)
@@ -189,16 +198,16 @@ func (a *auditor) audit(name string) {
 	}
 	byID := map[ledger.PodID]*corev1.Pod{}
 	var claims []ledger.Claim
-	invalid := map[ledger.PodID]bool{}
+	wrong := map[ledger.PodID]bool{}
 	for _, obj := range onNode {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
 			continue
 		}
-		claim, err := api.Claim(pod, t.machine())
+		claim, err := a.keys.Claim(pod, t.machine())
 		if err != nil {
 			a.tell(pod, EventInvalid, err.Error())
-			invalid[claim.ID] = true
+			wrong[claim.ID] = true
 		}
 		claims = append(claims, claim)
 		byID[claim.ID] = pod
@@ -207,14 +216,50 @@ func (a *auditor) audit(name string) {
 	books := ledger.New(t.index, bookConfig(node, t, a.minShared), claims...)
 	for _, c := range books.Conflicts() {
 		a.tell(byID[c.ID], EventConflict, c.Describe(podName))
-		invalid[c.ID] = true
+		wrong[c.ID] = true
 	}
-	a.settled(byID, invalid)
+	for _, o := range books.Offline() {
+		a.tell(byID[o.Pod], EventOffline, o.Describe(podName))
+		wrong[o.Pod] = true
+	}
+	a.settled(byID, wrong)
 	var broken []string
 	for _, o := range books.Overflow() {
 		broken = append(broken, o.Describe(podName))
 	}
 	a.logOverflow(name, strings.Join(broken, "; "))
+}
+
+// SilentReason is the reason of the node's condition while its agent is silent.
+const SilentReason = "AgentSilent"
+
+// doubt turns the condition of a node to Unknown whose agent is silent. To turn it back is
+// the agent's business.
+func (a *auditor) doubt(node *corev1.Node, t *nodeTopology) {
+	c := corev1.NodeCondition{Type: nodetopology.BindingCondition}
+	for _, have := range node.Status.Conditions {
+		if have.Type == c.Type {
+			c = have
+		}
+	}
+	if c.Status == corev1.ConditionUnknown && c.Reason == SilentReason {
+		return
+	}
+	if c.Status != corev1.ConditionUnknown {
+		c.LastTransitionTime = metav1.Now()
+	}
+	c.Status, c.Reason = corev1.ConditionUnknown, SilentReason
+	c.Message = fmt.Sprintf("the Pinfold agent of this node has not renewed its lease %s since %s: what it has set stays in force, "+
+		"and no pod that asks for CPUs is scheduled here", t.state.AgentLease, t.silent.UTC().Format(time.RFC3339))
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
+	if err == nil {
+		_, err = a.handle.ClientSet().CoreV1().Nodes().PatchStatus(a.ctx, node.Name, patch)
+	}
+	if err != nil {
+		a.log.Error(err, "Cannot set the condition of a node whose agent is silent", "node", node.Name)
+		return
+	}
+	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.state.AgentLease, "since", t.silent)
 }
 
 // tell sends an event, unless it is what the pod was told last.

@@ -42,4 +42,6 @@ profiles:
       kind: PinfoldArgs
       scoringStrategy: LeastAllocated
       minSharedCPUs: 1
+      agentGracePeriod: 40s
+      agentLeaseNamespace: pinfold-system
 `

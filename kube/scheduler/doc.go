@@ -17,6 +17,10 @@
 //     will take;
 //   - and any of them by what it requests of the shared CPUs.
 //
+// While a node's topology is missing or cannot be used, sums stand for the books: the
+// CPUs that bound pods have for themselves and everything that is requested must fit in
+// what the node can allocate.
+//
 // So there is nothing that could drift from the cluster, a restart needs no
 // recovery, a pod that has ended is gone from the books when it is gone from
 // NodeInfo, and a pod whose node's topology is unknown is booked when it becomes

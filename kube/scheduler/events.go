@@ -12,6 +12,8 @@ import (
 const (
 	// EventConflict is on the pod that loses a CPU to an earlier one.
 	EventConflict = "CPUConflict"
+	// EventOffline is on a pod some of whose CPUs are offline.
+	EventOffline = "CPUOffline"
 	// EventInvalid is on a pod whose annotation cannot be believed, or is missing.
 	EventInvalid = "CPUAllocationInvalid"
 	// EventIgnored is on a pod that bears words without effect.

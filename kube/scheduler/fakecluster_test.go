@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -144,6 +145,9 @@ func (c *fakeCluster) bind(action clienttesting.Action) (bool, runtime.Object, e
 	pod := obj.(*corev1.Pod).DeepCopy()
 	if pod.Spec.NodeName != "" {
 		return true, nil, fmt.Errorf("pod %s is bound to %s already", pod.Name, pod.Spec.NodeName)
+	}
+	if binding.UID != pod.UID || binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion {
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, pod.Name, errors.New("precondition failed"))
 	}
 	setBound(pod, binding.Target.Name, c.nextVersion())
 	for key, value := range binding.Annotations {

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Filter tells whether the node can take the pod by its books. A node without a
-// usable topology takes no pod that asks for CPUs; other pods are left to
+// usable topology takes no pod that asks for CPUs. Other pods are left to
 // kube-scheduler's own checks there, so that a cluster in which not every node has
-// an agent works as it did.
+// an agent works as it did; but CPUs that bound pods have for themselves still count.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := p.cycleOf(state)
 	if err != nil {
@@ -28,11 +30,17 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	kept, t := p.nodes.find(node.Node())
-	if missing := unfit(&c.question, t); missing != nil {
-		if !c.question.asks {
-			return nil
+	if missing := unfit(&c.question, t, p.shared.agents.now); missing != nil {
+		if c.question.asks {
+			if missing.kind == silentAgent {
+				p.shared.agents.wait(pod)
+			}
+			return c.report.status(node.Node().Name, *missing)
 		}
-		return c.report.status(node.Node().Name, *missing)
+		if err := p.stateOf(state, c, pod, node, kept, t).fits(&c.question); err != nil {
+			return p.refuse(c, err, node)
+		}
+		return nil
 	}
 	s := p.stateOf(state, c, pod, node, kept, t)
 	a := s.answer(&c.question)
@@ -47,7 +55,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // unfit returns why a pod that asks cannot run on a node with this topology whatever
 // else runs there, or nil. The books can be asked only where it returns nil.
-func unfit(q *question, t *nodeTopology) *finding {
+func unfit(q *question, t *nodeTopology, now func() time.Time) *finding {
 	switch {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
@@ -55,6 +63,10 @@ func unfit(q *question, t *nodeTopology) *finding {
 		return &finding{shortage: shortage{kind: badTopology}, detail: t.err.Error()}
 	case !q.asks:
 		return nil
+	case !t.silent.IsZero():
+		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + now().Sub(t.silent).Round(time.Second).String()}
+	case t.state.AgentHealth != nodetopology.AgentHealthy:
+		return &finding{shortage: shortage{kind: failingAgent}, detail: t.state.AgentHealth}
 	case t.badKubelet != "":
 		return &finding{shortage: shortage{kind: badKubelet, text: t.badKubelet}}
 	case t.cpus < q.cpus:
@@ -63,8 +75,7 @@ func unfit(q *question, t *nodeTopology) *finding {
 	return nil
 }
 
-// stateOf returns the state of a node that unfit finds nothing wrong with, as it is to be
-// seen in this cycle.
+// stateOf returns the state of a node as it is to be seen in this cycle.
 func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, kept *keptNode, t *nodeTopology) *nodeState {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {

@@ -70,7 +70,7 @@ func (n *nodeStates) find(node *corev1.Node) (*keptNode, *nodeTopology) {
 	return kept, nil
 }
 
-// stateOf returns the state of a node whose topology is known.
+// stateOf returns the state of a node with this topology, nil where it has reported none.
 func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
 	lasting := !use.transient && use.without == ""
 	last := kept.last.Load()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -21,8 +22,10 @@ type Plugin struct {
 	shared *shared
 	args   Args
 	handle fwk.Handle
-	nodes  *nodeStates
-	ranks  rankTables
+	// leadership keeps decisions of an earlier leader from being bound.
+	leadership *Leadership
+	nodes      *nodeStates
+	ranks      rankTables
 	// situations are what nodes have answered, each and all.
 	situations situations
 	last       atomic.Pointer[lastCycle]
@@ -43,10 +46,17 @@ var (
 	_ fwk.SignPlugin          = (*Plugin)(nil)
 )
 
-// New makes the plugin for one profile of a scheduler. It is what
-// app.WithPlugin(Name, New) registers.
-func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	return newPlugin(ctx, args, handle, newTopologyClient)
+// NewFactory makes what app.WithPlugin registers: a function that makes the plugin for one
+// profile of a scheduler, which may be elected by a lease.
+func NewFactory(leadership *Leadership) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		p, err := newPlugin(ctx, args, handle, newTopologyClient)
+		if err != nil {
+			return nil, err
+		}
+		p.leadership = leadership
+		return p, nil
+	}
 }
 
 func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, client makeClient) (*Plugin, error) {

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +27,10 @@ func barePlugin(t testing.TB) *Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
+	agents := newHeartbeats("", 0)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
-		topologies: newTopologies(), reservations: newReservations(),
-		auditor: &auditor{topologies: newTopologies()}, synced: func() bool { return true },
+		topologies: newTopologies(agents), reservations: newReservations(), agents: agents,
+		auditor: &auditor{topologies: newTopologies(agents)}, signing: &signing{}, synced: func() bool { return true },
 	}}
 	p.nodes = newNodeStates(p.shared.topologies, p.derive)
 	return p
@@ -36,7 +39,7 @@ func barePlugin(t testing.TB) *Plugin {
 // reportMachine has a node report a machine to the plugin.
 func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
 	t.Helper()
-	obj, err := nodetopology.FromMachine(node, m, nodetopology.State{})
+	obj, err := nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +126,8 @@ type nodesOf struct {
 	fwk.NodeInfoLister
 	nodes map[string]fwk.NodeInfo
 }
+
+func (n nodesOf) List() ([]fwk.NodeInfo, error) { return slices.Collect(maps.Values(n.nodes)), nil }
 
 func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
 	if info := n.nodes[name]; info != nil {

@@ -20,13 +20,16 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err := p.waitForTopologies(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
+	if err := p.catchUp(ctx); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
 	p.shared.auditor.activate()
 	q, err := newQuestion(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if q.asks {
-		for _, message := range []string{p.misconfigured(), p.largerThanAll(q, nodes)} {
+		for _, message := range []string{p.misconfigured(), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 			}

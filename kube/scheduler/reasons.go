@@ -29,6 +29,8 @@ type shortageKind int
 const (
 	noTopology    shortageKind = iota // the node has reported no topology
 	badTopology                       // one that cannot be used
+	silentAgent                       // the agent does not report
+	failingAgent                      // the agent says that it can enforce nothing
 	badKubelet                        // the kubelet binds CPUs itself
 	tooSmall                          // fewer CPUs than the pod needs
 	noExclusive                       // fewer CPUs left that can be exclusive
@@ -46,6 +48,10 @@ func (s shortage) words() (one, several string) {
 		return "has not reported its CPU topology", "have not reported their CPU topology"
 	case badTopology:
 		return "has reported a CPU topology that cannot be used", "have reported CPU topologies that cannot be used"
+	case silentAgent:
+		return "has a Pinfold agent that has not reported", "have Pinfold agents that have not reported"
+	case failingAgent:
+		return "has a Pinfold agent that cannot enforce anything", "have Pinfold agents that cannot enforce anything"
 	case badKubelet:
 		policy := fmt.Sprintf("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
 		return "has " + policy, "have " + policy

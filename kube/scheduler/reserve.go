@@ -14,7 +14,8 @@ import (
 )
 
 // assumedRank lets pods that are not bound yet lose against all that are, and win
-// against those that are only nominated.
+// against those that are only nominated. Where allocations are signed, the time of the
+// decision counts for them too.
 const assumedRank = math.MaxInt64 - 1
 
 // Reserve decides once more, on the node that was chosen, and remembers the decision
@@ -32,21 +33,25 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserve CPUs on %s: %w", nodeName, err))
 	}
+	if message := p.aboveCeilingNow(c, pod); message != "" {
+		return fwk.NewStatus(fwk.Unschedulable, message)
+	}
 	kept, t := p.nodes.find(node.Node())
-	if missing := unfit(&c.question, t); missing != nil {
+	if missing := unfit(&c.question, t, p.shared.agents.now); missing != nil {
 		return c.report.status(nodeName, *missing)
 	}
 	decision, err := p.stateOf(state, c, pod, node, kept, t).books.Decide(c.question.ask)
 	if err != nil {
 		return p.refuse(c, err, node)
 	}
-	allocation := api.NewAllocation(nodeName, t.machine(), decision).Encode()
+	allocation, rank := p.shared.signing.write(pod.UID, api.NewAllocation(nodeName, t.machine(), decision))
 	p.shared.reservations.put(pod, reservation{
 		node:            nodeName,
 		resourceVersion: pod.ResourceVersion,
-		claim:           decision.Claim(ledger.PodID(pod.UID), assumedRank),
+		claim:           decision.Claim(ledger.PodID(pod.UID), rank),
 		allocation:      allocation,
 	})
+	p.shared.agents.waitsNoMore(pod.UID)
 	klog.FromContext(ctx).V(4).Info("Reserved CPUs", "pod", klog.KObj(pod), "node", nodeName, "allocation", allocation)
 	return nil
 }

@@ -2,14 +2,17 @@ package scheduler
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +71,7 @@ func TestOtherBinderFirst(t *testing.T) {
 		"asks waits: 0/1 nodes are available: the scheduler is misconfigured: plugin Pinfold must be the first at extension point bind, and DefaultBinder is; disable DefaultBinder there.",
 		"plain on n1",
 	}
-	if diff := cmp.Diff(want, s.changes()); diff != "" {
+	if diff := gocmp.Diff(want, s.changes()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -82,8 +85,12 @@ type scenario struct {
 // run carries out one command:
 //
 //	node NAME SHAPE... [reserved=2] [uid=U]  a node with that machine, which reports it
+//	replace NAME SHAPE... [uid=U]     the node is deleted and registered anew
 //	silent NAME SHAPE...              a node that does not report
-//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [owner=UID] [foreign] [broken]
+//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
+//	renew NAME                        the node's agent renews its lease
+//	silence NAME                      it did so last 73 s ago
+//	withdraw NAME                     what the node has reported is deleted
 //	pod NAME FIELD...                 see podOf
 //	edit NAME KEY=VALUE...            annotations of a pod; KEY- removes one
 //	delete NAME                       a pod
@@ -99,11 +106,23 @@ func (s *scenario) run(words []string) {
 		s.addNode(name, rest)
 	case "report":
 		s.report(name, rest)
+	case "renew":
+		s.renew(name)
+	case "silence":
+		s.silence(name, 73*time.Second)
+	case "withdraw":
+		s.must(s.dynamic.Tracker().Delete(topologyResource, "", name))
+		s.must(s.topologies.Tracker().Delete(topologyResource, "", name))
+	case "replace":
+		s.must(s.client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		s.addNode(name, rest)
 	case "pod":
 		pod := s.podOf(name, rest)
 		s.must(s.client.Tracker().Create(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
 	case "edit":
 		s.edit(name, rest)
+	case "end":
+		s.end(name)
 	case "delete":
 		s.must(s.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
 		delete(s.seen, name)
@@ -170,12 +189,29 @@ func (s *scenario) addNode(name string, words []string) {
 	s.must(s.client.Tracker().Add(node))
 }
 
+func takeOffline(m *topology.Machine, offline cpuset.Set) {
+	m.Offline = offline
+	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return offline.Contains(c.ID) })
+	for i := range m.NUMANodes {
+		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
+		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
+	}
+}
+
 func (s *scenario) report(name string, words []string) {
 	f := fields(words)
 	reserved, err := cpuset.Parse(f["reserved-cpus"])
 	s.must(err)
-	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
-		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: nodetopology.AgentHealthy})
+	machine := machineOf(s.t, f)
+	offline, err := cpuset.Parse(f["offline"])
+	s.must(err)
+	lease := ""
+	if _, leased := f["lease"]; leased {
+		lease = nodetopology.LeaseNamespace + "/" + name
+	}
+	takeOffline(machine, offline)
+	obj, err := nodetopology.FromMachine(name, machine,
+		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy), AgentLease: lease})
 	s.must(err)
 	if owner := f["owner"]; owner != "" {
 		nodetopology.OwnedByNode(obj, types.UID(owner))
@@ -191,7 +227,7 @@ func (s *scenario) report(name string, words []string) {
 }
 
 // podOf makes a pod of one container: cpus=N is a request and limit of N CPUs and the
-// wish to be placed; request= and limit= set one; priority=, on=NODE, uid=;
+// wish to be placed; request= and limit= set one; priority=, on=NODE, uid=, namespace=;
 // bound=NODE binds it at once; all other fields are annotations, with the prefix
 // where there is no "/" in them.
 func (s *scenario) podOf(name string, words []string) *corev1.Pod {
@@ -217,6 +253,8 @@ func (s *scenario) podOf(name string, words []string) *corev1.Pod {
 			s.must(err)
 			p := int32(n)
 			pod.Spec.Priority = &p
+		case "namespace":
+			pod.Namespace = value
 		case "on":
 			pod.Spec.NodeSelector = map[string]string{"name": value}
 		case "bound":
@@ -233,6 +271,15 @@ func annotationKey(key string) string {
 		return key
 	}
 	return "pinfold.dev/" + key
+}
+
+func (s *scenario) end(name string) {
+	pods := s.client.CoreV1().Pods("default")
+	pod, err := pods.Get(context.Background(), name, metav1.GetOptions{})
+	s.must(err)
+	pod.ResourceVersion, pod.Status.Phase = s.nextVersion(), corev1.PodSucceeded
+	_, err = pods.UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
+	s.must(err)
 }
 
 func (s *scenario) edit(name string, words []string) {
@@ -276,9 +323,13 @@ func (s *scenario) changes() []string {
 	return lines
 }
 
+// silentFor depends on how fast the test is.
+var silentFor = regexp.MustCompile(`\(for [^)]*\)`)
+
 func describe(pod corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		message, _, _ := strings.Cut(condition(pod), " preemption:") // which the framework adds
+		message = silentFor.ReplaceAllString(message, "(for long)")
 		return fmt.Sprintf("%s waits: %s", pod.Name, message)
 	}
 	a, err := api.AllocationOf(&pod)

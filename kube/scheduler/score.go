@@ -22,7 +22,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 		return int64(r), nil
 	}
 	kept, t := p.nodes.find(node.Node())
-	if unfit(&c.question, t) != nil {
+	if unfit(&c.question, t, p.shared.agents.now) != nil {
 		return 0, nil
 	}
 	a := p.stateOf(state, c, pod, node, kept, t).answer(&c.question)

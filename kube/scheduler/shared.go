@@ -29,6 +29,9 @@ type shared struct {
 	topologies   *topologies
 	reservations *reservations
 	auditor      *auditor
+	signing      *signing
+	agents       *heartbeats
+	handle       fwk.Handle
 	// synced tells whether all topologies that were there at first are in.
 	synced cache.InformerSynced
 }
@@ -68,23 +71,38 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 		return nil, errors.New("another plugin of this scheduler watches NodeResourceTopologies its own way; disable it")
 	}
 	if first { // the factory must not be used while it makes an informer
+		if s.signing, err = newSigning(ctx, args); err != nil {
+			return nil, err
+		}
 		if err := s.start(ctx, args, handle); err != nil {
 			return nil, fmt.Errorf("watch NodeResourceTopologies: %w", err)
 		}
+	}
+	if err := s.signing.agrees(args); err != nil {
+		return nil, err
 	}
 	return &s.shared, nil
 }
 
 // start makes what is shared and has the informers feed it.
 func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
-	s.topologies, s.reservations = newTopologies(), newReservations()
-	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs); err != nil {
+	s.handle = handle
+	s.agents = newHeartbeats(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration)
+	s.agents.changed = s.agentChanged
+	s.topologies, s.reservations = newTopologies(s.agents), newReservations()
+	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs, s.signing.keys); err != nil {
 		return err
 	}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: onDeleted(func(pod *corev1.Pod) { s.reservations.drop(pod.UID) }),
+		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
+			s.reservations.drop(pod.UID)
+			s.agents.waitsNoMore(pod.UID)
+		}),
 	}); err != nil {
+		return err
+	}
+	if err := s.agents.follow(ctx, handle.ClientSet()); err != nil {
 		return err
 	}
 	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
@@ -106,6 +124,22 @@ func (s *sharingInformer) setTopology(obj any) {
 	if t, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
 		s.topologies.set(t)
 		s.auditor.nodeChanged(t.Name)
+	}
+}
+
+// agentChanged is called when a node's agent has fallen silent, or reports again. What
+// makes a pod fit is then not an object that changes, so the pods that wait for it are
+// brought back to the queue one by one.
+func (s *shared) agentChanged(node string) {
+	now, changed := s.topologies.judgeAgent(node)
+	if !changed {
+		return
+	}
+	s.auditor.nodeChanged(node)
+	if now.silent.IsZero() {
+		if pods := s.agents.released(); len(pods) > 0 {
+			s.handle.Activate(klog.FromContext(s.auditor.ctx), pods)
+		}
 	}
 }
 

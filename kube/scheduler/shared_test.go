@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,9 +20,11 @@ import (
 type handleOf struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
+	client    *fake.Clientset
 }
 
 func (h handleOf) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+func (h handleOf) ClientSet() kubernetes.Interface                        { return h.client }
 func (h handleOf) KubeConfig() *rest.Config                               { return &rest.Config{} }
 
 func fakeTopologies(*rest.Config) (versioned.Interface, error) {
@@ -32,7 +35,8 @@ func fakeTopologies(*rest.Config) (versioned.Interface, error) {
 // has reserved. Plugins of two schedulers in one process share nothing.
 func TestProfilesShareReservations(t *testing.T) {
 	newHandle := func() fwk.Handle {
-		return handleOf{informers: informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)}
+		client := fake.NewSimpleClientset()
+		return handleOf{informers: informers.NewSharedInformerFactory(client, 0), client: client}
 	}
 	newOf := func(handle fwk.Handle, args string) *Plugin {
 		p, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte(args)}, handle, fakeTopologies)
@@ -67,7 +71,7 @@ func TestTopologiesKeepTheNewest(t *testing.T) {
 	object := func(version string) *v1alpha2.NodeResourceTopology {
 		return &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: version}}
 	}
-	topologies := newTopologies()
+	topologies := newTopologies(newHeartbeats("", 0))
 	version := func() string {
 		if t := topologies.get("n"); t != nil {
 			return t.resourceVersion

@@ -15,5 +15,8 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
+	if q.asks && p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs.PerNamespace != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what its namespace has is counted for each pod")
+	}
 	return []fwk.SignFragment{{Key: "pinfold.dev/v1.Pod.ask()", Value: q.key.Value()}}, nil
 }

@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // nodeState is what there is to know of a node for decisions about pods: its books,
@@ -24,8 +23,12 @@ type nodeState struct {
 
 	last    atomic.Pointer[answer] // of the pods that are being scheduled
 	answers *answers
-	books   *ledger.Books
+	books   *ledger.Books // nil while the topology is not usable
 	claims  claimCache
+	// exclusive and left stand for the books: how many CPUs belong to one pod each, and
+	// what is left of the allocatable amount beside them and all requests.
+	exclusive int
+	left      ledger.MilliCPU
 	// virtual is true when pods are booked that are not on the node yet.
 	virtual bool
 }
@@ -80,10 +83,36 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 			claims = append(claims, p.claimOf(s, pod, t, use.claims))
 		}
 	}
+	if !t.usable() {
+		s.sumUp(node, claims, nominated)
+		return s
+	}
 	s.books = ledger.New(t.index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
 	s.bookNominated(nominated)
 	s.answers = p.situations.of(s.books.Situation())
 	return s
+}
+
+// sumUp does without a topology.
+func (s *nodeState) sumUp(node fwk.NodeInfo, claims []ledger.Claim, nominated []*corev1.Pod) {
+	s.virtual = len(nominated) > 0
+	exclusive, requests := ledger.Amounts(claims)
+	for _, pod := range nominated {
+		if q, err := newQuestion(pod); err == nil {
+			requests += q.amount()
+		}
+	}
+	s.exclusive = exclusive.Len()
+	s.left = ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue()) - ledger.MilliCPU(s.exclusive)*1000 - requests
+}
+
+// fits reports whether a pod that does not ask can be taken by the amounts alone. Where no
+// pod has CPUs of its own, kube-scheduler's own checks suffice.
+func (s *nodeState) fits(q *question) error {
+	if need := q.amount(); s.exclusive > 0 && need > 0 && need > s.left {
+		return &ledger.SharedError{Need: need, Have: max(0, s.left)}
+	}
+	return nil
 }
 
 // bookConfig is what a node keeps back.
@@ -109,7 +138,10 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known c
 	if !ok || read.pod != pod {
 		// An error is the auditor's matter: the claim is then all that the pod
 		// requests, of the shared CPUs.
-		claim, _ := api.Claim(pod, t.machine())
+		claim, _ := p.shared.signing.keys.Claim(pod, t.machine())
+		if p.shared.signing.keys != nil {
+			p.shared.signing.saw(claim.Rank)
+		}
 		read = readClaim{pod, claim}
 		p.shared.reservations.arrived(pod)
 	}

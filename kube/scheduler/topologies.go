@@ -3,6 +3,7 @@ package scheduler
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,24 @@ type nodeTopology struct {
 	resourceVersion string
 	// owner is the node that the object is about, "" when it does not say.
 	owner types.UID
+	// silent is since when the node's agent has not renewed its lease, zero when it has.
+	silent time.Time
 }
 
 // isOf tells whether the object is about this node, and not about an earlier one of the
 // same name, which may have been another machine.
 func (t *nodeTopology) isOf(node *corev1.Node) bool { return t.owner == "" || t.owner == node.UID }
 
-func (t *nodeTopology) machine() *topology.Machine { return t.index.Machine() }
+// usable reports whether a node has reported a topology by which books can be kept.
+func (t *nodeTopology) usable() bool { return t != nil && t.err == nil }
+
+// machine returns nil where the topology is not usable.
+func (t *nodeTopology) machine() *topology.Machine {
+	if !t.usable() {
+		return nil
+	}
+	return t.index.Machine()
+}
 
 func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 	read := &nodeTopology{resourceVersion: obj.ResourceVersion, owner: nodetopology.NodeUID(obj)}
@@ -56,6 +68,7 @@ func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 // judged by that object, by the queueing hints.
 type topologies struct {
 	indexes *indexes
+	agents  *heartbeats
 	nodes   sync.Map      // name to *nodeTopology
 	changes atomic.Uint64 // of nodes, counted after each
 	mu      sync.Mutex    // held while nodes or gone changes
@@ -64,8 +77,8 @@ type topologies struct {
 	gone map[string]string
 }
 
-func newTopologies() *topologies {
-	return &topologies{indexes: newIndexes(), gone: map[string]string{}}
+func newTopologies(agents *heartbeats) *topologies {
+	return &topologies{indexes: newIndexes(), agents: agents, gone: map[string]string{}}
 }
 
 // get returns nil when the node has reported nothing.
@@ -107,9 +120,30 @@ func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
 	if gone, ok := t.gone[obj.Name]; ok && !newer(obj.ResourceVersion, gone) {
 		return
 	}
+	read.silent = t.agents.silence(obj.Name, read.state.AgentLease)
 	t.nodes.Store(obj.Name, read)
 	t.changes.Add(1)
 	delete(t.gone, obj.Name)
+}
+
+// judgeAgent takes over whether a node's agent is silent. It returns false where nothing
+// has changed.
+func (t *topologies) judgeAgent(node string) (now *nodeTopology, changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.get(node)
+	if now == nil {
+		return nil, false
+	}
+	silent := t.agents.silence(node, now.state.AgentLease)
+	if silent.Equal(now.silent) {
+		return now, false
+	}
+	other := *now
+	other.silent = silent
+	t.nodes.Store(node, &other)
+	t.changes.Add(1)
+	return &other, true
 }
 
 // remove forgets an object that was deleted at that version or later, unless it
@@ -121,6 +155,7 @@ func (t *topologies) remove(node, resourceVersion string) {
 		return
 	}
 	t.nodes.Delete(node)
+	t.agents.forget(node)
 	t.changes.Add(1)
 	t.gone[node] = resourceVersion
 }

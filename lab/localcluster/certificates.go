@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -132,6 +133,24 @@ func newServiceAccountKey() (private, public []byte, err error) {
 		return nil, nil, fmt.Errorf("encode the service account key: %w", err)
 	}
 	return private, encodePEM("PUBLIC KEY", der), nil
+}
+
+// newAllocationKey makes the key pair by which the scheduler signs allocations and the
+// agent verifies them.
+func newAllocationKey() (private, public []byte, err error) {
+	publicKey, privateKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the key for allocations: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(privateKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key for allocations: %w", err)
+	}
+	publicDER, err := x509.MarshalPKIXPublicKey(publicKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key for allocations: %w", err)
+	}
+	return encodePEM("PRIVATE KEY", der), encodePEM("PUBLIC KEY", publicDER), nil
 }
 
 func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {

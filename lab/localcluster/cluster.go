@@ -208,7 +208,7 @@ func (c *Cluster) Stop() error {
 	if c.config.ExportKubeconfig != "" && c.ports[APIServer] != nil {
 		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
 	}
-	restored := localnode.Restore(c.layout.path(nodeDirName))
+	restored := localnode.Restore(c.layout.path(nodeDirName), c.config.Logger)
 	if c.node != nil {
 		c.node.Release()
 	}
@@ -219,7 +219,7 @@ func (c *Cluster) Stop() error {
 	if keep {
 		return errors.Join(withdrawal, restored, c.saveState())
 	}
-	return errors.Join(withdrawal, c.layout.remove())
+	return errors.Join(withdrawal, c.layout.remove(c.config.Logger))
 }
 
 func (c *Cluster) setProblem(err error) {

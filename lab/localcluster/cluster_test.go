@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,7 +54,7 @@ func TestFailedStartSaysWhy(t *testing.T) {
 	if _, err := ReadState(dir); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("ReadState = %v, want %v", err, ErrNotRunning)
 	}
-	if removed, err := Remove(dir); !removed || err != nil {
+	if removed, err := Remove(dir, slog.New(slog.DiscardHandler)); !removed || err != nil {
 		t.Errorf("Remove = %v, %v", removed, err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -94,7 +95,7 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	busy := t.TempDir()
-	lock, err := lockDirectory(busy)
+	lock, err := claimAndLock(busy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestShutdownOfNothing(t *testing.T) {
 		if err := Shutdown(t.Context(), dir); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%s: Shutdown = %v, want %v", name, err, ErrNotRunning)
 		}
-		if removed, err := Remove(dir); removed || err != nil {
+		if removed, err := Remove(dir, slog.New(slog.DiscardHandler)); removed || err != nil {
 			t.Errorf("%s: Remove = %v, %v", name, removed, err)
 		}
 	}

@@ -80,9 +80,6 @@ func controllerManagerFlags(l layout, port int) []string {
 func schedulerFlags(l layout, port int) []string {
 	return slices.Concat(servingFlags(l, Scheduler, port), delegationFlags(l, Scheduler), []string{
 		"--config=" + l.path("config", schedulerConfigName),
-		// The only replica, and one that tests kill: its successor must not wait
-		// for the lease to run out.
-		"--leader-elect=false",
 	})
 }
 

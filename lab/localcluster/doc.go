@@ -3,7 +3,8 @@
 // plays the kubelets of simulated nodes. Everything listens on 127.0.0.1 or on
 // a Unix socket, needs no privilege, and lives below one data directory:
 //
-//	lock         held while a cluster runs here; contains the supervisor's pid
+//	lock         says that the directory is a cluster's (see lock.go); held while one
+//	             runs here; contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
 //	logs/        one file per component

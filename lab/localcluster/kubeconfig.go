@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,16 +38,28 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 	return writeFile(path, data)
 }
 
-// writeFile replaces a file in one step: readers see the old or the new one,
-// never a part, and never anybody but the owner.
+// writeFile replaces a file of the data directory in one step: readers see the old or the
+// new one, never a part, and never anybody but the owner.
 func writeFile(path string, data []byte) error {
 	temporary := path + temporarySuffix
-	err := os.WriteFile(temporary, data, 0o600)
-	if err == nil {
-		err = os.Rename(temporary, path)
+	_ = os.Remove(temporary) // left by a kill
+	return replaceFile(path, data, func() (*os.File, error) {
+		return os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	})
+}
+
+// replaceFile writes a file through a new one beside it.
+func replaceFile(path string, data []byte, create func() (*os.File, error)) error {
+	file, err := create()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(temporary) // the first error counts
+		_ = os.Remove(file.Name()) // the first error counts
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -68,7 +81,12 @@ func exportKubeconfig(path string, config *clientcmdapi.Config) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return writeKubeconfig(path, config)
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encode kubeconfig: %w", err)
+	}
+	// Beside it may be files of other people's, under any name.
+	return replaceFile(path, data, func() (*os.File, error) { return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") })
 }
 
 // withdrawKubeconfig removes an exported kubeconfig, unless another cluster

@@ -49,6 +49,27 @@ func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 	}
 }
 
+// Nothing beside an exported kubeconfig is touched, and no link there is followed.
+func TestExportTouchesOneFile(t *testing.T) {
+	dir := t.TempDir()
+	path, letter := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "letter")
+	if err := os.WriteFile(letter, []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(letter, path+temporarySuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(letter); err != nil || string(text) != "dear" {
+		t.Errorf("the letter is %q (%v)", text, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("files %v (%v), want three", entries, err)
+	}
+}
+
 func TestForeignKubeconfigIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	foreign := testKubeconfig(t, "https://production.example:6443")

@@ -3,11 +3,13 @@ package localcluster
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/owned"
 )
 
 // layout knows where things are in a data directory.
@@ -48,9 +50,14 @@ func (l layout) certificate(component string) (certificate, key string) {
 	return l.path("pki", component+".crt"), l.path("pki", component+".key")
 }
 
+// allocationKey are the files of the key by which the scheduler signs allocations.
+func (l layout) allocationKey() (private, public string) {
+	return l.path("pki", "allocations.key"), l.path("pki", "allocations.pub")
+}
+
 // create makes the directories of an empty cluster. The lock must be held.
-func (l layout) create() error {
-	if err := l.clear(); err != nil {
+func (l layout) create(logger *slog.Logger) error {
+	if err := l.clear(logger); err != nil {
 		return err
 	}
 	for _, name := range []string{"logs", "config", "pki", "etcd"} {
@@ -62,13 +69,29 @@ func (l layout) create() error {
 }
 
 // clear removes what a cluster made. A real node goes first: while it has anything
-// mounted or running in the directory, nothing of it is removed.
-func (l layout) clear() error {
-	if err := localnode.Restore(l.path(nodeDirName)); err != nil {
+// mounted or running in the directory, nothing of it is removed. What is mounted there by
+// others belongs to them.
+func (l layout) clear(logger *slog.Logger) error {
+	root, err := owned.Open(l.dir)
+	if err != nil {
+		return fmt.Errorf("clear the data directory: %w", err)
+	}
+	defer root.Close()
+	if _, err := readHolder(root); err != nil {
 		return err
 	}
+	if err := localnode.Restore(l.path(nodeDirName), logger); err != nil {
+		return err
+	}
+	mounts, err := localnode.MountsBelow(l.dir)
+	if err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("clear the data directory: something is mounted on %s: unmount it first", mounts[0])
+	}
 	for _, name := range entries {
-		if err := os.RemoveAll(l.path(name)); err != nil {
+		if err := root.RemoveAll(name); err != nil {
 			return fmt.Errorf("clear the data directory: %w", err)
 		}
 	}
@@ -77,8 +100,8 @@ func (l layout) clear() error {
 
 // remove clears the directory and removes it too when that leaves it empty. The
 // lock must be held: it goes last.
-func (l layout) remove() error {
-	if err := l.clear(); err != nil {
+func (l layout) remove(logger *slog.Logger) error {
+	if err := l.clear(logger); err != nil {
 		return err
 	}
 	for _, name := range []string{supervisorLogName, lockName} {
@@ -94,9 +117,6 @@ func (l layout) remove() error {
 func isOurs(name string) bool {
 	return name == lockName || name == supervisorLogName || slices.Contains(entries, name)
 }
-
-// CheckUsable refuses a directory that holds other things than a local cluster's.
-func CheckUsable(dir string) error { return layout{dir}.checkUsable() }
 
 // checkUsable refuses a directory that holds other people's things: files there
 // could be taken for ours, and ours would be lost among them.

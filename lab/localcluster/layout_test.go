@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,8 +10,11 @@ import (
 
 func TestForeignFilesSurvive(t *testing.T) {
 	dir := t.TempDir()
-	l := layout{dir}
-	if err := l.create(); err != nil {
+	if err := Claim(dir); err != nil {
+		t.Fatal(err)
+	}
+	l, quiet := layout{dir}, slog.New(slog.DiscardHandler)
+	if err := l.create(quiet); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.checkUsable(); err != nil {
@@ -23,7 +27,7 @@ func TestForeignFilesSurvive(t *testing.T) {
 	if err := l.checkUsable(); err == nil || !strings.Contains(err.Error(), `"letter"`) {
 		t.Errorf("a directory with a letter in it: %v", err)
 	}
-	if err := l.remove(); err != nil {
+	if err := l.remove(quiet); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -34,22 +38,19 @@ func TestForeignFilesSurvive(t *testing.T) {
 
 func TestRemoveTakesTheDirectoryToo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := lockDirectory(dir)
+	lock, err := claimAndLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.release()
-	l := layout{dir}
-	if err := l.create(); err != nil {
+	l, quiet := layout{dir}, slog.New(slog.DiscardHandler)
+	if err := l.create(quiet); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(SupervisorLog(dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.remove(); err != nil {
+	if err := l.remove(quiet); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

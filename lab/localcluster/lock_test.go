@@ -3,10 +3,15 @@ package localcluster
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestOneHolderPerDirectory(t *testing.T) {
@@ -14,14 +19,14 @@ func TestOneHolderPerDirectory(t *testing.T) {
 	if pid, err := holder(dir); pid != 0 || err != nil {
 		t.Errorf("holder of a fresh directory = %d, %v", pid, err)
 	}
-	lock, err := lockDirectory(dir)
+	lock, err := claimAndLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if pid, err := holder(dir); pid != os.Getpid() || err != nil {
 		t.Errorf("holder = %d, %v; want %d", pid, err, os.Getpid())
 	}
-	_, err = lockDirectory(dir)
+	_, err = claimAndLock(dir)
 	if !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second lock: %v; want %v with directory and pid", err, ErrRunning)
 	}
@@ -29,7 +34,7 @@ func TestOneHolderPerDirectory(t *testing.T) {
 	if pid, err := holder(dir); pid != 0 || err != nil {
 		t.Errorf("holder after release = %d, %v", pid, err)
 	}
-	if lock, err = lockDirectory(dir); err != nil {
+	if lock, err = claimAndLock(dir); err != nil {
 		t.Fatalf("lock after release: %v", err)
 	}
 	lock.release()
@@ -45,7 +50,7 @@ func TestLockFileIsRemovedByItsHolder(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for range 200 {
-				lock, err := lockDirectory(dir)
+				lock, err := claimAndLock(dir)
 				if errors.Is(err, ErrRunning) {
 					continue
 				}
@@ -74,3 +79,69 @@ func TestLockFileIsRemovedByItsHolder(t *testing.T) {
 		t.Errorf("%d held the lock at once, %d times in all", most, locked)
 	}
 }
+
+// A directory is a cluster's when Claim has made it or found it empty, and under any name;
+// a copy of it is refused.
+func TestOnlyTheClaimedDirectoryIsOurs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	quiet := slog.New(slog.DiscardHandler)
+	for range 2 { // the second time it is there
+		if err := Claim(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v; want a private directory", info, err)
+	}
+	time.Sleep(20 * time.Millisecond) // more than a tick, by which the kernel says when a directory was made
+	stolen := dir + "-copy"
+	if err := os.CopyFS(stolen, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(stolen, 0o700), os.Chmod(filepath.Join(stolen, lockName), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"claim": Claim(stolen), "remove": second(Remove(stolen, quiet)), "shutdown": Shutdown(t.Context(), stolen), "state": second(ReadState(stolen)),
+	} {
+		if !errors.Is(err, errNotMade) {
+			t.Errorf("%s of a copy: %v", what, err)
+		}
+	}
+	moved := dir + "-moved"
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Remove(moved, quiet); !removed || err != nil {
+		t.Errorf("Remove = %v, %v", removed, err)
+	}
+	if removed, err := Remove(moved, quiet); removed || err != nil {
+		t.Errorf("the second time: Remove = %v, %v", removed, err)
+	}
+}
+
+// What is mounted in a data directory is not the cluster's.
+func TestMountsStay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if err := Claim(dir); err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	letter := filepath.Join(data, "letter")
+	point := layout{dir}.path("etcd")
+	if err := errors.Join(os.WriteFile(letter, []byte("dear"), 0o600), os.Mkdir(point, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(data, point, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH) })
+	if _, err := Remove(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "unmount it first") {
+		t.Errorf("error %v, want one that says what is mounted", err)
+	}
+	if _, err := os.Stat(letter); err != nil {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

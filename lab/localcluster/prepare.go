@@ -57,7 +57,8 @@ func (c *Cluster) writeConfigurations() error {
 	if err != nil {
 		return err
 	}
-	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler))
+	signingKey, _ := c.layout.allocationKey()
+	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler), signingKey)
 	if err != nil {
 		return err
 	}
@@ -75,22 +76,14 @@ func (c *Cluster) writeConfigurations() error {
 
 // takeDirectory locks the data directory, and empties it.
 func (c *Cluster) takeDirectory() error {
-	if err := os.MkdirAll(c.layout.dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
-	}
-	if err := c.layout.checkUsable(); err != nil {
-		return err
-	}
-	lock, err := lockDirectory(c.layout.dir)
+	lock, err := claimAndLock(c.layout.dir)
 	if err != nil {
 		return err
 	}
 	c.lock = lock
-	// The socket of etcd takes connections from whoever reaches it.
-	if err := os.Chmod(c.layout.dir, 0o700); err != nil {
-		return fmt.Errorf("protect the data directory: %w", err)
-	}
-	if err := c.layout.create(); err != nil {
+	// The components are given paths, none of which may lead elsewhere later.
+	c.layout.dir = filepath.Dir(lock.file.Name())
+	if err := c.layout.create(c.config.Logger); err != nil {
 		return err
 	}
 	return c.saveState()
@@ -110,6 +103,10 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 		c.layout.path("pki", "ca.crt"):              ca.certificate,
 		c.layout.path("pki", "service-account.key"): private,
 		c.layout.path("pki", "service-account.pub"): public,
+	}
+	signingKey, verifyKey := c.layout.allocationKey()
+	if files[signingKey], files[verifyKey], err = newAllocationKey(); err != nil {
+		return err
 	}
 	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
 		pair, err := ca.server(name)

@@ -10,27 +10,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAgentHasTheRightsOfItsManifest: what runs here must run elsewhere.
-func TestAgentHasTheRightsOfItsManifest(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/manifests/agent-rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var role rbacv1.ClusterRole
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
-		var object rbacv1.ClusterRole
-		if err := yaml.Unmarshal(document, &object); err == nil && object.Kind == "ClusterRole" {
-			role = object
+// TestRightsAreThoseOfTheManifests: what runs here must run elsewhere.
+func TestRightsAreThoseOfTheManifests(t *testing.T) {
+	for manifest, name := range map[string]string{"agent-rbac.yaml": "pinfold:local-agent", "scheduler-rbac.yaml": "pinfold:local-scheduler"} {
+		text, err := os.ReadFile("../../deploy/manifests/" + manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, there := map[string][]rbacv1.PolicyRule{}, map[string][]rbacv1.PolicyRule{}
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			var role rbacv1.Role // a ClusterRole has the same fields, and no namespace
+			if err := yaml.Unmarshal(document, &role); err == nil && (role.Kind == "ClusterRole" || role.Kind == "Role") {
+				there[role.Namespace] = role.Rules
+			}
+		}
+		for _, g := range grants() {
+			if g.name == name {
+				here[g.namespace] = g.rules
+			}
+		}
+		if diff := cmp.Diff(there, here); diff != "" || len(here) == 0 {
+			t.Errorf("the rights here differ from those in %s (-manifest +here):\n%s", manifest, diff)
 		}
 	}
-	for _, g := range grants() {
-		if g.user != agentUser {
-			continue
-		}
-		if diff := cmp.Diff(role.Rules, g.rules); diff != "" {
-			t.Errorf("the agent's rights here differ from those in its manifest (-manifest +here):\n%s", diff)
-		}
-		return
-	}
-	t.Error("the agent has no rights here")
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -46,6 +47,7 @@ func (c *Cluster) planNode() error {
 
 func (l layout) nodeCredentials() localnode.Credentials {
 	certificate, key := l.certificate(localnode.Kubelet)
+	_, allocationKeys := l.allocationKey()
 	return localnode.Credentials{
 		Kubeconfig:  l.kubeconfig(localnode.Kubelet),
 		ClientCA:    l.path("pki", "ca.crt"),
@@ -53,6 +55,7 @@ func (l layout) nodeCredentials() localnode.Credentials {
 		Key:         key,
 
 		AgentKubeconfig: l.kubeconfig(localnode.Agent),
+		AllocationKeys:  allocationKeys,
 	}
 }
 
@@ -60,7 +63,7 @@ func (l layout) nodeCredentials() localnode.Credentials {
 func (c *Cluster) writeNodeCredentials(ca *authority) error {
 	for component, user := range map[string]struct{ name, group string }{
 		localnode.Kubelet: {"system:node:" + localnode.Name, "system:nodes"},
-		localnode.Agent:   {agentUser, "system:authenticated"},
+		localnode.Agent:   {admission.AgentUser(localnode.Name), admission.AgentGroup},
 	} {
 		pair, err := ca.client(user.name, user.group)
 		if err != nil {

@@ -40,7 +40,8 @@ func (c *Cluster) PID(name string) int {
 // ConfigureScheduler replaces the scheduler's configuration, as in
 // Config.SchedulerConfig, from its next start on.
 func (c *Cluster) ConfigureScheduler(config []byte) error {
-	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler))
+	signingKey, _ := c.layout.allocationKey()
+	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler), signingKey)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,10 +19,10 @@ func idleCluster(t *testing.T) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{config: config, layout: layout{dir}, ports: map[string]*reservedPort{}, running: map[string]*supervisor.Child{}}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := Claim(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.layout.create(); err != nil {
+	if err := c.layout.create(slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	c.supervisor = supervisor.New(supervisor.Options{Changed: c.stateChanged})

@@ -8,24 +8,52 @@ import (
 )
 
 func TestSchedulerConfig(t *testing.T) {
-	const head = "apiVersion: kubescheduler.config.k8s.io/v1\n"
+	const (
+		head     = "apiVersion: kubescheduler.config.k8s.io/v1\n"
+		election = "leaderElection:\n  leaseDuration: 4s\n  renewDeadline: 3s\n  retryPeriod: 500ms\n"
+	)
 	for _, test := range []struct {
 		name, given, want, err string
 	}{
 		{
 			name: "nothing given",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n",
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election,
 		},
 		{
 			name:  "wishes are kept",
 			given: head + "kind: KubeSchedulerConfiguration\nclientConnection: {qps: 7}\nparallelism: 3\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 7\n" +
-				"kind: KubeSchedulerConfiguration\nparallelism: 3\n",
+				"kind: KubeSchedulerConfiguration\n" + election + "parallelism: 3\n",
+		},
+		{
+			name:  "an election of one's own",
+			given: head + "kind: KubeSchedulerConfiguration\nleaderElection: {renewDeadline: 10s, leaderElect: false}\n",
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
+				"leaderElection:\n  leaderElect: false\n  renewDeadline: 10s\n",
+		},
+		{
+			name:  "an odd election",
+			given: head + "kind: KubeSchedulerConfiguration\nleaderElection: 3\n",
+			err:   "leaderElection",
 		},
 		{
 			name:  "another cluster",
 			given: head + "kind: KubeSchedulerConfiguration\nclientConnection: {kubeconfig: /home/me/.kube/config}\n",
 			err:   "leave clientConnection.kubeconfig out",
+		},
+		{
+			name: "the plugin has a key, unless it is given one",
+			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig:\n  - {name: Pinfold}\n  - {name: Other}\n" +
+				"- pluginConfig:\n  - {name: Pinfold, args: {minSharedCPUs: 2, signingKey: /mine}}\n",
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election +
+				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  - name: Other\n" +
+				"- pluginConfig:\n  - args:\n      minSharedCPUs: 2\n      signingKey: /mine\n    name: Pinfold\n",
+		},
+		{
+			name:  "the plugin has no arguments",
+			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Pinfold}]}}\n",
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election +
+				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  plugins:\n    multiPoint:\n      enabled:\n      - name: Pinfold\n",
 		},
 		{name: "other kind", given: "kind: Pod\n", err: "kind is Pod"},
 		{name: "no kind", given: "parallelism: 3\n", err: "kind is <nil>"},
@@ -37,7 +65,7 @@ func TestSchedulerConfig(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := schedulerConfig([]byte(test.given), "/k")
+			got, err := schedulerConfig([]byte(test.given), "/k", "/s")
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want one with %q", err, test.err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,16 +62,15 @@ func awaitEnd(ctx context.Context, process, pid int) error {
 func notRunning(dir string) error { return fmt.Errorf("%w in %s", ErrNotRunning, dir) }
 
 // Remove deletes what a cluster that no longer runs left in a data directory,
-// and reports whether there was anything.
-func Remove(dir string) (bool, error) {
-	l := layout{dir}
-	if _, err := os.Stat(l.path(lockName)); errors.Is(err, os.ErrNotExist) {
+// and reports whether there was anything. The logger is told what stays.
+func Remove(dir string, logger *slog.Logger) (bool, error) {
+	lock, err := lockDirectory(dir)
+	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	lock, err := lockDirectory(dir)
 	if err != nil {
 		return false, err
 	}
 	defer lock.release()
-	return true, l.remove()
+	return true, layout{filepath.Dir(lock.file.Name())}.remove(logger)
 }

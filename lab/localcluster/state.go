@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"pinfold.dev/pinfold/lab/supervisor"
+	"pinfold.dev/pinfold/linux/owned"
 )
 
 // State is what a supervisor says about its cluster, in DIR/state.json.
@@ -56,7 +57,12 @@ func ReadState(dir string) (State, error) {
 
 // lastState returns what state.json says, whether or not anything runs.
 func lastState(dir string) (State, error) {
-	text, err := os.ReadFile(layout{dir}.path(stateName))
+	root, err := owned.Open(dir)
+	if err != nil {
+		return State{}, fmt.Errorf("read the state: %w", err)
+	}
+	defer root.Close()
+	text, err := owned.ReadFile(root, stateName)
 	if err != nil {
 		return State{}, fmt.Errorf("read the state: %w", err)
 	}

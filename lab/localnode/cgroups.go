@@ -21,25 +21,33 @@ const podsGroup = "kubepods"
 func groupProcesses(group string) ([]int, error) {
 	var pids []int
 	err := walkGroups(group, func(dir string) error {
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if gone(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, field := range strings.Fields(string(text)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				return fmt.Errorf("%s: %w", filepath.Join(dir, "cgroup.procs"), err)
-			}
-			if pid > 0 { // 0: of another namespace, none of ours
-				pids = append(pids, pid)
-			}
-		}
-		return nil
+		in, err := processesIn(dir)
+		pids = append(pids, in...)
+		return err
 	})
 	return pids, err
+}
+
+// processesIn returns the processes of a group, zombies left out.
+func processesIn(group string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(group, "cgroup.procs"), err)
+		}
+		if pid == 0 || !isZombie(pid) { // 0: of another namespace, none of ours
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 // removeGroups removes a group and all below it, leaves first, waiting for the
@@ -97,42 +105,77 @@ func gone(err error) bool {
 // the root says so, and the kubelet makes it say so.
 const delegationName = "cgroup.subtree_control"
 
-// readDelegations returns the controllers that each root passes on. Version 1 has no
+// readControllers returns the controllers that each root passes on. Version 1 has no
 // such file.
-func readDelegations(roots []string) ([]setting, error) {
-	var settings []setting
+func readControllers(roots []string) (map[string][]string, error) {
+	controllers := map[string][]string{}
 	for _, root := range roots {
-		path := filepath.Join(root, delegationName)
-		value, err := os.ReadFile(path)
+		text, err := os.ReadFile(filepath.Join(root, delegationName))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the controllers of a hierarchy: %w", err)
 		}
-		settings = append(settings, setting{Path: path, Value: string(value)})
+		controllers[root] = strings.Fields(string(text))
 	}
-	return settings, nil
+	return controllers, nil
 }
 
-// writeDelegations withdraws the controllers that have come since.
-func writeDelegations(settings []setting) error {
+// withdrawControllers withdraws the controllers that have come since.
+func withdrawControllers(before map[string][]string) error {
 	var failed []error
-	for _, s := range settings {
-		value, err := os.ReadFile(s.Path)
+	for root, had := range before {
+		path := filepath.Join(root, delegationName)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("put back the controllers of a hierarchy: %w", err))
 			continue
 		}
-		before := strings.Fields(s.Value)
-		for _, controller := range strings.Fields(string(value)) {
-			if slices.Contains(before, controller) {
+		for _, controller := range strings.Fields(string(text)) {
+			if slices.Contains(had, controller) {
 				continue
 			}
-			if err := os.WriteFile(s.Path, []byte("-"+controller), 0); err != nil {
+			if err := os.WriteFile(path, []byte("-"+controller), 0); err != nil {
 				failed = append(failed, fmt.Errorf("put back the controllers of a hierarchy: %w", err))
 			}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// containerGroups returns the groups of the containers below a group. The kubelet and the
+// runtime name them pod<UID>/<container's ID>.
+func containerGroups(group string, containers []string) ([]string, error) {
+	var groups []string
+	err := walkGroups(group, func(dir string) error {
+		if slices.Contains(containers, filepath.Base(dir)) {
+			groups = append(groups, dir)
+		}
+		return nil
+	})
+	return groups, err
+}
+
+// removeContainers removes the groups of the node's containers below the group of all
+// pods, and returns a sign that others have containers there, "" when there is none.
+func removeContainers(ctx context.Context, pods string, containers []string) (others string, err error) {
+	groups, err := containerGroups(pods, containers)
+	if err != nil {
+		return "", err
+	}
+	for _, group := range groups {
+		if err := removeGroups(ctx, group); err != nil {
+			return "", err
+		}
+		_ = unix.Rmdir(filepath.Dir(group)) // stays while it has other containers
+	}
+	err = walkGroups(pods, func(dir string) error {
+		pids, err := processesIn(dir)
+		if len(pids) > 0 || strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "pod") {
+			others = dir
+		}
+		return err
+	})
+	return others, err
 }

@@ -72,6 +72,7 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--node-name=" + Name,
 		"--kubeconfig=" + credentials.AgentKubeconfig,
 		"--kubelet-ca=" + credentials.ClientCA,
+		"--allocation-keys=" + credentials.AllocationKeys,
 		"--run-dir=" + n.layout.path("agent"),
 		"--listen=" + n.serving(n.ports.agent),
 		"--nri-socket=" + n.layout.nriSocket(),

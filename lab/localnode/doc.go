@@ -18,9 +18,13 @@
 // [Node.Prepare] writes down how the machine is before any of it changes, and
 // [Restore] puts that back. Restore works from what is written down and from what it
 // finds, never from memory, so that it can follow a kill -9 or a crash of anything,
-// any number of times. It ends processes only of which it knows that they are this
-// node's: those in kubepods, which was not there before, and those of the node's
-// programs that were started with paths of its directories.
+// any number of times. What is written down holds values only: which sysctls, directories
+// and groups these belong to is fixed in this package.
+//
+// Restore ends and removes only what it knows to be this node's: processes in the groups
+// of its containers, those of the node's programs that were started with paths of its
+// directories, and files by their names and contents. Others may have come since a crash.
+// When there is a sign of another kubelet, what that shares with the node stays.
 //
 // A machine that has a kubepods group already has a kubelet, or had one: [New]
 // refuses it.

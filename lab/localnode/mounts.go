@@ -24,8 +24,8 @@ func hierarchies() ([]string, error) {
 	return points, nil
 }
 
-// mountsBelow returns what is mounted on a directory or in it, the latest first.
-func mountsBelow(dir string) ([]string, error) {
+// MountsBelow returns what is mounted on a directory or in it, the latest first.
+func MountsBelow(dir string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(func(mount *mountinfo.Info) (skip, stop bool) {
 		return mount.Mountpoint != dir && !strings.HasPrefix(mount.Mountpoint, dir+"/"), false
 	})
@@ -43,7 +43,7 @@ func mountsBelow(dir string) ([]string, error) {
 // in use goes with its last user.
 func unmountBelow(dir string) error {
 	for {
-		points, err := mountsBelow(dir)
+		points, err := MountsBelow(dir)
 		if err != nil || len(points) == 0 {
 			return err
 		}

@@ -39,10 +39,18 @@ func freeNetwork() (network, error) {
 	return chooseNetwork(used)
 }
 
-// chooseNetwork looks in a part of 10.0.0.0/8 that few people use.
+// podsRange is a part of 10.0.0.0/8 that few people use.
+func podsRange() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, 0, 0}), 16) }
+
+// podsBits is the length of the prefix of a node's pods.
+const podsBits = 24
+
+// chooseNetwork looks in podsRange.
 func chooseNetwork(used []netip.Prefix) (network, error) {
 	for third := range 256 {
-		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, byte(third), 0}), 24)
+		bytes := podsRange().Addr().As4()
+		bytes[2] = byte(third)
+		candidate := netip.PrefixFrom(netip.AddrFrom4(bytes), podsBits)
 		free := true
 		for _, prefix := range used {
 			free = free && !prefix.Overlaps(candidate)

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"pinfold.dev/pinfold/linux/owned"
 )
 
 // Name is the name of the node.
@@ -32,6 +32,7 @@ type Credentials struct {
 	ClientCA         string // authority of those who may ask the kubelet
 	Certificate, Key string // of the kubelet, for Node.Address
 	AgentKubeconfig  string // of the agent
+	AllocationKeys   string // public keys of the scheduler's allocations
 }
 
 // Node is this machine as a node.
@@ -40,7 +41,7 @@ type Node struct {
 	layout  layout
 	network network
 	ports   ports
-	claim   net.Listener // held for as long as this machine is this node
+	claim   *os.File // held for as long as this machine is this node
 }
 
 // layout knows where things are.
@@ -83,7 +84,7 @@ func New(options Options) (*Node, error) {
 	if err := checkMachine(options.Binaries); err != nil {
 		return nil, err
 	}
-	if n.claim, err = claimMachine(); err != nil {
+	if n.claim, err = claimMachine(claimPath); err != nil {
 		return nil, err
 	}
 	if n.network, err = freeNetwork(); err != nil {
@@ -93,14 +94,13 @@ func New(options Options) (*Node, error) {
 	return n, nil
 }
 
-// claimName is the abstract name of a socket (unix(7)): of two processes that bind it
-// one fails, and the kernel forgets it with the process. The groups of a node that is
-// about to start are not there yet to tell.
-const claimName = "@pinfold-local-node"
+// claimPath is a lock that only root can hold: nobody else makes files in /run. The
+// groups of a node that is about to start are not there yet to tell.
+const claimPath = "/run/pinfold-node.lock"
 
-func claimMachine() (net.Listener, error) {
-	claim, err := net.Listen("unix", claimName)
-	if errors.Is(err, unix.EADDRINUSE) {
+func claimMachine(path string) (*os.File, error) {
+	claim, err := owned.Lock(path)
+	if errors.Is(err, owned.ErrHeld) {
 		return nil, errors.New("this machine is the node of another local cluster: end that one first (pinfold-local down)")
 	}
 	if err != nil {
@@ -110,7 +110,12 @@ func claimMachine() (net.Listener, error) {
 }
 
 // Release gives this machine up, after Restore.
-func (n *Node) Release() { _ = n.claim.Close() } // nothing was written
+func (n *Node) Release() { release(n.claim) }
+
+func release(claim *os.File) {
+	_ = os.Remove(claim.Name()) // while it is locked; what stays is an unlocked file
+	_ = claim.Close()           // nothing was written
+}
 
 // Address is the node's own address, on which the kubelet serves.
 func (n *Node) Address() netip.Addr { return n.network.node }

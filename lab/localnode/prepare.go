@@ -1,6 +1,7 @@
 package localnode
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,12 +21,23 @@ func (n *Node) Prepare(credentials Credentials) error {
 	if err := os.MkdirAll(n.layout.dir, 0o700); err != nil {
 		return fmt.Errorf("make the node's directory: %w", err)
 	}
-	if err := n.save(); err != nil {
+	before, err := look(host(), n.network.pods)
+	if err != nil {
 		return err
+	}
+	if err := before.write(n.layout); err != nil {
+		return err
+	}
+	if err := errors.Join(makeOutside(host(), before.Made), before.write(n.layout)); err != nil {
+		return err
+	}
+	// It must not exist: what is in it is obeyed.
+	if err := os.Mkdir(n.layout.run, 0o700); err != nil {
+		return fmt.Errorf("make a directory of the node: %w", err)
 	}
 	for _, dir := range []string{
 		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("agent"), n.layout.path("containerd", "nri"),
-		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"), n.layout.run,
+		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"),
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make a directory of the node: %w", err)
@@ -37,7 +49,6 @@ func (n *Node) Prepare(credentials Credentials) error {
 	if err := addAddress(n.network.node); err != nil {
 		return err
 	}
-	var err error
 	if n.ports, err = choosePorts(n.network.node); err != nil {
 		return err
 	}

@@ -19,16 +19,22 @@ import (
 // idle machine: the kernel takes its time with namespaces and groups.
 const undoTimeout = time.Minute
 
-// killAll ends the node's processes: those in its pods' groups, and those of its
+// containersOf returns the IDs of the node's containers. containerd makes a directory
+// for each before its group, and removes it after that.
+func containersOf(l layout) ([]string, error) {
+	return namesIn(l.path("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io"))
+}
+
+// killAll ends the node's processes: those of its containers, and those of its
 // programs. It returns when there are none any more.
-func killAll(ctx context.Context, l layout, roots []string) error {
+func killAll(ctx context.Context, l layout, roots, containers []string) error {
 	return retry(ctx, func() error {
-		pids, err := ownProcesses(l, roots)
+		pids, err := ownProcesses(l, roots, containers)
 		if err != nil {
 			return err
 		}
 		for _, pid := range pids {
-			if err := kill(pid, func() bool { return isInPod(pid) || isOwnProgram(l, pid) }); err != nil {
+			if err := kill(pid, func() bool { return isInContainer(pid, containers) || isOwnProgram(l, pid) }); err != nil {
 				return err
 			}
 		}
@@ -60,14 +66,20 @@ func kill(pid int, right func() bool) error {
 }
 
 // ownProcesses returns the pids of the node's processes, zombies left out.
-func ownProcesses(l layout, roots []string) ([]int, error) {
+func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 	var pids []int
 	for _, root := range roots {
-		members, err := groupProcesses(filepath.Join(root, podsGroup))
+		groups, err := containerGroups(filepath.Join(root, podsGroup), containers)
 		if err != nil {
 			return nil, err
 		}
-		pids = append(pids, members...)
+		for _, group := range groups {
+			members, err := groupProcesses(group)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, slices.DeleteFunc(members, func(pid int) bool { return pid == 0 })...)
+		}
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -83,11 +95,38 @@ func ownProcesses(l layout, roots []string) ([]int, error) {
 	return slices.DeleteFunc(pids, isZombie), nil
 }
 
-// isInPod tells whether a process is in a group of the kubelet's (cgroups(7),
-// /proc/PID/cgroup).
-func isInPod(pid int) bool {
+// isInContainer tells whether a process is in the group of one of the containers
+// (cgroups(7), /proc/PID/cgroup).
+func isInContainer(pid int, containers []string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && strings.Contains(string(text), "/"+podsGroup+"/")
+	return err == nil && slices.ContainsFunc(strings.Split(string(text), "/"), func(element string) bool {
+		return slices.Contains(containers, strings.TrimSpace(element))
+	})
+}
+
+// otherKubelet returns a kubelet on this machine that is not the node's, "" when there is
+// none. One that sees other files, as in a container, changes nothing here.
+func otherKubelet(m machine, l layout) (string, error) {
+	entries, err := os.ReadDir(m.path("/proc"))
+	if err != nil {
+		return "", fmt.Errorf("list the processes: %w", err)
+	}
+	files, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return "", fmt.Errorf("ask for this process's files: %w", err)
+	}
+	for _, entry := range entries {
+		proc := filepath.Join(m.path("/proc"), entry.Name())
+		program, err := os.Readlink(filepath.Join(proc, "exe"))
+		if err != nil || filepath.Base(strings.TrimSuffix(program, " (deleted)")) != kubeletProgram {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
+		if same, _ := os.Readlink(filepath.Join(proc, "ns/mnt")); err == nil && same == files && !mentions(line, l) {
+			return "kubelet, process " + entry.Name(), nil
+		}
+	}
+	return "", nil
 }
 
 // isOwnProgram tells whether a process runs one of the node's programs and was

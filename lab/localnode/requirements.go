@@ -57,11 +57,14 @@ func checkMachine(binaries string) error {
 	if err := Missing(binaries); err != nil {
 		return err
 	}
-	hierarchies, err := hierarchies()
+	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
-	return checkHierarchies(hierarchies)
+	if err := checkHierarchies(roots); err != nil {
+		return err
+	}
+	return checkOutside(host())
 }
 
 // checkHierarchies wants control groups, and none of a kubelet's.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,65 +33,6 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestSettingsComeBack plays the kernel with files.
-func TestSettingsComeBack(t *testing.T) {
-	root := t.TempDir()
-	forward := write(t, filepath.Join(root, "net/ip_forward"), "0\n")
-	one := write(t, filepath.Join(root, "conf/one/forwarding"), "0\n")
-	two := write(t, filepath.Join(root, "conf/two/forwarding"), "1\n")
-	settings, err := readSettings(root, []string{"net/ip_forward", "conf/*/forwarding", "vm/absent"})
-	if err != nil || len(settings) != 3 {
-		t.Fatalf("settings %+v (%v)", settings, err)
-	}
-	write(t, forward, "1\n")
-	write(t, two, "0\n")
-	if err := os.RemoveAll(filepath.Dir(one)); err != nil { // an interface that went
-		t.Fatal(err)
-	}
-	past := time.Now().Add(-time.Hour)
-	later := write(t, filepath.Join(root, "conf/three/forwarding"), "1\n") // and one that came
-	if err := os.Chtimes(later, past, past); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeSettings(settings); err != nil {
-		t.Fatal(err)
-	}
-	if read(t, forward) != "0\n" || read(t, two) != "1\n" || read(t, later) != "1\n" {
-		t.Errorf("ip_forward %q, two %q, three %q", read(t, forward), read(t, two), read(t, later))
-	}
-	// Nothing differs now: nothing is written.
-	if err := os.Chtimes(forward, past, past); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeSettings(settings); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(forward); err != nil || !info.ModTime().Equal(past) {
-		t.Errorf("an equal value was written (%v)", err)
-	}
-}
-
-func TestAbsentPlaces(t *testing.T) {
-	root := t.TempDir()
-	write(t, filepath.Join(root, "lib/there/file"), "")
-	got := absentPlaces([]string{
-		filepath.Join(root, "lib/there"), filepath.Join(root, "lib/new/a"), filepath.Join(root, "lib/new/b"), filepath.Join(root, "log"),
-	})
-	want := []string{filepath.Join(root, "lib/new"), filepath.Join(root, "log")}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	write(t, filepath.Join(root, "lib/new/a/file"), "")
-	if err := removePlaces(got); err != nil {
-		t.Fatal(err)
-	}
-	for path, stays := range map[string]bool{"lib/new": false, "log": false, "lib/there/file": true} {
-		if _, err := os.Stat(filepath.Join(root, path)); (err == nil) != stays {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
 }
 
 func TestCheckHierarchies(t *testing.T) {
@@ -172,7 +112,7 @@ func TestKillAllEndsOurs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	group := filepath.Join(dir, "hierarchy") // without groups
-	if err := killAll(ctx, l, []string{group}); err != nil {
+	if err := killAll(ctx, l, []string{group}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
@@ -180,53 +120,6 @@ func TestKillAllEndsOurs(t *testing.T) {
 	}
 	if err := others.Process.Signal(unix.Signal(0)); err != nil || isZombie(others.Process.Pid) {
 		t.Errorf("another process was ended: %v", err)
-	}
-}
-
-func TestRestoreNeedsNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := Restore(filepath.Join(dir, "absent")); err != nil {
-		t.Errorf("no node: %v", err)
-	}
-	write(t, filepath.Join(dir, savedName), "{")
-	if err := Restore(dir); err == nil {
-		t.Error("half a file is taken")
-	}
-}
-
-func TestSavedReadBack(t *testing.T) {
-	l := layout{dir: t.TempDir()}
-	text := `{"run":"/run/pinfold-1","pods":"10.213.7.0/24","sysctls":[{"path":"/proc/sys/a","value":"1\n"}],
-		"delegations":null,"absent":["/var/lib/cni"],"hierarchies":["/sys/fs/cgroup"]}`
-	if err := writeSynced(l.path(savedName), []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readSaved(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Pods != netip.MustParsePrefix("10.213.7.0/24") || got.Sysctls[0].Value != "1\n" || !slices.Equal(got.Absent, []string{"/var/lib/cni"}) {
-		t.Errorf("%+v", got)
-	}
-	if names, err := os.ReadDir(l.dir); err != nil || len(names) != 1 {
-		t.Errorf("files %v (%v)", names, err)
-	}
-}
-
-func TestDelegations(t *testing.T) {
-	root := t.TempDir()
-	path := write(t, filepath.Join(root, delegationName), "cpu\n")
-	settings, err := readDelegations([]string{root, t.TempDir()})
-	if err != nil || len(settings) != 1 {
-		t.Fatalf("%+v (%v)", settings, err)
-	}
-	write(t, path, "cpu memory\n")
-	if err := writeDelegations(settings); err != nil {
-		t.Fatal(err)
-	}
-	// The kernel would take the controller away; a file keeps what is written to it.
-	if got := read(t, path); !strings.HasPrefix(got, "-memory") {
-		t.Errorf("%q is written", got)
 	}
 }
 
@@ -275,16 +168,20 @@ func TestAddress(t *testing.T) {
 }
 
 func TestOneNodeAMachine(t *testing.T) {
-	first, err := claimMachine()
+	path := filepath.Join(t.TempDir(), "claim")
+	first, err := claimMachine(path)
 	if err != nil {
-		t.Skipf("this machine is a node already: %v", err)
+		t.Fatal(err)
 	}
-	if _, err := claimMachine(); err == nil || !strings.Contains(err.Error(), "another local cluster") {
+	if _, err := claimMachine(path); err == nil || !strings.Contains(err.Error(), "another local cluster") {
 		t.Errorf("a second claim: %v", err)
 	}
 	n := &Node{claim: first}
 	n.Release()
-	second, err := claimMachine()
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the lock file stays: %v", err)
+	}
+	second, err := claimMachine(path)
 	if err != nil {
 		t.Fatal(err)
 	}

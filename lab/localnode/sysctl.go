@@ -1,69 +1,138 @@
 package localnode
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
-	"path/filepath"
+	"path"
+	"strconv"
+	"strings"
 )
 
-// changedSysctls returns patterns, below /proc/sys, of what the components change, in
-// the order in which it is put back. The kubelet sets the first six
-// (k8s.io/component-helpers/node/util/sysctl), the CNI plugin ip_forward. A write of
-// ip_forward also sets the forwarding of every interface and accept_redirects (kernel,
-// net/ipv4/devinet.c, inet_forward_change), so these follow.
-func changedSysctls() []string {
-	return []string{
-		"vm/overcommit_memory", "vm/panic_on_oom",
-		"kernel/panic", "kernel/panic_on_oops",
-		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
-		"net/ipv4/ip_forward",
-		"net/ipv4/conf/*/forwarding",
-		"net/ipv4/conf/all/accept_redirects",
+// sysctl is a pattern of names below /proc/sys, with the values that the kernel takes.
+type sysctl struct {
+	pattern   string
+	low, high int64
+}
+
+// changedSysctls returns what the components change, in the order in which it is put
+// back. The kubelet sets the first six (k8s.io/component-helpers/node/util/sysctl), the
+// CNI plugin ip_forward. A write of ip_forward also sets the forwarding of every interface
+// and accept_redirects (kernel, net/ipv4/devinet.c, inet_forward_change), so these follow.
+// The bounds are those of the kernel's tables: mm/util.c, mm/oom_kill.c, kernel/panic.c,
+// security/keys/sysctl.c and net/ipv4/devinet.c.
+func changedSysctls() []sysctl {
+	return []sysctl{
+		{"vm/overcommit_memory", 0, 2},
+		{"vm/panic_on_oom", 0, 2},
+		{"kernel/panic", math.MinInt32, math.MaxInt32},
+		{"kernel/panic_on_oops", math.MinInt32, math.MaxInt32},
+		{"kernel/keys/root_maxkeys", 1, math.MaxInt32},
+		{"kernel/keys/root_maxbytes", 1, math.MaxInt32},
+		{"net/ipv4/ip_forward", math.MinInt32, math.MaxInt32},
+		{"net/ipv4/conf/*/forwarding", math.MinInt32, math.MaxInt32},
+		{"net/ipv4/conf/all/accept_redirects", math.MinInt32, math.MaxInt32},
 	}
 }
 
-// setting is the value of one file.
-type setting struct {
-	Path  string `json:"path"`
-	Value string `json:"value"`
+// has reports whether a name is one that the pattern stands for.
+func (s sysctl) has(name string) bool {
+	matched, err := path.Match(s.pattern, name)
+	return err == nil && matched && fs.ValidPath(name)
 }
 
-// readSettings returns the values of the files below root that match the patterns.
-func readSettings(root string, patterns []string) ([]setting, error) {
-	var settings []setting
-	for _, pattern := range patterns {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", pattern, err)
-		}
-		for _, path := range paths {
-			value, err := os.ReadFile(path)
-			if err != nil {
-				return nil, fmt.Errorf("read a kernel setting: %w", err)
-			}
-			settings = append(settings, setting{Path: path, Value: string(value)})
-		}
-	}
-	return settings, nil
-}
-
-// writeSettings puts values back. What is as it was is not written, and what is not
-// there any more, such as an interface's, is left out.
-func writeSettings(settings []setting) error {
-	var failed []error
-	for _, s := range settings {
-		value, err := os.ReadFile(s.Path)
-		if errors.Is(err, os.ErrNotExist) {
+// checkSysctl refuses names that are not changed, and values that they cannot have.
+func checkSysctl(name string, value int64) error {
+	for _, s := range changedSysctls() {
+		if !s.has(name) {
 			continue
 		}
-		if err == nil && !bytes.Equal(value, []byte(s.Value)) {
-			err = os.WriteFile(s.Path, []byte(s.Value), 0)
+		if value < s.low || value > s.high {
+			return fmt.Errorf("sysctl %s is %d, and can be %d to %d only", name, value, s.low, s.high)
 		}
+		return nil
+	}
+	return fmt.Errorf("sysctl %q, which a node does not change", name)
+}
+
+func openSysctls(m machine) (*os.Root, error) {
+	root, err := os.OpenRoot(m.path("/proc/sys"))
+	if err != nil {
+		return nil, fmt.Errorf("open the kernel settings: %w", err)
+	}
+	return root, nil
+}
+
+func readSysctl(root *os.Root, name string) (int64, error) {
+	text, err := root.ReadFile(name)
+	if err != nil {
+		return 0, fmt.Errorf("read a kernel setting: %w", err)
+	}
+	value, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read kernel setting %s: %w", name, err)
+	}
+	return value, nil
+}
+
+// readSysctls returns the values of what the components change.
+func readSysctls(m machine) (map[string]int64, error) {
+	root, err := openSysctls(m)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	values := map[string]int64{}
+	for _, s := range changedSysctls() {
+		names, err := fs.Glob(root.FS(), s.pattern)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("put back a kernel setting: %w", err))
+			return nil, fmt.Errorf("read %s: %w", s.pattern, err)
+		}
+		for _, name := range names {
+			if values[name], err = readSysctl(root, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}
+
+// writeSysctls puts values back. What is as it was is not written, and what is not
+// there any more, such as an interface's, is left out.
+func writeSysctls(m machine, values map[string]int64) error {
+	root, err := openSysctls(m)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var failed []error
+	for _, s := range changedSysctls() {
+		for name, value := range values {
+			if !s.has(name) {
+				continue
+			}
+			now, err := readSysctl(root, name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil && now != value {
+				err = writeSysctl(root, name, value)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("put back a kernel setting: %w", err))
+			}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+func writeSysctl(root *os.Root, name string, value int64) error {
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(strconv.FormatInt(value, 10) + "\n")
+	return errors.Join(err, file.Close())
 }

@@ -29,8 +29,20 @@ func (o *Outcome) fail(path string, err error) {
 // kernel takes or refuses by itself, and the ones refused are in the outcome.
 // Groups with nothing wanted are only looked at.
 func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
+	o := fs.applyOnce(wanted)
+	for range nestedTries {
+		again := blocked(wanted, o)
+		if len(again) == 0 {
+			break
+		}
+		o.retake(again, fs.applyOnce(again))
+	}
+	return o
+}
+
+func (fs *FS) applyOnce(wanted map[string]Wanted) Outcome {
 	o := Outcome{Failed: map[string]error{}}
-	changes := fs.observe(wanted, &o)
+	changes := fs.withNested(fs.observe(wanted, &o))
 	invalid := Invalid(fs.layout, changes)
 	for path, err := range invalid {
 		o.fail(path, err)
@@ -46,6 +58,10 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 	}
 	fs.carryOut(writes, &o)
 	fs.verifyEffective(changes, &o)
+	maps.DeleteFunc(o.Failed, func(group string, err error) bool {
+		_, asked := wanted[group]
+		return !asked && errors.Is(err, ErrGone) // a nested group has ended
+	})
 	return o
 }
 
@@ -60,7 +76,7 @@ func (fs *FS) carryOut(writes []Write, o *Outcome) {
 			o.Written = append(o.Written, w)
 		}
 		if err != nil {
-			o.fail(w.Path, err)
+			o.fail(w.Path, fs.nameBlocker(w, err))
 		}
 	}
 }

@@ -69,6 +69,9 @@ func describe(root string) string {
 		for _, c := range p.Containers {
 			fmt.Fprintf(&b, "  container %s %q\n", c.ID, c.Runtime)
 		}
+		for _, other := range p.Others {
+			fmt.Fprintf(&b, "  other %s\n", filepath.Base(other))
+		}
 	}
 	for _, group := range groupsOf(machine, naming.Tier(Guaranteed)) {
 		describeGroup(&b, machine, group)

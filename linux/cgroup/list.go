@@ -13,6 +13,9 @@ type Pod struct {
 	UID        string
 	QoS        QoS
 	Containers []Container // in the order of their names; sandboxes included
+	// Others are the paths of groups in it whose names are no container's: another
+	// runtime's (kata_ID), or a monitor's (crio-conmon-ID).
+	Others []string
 }
 
 // Container is the group of a container that exists. Sandboxes (pause containers)
@@ -75,7 +78,7 @@ func (fs *FS) Pods(n Naming) ([]Pod, error) {
 				continue
 			}
 			pod := Pod{Path: p, UID: place.PodUID, QoS: q}
-			if pod.Containers, err = fs.containers(n, p); err != nil {
+			if err = fs.within(n, &pod); err != nil {
 				return nil, err
 			}
 			pods = append(pods, pod)
@@ -84,23 +87,37 @@ func (fs *FS) Pods(n Naming) ([]Pod, error) {
 	return pods, nil
 }
 
-func (fs *FS) containers(n Naming, pod string) ([]Container, error) {
-	paths, err := fs.below(pod)
+// within lists the groups in a pod's. What is no container may be in the hierarchy of the
+// cpuset controller only.
+func (fs *FS) within(n Naming, pod *Pod) error {
+	paths, err := fs.below(pod.Path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var containers []Container
 	for _, p := range paths {
 		if place, ok := n.Parse(p); ok {
-			containers = append(containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime})
+			pod.Containers = append(pod.Containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime})
 		}
 	}
-	return containers, nil
+	if fs.of[CPU].Mount != fs.of[CPUSet].Mount {
+		if paths, err = fs.belowIn(CPUSet, pod.Path); err != nil {
+			return err
+		}
+	}
+	for _, p := range paths {
+		if _, ok := n.Parse(p); !ok {
+			pod.Others = append(pod.Others, p)
+		}
+	}
+	return nil
 }
 
-// below lists the groups directly below one; none when it does not exist.
-func (fs *FS) below(group string) ([]string, error) {
-	entries, err := os.ReadDir(fs.Dir(CPU, group))
+// below lists the groups directly below one, in the hierarchy of the cpu controller.
+func (fs *FS) below(group string) ([]string, error) { return fs.belowIn(CPU, group) }
+
+// belowIn lists the groups directly below one; none when it does not exist.
+func (fs *FS) belowIn(c Controller, group string) ([]string, error) {
+	entries, err := os.ReadDir(fs.Dir(c, group))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
 	}

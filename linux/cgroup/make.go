@@ -54,13 +54,19 @@ func (fs *FS) separate(controllers []Controller) []hierarchyOf {
 // the controllers on from then on. A new cpuset has the CPUs and memory nodes of the
 // one above. When it fails nothing is left of the group.
 func (fs *FS) Make(group string, of ...Controller) error {
+	return fs.MakeMode(group, directoryMode, of...)
+}
+
+// MakeMode is Make with the mode of the group's directories, which says who else may look
+// at it.
+func (fs *FS) MakeMode(group string, mode os.FileMode, of ...Controller) error {
 	group = path.Clean("/" + group)
 	var made []string
 	for _, h := range fs.separate(of) {
 		dir := filepath.Join(h.Mount, group)
 		err := h.enable(filepath.Dir(dir))
 		if err == nil {
-			if err = os.Mkdir(dir, directoryMode); err == nil {
+			if err = os.Mkdir(dir, mode); err == nil {
 				made = append(made, dir)
 				err = h.inherit(dir)
 			}

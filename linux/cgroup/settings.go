@@ -35,6 +35,9 @@ type Wanted struct {
 	Burst  *time.Duration
 	Weight *Weight
 	Idle   *bool
+	// Nested says that the groups below take part in a change of CPUs: a container may run
+	// containers.
+	Nested bool
 }
 
 func (w Wanted) bandwidth() bool {

@@ -31,6 +31,7 @@
 // Run and watcher hold a lock (flock) on the group's directory. A group whose lock
 // can be had is one whose run and watcher were both killed: the next run in the same
 // place ends what is in it and removes it. Making, choosing CPUs and that cleaning happen
-// under a lock on the directory above, so that runs started together see each
-// other's CPUs.
+// under another lock, so that runs started together see each other's CPUs: on the group
+// pinfold-lock beside them, which is there for that time only. Whoever can open a directory
+// can lock it, so both have the mode 0711.
 package confine

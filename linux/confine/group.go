@@ -20,6 +20,11 @@ const (
 	runPrefix  = "/pinfold-run-"
 	selfPrefix = "/pinfold-self-"
 	leaf       = "/command" // below the run's group: where the processes are
+	lockGroup  = "/pinfold-lock"
+
+	// privateMode keeps other users from opening a group, and so from locking it. They can
+	// read its files: a command that has become another user reads its own limit there.
+	privateMode = 0o711
 
 	// Bounds on waiting for others: for runs that are being made, for processes that
 	// were killed.
@@ -54,11 +59,11 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	g.fs = machine.Within(home.Roots)
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	above, err := lock(ctx, g.fs.Dir(cgroup.CPU, "/"))
+	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/"))
 	if err != nil {
 		return nil, err
 	}
-	defer above.Close()
+	defer above.release()
 	taken := g.sweep(s.Notify)
 	wanted := s.Settings
 	wanted.CPUs = nil
@@ -97,7 +102,7 @@ func (g *group) make(stepAside bool, wanted cgroup.Wanted) (err error) {
 		}
 		g.Self = selfPrefix + id
 	}
-	if err := g.fs.Make(runPrefix+id, g.Of...); err != nil {
+	if err := g.fs.MakeMode(runPrefix+id, privateMode, g.Of...); err != nil {
 		return err
 	}
 	g.Name = runPrefix + id

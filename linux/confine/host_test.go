@@ -41,6 +41,7 @@ func TestHost(t *testing.T) {
 		"together": testTogether, "within": testWithin, "killed": testKilled, "killed-both": func(t *testing.T) { testKilledBoth(t, fs) },
 		"signals": testSignals, "refused": testRefused, "descriptors": testDescriptors,
 		"idle": testIdle, "not-root": func(t *testing.T) { testNotRoot(t, fs) }, "alone": func(t *testing.T) { testAlone(t, fs) },
+		"locked-by-others": func(t *testing.T) { testLockedByOthers(t, fs) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t)
@@ -62,11 +63,11 @@ func abandoned(t *testing.T, fs *cgroup.FS) (left []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	above, err := lock(t.Context(), fs.Within(home.Roots).Dir(cgroup.CPU, "/"))
+	above, err := lockPlace(t.Context(), fs.Within(home.Roots).Dir(cgroup.CPU, "/"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer above.Close()
+	defer above.release()
 	for _, dir := range groups(t) {
 		if f, err := tryLock(dir); err == nil {
 			f.Close()

@@ -16,10 +16,11 @@ import (
 // errHeld says that somebody else has the lock.
 var errHeld = errors.New("locked by another run")
 
-// tryLock locks a directory for as long as the file, or a copy of it in another
-// process, is open.
+// tryLock locks a group of this user's for as long as the file, or a copy of it in another
+// process, is open. Whoever can open a directory can lock it, so nobody else may open this
+// one.
 func tryLock(dir string) (*os.File, error) {
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +38,30 @@ func tryLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lock is tryLock that waits for others until ctx ends.
-func lock(ctx context.Context, dir string) (*os.File, error) {
+// placeLock is held by who makes and cleans up groups in one place. It is on a group that
+// is made for it, since the group above is open to everybody.
+type placeLock struct{ file *os.File }
+
+// lockPlace locks the group below which groups are made, and waits for others until ctx
+// ends.
+func lockPlace(ctx context.Context, above string) (*placeLock, error) {
+	dir := above + lockGroup
 	for {
+		err := os.Mkdir(dir, privateMode)
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, fmt.Errorf("lock %s: %w", above, err)
+		}
 		f, err := tryLock(dir)
-		if !errors.Is(err, errHeld) {
-			return f, err
+		switch {
+		case err == nil && isStill(f, dir):
+			return &placeLock{f}, nil
+		case err == nil: // its last holder removed it after it was opened here
+			f.Close()
+			continue
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case !errors.Is(err, errHeld):
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -50,6 +69,18 @@ func lock(ctx context.Context, dir string) (*os.File, error) {
 		case <-time.After(lockRetry):
 		}
 	}
+}
+
+// release removes the group while it is locked.
+func (l *placeLock) release() {
+	_ = unix.Rmdir(l.file.Name()) // what stays is locked by nobody
+	l.file.Close()
+}
+
+func isStill(f *os.File, dir string) bool {
+	opened, err1 := f.Stat()
+	named, err2 := os.Lstat(dir)
+	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
 // heldByName stands in for the lock on kernels without any (CONFIG_FILE_LOCKING, which

@@ -38,10 +38,11 @@ func testLimit(t *testing.T) {
 }
 
 // testBurst: what is used beyond the quota is burst, and there is some only if burst was
-// asked for. How much less is throttled is the kernel's affair, and on a busy machine
-// chance's, as is whether a chunk falls into one period at all: one in eight does.
+// asked for. How much less is throttled is the kernel's affair. The quota is so small that
+// a chunk exceeds it on a busy machine, too: it would take others to leave it a
+// twentieth of a CPU, for each of eight chunks.
 func testBurst(t *testing.T) {
-	o := order{Do: []string{"chunks", "8 30ms"}, Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond}
+	o := order{Do: []string{"chunks", "8 10ms"}, Quota: 5 * time.Millisecond, Period: 100 * time.Millisecond}
 	without, _ := run(t, o)
 	o.Burst = o.Quota
 	with, _ := run(t, o)

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
@@ -92,6 +95,11 @@ spec:
 			})
 		}
 	}
+	forged := c.forgedPod("forged")
+	if _, err := c.client.CoreV1().Pods("default").Create(c.Context(), forged, metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), editing) {
+		t.Errorf("a new pod with an allocation: %v", err)
+	}
 	// What a pod gave back is not its own again.
 	c.must(c.tryPatch("asks", `{"metadata":{"annotations":{"cpuset-scheduler":null}}}`, false))
 	err := c.tryPatch("asks", `{"metadata":{"annotations":{"cpuset-scheduler":"true"}}}`, false)
@@ -101,4 +109,62 @@ spec:
 	c.create(asking("next", 6, "")) // 5 would be left for it
 	c.allocation(c.bound("next"))
 	c.checkBooks()
+}
+
+// TestResourceQuota: a quota on limits.cpu bounds the exclusive CPUs of a namespace, and one
+// on requests.cpu does not, since a container gets as many as its limit says.
+func TestResourceQuota(t *testing.T) {
+	c := begin(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bounded"}}
+	_, err := c.client.CoreV1().Namespaces().Create(c.Context(), namespace, metav1.CreateOptions{})
+	c.must(err)
+	t.Cleanup(func() {
+		if err := c.client.CoreV1().Namespaces().Delete(context.Background(), "bounded", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, hard := range map[string]corev1.ResourceList{
+		"limits":   {corev1.ResourceLimitsCPU: resource.MustParse("3")},
+		"requests": {corev1.ResourceRequestsCPU: resource.MustParse("3")},
+	} {
+		quotas := c.client.CoreV1().ResourceQuotas("bounded")
+		_, err := quotas.Create(c.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.ResourceQuotaSpec{Hard: hard}}, metav1.CreateOptions{})
+		c.must(err)
+		c.eventually(func() string {
+			quota, err := quotas.Get(c.Context(), name, metav1.GetOptions{})
+			c.must(err)
+			if len(quota.Status.Used) == 0 {
+				return "the quota " + name + " is not counted yet"
+			}
+			return ""
+		})
+	}
+	try := func(name, limit string) error {
+		var pod corev1.Pod
+		c.must(yaml.UnmarshalStrict([]byte(`
+metadata: {name: `+name+`, annotations: {cpuset-scheduler: "true"}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: `+limit+`}}}]`), &pod))
+		_, err := c.client.CoreV1().Pods("bounded").Create(c.Context(), &pod, metav1.CreateOptions{})
+		return err
+	}
+	c.must(try("fits", "2"))
+	var fits *corev1.Pod
+	c.eventually(func() string {
+		fits, err = c.client.CoreV1().Pods("bounded").Get(c.Context(), "fits", metav1.GetOptions{})
+		c.must(err)
+		if fits.Spec.NodeName == "" {
+			return "the pod waits: " + waitsFor(fits)
+		}
+		return ""
+	})
+	if got := c.allocation(fits).Containers[0].CPUs.Len(); got != 2 {
+		t.Errorf("a limit of 2 CPUs and a request of 10m give %d exclusive CPUs", got)
+	}
+	err = try("exceeds", "2")
+	if err == nil || !strings.Contains(err.Error(), "exceeded quota: limits, requested: limits.cpu=2, used: limits.cpu=2, limited: limits.cpu=3") {
+		t.Errorf("two CPUs more: %v", err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,10 @@ import (
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +29,9 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler"
 )
 
 const agentNode = "agent-test"
@@ -44,10 +49,14 @@ func (c *test) applyAgentRights() {
 		} else if err != nil {
 			c.Fatal(err)
 		}
-		if object.GetKind() != "ServiceAccount" { // pinfold-local has roles of the same names
+		switch object.GetKind() {
+		case "Namespace": // pinfold-local has made it
+			continue
+		case "ServiceAccount":
+		default: // pinfold-local has roles of the same names
 			object.SetName(object.GetName() + "-manifest")
 		}
-		if object.GetKind() == "ClusterRoleBinding" {
+		if strings.HasSuffix(object.GetKind(), "RoleBinding") {
 			c.must(unstructured.SetNestedField(object.Object, "pinfold:agent-manifest", "roleRef", "name"))
 		}
 		kind := object.GroupVersionKind()
@@ -57,18 +66,38 @@ func (c *test) applyAgentRights() {
 		} else {
 			_, err = kinds.Create(c.Context(), &object, metav1.CreateOptions{})
 		}
-		c.must(err)
+		if !apierrors.IsAlreadyExists(err) { // an earlier test has made it
+			c.must(err)
+		}
 	}
 }
 
-// agentConfig is a client's with the service account's token only.
-func (c *test) agentConfig() *rest.Config {
+// agentConfig is a client's with a token of the agent's service account only, bound to a
+// node as those of a DaemonSet's pods are.
+func (c *test) agentConfig(node *corev1.Node) *rest.Config {
 	c.Helper()
-	token, err := c.client.CoreV1().ServiceAccounts("kube-system").CreateToken(c.Context(), "pinfold-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request := &authenticationv1.TokenRequest{}
+	if node != nil {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+	}
+	token, err := c.client.CoreV1().ServiceAccounts("kube-system").CreateToken(c.Context(), "pinfold-agent", request, metav1.CreateOptions{})
 	c.must(err)
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = token.Status.Token
 	return config
+}
+
+// createNode makes a node of nobody's until the test ends.
+func (c *test) createNode(node *corev1.Node) *corev1.Node {
+	c.Helper()
+	made, err := c.client.CoreV1().Nodes().Create(c.Context(), node, metav1.CreateOptions{})
+	c.must(err)
+	c.Cleanup(func() {
+		if err := c.client.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}); err != nil {
+			c.Error(err)
+		}
+	})
+	return made
 }
 
 // TestAgentRights runs the agent on a node of its own with the rights of the manifest. This
@@ -77,27 +106,31 @@ func (c *test) agentConfig() *rest.Config {
 func TestAgentRights(t *testing.T) {
 	c := begin(t)
 	c.applyAgentRights()
-	config := c.agentConfig()
+	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode}, Spec: corev1.NodeSpec{Unschedulable: true}})
+	config := c.agentConfig(node)
 	client, err := kubernetes.NewForConfig(config)
 	c.must(err)
 	topologies, err := topologyclient.NewForConfig(config)
 	c.must(err)
-	_, err = c.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode},
-		Spec: corev1.NodeSpec{Unschedulable: true}}, metav1.CreateOptions{})
+	reviews, err := kubernetes.NewForConfig(config)
 	c.must(err)
-	c.Cleanup(func() {
-		if err := c.client.CoreV1().Nodes().Delete(context.Background(), agentNode, metav1.DeleteOptions{}); err != nil {
-			c.Error(err)
-		}
-	})
 	var log bytes.Buffer
 	options := agent.Options{Config: control.Config{NodeName: agentNode}, RunDir: t.TempDir(), Client: client, Topologies: topologies,
+		Listen: c.freeAddress(), Secure: &agent.Secure{Reviews: reviews},
 		Kubelet: func(context.Context) (control.Kubelet, error) {
 			return control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/pinfold-has-no-such-group"}, nil
 		},
+		LeaseNamespace: nodetopology.LeaseNamespace, LeaseEvery: time.Second,
 		APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	stop := c.runAgent(options)
 	c.agentReports()
+	c.eventually(func() string {
+		if _, err := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(t.Context(), agentNode, metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.metricsAreGuarded(options.Listen)
 	stop()
 	if strings.Contains(log.String(), "forbidden") {
 		t.Errorf("the agent lacks a right:\n%s", log.String())
@@ -110,6 +143,57 @@ func TestAgentRights(t *testing.T) {
 		t.Errorf("after the cleanup: %v", err)
 	}
 	c.agentMayNot(client)
+	c.agentKeepsToItsNode(config)
+	c.agentKeepsToItsNode(c.agentConfig(nil))
+
+	// An agent outside the cluster has a certificate instead of a token.
+	outside := rest.CopyConfig(c.config)
+	outside.Impersonate = rest.ImpersonationConfig{UserName: admission.AgentUser(agentNode), Groups: []string{admission.AgentGroup, "system:authenticated"}}
+	c.agentKeepsToItsNode(outside)
+	client, err = kubernetes.NewForConfig(outside)
+	c.must(err)
+	leases := client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
+	_, err = leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}, metav1.CreateOptions{})
+	c.must(err)
+	c.must(leases.Delete(t.Context(), agentNode, metav1.DeleteOptions{}))
+}
+
+// agentKeepsToItsNode tries to write with a token of another node, or of none.
+func (c *test) agentKeepsToItsNode(config *rest.Config) {
+	c.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	c.must(err)
+	topologies, err := topologyclient.NewForConfig(config)
+	c.must(err)
+	objects := topologies.TopologyV1alpha2().NodeResourceTopologies()
+	leases := client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
+	theirs := c.topology(small0)
+	lie := []byte(`{"status":{"conditions":[{"type":"PinfoldCPUBinding","status":"True","reason":"Lie"}]}}`)
+	for what, try := range map[string]func() error{
+		"patch a Node's status": func() error {
+			_, err := client.CoreV1().Nodes().PatchStatus(c.Context(), small0, lie)
+			return err
+		},
+		"update a topology": func() error {
+			_, err := objects.Update(c.Context(), theirs, metav1.UpdateOptions{})
+			return err
+		},
+		"delete a topology": func() error { return objects.Delete(c.Context(), small0, metav1.DeleteOptions{}) },
+		"create a topology": func() error {
+			made := theirs.DeepCopy()
+			made.Name, made.ResourceVersion, made.UID = "other", "", ""
+			_, err := objects.Create(c.Context(), made, metav1.CreateOptions{})
+			return err
+		},
+		"create a lease": func() error {
+			_, err := leases.Create(c.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: small0}}, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := try(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "node only") {
+			c.Errorf("an agent of another node may %s: %v", what, err)
+		}
+	}
 }
 
 // runAgent runs an agent until stop.
@@ -148,7 +232,7 @@ func (c *test) agentReports() {
 			return err.Error()
 		}
 		for _, condition := range node.Status.Conditions {
-			if condition.Type == control.ConditionType && condition.Reason == control.CannotEnforce {
+			if condition.Type == nodetopology.BindingCondition && condition.Reason == control.CannotEnforce {
 				return ""
 			}
 		}
@@ -176,7 +260,10 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 		want                               bool
 	}{
 		{"get", "", "nodes", "configz", true},
+		{"get", "", "nodes", "pods", true},
 		{"get", "", "nodes", "proxy", false},
+		{"create", "authentication.k8s.io", "tokenreviews", "", true},
+		{"create", "authorization.k8s.io", "subjectaccessreviews", "", true},
 		{"list", "", "nodes", "", false},
 		{"patch", "", "nodes", "", false},
 		{"get", "", "pods", "", false},
@@ -193,4 +280,102 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 			c.Errorf("%+v: allowed %v", ask, review.Status.Allowed)
 		}
 	}
+}
+
+// TestSilentAgent: a node whose agent has stopped takes no pod that asks, and its condition
+// becomes Unknown; when the agent goes on, both are as before.
+func TestSilentAgent(t *testing.T) {
+	c := begin(t)
+	c.applyAgentRights()
+	const name = "agent-alive"
+	labels := map[string]string{"name": name}
+	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("50")}
+	node.Status.Capacity, node.Status.Allocatable = amounts, amounts
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now()}}
+	_, err := c.client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	c.must(err)
+	config := c.agentConfig(node)
+	client, err := kubernetes.NewForConfig(config)
+	c.must(err)
+	topologies, err := topologyclient.NewForConfig(config)
+	c.must(err)
+	options := agent.Options{Config: control.Config{NodeName: name}, Root: machineRoot(t), RunDir: t.TempDir(), Client: client, Topologies: topologies,
+		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
+		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
+		LeaseEvery: time.Second, Log: slog.New(slog.DiscardHandler)}
+	pod := func(pod string) string {
+		return `
+metadata: {name: ` + pod + `, annotations: {cpuset-scheduler: "true"}}
+spec:
+  nodeSelector: {name: ` + name + `}
+  tolerations: [{operator: Exists}]
+  containers: [{name: app, image: app, resources: {limits: {cpu: 1}}}]
+`
+	}
+	stop := c.runAgent(options)
+	c.create(pod("first"))
+	c.bound("first")
+	c.nodeCondition(name, corev1.ConditionTrue, "Enforced")
+
+	stop()
+	c.nodeCondition(name, corev1.ConditionUnknown, scheduler.SilentReason)
+	c.create(pod("second"))
+	c.waits("second", "has a Pinfold agent that has not reported (for ")
+
+	c.runAgent(options)
+	c.bound("second")
+	c.nodeCondition(name, corev1.ConditionTrue, "Enforced")
+}
+
+// nodeCondition waits for the condition that the agent and the scheduler write.
+func (c *test) nodeCondition(node string, status corev1.ConditionStatus, reason string) {
+	c.Helper()
+	c.eventuallyWithin(3*patience, func() string {
+		object, err := c.client.CoreV1().Nodes().Get(c.Context(), node, metav1.GetOptions{})
+		c.must(err)
+		for _, have := range object.Status.Conditions {
+			if have.Type == nodetopology.BindingCondition && have.Status == status && have.Reason == reason {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the conditions of node %s are %+v; want %s %s", node, object.Status.Conditions, status, reason)
+	})
+}
+
+// machineRoot is the root directory of a machine of 8 CPUs without any pod: ordinary files
+// in the place of the kernel's.
+func machineRoot(t *testing.T) string {
+	root := t.TempDir()
+	files := map[string]string{
+		"proc/self/mountinfo": `31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct
+34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset`,
+		"proc/stat":                     "cpu  8 0 0 8 0 0 0 0 0 0\n",
+		"sys/devices/system/cpu/online": "0-7", "sys/devices/system/cpu/present": "0-7",
+		"sys/devices/system/node/online": "0", "sys/devices/system/node/node0/cpulist": "0-7",
+		"sys/devices/system/node/node0/distance": "10", "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 8388608 kB",
+	}
+	for cpu := range 8 {
+		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", cpu)
+		files[dir+"core_cpus_list"], files[dir+"package_cpus_list"], files[dir+"physical_package_id"] = fmt.Sprint(cpu), "0-7", "0"
+	}
+	for _, group := range []string{"", "kubepods/", "kubepods/burstable/", "kubepods/besteffort/"} {
+		for file, text := range map[string]string{"cpu/%scpu.cfs_quota_us": "-1", "cpu/%scpu.cfs_period_us": "100000", "cpu/%scpu.cfs_burst_us": "0",
+			"cpu/%scpu.shares": "1024", "cpu/%scpu.idle": "0", "cpu/%scpu.stat": "nr_periods 0", "cpu/%scgroup.procs": "", "cpuacct/%scgroup.procs": "",
+			"cpuset/%scgroup.procs": "", "cpuacct/%scpuacct.usage": "0", "cpuset/%stasks": "",
+			"cpuset/%scpuset.cpus": "0-7", "cpuset/%scpuset.effective_cpus": "0-7"} {
+			files["sys/fs/cgroup/"+fmt.Sprintf(file, group)] = text
+		}
+	}
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		for _, err := range []error{os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text+"\n"), 0o600)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return root
 }

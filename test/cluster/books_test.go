@@ -3,13 +3,13 @@ package cluster
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -124,33 +124,75 @@ func TestEndedPodFreesCPUs(t *testing.T) {
 	c.checkBooks()
 }
 
-// An allocation that was edited by hand: the first pod keeps the CPU, the other one
-// is told, and nobody else gets in the way of either.
+// An allocation that was edited by hand takes nothing: the pod is told, and nobody else
+// gets in the way of the other.
 func TestEditedAllocation(t *testing.T) {
 	c := begin(t)
 	c.create(asking("first", 1, ""))
 	c.bound("first")
-	time.Sleep(1100 * time.Millisecond) // the time of binding is kept in whole seconds
 	c.create(asking("second", 1, ""))
 	second := c.bound("second")
 	stolen := c.allocation(c.pod("first"))
 	c.unprotect("second")
 	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
-	c.event("second", "CPUConflict", "pod default/second stays in the shared CPUs")
+	c.event("second", "CPUAllocationInvalid", "its signature does not verify")
 	c.annotate("second", api.AllocationAnnotation, second.Annotations[api.AllocationAnnotation][:40])
 	c.event("second", "CPUAllocationInvalid", "it is not JSON, or was cut short")
 	c.annotate("second", api.AllocationAnnotation,
 		`{"version":1,"node":"`+small0+`","policy":"static","containers":[{"name":"app","cpus":"200","numaNodes":[0]}]}`)
-	c.event("second", "CPUAllocationInvalid", "has no CPUs 200")
+	c.event("second", "CPUAllocationInvalid", "it has no signature")
 	c.create(asking("third", 4, ""))
 	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
 		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
 	}
 }
 
-// An allocation on a pod that has no node was not written by the scheduler.
+// forgedPod is a pod that names its node, and all CPUs there, itself.
+func (c *test) forgedPod(name string) *corev1.Pod {
+	c.Helper()
+	var pod corev1.Pod
+	c.must(yaml.UnmarshalStrict([]byte(`
+metadata: {name: `+name+`, annotations: {cpuset-scheduler: "true", pinfold.dev/cpu-allocation: '{"version":1,"node":"`+small0+
+		`","policy":"static","containers":[{"name":"app","cpus":"0-7","numaNodes":[0]}]}'}}
+spec:
+  nodeName: `+small0+`
+  containers:
+  - {name: app, image: app, resources: {requests: {cpu: 1m}, limits: {cpu: 8}}}
+`), &pod))
+	return &pod
+}
+
+// Without the policy, pods that name their node and its CPUs themselves take nothing, and
+// the pods that the scheduler placed keep theirs.
+func TestForgedAtCreation(t *testing.T) {
+	c := begin(t)
+	c.create(asking("innocent", 2, ""))
+	before := c.allocation(c.bound("innocent")).Containers[0].CPUs
+	c.unprotect("innocent")
+	for i := range 5 {
+		name := fmt.Sprint("forged", i)
+		_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod(name), metav1.CreateOptions{})
+		c.must(err)
+		c.event(name, "CPUAllocationInvalid", "it has no signature")
+	}
+	c.create(asking("next", 5, ""))
+	if next := c.allocation(c.bound("next")).Containers[0].CPUs; next.Intersects(before) {
+		t.Errorf("next has CPUs %s, of which innocent has %s", next, before)
+	}
+	list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=innocent"})
+	c.must(err)
+	for _, event := range list.Items {
+		if event.Reason == "CPUConflict" {
+			t.Errorf("innocent was told: %s", event.Message)
+		}
+	}
+}
+
+// A forged allocation on a pod that has no node is overwritten when the pod is bound.
 func TestForgedAllocation(t *testing.T) {
 	c := begin(t)
+	c.create(asking("trial", 1, ""))
+	c.unprotect("trial")
 	forged := `pinfold.dev/cpu-allocation: '{"version":1,"node":"` + small0 + `","policy":"static","containers":[{"name":"app","cpus":"0-7","numaNodes":[0]}]}'`
 	c.create(`
 metadata: {name: asks, annotations: {cpuset-scheduler: "true", ` + forged + `}}
@@ -168,8 +210,10 @@ spec:
   nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
   containers: [{name: app, image: app}]
 `)
-	c.bound("plain")
-	c.create(asking("next", 5, ""))
+	if got := c.bound("plain").Annotations[api.AllocationAnnotation]; got != "" {
+		t.Errorf("plain has the allocation %s", got)
+	}
+	c.create(asking("next", 4, ""))
 	c.bound("next")
 	c.checkBooks()
 }

@@ -48,6 +48,11 @@ func (c *test) must(err error) {
 // eventually waits until problem returns "".
 func (c *test) eventually(problem func() string) {
 	c.Helper()
+	c.eventuallyWithin(patience, problem)
+}
+
+func (c *test) eventuallyWithin(patience time.Duration, problem func() string) {
+	c.Helper()
 	last := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
 		if last = problem(); last == "" {
@@ -222,19 +227,24 @@ func (c *test) checkBooks() {
 // waiting for the next one.
 func (c *test) killScheduler() {
 	c.Helper()
-	var before int
+	if err := syscall.Kill(c.schedulerPID(), syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		c.Fatal(err)
+	}
+}
+
+// schedulerPID waits until a scheduler runs.
+func (c *test) schedulerPID() (pid int) {
+	c.Helper()
 	c.eventually(func() string {
 		state, err := localcluster.ReadState(c.dir)
 		if err != nil {
 			return err.Error()
 		}
 		scheduler, ok := state.Component("kube-scheduler")
-		if before = scheduler.PID; !ok || before == 0 {
+		if pid = scheduler.PID; !ok || pid == 0 {
 			return "no scheduler runs"
 		}
 		return ""
 	})
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		c.Fatal(err)
-	}
+	return pid
 }

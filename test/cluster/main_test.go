@@ -28,6 +28,7 @@ const (
 	intel  = "intel-104-0"
 	amd    = "amd-256-0"
 	small0 = "p1n1l1c4t2-0"
+	small1 = "p1n1l1c4t2-1"
 )
 
 var shapes = []string{"intel-104", "amd-256", "packages:1,cores:4,threads:2=2"}
@@ -114,7 +115,7 @@ func start(binary, data string) (stop func() error, err error) {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
 		state, err := localcluster.ReadState(data)
 		if err == nil && state.Ready {
-			shared, err = connect(data, state.Kubeconfig)
+			shared, err = connect(binary, data, state.Kubeconfig)
 			return stop, err
 		}
 		select {
@@ -130,6 +131,7 @@ func start(binary, data string) (stop func() error, err error) {
 
 // running is a cluster that is up.
 type running struct {
+	binary     string // pinfold-local
 	dir        string
 	config     *rest.Config
 	client     kubernetes.Interface
@@ -137,13 +139,13 @@ type running struct {
 	topologies topologyclient.Interface
 }
 
-func connect(dir, kubeconfig string) (*running, error) {
+func connect(binary, dir, kubeconfig string) (*running, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = 1000, 1000
-	r := &running{dir: dir, config: config}
+	r := &running{binary: binary, dir: dir, config: config}
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}

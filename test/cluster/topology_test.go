@@ -82,7 +82,7 @@ func TestTopologyForeign(t *testing.T) {
 // What a node has reported goes with it. A new node of the same name reports anew.
 func TestTopologyGoesWithItsNode(t *testing.T) {
 	c := begin(t)
-	const name = "p1n1l1c4t2-1"
+	const name = small1
 	node, err := c.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	report := c.topology(name)

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/busy"
 )
 
 // at returns a burst that starts some time after the script does.
@@ -34,36 +36,29 @@ func agree(t *testing.T, r run, p prediction) {
 	}
 }
 
-// attempts plays scripts until enough runs were compared.
+// attempts plays scripts until enough runs were compared, each of which may be disturbed some
+// times before.
 func attempts(t *testing.T, enough int, next func() run) {
 	t.Helper()
-	var compared, starved, quiet, vague int
-	for compared < enough {
-		r := next()
-		p := r.predict(t)
-		t.Logf("%v\n%v", r, p)
-		switch {
-		case r.tooMuch():
-			t.Log("dropped: it was starved")
-			starved++
-			if !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU()) {
-				quiet++
+	const tries = 8
+	alone := 0
+	for range enough {
+		busy.Repeat(t, tries, func() (disturbed string) {
+			r := next()
+			p := r.predict(t)
+			t.Logf("%v\n%v", r, p)
+			if !r.tooMuch() && !p.vague() {
+				agree(t, r, p)
+				return ""
 			}
-		case p.vague():
-			t.Log("dropped: the range is too wide")
-			vague++
-		default:
-			agree(t, r, p)
-			compared++
-		}
-		switch {
-		case quiet > enough:
-			t.Fatalf("%d runs were starved while nothing else ran: the load generator is not what it should be", quiet)
-		case vague > 3*enough:
-			t.Fatalf("of %d runs, the model leaves open what comes out in %d", compared+starved+vague, vague)
-		case starved > 2*enough+4:
-			t.Skipf("threads wait for a CPU too often: of %d runs %d were starved; run this test on a quiet machine", compared+starved+vague, starved)
-		}
+			if r.alone() {
+				alone++
+			}
+			if alone > 3*enough {
+				t.Fatalf("%d runs could not be compared while nothing else ran: the load generator or the model is not what it should be", alone)
+			}
+			return fmt.Sprintf("threads waited for CPUs for %v of %v", r.starved(), r.length)
+		})
 	}
 }
 

@@ -10,10 +10,11 @@
 // trickle of use the timer runs, and each change of nr_periods lies between two reads.
 //
 // Not everything is known, and what is not is drawn, 201 times: when ticks are (a
-// thread that reads its CPU clock is also looked at in between), when in its bursts a
-// thread waited for a CPU that somebody else had, in which it used the time that the
-// group's usage is beyond what it measured, and when within a write the kernel
-// took it. The kernel's nr_throttled and nr_periods must lie within what the model says
+// thread that reads its CPU clock is also looked at in between), when exactly periods begin, in
+// which of its bursts a thread waited for a CPU that somebody else had (for no longer than
+// the burst lasted beyond its work), how often and how far it was with its work then, in which
+// it used the time that the group's usage is beyond what it measured, and when within a write the
+// kernel took it. The kernel's nr_throttled and nr_periods must lie within what the model says
 // in these 201 cases, burst_time up to a slice of it, usage up to 1 ms.
 // The group has the highest weight there is, so that others wait for it rather than the
 // reverse. Its threads' waits are known in sum: wall time less CPU time less throttled_time.
@@ -21,10 +22,9 @@
 // A run is dropped when its threads waited for others during more than a tenth of it;
 // when one used 1 ms more than it was to, or the group half a millisecond more per burst,
 // for then the machine stood still, as virtual ones do; or when nr_throttled comes out of
-// the model with a range of more than 2. When too many were starved, the test is skipped,
-// saying so; but it fails when that happens while the rest of the machine uses less than a
-// tenth of its CPUs, for then it is the generator's fault, and when the range is too wide
-// too often. Wrong models were tried (a write that does not refill, less burst, a timer that
+// the model with a range of more than 2. After eight such runs on end the test is skipped,
+// saying so; but it fails when runs are dropped while the rest of the machine uses less than a
+// tenth of its CPUs, for then it is the fault of the generator or of the model. Wrong models were tried (a write that does not refill, less burst, a timer that
 // does not stop, slices that are not given back): each fails.
 //
 // Seen on 2 virtual CPUs, Linux 6.18, version 1 of control groups, other work on 0.5 to 1.9
@@ -53,7 +53,7 @@
 //
 // A run is repeated when threads waited for CPUs for a tenth of it, when they used a
 // tenth more or less than they were to, or when a tenth of the recorded periods are averages over
-// late samples; when four are, the test is skipped. Wrong models must fail: one without
+// late samples; after eight such runs on end the test is skipped. Wrong models must fail: one without
 // burst, and one with 0.7 or 1.3 of the quota.
 //
 // Seen on 2 virtual CPUs, Linux 6.18, version 1, other work beside it, 2026-11-20,

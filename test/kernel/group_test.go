@@ -24,6 +24,7 @@ type group struct {
 	out      *json.Decoder
 	threads  int
 	boundary time.Duration // of the monotonic clock: a period ended then
+	doubt    time.Duration // by how much that may be wrong
 }
 
 // newGroup makes a group and starts threads that are in it.
@@ -148,7 +149,12 @@ func (g *group) set(t *testing.T, l bandwidth.Limits) {
 	if err := o.Err(); err != nil {
 		t.Fatal(err)
 	}
-	g.findBoundary(t, l.Period)
+	for range 20 {
+		if g.findBoundary(t, l.Period); g.doubt < ms/4 {
+			return
+		}
+	}
+	t.Skipf("the machine is too busy to see when periods begin, but for %v; run this test on a quiet machine", g.doubt)
 }
 
 // findBoundary keeps the group just busy enough for its timer to run, and watches
@@ -190,7 +196,7 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 		t.Fatal("the group's timer does not run")
 	}
 	played()
-	g.boundary = (low + high) / 2
+	g.boundary, g.doubt = (low+high)/2, (high-low)/2
 }
 
 // stat reads the group's statistics.

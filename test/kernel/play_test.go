@@ -22,6 +22,7 @@ type run struct {
 	limits bandwidth.Limits
 	slice  time.Duration // the kernel's
 	origin time.Duration // when the first period began
+	doubt  time.Duration // by how much that may be wrong
 	length time.Duration
 	played script
 	writes []interval // each of the same limits, some time in it
@@ -41,7 +42,7 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 	t.Helper()
 	const prelude = 4
 	time.Sleep(3 * l.Period)
-	r := run{limits: l, slice: slice(t), origin: g.nextPeriod(now()+10*ms, l.Period)}
+	r := run{limits: l, slice: slice(t), origin: g.nextPeriod(now()+10*ms, l.Period), doubt: g.doubt}
 	before, busy, began := g.stat(t), busyTime(t), now()
 	first := r.origin + prelude*l.Period
 	r.played = make(script, g.threads)
@@ -99,13 +100,11 @@ func busyTime(t *testing.T) time.Duration {
 
 // starved is how long threads neither ran nor were throttled, by the kernel's count.
 func (r run) starved() time.Duration {
-	waited := -r.kernel.ThrottledTime
-	for _, bursts := range r.played {
-		for _, b := range bursts {
-			waited += b.End - b.Start - b.Work
-		}
+	starved := -r.kernel.ThrottledTime
+	for _, w := range r.waits() {
+		starved += w
 	}
-	return waited
+	return starved
 }
 
 // overshot reports whether a thread used more than it was to.
@@ -124,54 +123,120 @@ func overshot(asked, played script) bool {
 // more than a tenth of it.
 func (r run) tooMuch() bool { return r.stoodStill || r.starved() > r.length/10 }
 
+// alone reports whether next to nothing else ran.
+func (r run) alone() bool {
+	return !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU())
+}
+
 // model plays what happened in the model, with what is not known drawn: when the
-// ticks are; where in its bursts a thread was starved; and in which it used the time
-// that the kernel counts beyond what threads read at their beginning and end, to
-// sleep and to wake up.
+// ticks are, and exactly when periods begin; how long a thread was starved in each of its bursts,
+// and how far it was with its work then; and in which bursts it used the time that the kernel
+// counts beyond what threads read at their beginning and end, to sleep and to wake up.
 func (r run) model(t *testing.T, random *rand.Rand) bandwidth.Stats {
 	t.Helper()
 	g, err := bandwidth.NewGroup(drawMachine(random, r.slice), r.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	type event struct {
-		at time.Duration
-		do func() error
-	}
-	var events []event
-	submit := func(thread int, at, work time.Duration) {
-		if work > 0 {
-			events = append(events, event{at, func() error {
-				_, err := g.Submit(bandwidth.Request{Work: work, CPU: thread % runtime.NumCPU()})
-				return err
-			}})
-		}
-	}
-	starved := partition(random, r.bursts(), max(r.starved(), 0))
-	between := partition(random, r.bursts(), max(r.between(), 0))
+	m := &played{T: t, Group: g, random: random, waiting: map[int]progress{}}
+	origin := r.origin + time.Duration((2*random.Float64()-1)*float64(r.doubt))
+	starved := partition(random, r.waits(), max(r.starved(), 0))
+	between := partition(random, slices.Repeat([]time.Duration{r.length}, r.bursts()), max(r.between(), 0))
 	n := 0
 	for thread, bursts := range r.played {
 		for _, b := range bursts {
-			work := b.Work + between[n]
-			first := time.Duration(random.Float64() * float64(work))
-			submit(thread, b.Start, first)
-			submit(thread, b.Start+first+starved[n], work-first)
+			p := progress{cpu: thread % runtime.NumCPU(), left: b.Work + between[n], starved: starved[n]}
+			m.at(b.Start-origin, func() { m.goOn(p) })
 			n++
 		}
 	}
 	for _, w := range r.writes {
 		at := w.from + time.Duration(random.Float64()*float64(w.to-w.from))
-		events = append(events, event{at, func() error { return g.Write(r.limits) }})
+		m.at(at-origin, func() {
+			if err := g.Write(r.limits); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	for _, e := range events {
-		g.Advance(e.at - r.origin)
-		if err := e.do(); err != nil {
-			t.Fatal(err)
+	m.until(r.length)
+	return g.Stats()
+}
+
+// played is a run in the model.
+type played struct {
+	*testing.T
+	*bandwidth.Group
+	random  *rand.Rand
+	events  []event          // still to come, in the order of time
+	waiting map[int]progress // by the number of the request after which a thread goes on
+}
+
+type event struct {
+	at time.Duration
+	do func()
+}
+
+// progress is what a burst has before it.
+type progress struct {
+	cpu           int
+	left, starved time.Duration
+}
+
+func (m *played) at(at time.Duration, do func()) {
+	i, _ := slices.BinarySearchFunc(m.events, at, func(e event, at time.Duration) int { return cmp.Compare(e.at, at+1) })
+	m.events = slices.Insert(m.events, i, event{at, do})
+}
+
+// goOn lets a thread work until it is starved again, for a millisecond or more.
+func (m *played) goOn(p progress) {
+	work := p.left
+	if p.starved > 0 {
+		work = time.Duration(m.random.Float64() * float64(p.left))
+	}
+	p.left -= work
+	if work <= 0 { // starved from the beginning, or done
+		m.starve(p, 0)
+		return
+	}
+	id, err := m.Submit(bandwidth.Request{Work: work, CPU: p.cpu})
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.waiting[id] = p
+}
+
+// starve keeps a thread from its CPU that has done what it was to before, some time ago.
+func (m *played) starve(p progress, ago time.Duration) {
+	if p.left <= 0 {
+		return
+	}
+	wait := min(p.starved, max(ms, time.Duration(m.random.Float64()*float64(p.starved))))
+	p.starved -= wait
+	m.at(m.Now()+max(wait-ago, 0), func() { m.goOn(p) })
+}
+
+// until lets time go by, in steps that are shorter than threads are starved.
+func (m *played) until(end time.Duration) {
+	const step = ms / 4
+	for m.Now() < end {
+		next := min(m.Now()+step, end)
+		if len(m.waiting) == 0 {
+			next = end
+		}
+		if len(m.events) > 0 {
+			next = min(next, max(m.events[0].at, m.Now()))
+		}
+		for _, done := range slices.Clone(m.Advance(next)) {
+			p := m.waiting[done.ID]
+			delete(m.waiting, done.ID)
+			m.starve(p, m.Now()-done.At)
+		}
+		for len(m.events) > 0 && m.events[0].at <= m.Now() {
+			do := m.events[0].do
+			m.events = m.events[1:]
+			do()
 		}
 	}
-	g.Advance(r.length)
-	return g.Stats()
 }
 
 // drawMachine draws a machine that this one may be. A thread that reads its own clock
@@ -185,18 +250,41 @@ func drawMachine(random *rand.Rand, slice time.Duration) bandwidth.Machine {
 	return m
 }
 
-// partition splits a time into n parts.
-func partition(random *rand.Rand, n int, total time.Duration) []time.Duration {
-	weights, sum := make([]float64, n), 0.0
+// partition splits a time into parts, each of which has a maximum.
+func partition(random *rand.Rand, most []time.Duration, total time.Duration) []time.Duration {
+	parts, weights := make([]time.Duration, len(most)), make([]float64, len(most))
 	for i := range weights {
 		weights[i] = random.ExpFloat64()
-		sum += weights[i]
 	}
-	parts := make([]time.Duration, n)
-	for i := range parts {
-		parts[i] = time.Duration(float64(total) * weights[i] / sum)
+	for left := total; left > time.Duration(len(most)); { // below that, rounding
+		sum := 0.0
+		for i, w := range weights {
+			if parts[i] < most[i] {
+				sum += w
+			}
+		}
+		if sum == 0 {
+			break
+		}
+		rest := left
+		for i, w := range weights {
+			more := min(time.Duration(float64(rest)*w/sum), most[i]-parts[i])
+			parts[i] += more
+			left -= more
+		}
 	}
 	return parts
+}
+
+// waits are how long the threads neither ran in each of their bursts, nor had ended it.
+func (r run) waits() []time.Duration {
+	var out []time.Duration
+	for _, bursts := range r.played {
+		for _, b := range bursts {
+			out = append(out, max(b.End-b.Start-b.Work, 0))
+		}
+	}
+	return out
 }
 
 func (r run) bursts() int {
@@ -258,8 +346,8 @@ func (r run) predict(t *testing.T) prediction {
 
 func (r run) String() string {
 	k := r.kernel
-	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs, stood still: %v",
-		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others, r.stoodStill)
+	return fmt.Sprintf("%v/%v burst %v: kernel: used %v, %d periods, %d throttled (%v), %d bursts (%v); starved %v, others use %.2f CPUs, stood still: %v, periods begin within %v",
+		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others, r.stoodStill, 2*r.doubt)
 }
 
 // vague reports whether too much is unknown for a comparison.

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/test/busy"
 )
 
 // period is that of all limits here, and sampled is how often the recording looks.
@@ -33,7 +35,7 @@ const (
 // some limits, and plays the same loads under these limits; see the package comment.
 // PINFOLD_TEST_LONG=5m takes about so long, for better figures.
 func TestReplay(t *testing.T) {
-	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: 25 * period, spare: 3}
+	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: 25 * period}
 	if text := os.Getenv("PINFOLD_TEST_LONG"); text != "" {
 		whole, err := time.ParseDuration(text)
 		if err != nil {
@@ -71,13 +73,11 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// experiment plays scripts of a length, and starts again when the machine had other things
-// to do, with so many scripts to spare.
+// experiment plays scripts of a length.
 type experiment struct {
 	*testing.T
 	*group
 	length time.Duration
-	spare  int
 }
 
 // limit sets limits.
@@ -138,19 +138,18 @@ func (x *experiment) sample(to *trace.Series) (end func()) {
 // CPUs, or used more CPU time than they were to, as they do where a virtual CPU's time passes
 // while it does not run. If observe is there, it is called when the script begins, and
 // what it returns at the end, to say whether what it saw is good.
-func (x *experiment) undisturbed(s script, observe func() (end func() bool)) run {
+func (x *experiment) undisturbed(s script, observe func() (end func() bool)) (r run) {
 	x.Helper()
-	for ; ; x.spare-- {
-		r, good := x.once(s, observe)
+	busy.Repeat(x, 8, func() string {
+		var good bool
+		r, good = x.once(s, observe)
 		offered := s.work()
 		if good && (r.kernel.Usage-offered).Abs() < offered/10 && r.starved() < x.length/10 {
-			return r
+			return ""
 		}
-		x.Logf("once more: of %v threads waited for %v, and used %v instead of %v; well observed: %v", x.length, r.starved(), r.kernel.Usage, offered, good)
-		if x.spare == 0 {
-			x.Skip("CPUs were too busy too often; run this test on a quiet machine")
-		}
-	}
+		return fmt.Sprintf("of %v threads waited for %v, and used %v instead of %v; well observed: %v", x.length, r.starved(), r.kernel.Usage, offered, good)
+	})
+	return r
 }
 
 // once plays a script after four periods in which the bucket fills: each thread runs a

@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 )
@@ -119,11 +119,11 @@ func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
 		return corev1.NodeCondition{}, err
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type == control.ConditionType {
+		if c.Type == nodetopology.BindingCondition {
 			return c, nil
 		}
 	}
-	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, control.ConditionType)
+	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, nodetopology.BindingCondition)
 }
 
 // testDoctor: on a node on which everything works there are no problems.

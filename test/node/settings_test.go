@@ -52,6 +52,8 @@ func TestSettings(t *testing.T) {
 	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)
 	t.Run("static pod", s.testStaticPod)
+	t.Run("starting", s.testStarting)
+	t.Run("unanswered", s.testUnanswered)
 	for _, component := range []string{localnode.Agent, localnode.Containerd, localnode.Kubelet, localcluster.APIServer} {
 		t.Run("kill "+component, func(t *testing.T) { s.testKill(t, component) })
 	}
@@ -97,13 +99,13 @@ func settle(t *testing.T) *settled {
 func (s *settled) rows() map[string]map[string]settings {
 	const none, ms = cgroup.Unlimited, time.Millisecond
 	return map[string]map[string]settings{
-		"static": {"": {quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * ms}},
+		"static": {"": {cpus: s.shared.Union(s.own), quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * ms}},
 		"burst":  {"": {quota: 100 * ms, burst: 100 * ms}, "main": {cpus: s.shared, quota: 100 * ms, burst: 100 * ms}},
 		"bursting": {"": {quota: 14 * ms, period: 20 * ms, burst: 7 * ms},
 			"main": {cpus: s.shared, quota: 10 * ms, period: 20 * ms, burst: 5 * ms},
 			"side": {cpus: s.shared, quota: 4 * ms, period: 20 * ms, burst: 2 * ms}},
-		"limited": {"": {quota: 50 * ms}, "main": {cpus: s.shared, quota: 50 * ms}},
-		"before":  {"": {quota: none}, "main": {cpus: s.shared, quota: none}},
+		"limited": {"": {cpus: s.shared, quota: 50 * ms}, "main": {cpus: s.shared, quota: 50 * ms}},
+		"before":  {"": {cpus: s.shared, quota: none}, "main": {cpus: s.shared, quota: none}},
 		"batch":   {"": {quota: 30 * ms}, "main": {cpus: s.shared, quota: 30 * ms}},
 	}
 }
@@ -224,11 +226,13 @@ func (s *settled) testExec(t *testing.T) {
 	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one that was started here
 }
 
-// testForeignWriter changes settings as another program would.
+// testForeignWriter changes settings as another program would. The kernel refuses a
+// container CPUs that its pod does not have, so it takes the pod along.
 func (s *settled) testForeignWriter(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	all, quota := s.own.Union(s.shared), 40*time.Millisecond
-	if err := s.kernel.groups.Apply(map[string]cgroup.Wanted{group: {CPUs: &all, Quota: &quota}}).Err(); err != nil {
+	foreign := map[string]cgroup.Wanted{s.kernel.podGroup(s.pods["limited"]): {CPUs: &all}, group: {CPUs: &all, Quota: &quota}}
+	if err := s.kernel.groups.Apply(foreign).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if s.check() == nil {

@@ -1,15 +1,24 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +53,111 @@ func TestUpAndDown(t *testing.T) {
 			before.expectUnchanged(t)
 		})
 	}
+}
+
+// TestAnotherKubeletAfterACrash lets another kubelet's files and container appear after the
+// supervisor was killed. They survive down, and so do sysctls, which that kubelet needs; what
+// is the node's goes.
+func TestAnotherKubeletAfterACrash(t *testing.T) {
+	requireNode(t)
+	before := lookAt(t)
+	c := start(t)
+	pod := c.runExample(t)
+	c.kill(t)
+	kubepods := groupsOfPods(t)
+	other := filepath.Join(kubepods[0], "podother", "other")
+	file := "/var/lib/kubelet/config.yaml"
+	sleep := exec.Command("sleep", "600")
+	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := errors.Join(os.MkdirAll(other, 0o755), os.WriteFile(file, []byte("kind: KubeletConfiguration\n"), 0o600), sleep.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = sleep.Process.Kill()
+		_ = sleep.Wait()
+		if err := errors.Join(removeKubelet(kubepods), before.writeSysctls()); err != nil {
+			t.Error(err)
+		}
+		before.expectUnchanged(t)
+	})
+	procs := filepath.Join(other, "cgroup.procs")
+	if err := os.WriteFile(procs, fmt.Append(nil, sleep.Process.Pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.down(t)
+	if text, err := os.ReadFile(procs); err != nil || strings.TrimSpace(string(text)) != fmt.Sprint(sleep.Process.Pid) {
+		t.Errorf("the other kubelet's container has the processes %q (%v), want %d", text, err, sleep.Process.Pid)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the other kubelet's file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(kubepods[0], "burstable", "pod"+string(pod.UID))); !os.IsNotExist(err) {
+		t.Errorf("the node's pod has a group: %v", err)
+	}
+	if left := processesOf(t, c.dir); len(left) > 0 {
+		t.Errorf("processes stay: %q", left)
+	}
+	c.down(t)
+}
+
+// groupsOfPods returns the groups above all pods.
+func groupsOfPods(t *testing.T) []string {
+	t.Helper()
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []string
+	for _, mount := range mounts {
+		group := filepath.Join(mount.Mountpoint, "kubepods")
+		if _, err := os.Stat(group); err == nil {
+			groups = append(groups, group)
+		}
+	}
+	slices.SortFunc(groups, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // cpu, or version 2, comes first
+	if len(groups) == 0 {
+		t.Fatal("there are no groups of pods")
+	}
+	return groups
+}
+
+// removeKubelet removes what the test has made, and what stayed for its sake.
+func removeKubelet(kubepods []string) error {
+	failed := []error{os.RemoveAll("/var/lib/kubelet")}
+	for _, group := range kubepods {
+		var dirs []string
+		failed = append(failed, filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return err
+		}))
+		for _, dir := range slices.Backward(dirs) {
+			failed = append(failed, syscall.Rmdir(dir))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// nodeSysctl is what the sysctls are called that a node changes.
+var nodeSysctl = regexp.MustCompile(`/(overcommit_memory|panic_on_oom|panic|panic_on_oops|root_max[a-z]+|ip_forward|forwarding|all/accept_redirects)$`)
+
+// writeSysctls puts back those that differ, which are in the order of their names: ip_forward
+// comes after what hangs on it, and so it is done twice.
+func (m machine) writeSysctls() error {
+	var failed []error
+	for range 2 {
+		for _, line := range m["sysctls"] {
+			path, value, _ := strings.Cut(line, " = ")
+			if !nodeSysctl.MatchString(path) {
+				continue
+			}
+			if now, err := os.ReadFile(path); err == nil && string(now) != value {
+				failed = append(failed, os.WriteFile(path, []byte(value), 0))
+			}
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // runExample runs a pod of the example go-demo on this machine. It does without its

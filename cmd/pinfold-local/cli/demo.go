@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 
@@ -62,7 +63,11 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() {
+		_, removeErr := localcluster.Remove(dir, slog.New(slog.NewTextHandler(stderr, nil)))
+		_ = os.Remove(dir) // is there only when nothing was started
+		err = errors.Join(err, removeErr)
+	}()
 
 	progress := newProgress(stderr)
 	options.dir = dir

@@ -20,16 +20,13 @@ const stopTimeout = 2 * time.Minute
 // detach starts a supervisor in a session of its own and returns when its
 // cluster is ready.
 func detach(ctx context.Context, options upOptions, stdout, stderr io.Writer) error {
-	if err := os.MkdirAll(options.dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
-	}
 	if state, err := localcluster.ReadState(options.dir); err == nil { // its log is in use
 		return fmt.Errorf("%w in %s (process %d)", localcluster.ErrRunning, options.dir, state.Supervisor)
 	}
-	if err := localcluster.CheckUsable(options.dir); err != nil {
+	if err := localcluster.Claim(options.dir); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(localcluster.SupervisorLog(options.dir), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	log, err := os.OpenFile(localcluster.SupervisorLog(options.dir), os.O_CREATE|os.O_TRUNC|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the supervisor's log: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ func down(ctx context.Context, dir string, stderr io.Writer) error {
 		return err
 	}
 	_, explanation := localcluster.ReadState(dir)
-	removed, err := localcluster.Remove(dir)
+	removed, err := localcluster.Remove(dir, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
 		return err
 	}

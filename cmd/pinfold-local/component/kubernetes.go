@@ -7,9 +7,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the version as a metric
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllerapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	pinfold "pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/command"
 )
 
 func apiServer(flags []string) int { return run(apiserverapp.NewAPIServerCommand(), flags) }
@@ -19,7 +18,7 @@ func controllerManager(flags []string) int {
 }
 
 func scheduler(flags []string) int {
-	return run(schedulerapp.NewSchedulerCommand(schedulerapp.WithPlugin(pinfold.Name, pinfold.New)), flags)
+	return run(command.New(), flags)
 }
 
 func run(command *cobra.Command, flags []string) int {

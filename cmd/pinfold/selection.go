@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -18,32 +18,51 @@ import (
 // reading leaves behind 300 MB (measured with a hundred groups of 72,000 samples each).
 const samplesAtOnce = 1 << 20
 
+// selection is which groups of which recordings are asked about.
+type selection struct {
+	files    []string
+	groups   []string       // paths or names; none for all
+	interval *time.Duration // of the samples of .npy files
+}
+
+// idleNamed is how many groups that used nothing are named: a recording may have thousands.
+const idleNamed = 10
+
 // surveyed is a group of a recording, before its samples are read.
 type surveyed struct {
 	groupID
-	samples       int
-	used, limited bool
+	samples int
+	used    bool
+	limited bool             // ever
+	limits  bandwidth.Limits // of the last sample
 }
 
-// survey reads all recordings once, and returns the groups to advise on.
-func (q *consultation) survey(ctx context.Context, stderr io.Writer) ([]surveyed, error) {
-	var all []surveyed
-	for i, file := range q.files {
-		if slices.Contains(q.files[:i], file) {
-			return nil, &wrongUsage{fmt.Sprintf("%s is named twice", file)}
+// check refuses what no recording can answer.
+func (s *selection) check() error {
+	for i, file := range s.files {
+		if slices.Contains(s.files[:i], file) {
+			return &wrongUsage{fmt.Sprintf("%s is named twice", file)}
 		}
-		groups, err := surveyFile(ctx, stderr, file, *q.interval)
+	}
+	return checkGroups(s.groups)
+}
+
+// survey reads all recordings once, and returns the groups that are asked about.
+func (s *selection) survey(ctx context.Context, stderr io.Writer) ([]surveyed, error) {
+	var all []surveyed
+	for _, file := range s.files {
+		groups, err := surveyFile(ctx, stderr, file, *s.interval)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, groups...)
 	}
-	for _, group := range q.groups {
-		if !slices.ContainsFunc(all, func(s surveyed) bool { return s.isCalled(group) }) {
-			return nil, fmt.Errorf("%s: no samples of group %s: 'pinfold trace info' says which groups there are", strings.Join(q.files, ", "), group)
+	for _, group := range s.groups {
+		if !slices.ContainsFunc(all, func(g surveyed) bool { return g.isCalled(group) }) {
+			return nil, fmt.Errorf("%s: no samples of group %s: 'pinfold trace info' says which groups there are", strings.Join(s.files, ", "), group)
 		}
 	}
-	return q.choose(stderr, all)
+	return s.choose(stderr, all)
 }
 
 // surveyFile looks through one recording.
@@ -68,7 +87,8 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 		g := &groups[i]
 		g.samples++
 		g.used = g.used || row.Usage > 0
-		g.limited = g.limited || row.Limits.Quota > 0
+		g.limits = row.Limits
+		g.limited = g.limited || row.Limits.Quota != bandwidth.Unlimited
 		if g.name == "" {
 			g.name = row.Name
 		}
@@ -83,24 +103,28 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 
 // choose leaves out groups that were not asked for, and those that used nothing, as the
 // sandboxes of pods do. One that was asked for by name is refused.
-func (q *consultation) choose(stderr io.Writer, all []surveyed) ([]surveyed, error) {
+func (s *selection) choose(stderr io.Writer, all []surveyed) ([]surveyed, error) {
 	var chosen []surveyed
-	for _, s := range all {
-		wanted := slices.ContainsFunc(q.groups, s.isCalled)
+	idle := 0
+	for _, g := range all {
+		wanted := slices.ContainsFunc(s.groups, g.isCalled)
 		switch {
-		case !wanted && len(q.groups) > 0:
-		case !s.used && (wanted || len(all) == 1):
-			return nil, s.idle()
-		case !s.used:
-			s.leaveOut(stderr)
-		case s.limited && q.period != 0:
-			return nil, fmt.Errorf("%s: %s was recorded with a limit, whose period counts: leave out --period, or choose other groups with --group", s.file, s.group)
+		case !wanted && len(s.groups) > 0:
+		case g.used:
+			chosen = append(chosen, g)
+		case wanted || len(all) == 1:
+			return nil, g.idle()
 		default:
-			chosen = append(chosen, s)
+			if idle++; idle <= idleNamed {
+				g.leaveOut(stderr)
+			}
 		}
 	}
+	if idle > idleNamed {
+		fmt.Fprintf(stderr, "pinfold: %d more groups used no CPU time at all, and are left out\n", idle-idleNamed)
+	}
 	if len(chosen) == 0 {
-		return nil, errors.New("no group used any CPU time: record while they work")
+		return nil, fmt.Errorf("%s: no group used any CPU time: record while they work", strings.Join(s.files, ", "))
 	}
 	return chosen, nil
 }

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// renewTime is when the agent's lease was renewed, by its own account.
+func (w *world) renewTime() (time.Time, error) {
+	lease, err := w.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(context.Background(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	if owners := lease.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Node" || owners[0].UID != "uid-n1" {
+		return time.Time{}, fmt.Errorf("the lease is owned by %v", owners)
+	}
+	return lease.Spec.RenewTime.Time, nil
+}
+
+// renewed waits until the lease is renewed once more.
+func (w *world) renewed() {
+	w.t.Helper()
+	before, _ := w.renewTime()
+	w.eventually(func() error {
+		now, err := w.renewTime()
+		if err == nil && !now.After(before) {
+			err = fmt.Errorf("the lease is as it was renewed at %v", before)
+		}
+		return err
+	})
+}
+
+func TestLeaseIsRenewedWhileRoundsAreDone(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.leases = nodetopology.LeaseNamespace
+	stop := w.start()
+	w.enforced(k, bound, beside)
+	w.renewed()
+	w.eventually(func() error {
+		object, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, state, err := nodetopology.ToMachine(object)
+		if err == nil && state.AgentLease != "pinfold-system/n1" {
+			err = fmt.Errorf("the topology names the lease %q", state.AgentLease)
+		}
+		return err
+	})
+
+	// Rounds hang in reading the machine: all else goes on, and the lease is not renewed.
+	release := k.hang("sys/devices/system/cpu/online", "0-7")
+	w.eventually(func() error { return w.log.Says("the last round ended") })
+	before, err := w.renewTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * w.options().LeaseEvery)
+	if now, err := w.renewTime(); err != nil || !now.Equal(before) {
+		t.Errorf("the lease was renewed at %v (%v) though no round has ended", now, err)
+	}
+
+	// When they go on, so does it, and a condition that was changed meanwhile is put right.
+	c := w.condition()
+	c.Status, c.Reason = corev1.ConditionUnknown, "AgentSilent"
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := patchStatus(t.Context(), w.client, nodeName, patch); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	w.renewed()
+	w.eventually(w.ready)
+	stop()
+
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.renewTime(); !apierrors.IsNotFound(err) {
+		t.Errorf("after the cleanup the lease is there: %v", err)
+	}
+}
+
+// hang makes reading a file wait until release.
+func (k *tree) hang(name, text string) (release func()) {
+	k.t.Helper()
+	name = filepath.Join(k.root, name)
+	pipe := name + ".pipe"
+	for _, err := range []error{unix.Mkfifo(pipe, 0o600), os.Rename(pipe, name)} {
+		if err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	return func() {
+		w, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		defer w.Close()
+		ordinary := name + ".new"
+		for _, err := range []error{os.WriteFile(ordinary, []byte(text), 0o600), os.Rename(ordinary, name)} {
+			if err != nil {
+				k.t.Error(err)
+			}
+		}
+		if _, err := w.WriteString(text); err != nil {
+			k.t.Error(err)
+		}
+	}
+}

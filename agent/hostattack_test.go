@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// attack is a pair of values between which a pod's author changes an annotation.
+type attack struct{ key, one, other string }
+
+// TestAttacksOnThisMachine: somebody changes an annotation of a pod ten times a second, and
+// its container spins. It must not use more than its limit over time, two seconds of it as
+// credit, a full bucket and a quota. PINFOLD_TEST_LONG makes each attack as long.
+func TestAttacksOnThisMachine(t *testing.T) {
+	const period, burst = "pinfold.dev/cpu-period", "pinfold.dev/cpu-burst"
+	for name, a := range map[string]attack{
+		"long periods":  {period, "1s", "999ms"},
+		"short periods": {period, "100ms", "99ms"},
+		"burstPercent":  {burst, `{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":99}`},
+		"policy":        {burst, `{"policy":"none"}`, `{"policy":"burst","burstPercent":100}`},
+	} {
+		t.Run(name, func(t *testing.T) { a.run(t) })
+	}
+}
+
+func (a attack) run(t *testing.T) {
+	tree := newHostTree(t)
+	tree.requireBurst()
+	duration := longTest(t)
+	const limit = 10 // of 100
+	pod := raisedPod("web")
+	pod.Annotations = map[string]string{}
+	w := newWorld(t)
+	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.config.Burst.BurstPercent, w.sampleInterval, w.period = 100, 10*time.Millisecond, 10*time.Second
+	w.start()
+	w.eventually(w.ready)
+	id := containerID('a') // the pod comes after the agent, and has its credit
+	group, _ := tree.container(pod, id)
+	for _, g := range []string{tree.podGroup(pod), group} {
+		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
+	}
+	run(pod, id)
+	if err := w.client.Tracker().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	change := func(value string) {
+		p := pod.DeepCopy()
+		p.Annotations[a.key] = value
+		if _, err := w.client.CoreV1().Pods(p.Namespace).Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := tree.fs.Stat(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.spin(group)
+	begun, changes := time.Now(), 0
+	for time.Since(begun) < duration {
+		change([]string{a.one, a.other}[changes%2])
+		changes++
+		time.Sleep(100 * time.Millisecond)
+	}
+	after, err := tree.fs.Stat(group)
+	elapsed := time.Since(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tree.fs.Read(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := after.Usage - before.Usage
+	// A second is the longest period; its bucket is two quotas with burst. The kernel's
+	// slices of 5 ms come on top, on each of a few CPUs, and do not add up.
+	most := elapsed*limit/100 + (2+2+1)*time.Second*limit/100 + 20*time.Millisecond
+	t.Logf("used %v in %v with a limit of %v; %d changes; at the end %v per %v, burst %v", used, elapsed, elapsed*limit/100, changes, s.Quota, s.Period, s.Burst)
+	if used > most {
+		t.Errorf("used %v in %v, at most %v may be", used, elapsed, most)
+	}
+}

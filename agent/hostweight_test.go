@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// TestWeightOnThisMachine: beside busy neighbours on the same CPU, whose requests are two
+// CPUs, an agent with a request of 10m gets next to nothing; with its own weight raised it
+// gets a third. Others' weights stay.
+func TestWeightOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	one, _ := tree.divide()
+	tier := tree.root + "/kubepods/burstable"
+	tree.write(tree.fs.File(tier, cgroup.CPUSetCPUs), one.String())
+	busy := func(name string, shares int) (group string) {
+		p := newPod(name, "")
+		tree.make(tree.podGroup(p))
+		group = tree.podGroup(p) + "/" + containerID('a')
+		tree.make(group)
+		for _, g := range []string{tree.podGroup(p), group} {
+			tree.write(tree.fs.File(g, cgroup.CPUShares), strconv.Itoa(shares))
+		}
+		process := tree.spin(group).process.Process.Pid
+		tree.write(filepath.Join(tree.fs.Dir(cgroup.CPUSet, group), "cgroup.procs"), fmt.Sprint(process))
+		return group
+	}
+	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
+	before := tree.shareOf(agent, neighbour)
+	naming := cgroup.Naming{Driver: cgroup.Cgroupfs, Root: tree.root}
+	if err := weigh(tree.fs, naming, agent); err != nil {
+		t.Fatal(err)
+	}
+	after := tree.shareOf(agent, neighbour)
+	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with its own", 100*before, 100*after)
+	if before > 0.1 || after < 0.2 || after > 0.5 {
+		t.Errorf("%.3f of the CPU before, %.3f after; want about 0.005 and 0.33", before, after)
+	}
+	for group, want := range map[string]cgroup.Weight{tier: 1024, filepath.Dir(agent): ownShares, agent: ownShares, neighbour: 2048} {
+		if s, err := tree.fs.Read(group); err != nil || s.Weight != want {
+			t.Errorf("%s has weight %d, %v; want %d", group, s.Weight, err, want)
+		}
+	}
+	// In a process that is in no pod, or a pod's that has enough, nothing is written.
+	writes := tree.fs.Writes()[cgroup.CPUShares]
+	for _, own := range []string{agent, neighbour, agent + "/inner", "/system.slice/pinfold-agent.service"} {
+		if err := weigh(tree.fs, naming, own); err != nil {
+			t.Errorf("%s: %v", own, err)
+		}
+	}
+	if again := tree.fs.Writes()[cgroup.CPUShares]; again != writes {
+		t.Errorf("%+v writes, then %+v", writes, again)
+	}
+	tree.write(tree.fs.File(tier, cgroup.CPUShares), "12")
+	if err := weigh(tree.fs, naming, agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
+		t.Errorf("in a tier of 12 shares: %v", err)
+	}
+}
+
+// shareOf is the part of what two busy groups use together that one of them gets.
+func (h *hostTree) shareOf(one, other string) float64 {
+	h.t.Helper()
+	usage := func(group string) float64 {
+		text, err := os.ReadFile(filepath.Join(h.fs.Dir(cgroup.CPUAcct, group), "cpuacct.usage"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		return n
+	}
+	time.Sleep(200 * time.Millisecond) // what is owed from before is settled
+	a, b := usage(one), usage(other)
+	time.Sleep(2 * time.Second)
+	a, b = usage(one)-a, usage(other)-b
+	return a / (a + b)
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pinfold.dev/pinfold/linux/owned"
+)
+
+// No other user can keep the agent from starting, neither by a lock on its file nor by
+// making the directory first.
+func TestNobodyElseCanLockTheMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: plays two users")
+	}
+	const nobody = 65534
+	dir := filepath.Join(t.TempDir(), "pinfold")
+	path := filepath.Join(dir, "agent.lock")
+	for _, earlier := range []bool{false, true} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if earlier { // what an earlier version has left
+			if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(path, []byte("1\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release, err := lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lock(dir); !errors.Is(err, ErrRunning) {
+			t.Errorf("a second agent: %v", err)
+		}
+		release()
+		flock := exec.Command("flock", "-n", path, "true")
+		flock.Dir = "/"
+		flock.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if text, err := flock.CombinedOutput(); err == nil || !strings.Contains(string(text), "denied") {
+			t.Errorf("another user can lock %s: %v, %s", path, err, text)
+		}
+	}
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
+		t.Errorf("another user's directory: %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// manyGroups writes the recording of a node whose containers live for three samples each, and
+// returns its name.
+func manyGroups(tb testing.TB, groups int) string {
+	tb.Helper()
+	const interval = 100 * time.Millisecond
+	r := rand.New(rand.NewPCG(1, 0))
+	rec := &trace.Recording{Start: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC), Interval: interval}
+	for i := range groups {
+		s := trace.Series{Group: fmt.Sprintf("/kubepods/burstable/pod%08x-5b8d-4f0e-9a44-0f3d5d2f1c11/app", i), Name: fmt.Sprintf("shop/job-%05d/app", i)}
+		for n := range 3 {
+			s.Samples = append(s.Samples, trace.Sample{
+				At: interval * time.Duration(n+1), Interval: interval, Usage: 1 + time.Duration(r.Int64N(int64(50*time.Millisecond))), Periods: 1,
+				Limits: bandwidth.Limits{Quota: 100 * time.Millisecond, Period: 100 * time.Millisecond},
+			})
+		}
+		rec.Series = append(rec.Series, s)
+	}
+	file := filepath.Join(tb.TempDir(), "many.parquet")
+	if _, err := tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)); err != nil {
+		tb.Fatal(err)
+	}
+	return file
+}
+
+// manyGroupsQuestions are asked of all groups of a recording. The first two are refused, with
+// what to do.
+func manyGroupsQuestions() []struct{ args, refusal string } {
+	return []struct{ args, refusal string }{
+		{"throttle --trace", "groups were recorded, such as shop/job-00000/app in "},
+		{"simulate --cgroups 7 --trace", "choose "},
+		{"advise", ""},
+	}
+}
+
+func askOf(tb testing.TB, file, args, refusal string) {
+	tb.Helper()
+	err := run(tb.Context(), append(strings.Fields(args), file), strings.NewReader(""), io.Discard, io.Discard)
+	if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal) || !strings.Contains(err.Error(), "--group")) {
+		tb.Fatalf("%s: error %v, want %q", args, err, refusal)
+	}
+}
+
+// TestManyGroupsCost compares what questions of many groups cost with what they cost of fewer:
+// not much more a group. Allocations are counted, which do not depend on the machine.
+func TestManyGroupsCost(t *testing.T) {
+	const few, times = 250, 4
+	small, large := manyGroups(t, few), manyGroups(t, times*few)
+	for _, q := range manyGroupsQuestions() {
+		t.Run(strings.Fields(q.args)[0], func(t *testing.T) {
+			cost := func(file string) float64 {
+				return testing.AllocsPerRun(1, func() { askOf(t, file, q.args, q.refusal) })
+			}
+			if a, b := cost(small), cost(large); b > 1.5*times*a {
+				t.Errorf("%v allocations for %d groups, and %v for %d: want no more a group", a, few, b, times*few)
+			}
+		})
+	}
+}
+
+// BenchmarkManyGroups asks of 60,000 groups.
+func BenchmarkManyGroups(b *testing.B) {
+	file := manyGroups(b, 60_000)
+	for _, q := range manyGroupsQuestions() {
+		b.Run(strings.Fields(q.args)[0], func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				askOf(b, file, q.args, q.refusal)
+			}
+		})
+	}
+}

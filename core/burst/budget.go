@@ -1,0 +1,105 @@
+package burst
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// Budget bounds what writes of a control group's quota, period and burst give away. Each
+// write refills the kernel's bucket and forgives debt, so a write that is repeated often
+// enough lifts the limit. A write that somebody without rights on the node can cause is
+// therefore done only when [Budget.Pays].
+//
+// The budget gains what the quota in force gives and loses what the group used. A write is
+// paid for when the group could have what it gives anyway: it holds the CPU time of one
+// full bucket. So, at any time since the budget was opened and whenever such writes come,
+//
+//	used <= quota in force x time + credit + a full bucket + one quota
+//
+// A group that is always throttled gains nothing: its writes wait until it uses less. What
+// writes of others give away is counted when it is used, and may leave the budget in debt.
+//
+// Usage is read only when a write is to be decided on. In between the kernel keeps the
+// group within its quota, so nothing is lost by that.
+type Budget struct {
+	tokens time.Duration // when usage was read last
+	earned time.Duration // since then
+	usage  time.Duration // as it was read last, < 0 when it never was
+	at     time.Duration // earned is complete up to here
+	quota  time.Duration // in force since then, in period
+	period time.Duration
+	// free and bound say that the group had no quota, and had one, for some of the time
+	// since usage was read.
+	free, bound bool
+}
+
+// creditTime is how long a group must run at its limit to use its credit: the largest
+// bucket there is, of a period of one second with the burst of a quota.
+const creditTime = 2 * bandwidth.MaxPeriod
+
+// credit is what a budget holds at most. A new group begins with it, so that a first change
+// need not wait.
+func (b *Budget) credit() time.Duration {
+	if b.quota <= 0 {
+		return 0
+	}
+	return scaled(b.quota, creditTime, b.period)
+}
+
+// OpenNew returns the budget of a group that was made just now.
+func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
+	b := Budget{at: now}
+	b.InForce(now, l)
+	b.tokens = b.credit()
+	return b
+}
+
+// OpenKnown returns the budget of a group that may have existed for long. It has no
+// credit: what the group had before is not known.
+func OpenKnown(now time.Duration, l bandwidth.Limits) Budget {
+	b := Budget{at: now, usage: -1}
+	b.InForce(now, l)
+	return b
+}
+
+// Replaced tells that the group was made anew, at a restart of its container. The credit
+// is gone, since nobody knows what the last group used at its end. Debt stays.
+func (b *Budget) Replaced(now time.Duration, l bandwidth.Limits) {
+	*b = Budget{tokens: min(b.tokens, 0), at: now}
+	b.InForce(now, l)
+}
+
+// InForce tells what the group holds from now on.
+func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
+	if passed := now - b.at; passed > 0 {
+		if b.quota > 0 {
+			b.earned = bounded(b.earned + scaled(b.quota, passed, b.period))
+		}
+		b.at = now
+	}
+	b.quota, b.period = l.Quota, l.Period
+	if l.Quota > 0 {
+		b.bound = true
+	} else {
+		b.free = true
+	}
+}
+
+// Used tells the CPU time that the group has used since it was made.
+func (b *Budget) Used(now, usage time.Duration) {
+	b.InForce(now, bandwidth.Limits{Quota: b.quota, Period: b.period})
+	switch {
+	case b.usage < 0 || b.free && b.bound: // how much of it was used under a quota is not known
+		b.tokens = min(b.tokens, 0)
+	case b.bound:
+		b.tokens = bounded(b.tokens + b.earned - max(0, usage-b.usage))
+		b.tokens = min(b.tokens, b.credit())
+	}
+	b.usage, b.earned = usage, 0
+	b.free, b.bound = b.quota <= 0, b.quota > 0
+}
+
+// Pays reports whether the budget held a full bucket of a write, of quota and burst, when
+// usage was told last.
+func (b *Budget) Pays(bucket time.Duration) bool { return b.usage >= 0 && b.tokens >= bucket }

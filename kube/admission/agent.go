@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AgentName is that of the policy that keeps agents to their nodes, and of its binding.
+const AgentName = "pinfold-agents"
+
+const (
+	// agentAccount is the user that the agent's service account is.
+	agentAccount = "system:serviceaccount:kube-system:pinfold-agent"
+	// tokenNode is where the API server says which node a token is bound to, by its pod or
+	// directly (Kubernetes 1.32).
+	tokenNode = "authentication.kubernetes.io/node-name"
+	// AgentGroup is the group of agents that run outside the cluster, with a client
+	// certificate.
+	AgentGroup = "pinfold:agents"
+	userPrefix = "pinfold:agent:"
+)
+
+// AgentUser is the user that the agent of a node is when it has a client certificate.
+func AgentUser(node string) string { return userPrefix + node }
+
+// AgentPolicy refuses what agents write about other nodes than their own: about which node
+// an agent is, its token or its certificate says. It fails closed.
+func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
+	forbidden := metav1.StatusReasonForbidden
+	writes := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
+	return newPolicy(AgentName,
+		admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: matching(admissionv1.AllScopes, writes,
+				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes", "nodes/status"}},
+				admissionv1.Rule{APIGroups: []string{"topology.node.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"noderesourcetopologies"}},
+				admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
+			),
+			MatchConditions: []admissionv1.MatchCondition{{Name: "agents",
+				Expression: fmt.Sprintf("request.userInfo.username == %q || %q in request.userInfo.?groups.orValue([])", agentAccount, AgentGroup)}},
+			Variables: []admissionv1.Variable{{Name: "node", Expression: fmt.Sprintf(
+				`request.userInfo.username == %q ? request.userInfo.extra[?%q][0].orValue("") : `+
+					`request.userInfo.username.startsWith(%[3]q) ? request.userInfo.username.substring(%[4]d) : ""`,
+				agentAccount, tokenNode, userPrefix, len(userPrefix))}},
+			Validations: []admissionv1.Validation{{
+				Expression: `variables.node != "" && request.name == variables.node`,
+				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +
+					`use the token of a pod or one bound to the Node, or a certificate of user ` + userPrefix + `NODE" : ` +
+					`"the agent of node " + variables.node + " writes about that node only"`,
+				Reason: &forbidden,
+			}},
+		})
+}
+
+// AgentBinding puts the policy in force.
+func AgentBinding() *admissionv1.ValidatingAdmissionPolicyBinding {
+	return newBinding(AgentName, nil)
+}

@@ -1,0 +1,262 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Ceilings are the most that pods may get by what their authors write on them. The
+// administrator gives them to the scheduler and to the agents:
+//
+//	default:                        # namespaces that are not named below
+//	  exclusiveCPUs: {perPod: 8, perNamespace: 64}
+//	  burst: {policy: burst, burstPercent: 100, quotaPercent: 200, quotaBurstSeconds: 60}
+//	  period: {min: 10ms, max: 100ms}
+//	namespaces:
+//	  team-a: {exclusiveCPUs: {perPod: 32}}
+//
+// A field that a namespace leaves out is as in default. The zero value has no ceilings but
+// those of [BuiltInCeiling].
+type Ceilings struct {
+	Default    Ceiling            `json:"default"`
+	Namespaces map[string]Ceiling `json:"namespaces,omitempty"`
+}
+
+// Ceiling is the most that the pods of one namespace may get.
+type Ceiling struct {
+	ExclusiveCPUs CPUCeiling    `json:"exclusiveCPUs"`
+	Burst         BurstPolicy   `json:"burst"`
+	Period        PeriodCeiling `json:"period"`
+}
+
+// CPUCeiling bounds the CPUs that containers have for themselves. A nil field is no
+// ceiling, and 0 lets nobody have any.
+type CPUCeiling struct {
+	PerPod       *int `json:"perPod,omitempty"`
+	PerNamespace *int `json:"perNamespace,omitempty"`
+}
+
+// PeriodCeiling bounds the CFS period.
+type PeriodCeiling struct {
+	Min *metav1.Duration `json:"min,omitempty"`
+	Max *metav1.Duration `json:"max,omitempty"`
+}
+
+// shortestPeriod is that of [BuiltInCeiling]: the slice in which the kernel hands out quota
+// to its CPUs (sched_cfs_bandwidth_slice_us). In a shorter period one slice may be all the
+// quota, and each group costs the node a timer per period.
+const shortestPeriod = 5 * time.Millisecond
+
+// BuiltInCeiling holds where the administrator names no ceiling. The quota of a container
+// may then be raised to three times its limit, for a minute at most, and what
+// Koordinator's defaults ask for in kernel burst is allowed. Exclusive CPUs have no
+// built-in ceiling.
+func BuiltInCeiling() Ceiling {
+	return Ceiling{
+		Burst:  BurstPolicy{Mode: BurstAuto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60},
+		Period: PeriodCeiling{Min: &metav1.Duration{Duration: shortestPeriod}, Max: &metav1.Duration{Duration: maxPeriod}},
+	}
+}
+
+// ParseCeilings reads the YAML or JSON of ceilings. Double, unknown and miswritten fields
+// are errors: they would be ignored otherwise.
+func ParseCeilings(text []byte) (Ceilings, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return Ceilings{}, err
+	}
+	var c Ceilings
+	miswritten, err := json.UnmarshalStrict(asJSON, &c)
+	if err := joined(append(miswritten, err)...); err != nil {
+		return Ceilings{}, err
+	}
+	return c, c.Validate()
+}
+
+// Validate refuses ceilings that make no sense.
+func (c *Ceilings) Validate() error {
+	errs := []error{c.Default.validate("default")}
+	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
+		of := c.For(name)
+		errs = append(errs, of.validate("namespaces."+name))
+	}
+	return joined(errs...)
+}
+
+func (c *Ceiling) validate(where string) error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(where+"."+format, args...)) }
+	for name, value := range map[string]*int{"perPod": c.ExclusiveCPUs.PerPod, "perNamespace": c.ExclusiveCPUs.PerNamespace} {
+		if value != nil && *value < 0 {
+			refuse("exclusiveCPUs.%s %d: it must be 0 or more", name, *value)
+		}
+	}
+	for name, value := range map[string]*metav1.Duration{"min": c.Period.Min, "max": c.Period.Max} {
+		if value != nil {
+			if err := checkPeriod(value.Duration); err != nil {
+				refuse("period.%s %v: %w", name, value.Duration, err)
+			}
+		}
+	}
+	with := c.or(BuiltInCeiling())
+	if shortest, longest := with.Period.Min.Duration, with.Period.Max.Duration; shortest > longest {
+		refuse("period: min %v is above max %v", shortest, longest)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return joined(errs...)
+}
+
+// Allowing returns the ceilings with a built-in part that allows at least what a burst
+// policy asks for: that of the administrator's own flags.
+func (c Ceilings) Allowing(policy BurstPolicy) Ceilings {
+	most := BuiltInCeiling().Burst
+	most.BurstPercent = max(most.BurstPercent, policy.BurstPercent)
+	most.QuotaPercent = max(most.QuotaPercent, policy.QuotaPercent)
+	if longer(policy.QuotaBurstSeconds, most.QuotaBurstSeconds) {
+		most.QuotaBurstSeconds = policy.QuotaBurstSeconds
+	}
+	c.Default.Burst = c.Default.Burst.Or(most)
+	return c
+}
+
+// For returns the ceiling of a namespace, with the fields that the administrator left out
+// as in [BuiltInCeiling]. Nil ceilings are as the zero value.
+func (c *Ceilings) For(namespace string) Ceiling {
+	if c == nil {
+		return BuiltInCeiling()
+	}
+	named := c.Namespaces[namespace]
+	of := named.or(c.Default)
+	return of.or(BuiltInCeiling())
+}
+
+// or fills in what the ceiling leaves open.
+func (c *Ceiling) or(others Ceiling) Ceiling {
+	return Ceiling{
+		ExclusiveCPUs: CPUCeiling{
+			PerPod:       cmp.Or(c.ExclusiveCPUs.PerPod, others.ExclusiveCPUs.PerPod),
+			PerNamespace: cmp.Or(c.ExclusiveCPUs.PerNamespace, others.ExclusiveCPUs.PerNamespace),
+		},
+		Burst: c.Burst.Or(others.Burst),
+		Period: PeriodCeiling{
+			Min: cmp.Or(c.Period.Min, others.Period.Min),
+			Max: cmp.Or(c.Period.Max, others.Period.Max),
+		},
+	}
+}
+
+// Or fills in what the policy leaves open.
+func (p BurstPolicy) Or(others BurstPolicy) BurstPolicy {
+	return BurstPolicy{
+		Mode:              cmp.Or(p.Mode, others.Mode),
+		BurstPercent:      cmp.Or(p.BurstPercent, others.BurstPercent),
+		QuotaPercent:      cmp.Or(p.QuotaPercent, others.QuotaPercent),
+		QuotaBurstSeconds: cmp.Or(p.QuotaBurstSeconds, others.QuotaBurstSeconds),
+	}
+}
+
+// CheckPod returns an error for the author of a pod that asks for more exclusive CPUs than
+// any pod of its namespace may have.
+func (c *CPUCeiling) CheckPod(cpus int) error {
+	if c.PerPod == nil || cpus <= *c.PerPod {
+		return nil
+	}
+	return fmt.Errorf("the pod asks for %d exclusive CPUs: the administrator allows %d per pod in its namespace", cpus, *c.PerPod)
+}
+
+// CheckNamespace returns an error for the author of a pod that asks for exclusive CPUs, of
+// which the other pods of its namespace have inUse, when the namespace would have too many.
+func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
+	if c.PerNamespace == nil || cpus <= 0 || cpus+inUse <= *c.PerNamespace {
+		return nil
+	}
+	return fmt.Errorf("the pod asks for %d exclusive CPUs and its namespace has %d: the administrator allows the namespace %d", cpus, inUse, *c.PerNamespace)
+}
+
+// CapBurst returns what a pod gets that asks for a burst policy. The sentence names what
+// was asked for and what is allowed, and is empty when nothing was capped. What the policy
+// leaves open stays open.
+func (c *Ceiling) CapBurst(asked BurstPolicy) (BurstPolicy, string) {
+	got, most := asked, c.Burst.Or(BuiltInCeiling().Burst)
+	got.Mode = asked.Mode.within(most.Mode)
+	var more []string
+	note := func(name string, was, is any) {
+		if was != is {
+			more = append(more, fmt.Sprintf("%s %v (allowed: %v)", name, was, is))
+		}
+	}
+	note("policy", string(asked.Mode), string(got.Mode))
+	if got.Mode == BurstNone {
+		got = BurstPolicy{Mode: BurstNone} // the figures mean nothing
+	} else {
+		got.BurstPercent = min(asked.BurstPercent, most.BurstPercent)
+		got.QuotaPercent = min(asked.QuotaPercent, most.QuotaPercent)
+		if longer(asked.QuotaBurstSeconds, most.QuotaBurstSeconds) {
+			got.QuotaBurstSeconds = most.QuotaBurstSeconds
+		}
+		note("burstPercent", asked.BurstPercent, got.BurstPercent)
+		note("quotaPercent", asked.QuotaPercent, got.QuotaPercent)
+		note("quotaBurstSeconds", asked.QuotaBurstSeconds, got.QuotaBurstSeconds)
+	}
+	if more == nil {
+		return asked, ""
+	}
+	return got, fmt.Sprintf("cpu-burst asks for more than the administrator allows: %s", strings.Join(more, ", "))
+}
+
+// CapPeriod does the same with a CFS period, of which 0 is none.
+func (c *Ceiling) CapPeriod(asked time.Duration) (time.Duration, string) {
+	if asked == 0 {
+		return 0, ""
+	}
+	most := c.or(BuiltInCeiling()).Period
+	got := min(max(asked, most.Min.Duration), most.Max.Duration)
+	if got == asked {
+		return asked, ""
+	}
+	return got, fmt.Sprintf("cpu-period asks for %v, and the administrator allows %v to %v: it is %v", asked, most.Min.Duration, most.Max.Duration, got)
+}
+
+// within returns the means of m that are also among those of most.
+func (m BurstMode) within(most BurstMode) BurstMode {
+	switch {
+	case m == "" || m == most || most == BurstAuto:
+		return m
+	case m == BurstAuto:
+		return most
+	}
+	return BurstNone
+}
+
+// WithKernel returns the policy with the kernel's burst of so many percent, 0 for none,
+// and with what it says about raising quota.
+func (p BurstPolicy) WithKernel(percent int) BurstPolicy {
+	raises := p.Mode == BurstQuota || p.Mode == BurstAuto
+	switch {
+	case percent == 0 && raises:
+		p.Mode = BurstQuota
+	case percent == 0:
+		p.Mode = BurstNone
+	case raises:
+		p.Mode = BurstAuto
+	default:
+		p.Mode = BurstKernel
+	}
+	if min(p.BurstPercent, 100) != percent { // beyond 100 is not the kernel's
+		p.BurstPercent = percent
+	}
+	return p
+}
+
+// longer reports whether a is the longer of two QuotaBurstSeconds.
+func longer(a, b int) bool {
+	return b != Unlimited && (a == Unlimited || a > b)
+}

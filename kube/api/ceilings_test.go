@@ -1,0 +1,169 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+const someCeilings = `
+default:
+  exclusiveCPUs: {perPod: 8, perNamespace: 64}
+  burst: {policy: burst, quotaPercent: 200}
+  period: {min: 10ms, max: 100ms}
+namespaces:
+  team-a: {exclusiveCPUs: {perPod: 32}, burst: {policy: auto}}
+  team-b: {exclusiveCPUs: {perPod: 0}, burst: {policy: none}, period: {max: 1s}}
+`
+
+func TestCeilingsOfNamespaces(t *testing.T) {
+	c := mustParseCeilings(t, someCeilings)
+	type resolved struct {
+		perPod, perNamespace int
+		burst                BurstPolicy
+		shortest, longest    time.Duration
+	}
+	for namespace, want := range map[string]resolved{
+		"other":  {8, 64, BurstPolicy{BurstKernel, 1000, 200, 60}, 10 * time.Millisecond, 100 * time.Millisecond},
+		"team-a": {32, 64, BurstPolicy{BurstAuto, 1000, 200, 60}, 10 * time.Millisecond, 100 * time.Millisecond},
+		"team-b": {0, 64, BurstPolicy{BurstNone, 1000, 200, 60}, 10 * time.Millisecond, time.Second},
+	} {
+		of := c.For(namespace)
+		got := resolved{*of.ExclusiveCPUs.PerPod, *of.ExclusiveCPUs.PerNamespace, of.Burst, of.Period.Min.Duration, of.Period.Max.Duration}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", namespace, got, want)
+		}
+	}
+	for name, none := range map[string]*Ceilings{"nil": nil, "zero": {}} {
+		if got := none.For("any"); !reflect.DeepEqual(got, BuiltInCeiling()) {
+			t.Errorf("%s ceilings: %+v", name, got)
+		}
+	}
+}
+
+func TestCeilingsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"default: {exclusiveCPU: {perPod: 8}}":                                   `unknown field "default.exclusiveCPU"`,
+		"default: {exclusiveCPUs: {perpod: 8}}":                                  `unknown field "default.exclusiveCPUs.perpod"`,
+		"default: {}\ndefault: {}":                                               `"default" already set in map`,
+		"namespaces: {a: {}, a: {}}":                                             `"a" already set in map`,
+		"default: {exclusiveCPUs: {perPod: -1}}":                                 "default.exclusiveCPUs.perPod -1: it must be 0 or more",
+		"default: {exclusiveCPUs: {perPod: many}}":                               "cannot unmarshal string",
+		"default: {burst: {percent: 5}}":                                         `unknown field "percent"`,
+		"default: {burst: {policy: some}}":                                       `policy "some": it must be "none", "burst", "quota" or "auto"`,
+		"default: {burst: {burstPercent: 0}}":                                    "burstPercent 0: it must be 1 to 10000",
+		"default: {period: {min: 10}}":                                           "cannot unmarshal number",
+		"default: {period: {min: 1us}}":                                          "default.period.min 1µs: it must be a duration from",
+		"default: {period: {min: 1s, max: 1ms}}":                                 "default.period: min 1s is above max 1ms",
+		"default: {period: {min: 20ms}}\nnamespaces: {a: {period: {max: 10ms}}}": "namespaces.a.period: min 20ms is above max 10ms",
+		"8": "cannot unmarshal number",
+	} {
+		if _, err := ParseCeilings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nis refused with %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestCapBurst(t *testing.T) {
+	for _, test := range []struct{ ceiling, asked, got, says string }{
+		{`{}`, `{"policy":"auto"}`, `{"policy":"auto"}`, ""},
+		{`{}`, `{"policy":"auto","quotaPercent":10000,"quotaBurstSeconds":3600}`, `{"policy":"auto","quotaPercent":300,"quotaBurstSeconds":60}`,
+			"cpu-burst asks for more than the administrator allows: quotaPercent 10000 (allowed: 300), quotaBurstSeconds 3600 (allowed: 60)"},
+		{`{}`, `{"policy":"auto","quotaBurstSeconds":-1}`, `{"policy":"auto","quotaBurstSeconds":60}`, "quotaBurstSeconds -1 (allowed: 60)"},
+		{`{quotaBurstSeconds: -1}`, `{"policy":"auto","quotaBurstSeconds":3600}`, `{"policy":"auto","quotaBurstSeconds":3600}`, ""},
+		{`{quotaBurstSeconds: -1}`, `{"policy":"auto","quotaBurstSeconds":-1}`, `{"policy":"auto","quotaBurstSeconds":-1}`, ""},
+		{`{policy: none}`, `{"policy":"auto","burstPercent":100}`, `{"policy":"none"}`, "policy auto (allowed: none)"},
+		{`{policy: none}`, `{"policy":"none","burstPercent":5000}`, `{"policy":"none","burstPercent":5000}`, ""},
+		{`{policy: burst}`, `{"policy":"auto"}`, `{"policy":"burst"}`, "policy auto (allowed: burst)"},
+		{`{policy: quota}`, `{"policy":"burst"}`, `{"policy":"none"}`, "policy burst (allowed: none)"},
+		{`{policy: quota}`, `{"policy":"quota"}`, `{"policy":"quota"}`, ""},
+		{`{burstPercent: 50}`, `{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":50}`, "burstPercent 100 (allowed: 50)"},
+	} {
+		ceiling := mustParseCeilings(t, "default: {burst: "+test.ceiling+"}").For("any")
+		got, says := ceiling.CapBurst(readsBurst(t, test.asked))
+		if want := readsBurst(t, test.got); got != want || (says == "") != (test.says == "") || !strings.Contains(says, test.says) {
+			t.Errorf("%s under %s: %+v, %q; want %+v, %q", test.asked, test.ceiling, got, says, want, test.says)
+		}
+	}
+}
+
+func TestCapPeriod(t *testing.T) {
+	ceiling := mustParseCeilings(t, someCeilings).For("any")
+	for asked, want := range map[time.Duration]time.Duration{0: 0, time.Millisecond: 10 * time.Millisecond, time.Second: 100 * time.Millisecond, 20 * time.Millisecond: 20 * time.Millisecond} {
+		got, says := ceiling.CapPeriod(asked)
+		if got != want || (says != "") != (got != asked) || says != "" && !strings.Contains(says, asked.String()+", and the administrator allows 10ms to 100ms") {
+			t.Errorf("%v: %v, %q; want %v", asked, got, says, want)
+		}
+	}
+}
+
+func TestCPUCeiling(t *testing.T) {
+	of := mustParseCeilings(t, someCeilings).For("any")
+	c := of.ExclusiveCPUs
+	for _, test := range []struct {
+		err  error
+		says string
+	}{
+		{c.CheckPod(8), ""},
+		{c.CheckPod(9), "the pod asks for 9 exclusive CPUs: the administrator allows 8 per pod in its namespace"},
+		{c.CheckNamespace(8, 56), ""},
+		{c.CheckNamespace(0, 100), ""},
+		{c.CheckNamespace(8, 57), "the pod asks for 8 exclusive CPUs and its namespace has 57: the administrator allows the namespace 64"},
+		{new(CPUCeiling).CheckPod(1000), ""},
+		{new(CPUCeiling).CheckNamespace(1000, 1000), ""},
+	} {
+		if test.err == nil && test.says != "" || test.err != nil && test.err.Error() != test.says {
+			t.Errorf("%v, want %q", test.err, test.says)
+		}
+	}
+}
+
+// FuzzCeilings: whatever is read is within the kernel's bounds, is read again when it is
+// written, and capping what has been capped changes nothing.
+func FuzzCeilings(f *testing.F) {
+	f.Add([]byte(someCeilings), "auto", 10000, 10000, -1, int64(time.Second))
+	f.Add([]byte(`{"default":{"burst":{"quotaBurstSeconds":-1}}}`), "quota", 0, 0, 3600, int64(0))
+	f.Add([]byte("default: {period: {min: 20ms}}\nnamespaces: {any: {period: {max: 10ms}}}"), "burst", 1, 100, 0, int64(time.Millisecond))
+	f.Fuzz(func(t *testing.T, text []byte, mode string, burstPercent, quotaPercent, seconds int, period int64) {
+		c, err := ParseCeilings(text)
+		if err != nil {
+			return
+		}
+		written, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ParseCeilings(written); err != nil || !reflect.DeepEqual(again.For("any"), c.For("any")) {
+			t.Fatalf("%q was read as %s, which is read as %+v, %v", text, written, again, err)
+		}
+		of := c.For("any")
+		got, _ := of.CapBurst(BurstPolicy{BurstMode(mode), burstPercent, quotaPercent, seconds})
+		if again, says := of.CapBurst(got); again != got || says != "" {
+			t.Fatalf("%+v is capped to %+v: %s", got, again, says)
+		}
+		capped, _ := of.CapPeriod(time.Duration(period))
+		if again, says := of.CapPeriod(capped); again != capped || says != "" || capped != 0 && (capped < minPeriod || capped > maxPeriod) {
+			t.Fatalf("period %v is capped to %v: %s", capped, again, says)
+		}
+	})
+}
+
+func mustParseCeilings(t *testing.T, text string) *Ceilings {
+	t.Helper()
+	c, err := ParseCeilings([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+func readsBurst(t *testing.T, text string) BurstPolicy {
+	t.Helper()
+	p, err := readBurst(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+func newKey(t testing.TB) (ed25519.PublicKey, ed25519.PrivateKey) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public, private
+}
+
+func signedAllocation(at time.Time) Allocation {
+	return Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: at, Containers: []ContainerAllocation{
+		{Name: "main", CPUs: cpuset.MustParse("2-3"), NUMANodes: []topology.NUMAID{0}}}}
+}
+
+// An allocation counts when a known key has signed it for this very pod.
+func TestSignedAllocations(t *testing.T) {
+	ours, private := newKey(t)
+	next, nextPrivate := newKey(t)
+	_, foreign := newKey(t)
+	a := signedAllocation(time.Unix(1, 5))
+	good := a.Sign("1", private)
+	for _, test := range []struct {
+		name, text string
+		want       error
+	}{
+		{"signed", good, nil},
+		{"signed with the next key", a.Sign("1", nextPrivate), nil},
+		{"not signed", a.Encode(), ErrNotSigned},
+		{"signed with another key", a.Sign("1", foreign), ErrSignature},
+		{"signed for another pod", a.Sign("2", private), ErrSignature},
+		{"other CPUs", strings.Replace(good, `"2-3"`, `"4-5"`, 1), ErrSignature},
+		{"a later time", strings.Replace(good, "1970", "1971", 1), ErrSignature},
+		{"white space", strings.Replace(good, ",", ", ", 1), ErrSignature},
+		{"a field added", strings.Replace(good, `,"time"`, `,"more":1,"time"`, 1), ErrSignature},
+		{"a field after the signature", strings.TrimSuffix(good, "}") + `,"more":1}`, ErrNotSigned},
+		{"an empty signature", a.Encode()[:len(a.Encode())-1] + `,"signature":""}`, ErrSignature},
+		{"a signature that is not base64", a.Encode()[:len(a.Encode())-1] + `,"signature":"?"}`, ErrSignature},
+		{"a field of a later version", laterVersion(a, private), nil},
+	} {
+		keys, pod := NewKeys(ours, next), boundPod()
+		pod.Annotations[AllocationAnnotation] = test.text
+		for range 2 { // the second answer is a remembered one
+			claim, err := keys.Claim(pod, nil)
+			if !errors.Is(err, test.want) || (err == nil) != (len(claim.Containers) == 1) {
+				t.Errorf("%s: claim %v, error %v; want error %v", test.name, claim, err, test.want)
+			}
+		}
+		if _, err := Claim(pod, nil); err != nil {
+			t.Errorf("%s, without keys: %v", test.name, err)
+		}
+	}
+}
+
+// laterVersion is signed by a program whose allocations have one more field.
+func laterVersion(a Allocation, private ed25519.PrivateKey) string {
+	text := strings.TrimSuffix(a.Encode(), "}") + `,"later":1}`
+	return strings.TrimSuffix(text, "}") + signatureField + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signedMessage("1", text))) + signatureEnd
+}
+
+// No edit of a signed allocation counts.
+func TestNoEditOfASignedAllocationCounts(t *testing.T) {
+	public, private := newKey(t)
+	good := signedAllocation(time.Unix(1, 5)).Sign("1", private)
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.IntRange(0, len(good)).Draw(t, "at")
+		to := rapid.IntRange(at, min(len(good), at+3)).Draw(t, "to")
+		text := good[:at] + rapid.StringMatching(`[0-9a-zA-Z"{},: =+/-]{0,3}`).Draw(t, "with") + good[to:]
+		pod := boundPod()
+		pod.Annotations[AllocationAnnotation] = text
+		claim, err := NewKeys(public).Claim(pod, nil)
+		if (err == nil) != (text == good) || (err == nil) != (len(claim.Containers) > 0) {
+			t.Fatalf("%s: %v, %v", text, claim, err)
+		}
+	})
+}
+
+// A pod that gave its CPUs back does not take them from the one that was given them
+// next, whenever each was bound and whatever the allocations' texts say of time. Without
+// keys, the pod that was bound first keeps them.
+func TestRestoredAllocationLoses(t *testing.T) {
+	public, private := newKey(t)
+	claims := func(keys *Keys) []ledger.Claim {
+		var all []ledger.Claim
+		for i, uid := range []types.UID{"first", "second"} {
+			pod := boundPod()
+			pod.UID = uid
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.Unix(int64(100+i), 0)}}
+			pod.Annotations[AllocationAnnotation] = signedAllocation(time.Unix(100, int64(i))).Sign(pod.UID, private)
+			claim, err := keys.Claim(pod, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, claim)
+		}
+		return all
+	}
+	index := placement.NewIndex(claimMachine(t))
+	for loser, keys := range map[ledger.PodID]*Keys{"first": NewKeys(public), "second": nil} {
+		conflicts := ledger.New(index, ledger.Config{}, claims(keys)...).Conflicts()
+		if len(conflicts) != 1 || conflicts[0].ID != loser {
+			t.Errorf("with keys %v: conflicts %v, want that %s loses", keys, conflicts, loser)
+		}
+	}
+}
+
+func TestParseKeys(t *testing.T) {
+	public, private := newKey(t)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publicDER, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	privatePEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER})
+	if key, err := ParsePrivateKey(privatePEM); err != nil || !key.Equal(private) {
+		t.Errorf("private key: %v", err)
+	}
+	keys, err := ParsePublicKeys(append(publicPEM, publicPEM...))
+	if err != nil || len(keys) != 2 || !keys[1].Equal(public) {
+		t.Errorf("public keys: %v, %v", keys, err)
+	}
+	bad := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})
+	badPublic := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})
+	for text, want := range map[string]string{"": "it holds no private key", string(publicPEM): "it holds no private key", string(bad): "read the private key",
+		string(privatePEM) + string(privatePEM): "after the private key"} {
+		if _, err := ParsePrivateKey([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("private key %q: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{"": "it holds no public key", string(privatePEM): "only public keys belong there",
+		string(publicPEM) + "rest": "after 1 public keys", string(badPublic): "read public key 1"} {
+		if _, err := ParsePublicKeys([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("public keys %q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// BenchmarkSignedClaim is a Claim whose signature has been verified before.
+func BenchmarkSignedClaim(b *testing.B) {
+	public, private := newKey(b)
+	pod, keys := boundPod(), NewKeys(public)
+	pod.Annotations[AllocationAnnotation] = signedAllocation(time.Unix(1, 5)).Sign(pod.UID, private)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := keys.Claim(pod, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

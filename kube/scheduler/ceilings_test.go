@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// ceilings put a ceiling on pods, and on what a namespace has altogether.
+func withCeilings(configuration string) string {
+	return strings.Replace(configuration, "      minSharedCPUs: 1\n", `      minSharedCPUs: 1
+      ceilings:
+        default: {exclusiveCPUs: {perPod: 4, perNamespace: 6}}
+        namespaces: {forbidden: {exclusiveCPUs: {perPod: 0}}, free: {exclusiveCPUs: {perPod: 100, perNamespace: 100}}}
+`, 1)
+}
+
+// No pod has more CPUs of its own than the administrator allows, and no namespace has.
+func TestCeilings(t *testing.T) {
+	const allowed = "the administrator allows"
+	s := &scenario{fakeCluster: newFakeCluster(t, withCeilings(DefaultConfiguration)), seen: map[string]string{}}
+	for _, test := range []struct {
+		command string
+		want    []string
+	}{
+		{"node n1 cores=32", nil},
+		{"pod large cpus=5", []string{"large waits: the pod asks for 5 exclusive CPUs: " + allowed + " 4 per pod in its namespace"}},
+		{"pod first cpus=4", []string{"first on n1: static 0-3 of NUMA [0]"}},
+		{"pod second cpus=3", []string{"second waits: the pod asks for 3 exclusive CPUs and its namespace has 4: " + allowed + " the namespace 6"}},
+		{"pod third cpus=2", []string{"third on n1: static 4-5 of NUMA [0]"}},
+		{"pod shares request=8", []string{"shares on n1"}},
+		{"pod burst cpus=4 cpu-policy=static-burst", []string{"burst on n1: static-burst  of NUMA [0]"}},
+		{"pod none cpus=1 namespace=forbidden", []string{"none waits: the pod asks for 1 exclusive CPUs: " + allowed + " 0 per pod in its namespace"}},
+		{"pod much cpus=10 namespace=free", []string{"much on n1: static 6-15 of NUMA [0]"}},
+		{"end third", []string{"third on n1"}},
+		{"delete first", []string{"second on n1: static 0-2 of NUMA [0]"}},
+		{"edit second pinfold.dev/cpuset-scheduler-", []string{"second on n1"}},
+		{"pod fourth cpus=4", []string{"fourth on n1: static 0-3 of NUMA [0]"}},
+	} {
+		s.run(strings.Fields(test.command))
+		s.settle()
+		var got []string
+		for _, change := range s.changes() {
+			change = strings.Replace(change, "0/1 nodes are available: ", "", 1)
+			got = append(got, strings.TrimSuffix(change, " (ceilings in the scheduler's configuration)."))
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", test.command, diff)
+		}
+	}
+}
+
+// Reserve counts again: of pods that were looked at together, as those of a group are, the
+// ones that come last may be too many.
+func TestReserveCountsAgain(t *testing.T) {
+	p := barePlugin(t)
+	args, err := parseArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	six := 6
+	args.Ceilings.Default.ExclusiveCPUs.PerNamespace = &six
+	p.args = args
+	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 32}.MustBuild(), 1)
+	node := nodeInfoOf("n", 32)
+	first, second := askingPod("first", 4), askingPod("second", 4)
+	firstCycle, secondCycle := startCycle(t, p, first, node), startCycle(t, p, second, node)
+	assume(t, p, firstCycle, first, node)
+	p.handle = snapshotOf{nodes: map[string]fwk.NodeInfo{"n": node.Snapshot()}}
+	second.Spec.NodeName = "n"
+	status := p.Reserve(context.Background(), secondCycle, second, "n")
+	if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "its namespace has 4") {
+		t.Errorf("the second pod is reserved, too: %v", status)
+	}
+}

@@ -1,0 +1,86 @@
+// Package command makes the command line of kube-scheduler with the Pinfold plugin:
+//
+//	os.Exit(cli.Run(command.New()))
+//
+// It is [app.NewSchedulerCommand] with one addition: the plugin observes the lease by
+// which a leader is elected, so that no decision of an earlier leader is bound. The app
+// keeps its configuration to itself, which is why the command is made here.
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+
+	"pinfold.dev/pinfold/kube/scheduler"
+)
+
+// New returns the command, with the flags of kube-scheduler.
+func New() *cobra.Command {
+	o := options.NewOptions()
+	cmd := &cobra.Command{
+		Use:               "kube-scheduler",
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return o.ComponentGlobalsRegistry.Set() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, o) },
+	}
+	sets := o.Flags
+	verflag.AddFlags(sets.FlagSet("global"))
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range sets.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, *sets, 0)
+	return cmd
+}
+
+// run is as the app's own, but for the lease.
+func run(cmd *cobra.Command, o *options.Options) error {
+	verflag.PrintAndExitIfRequested()
+	gate := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(o.Logs, gate); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	if o.InformerName == nil {
+		name, err := cache.NewInformerName("kube-scheduler")
+		if err != nil {
+			return err
+		}
+		o.InformerName = name
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-server.SetupSignalHandler()
+		cancel()
+	}()
+	leadership := &scheduler.Leadership{}
+	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
+	if err != nil {
+		return err
+	}
+	if config.LeaderElection != nil {
+		leadership.Observe(config.LeaderElection)
+	}
+	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
+		mutable.AddMetrics()
+	}
+	o.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, config, s)
+}

@@ -1,0 +1,134 @@
+package localnode
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What others have made since a crash stays, with what they share with the node.
+func TestOthersStay(t *testing.T) {
+	needsRoot(t)
+	for name, files := range map[string]map[string]string{
+		"a kubelet's files":         {"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration", "/var/lib/kubelet/pki/kubelet.key": "secret"},
+		"a device plugin":           {devicePlugins + "/gpu.sock": ""},
+		"another runtime's records": {cniRecords + "/other-c9-eth0": "{}"},
+		"another network":           {"/var/lib/cni/networks/other/10.0.0.1": "c9"},
+		"another container's log":   {podLogLinks + "/x.log": "a line"},
+		"another run directory":     {"/run/pinfold-node-1/socket": ""},
+		"another kubelet's containers": {
+			"/cgroup/kubepods/burstable/pod2/c2/cpu.weight": "1",
+			"/proc/sys/vm/overcommit_memory":                "1\n", // as it needs it
+			"/cgroup/" + delegationName:                     "cpu memory\n",
+			devicePlugins + "/kubelet_internal_checkpoint":  "its devices",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.prepare()
+			f.playKubelet("pod1/c1")
+			write(t, f.layout.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/c1/config.json"), "")
+			for path, text := range files {
+				write(t, f.machine.path(path), text)
+			}
+			if err := f.restore(); err != nil {
+				t.Fatal(err)
+			}
+			got := f.tree()
+			for path, text := range files {
+				if now, there := got[path]; !there || now != text {
+					t.Errorf("%s: there %v, with %q, want %q", path, there, now, text)
+				}
+			}
+			if _, there := got["/cgroup/kubepods/burstable/pod1"]; there {
+				t.Error("the node's own group stays")
+			}
+			if !strings.Contains(f.log.String(), "stays") {
+				t.Errorf("nothing is said of what stays:\n%s", f.log.String())
+			}
+		})
+	}
+}
+
+// A kubelet that serves needs its files, although they look like the node's.
+func TestServingKubeletStays(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t)
+	f.prepare()
+	f.playKubelet()
+	t.Chdir(f.machine.path(devicePlugins)) // a socket's path is short
+	if err := os.Remove("kubelet.sock"); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", "kubelet.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	short := filepath.Join(t.TempDir(), "m") // so is the one that is asked
+	if len(f.machine.path(devicePlugins+"/kubelet.sock")) > 107 {
+		if err := os.Symlink(f.root, short); err != nil {
+			t.Fatal(err)
+		}
+		f.root = short
+	}
+	if err := f.restore(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range devicePluginFiles() {
+		if _, err := os.Lstat(name); err != nil {
+			t.Errorf("%v; said:\n%s", err, f.log.String())
+		}
+	}
+}
+
+// A directory that somebody has made in the place of the node's is theirs, even an empty one.
+func TestAnotherDirectoryStays(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t)
+	f.prepare()
+	if err := os.RemoveAll(f.machine.path(podLogLinks)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond) // more than a tick, by which the kernel says when it was made
+	if err := os.Mkdir(f.machine.path(podLogLinks), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.restore(); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := f.tree()[podLogLinks]; !there || !strings.Contains(f.log.String(), podLogLinks) {
+		t.Errorf("there %v; said:\n%s", there, f.log.String())
+	}
+}
+
+// A machine that already has a kubelet is refused: the kubelet of the local node would remove its files.
+func TestRemainsOfAKubelet(t *testing.T) {
+	f := newFixture(t)
+	if err := checkOutside(f.machine); err != nil {
+		t.Error(err)
+	}
+	f.playKubelet()
+	if err := checkOutside(f.machine); err == nil || !strings.Contains(err.Error(), devicePlugins) {
+		t.Errorf("a kubelet's files: %v", err)
+	}
+}
+
+func TestIsPodLink(t *testing.T) {
+	pods := netip.MustParsePrefix("10.213.0.0/24")
+	for text, want := range map[string]bool{"veth1 10.213.0.1/32": true, "veth1 10.213.0.1/24": false, "wg0 10.213.0.1/32": false, "veth1 10.213.0.2/32": false} {
+		name, address, _ := strings.Cut(text, " ")
+		ip, network, err := net.ParseCIDR(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network.IP = ip
+		if got := isPodLink(name, []net.Addr{network}, pods); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package localnode
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const bootID = "01234567-89ab-cdef-0123-456789abcdef"
+
+// fixture is a machine made of files, and a node's layout on it.
+type fixture struct {
+	machine
+	layout
+	*testing.T
+	log bytes.Buffer
+}
+
+func newFixture(t *testing.T) *fixture {
+	root := t.TempDir()
+	f := &fixture{T: t, layout: layout{dir: filepath.Join(root, "data/node"), run: filepath.Join(root, "run/pinfold-node-1")}}
+	f.machine = machine{root: root, hierarchies: func() ([]string, error) { return []string{filepath.Join(root, "cgroup")}, nil }}
+	for name, value := range map[string]string{
+		"kernel/random/boot_id": bootID, "vm/overcommit_memory": "0", "kernel/panic": "-1", "net/ipv4/ip_forward": "0",
+		"net/ipv4/conf/one/forwarding": "0", "net/ipv4/conf/two/forwarding": "1",
+	} {
+		write(t, f.machine.path("/proc/sys/"+name), value+"\n")
+	}
+	for _, dir := range []string{f.dir, f.machine.path("/var/lib"), f.machine.path("/var/log"), f.machine.path("/cgroup")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, f.machine.path("/cgroup/"+delegationName), "cpu\n")
+	return f
+}
+
+// prepare does what Prepare does before the components start.
+func (f *fixture) prepare() *saved {
+	f.Helper()
+	s, err := look(f.machine, netip.MustParsePrefix("10.213.255.0/24"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := makeOutside(f.machine, s.Made); err != nil {
+		f.Fatal(err)
+	}
+	if err := s.write(f.layout); err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+func (f *fixture) restore() error {
+	return restore(f.machine, f.layout, slog.New(slog.NewTextHandler(&f.log, nil)))
+}
+
+// tree returns all names below the root, and the text of files.
+func (f *fixture) tree() map[string]string {
+	f.Helper()
+	tree := map[string]string{}
+	for _, path := range f.names() {
+		text, _ := os.ReadFile(path) // of a directory none
+		tree[strings.TrimPrefix(path, f.root)] = string(text)
+	}
+	return tree
+}
+
+func (f *fixture) names() []string {
+	var names []string
+	err := filepath.Walk(f.root, func(path string, _ os.FileInfo, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return names
+}
+
+// needsRoot skips where the loopback address of a node cannot be taken away.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: asks the kernel to remove an address")
+	}
+}
+
+// The machine is as before after a node that changed all that it may.
+func TestRestorePutsBack(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t)
+	want := f.tree()
+	f.prepare()
+	for name, value := range map[string]string{"vm/overcommit_memory": "1", "net/ipv4/ip_forward": "1", "net/ipv4/conf/two/forwarding": "0"} {
+		write(t, f.machine.path("/proc/sys/"+name), value+"\n")
+	}
+	if err := os.RemoveAll(f.machine.path("/proc/sys/net/ipv4/conf/one")); err != nil { // an interface that went
+		t.Fatal(err)
+	}
+	delete(want, "/proc/sys/net/ipv4/conf/one")
+	delete(want, "/proc/sys/net/ipv4/conf/one/forwarding")
+	write(t, f.machine.path("/cgroup/"+delegationName), "cpu\n")
+	f.playKubelet("pod1/c1")
+	write(t, f.layout.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/c1/config.json"), "")
+	write(t, f.machine.path(cniRecords+"/"+networkName+"-c1-eth0"), "")
+	write(t, filepath.Join(f.run, "s/1"), "")
+	write(t, f.machine.path(claimPath), "") // of a supervisor that was killed
+	for link, target := range map[string]string{
+		f.machine.path(podLogLinks + "/a.log"): f.layout.path("logs/a/0.log"), filepath.Join(f.run, dirLink): f.dir,
+	} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.restore(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(f.layout.path("containerd")); err != nil { // of the data directory
+		t.Fatal(err)
+	}
+	want["/run"] = ""
+	if diff := cmp.Diff(want, f.tree()); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	if f.log.Len() > 0 {
+		t.Errorf("said:\n%s", f.log.String())
+	}
+	if err := f.restore(); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+}
+
+// playKubelet makes what a kubelet makes, with the groups of containers.
+func (f *fixture) playKubelet(containers ...string) {
+	f.Helper()
+	for _, container := range containers {
+		if err := os.MkdirAll(f.machine.path("/cgroup/kubepods/burstable/"+container), 0o700); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, name := range devicePluginFiles() {
+		write(f.T, f.machine.path(devicePlugins+"/"+name), "{}")
+	}
+}
+
+// A file that names anything that a node does not change is refused, and nothing of what
+// else it says is done.
+func TestForgedFilesAreRefused(t *testing.T) {
+	for name, forge := range map[string]func(map[string]any){
+		"another file":       func(s map[string]any) { s["sysctls"] = map[string]any{"../../etc/passwd": 1} },
+		"another sysctl":     func(s map[string]any) { s["sysctls"] = map[string]any{"kernel/core_pattern": 1} },
+		"up from a pattern":  func(s map[string]any) { s["sysctls"] = map[string]any{"net/ipv4/conf/../forwarding": 1} },
+		"text":               func(s map[string]any) { s["sysctls"] = map[string]any{"kernel/panic": "|/tmp/x"} },
+		"a value too large":  func(s map[string]any) { s["sysctls"] = map[string]any{"vm/overcommit_memory": 3} },
+		"a fraction":         func(s map[string]any) { s["sysctls"] = map[string]any{"vm/overcommit_memory": 0.5} },
+		"another directory":  func(s map[string]any) { s["made"] = map[string]any{"/home": ""} },
+		"up from a place":    func(s map[string]any) { s["made"] = map[string]any{"/var/lib/cni/../../home": ""} },
+		"no hierarchy":       func(s map[string]any) { s["controllers"] = map[string]any{"/home": []string{"cpu"}} },
+		"an odd controller":  func(s map[string]any) { s["controllers"] = map[string]any{"": []string{"cpu"}} },
+		"another network":    func(s map[string]any) { s["pods"] = "192.168.1.0/24" },
+		"a larger network":   func(s map[string]any) { s["pods"] = "10.213.0.0/16" },
+		"no network":         func(s map[string]any) { delete(s, "pods") },
+		"no start":           func(s map[string]any) { s["boot"] = "" },
+		"an earlier version": func(s map[string]any) { s["absent"] = []string{"/home"} },
+		"a run directory":    func(s map[string]any) { s["run"] = "/home" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.prepare()
+			write(t, f.machine.path("/etc/passwd"), "root\n")
+			write(t, f.machine.path("/home/letter"), "dear\n")
+			write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n") // would be put back
+			var values map[string]any
+			if err := json.Unmarshal([]byte(read(t, f.layout.path(savedName))), &values); err != nil {
+				t.Fatal(err)
+			}
+			forge(values)
+			text, err := json.Marshal(values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.expectRefused(string(text))
+		})
+	}
+	for name, text := range map[string]string{"half a file": "{", "two": "{}{}", "a list": "[]", "nothing": ""} {
+		t.Run(name, func(t *testing.T) { newFixture(t).expectRefused(text) })
+	}
+}
+
+func (f *fixture) expectRefused(text string) {
+	f.Helper()
+	if err := os.WriteFile(f.layout.path(savedName), []byte(text), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.Chmod(f.layout.path(savedName), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	want := f.tree()
+	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "nothing was put back") {
+		f.Errorf("error %v, want one that refuses the file", err)
+	}
+	if diff := cmp.Diff(want, f.tree()); diff != "" {
+		f.Errorf("something changed (-before +after):\n%s", diff)
+	}
+}
+
+// A symbolic link, in place of the file or on the way, is not followed.
+func TestLinksAreNotFollowed(t *testing.T) {
+	f := newFixture(t)
+	f.prepare()
+	elsewhere := f.machine.path("/elsewhere")
+	if err := os.Rename(f.layout.path(savedName), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, f.layout.path(savedName)); err != nil {
+		t.Fatal(err)
+	}
+	want := f.tree()
+	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a link to the file: %v", err)
+	}
+	other := layout{dir: f.dir + "-link", run: f.run}
+	if err := os.Symlink(f.dir, other.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(f.machine, other, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("a link to the directory: %v", err)
+	}
+	if err := os.Remove(other.dir); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, f.tree()); diff != "" {
+		t.Errorf("something changed (-before +after):\n%s", diff)
+	}
+	// Where a sysctl was there is a link to something else.
+	victim := write(t, f.machine.path("/etc/passwd"), "root\n")
+	if err := os.RemoveAll(f.machine.path("/proc/sys/kernel/panic")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, f.machine.path("/proc/sys/kernel/panic")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeSysctls(f.machine, map[string]int64{"kernel/panic": 7}); err == nil {
+		t.Error("a link out of the kernel's settings was followed")
+	}
+	if got := read(t, victim); got != "root\n" {
+		t.Errorf("the file that a link leads to contains %q", got)
+	}
+}
+
+// After a new start of the kernel its settings and groups are somebody else's.
+func TestAnotherStartOfTheKernel(t *testing.T) {
+	f := newFixture(t)
+	f.prepare()
+	f.playKubelet("pod1/c1")
+	write(t, f.layout.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/c1/config.json"), "")
+	write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n")
+	write(t, f.machine.path("/proc/sys/kernel/random/boot_id"), strings.ReplaceAll(bootID, "0", "1"))
+	if err := f.restore(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, f.machine.path("/proc/sys/vm/overcommit_memory")); got != "1\n" {
+		t.Errorf("overcommit_memory is %q, want what it was", got)
+	}
+	for path, stays := range map[string]bool{"/cgroup/kubepods/burstable/pod1/c1": true, "/var/lib/kubelet": false, "/var/lib": true} {
+		if _, err := os.Stat(f.machine.path(path)); (err == nil) != stays {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// The processes of another kubelet's containers are not the node's.
+func TestOwnProcesses(t *testing.T) {
+	sleep := exec.Command("sleep", "60")
+	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := sleep.Start(); err != nil {
+		t.Skipf("needs a program that waits: %v", err)
+	}
+	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
+	root := t.TempDir()
+	own, pid := os.Getpid(), sleep.Process.Pid
+	write(t, filepath.Join(root, podsGroup, "burstable/pod1/c1/nested/cgroup.procs"), fmt.Sprintln(own))
+	write(t, filepath.Join(root, podsGroup, "pod2/c2/cgroup.procs"), fmt.Sprintln(pid))
+	got, err := ownProcesses(layout{dir: root, run: root}, []string{root}, []string{"c1"})
+	if err != nil || !slices.Equal(got, []int{own}) {
+		t.Errorf("processes %v (%v), want %d and not %d", got, err, own, pid)
+	}
+	if isInContainer(own, []string{"c1"}) {
+		t.Error("the kernel says that this process is in no container of that name")
+	}
+}
+
+func TestRestoreNeedsNothing(t *testing.T) {
+	f := newFixture(t)
+	if err := f.restore(); err != nil {
+		t.Errorf("nothing written down: %v", err)
+	}
+	f.dir += "/absent"
+	if err := f.restore(); err != nil {
+		t.Errorf("no node: %v", err)
+	}
+}
+
+func TestSavedReadBack(t *testing.T) {
+	f := newFixture(t)
+	want := f.prepare()
+	got, err := readSaved(f.machine, f.layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+	if len(want.Made) != 5 || want.Sysctls["kernel/panic"] != -1 || len(want.Sysctls) != 5 {
+		t.Errorf("%+v", want)
+	}
+}
+
+func TestControllers(t *testing.T) {
+	root := t.TempDir()
+	path := write(t, filepath.Join(root, delegationName), "cpu\n")
+	before, err := readControllers([]string{root, t.TempDir()})
+	if err != nil || len(before) != 1 {
+		t.Fatalf("%+v (%v)", before, err)
+	}
+	write(t, path, "cpu memory\n")
+	if err := withdrawControllers(before); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel would take the controller away; a file keeps what is written to it.
+	if got := read(t, path); !strings.HasPrefix(got, "-memory") {
+		t.Errorf("%q is written", got)
+	}
+}

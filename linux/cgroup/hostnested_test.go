@@ -1,0 +1,76 @@
+package cgroup
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// testHostNested gives a container that runs containers other CPUs, back and forth, and to
+// others meanwhile. Version 1 refuses to take a CPU from a group while one below has it.
+func testHostNested(t *testing.T, fs *FS, top string) {
+	root, err := fs.Effective("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := slices.Collect(root.All())
+	if len(online) < 2 {
+		t.Skip("one CPU is online: use a machine with more to test moves")
+	}
+	one, two := cpuset.Of(online[0]), cpuset.Of(online[1])
+	both := one.Union(two)
+	container := top + "/pod/container"
+	inner, innermost, narrow := container+"/inner", container+"/inner/most", container+"/narrow"
+	for _, group := range []string{inner, innermost, narrow} {
+		if err := fs.Make(group, CPU, CPUSet); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			for _, h := range fs.separate([]Controller{CPU, CPUSet}) {
+				removeGroup(t, h.Mount+group)
+			}
+		})
+	}
+	v1 := fs.Layout().CPUSet == V1
+	if v1 { // a new cpuset is empty, up to the test's groups
+		for _, group := range []string{top, top + "/pod", container, inner, innermost, narrow} {
+			mems, err := os.ReadFile(fs.Dir(CPUSet, "/") + "/cpuset.mems")
+			if err == nil {
+				err = writeFile(fs.Dir(CPUSet, group)+"/cpuset.mems", strings.TrimSpace(string(mems)))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(t, fs, map[string]Wanted{group: {CPUs: &both}})
+		}
+		apply(t, fs, map[string]Wanted{narrow: {CPUs: &two}})
+		sleeper := exec.Command("sleep", "60")
+		if err := sleeper.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
+		if err := writeFile(fs.File(innermost, Procs), strconv.Itoa(sleeper.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+		if o := fs.Apply(map[string]Wanted{container: {CPUs: &one}}); o.Err() == nil || !strings.Contains(o.Err().Error(), "inner in it still has CPUs") {
+			t.Errorf("without its nested groups: %v", o.Err())
+		}
+	}
+	for _, step := range []struct{ to, inner, narrow cpuset.Set }{
+		{one, one, one}, {two, two, two}, {both, both, both}, {one, one, one}, {both, both, both}} {
+		o := fs.Apply(map[string]Wanted{container: {CPUs: &step.to, Nested: true}})
+		if err := o.Err(); err != nil {
+			t.Fatalf("to %s: %v\n%s", step.to, err, listed(o.Written))
+		}
+		for group, want := range map[string]cpuset.Set{inner: step.inner, innermost: step.inner, narrow: step.narrow} {
+			if s, err := fs.Read(group); err != nil || s.Effective != want {
+				t.Errorf("%s runs on %s, %v; want %s", group, s.Effective, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package owned
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is another user.
+const nobody = 65534
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: plays two users")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dirs makes directories, each in the one before it, with modes.
+func dirs(t *testing.T, modes ...fs.FileMode) (paths []string) {
+	t.Helper()
+	path := t.TempDir()
+	must(t, os.Chmod(path, 0o700))
+	for _, mode := range modes {
+		path = filepath.Join(path, "d")
+		must(t, os.Mkdir(path, 0o700))
+		must(t, os.Chmod(path, mode)) // whatever the umask
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func expectOpen(t *testing.T, path, refusal string) {
+	t.Helper()
+	root, err := Open(path)
+	if err == nil {
+		must(t, root.Close())
+	}
+	if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
+		t.Errorf("error %v, want %q", err, refusal)
+	}
+}
+
+func TestOpenLooksAtModes(t *testing.T) {
+	for name, test := range map[string]struct {
+		parent, dir fs.FileMode
+		refusal     string
+	}{
+		"private":             {0o700, 0o700, ""},
+		"readable":            {0o755, 0o755, ""},
+		"group may write":     {0o755, 0o770, "may be written"},
+		"others may write":    {0o755, 0o707, "may be written"},
+		"parent of others":    {0o757, 0o700, "which others may write to"},
+		"parent of own group": {0o775, 0o700, ""},
+		"parent like /tmp":    {0o777 | fs.ModeSticky, 0o700, ""},
+	} {
+		t.Run(name, func(t *testing.T) { expectOpen(t, dirs(t, test.parent, test.dir)[1], test.refusal) })
+	}
+}
+
+func TestOpenLooksAtOwners(t *testing.T) {
+	needsRoot(t)
+	for i, refusal := range []string{"is below", "belongs to user 65534"} {
+		paths := dirs(t, 0o700, 0o700)
+		must(t, os.Chown(paths[i], nobody, nobody))
+		expectOpen(t, paths[1], refusal)
+	}
+	paths := dirs(t, 0o775, 0o700)
+	must(t, os.Chown(paths[0], nobody, nobody))
+	t.Setenv("SUDO_UID", "65534")
+	expectOpen(t, paths[1], "which others may write to")
+	t.Setenv("SUDO_GID", "65534")
+	expectOpen(t, paths[1], "")
+	must(t, os.Chown(paths[1], nobody, nobody))
+	expectOpen(t, paths[1], "belongs to user 65534") // who called sudo has made it without
+}
+
+func TestOpenAndLinks(t *testing.T) {
+	paths := dirs(t, 0o700, 0o700)
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(paths[1], link))
+	expectOpen(t, link, "is a symbolic link")
+	must(t, os.Remove(link))
+	must(t, os.Symlink("../"+filepath.Base(filepath.Dir(link)), link))
+	must(t, os.Remove(link))
+	must(t, os.Symlink(paths[0], link)) // above the last element
+	root, err := Open(link + "/d")
+	must(t, err)
+	defer root.Close()
+	if root.Name() != paths[1] {
+		t.Errorf("the directory is %s, want %s", root.Name(), paths[1])
+	}
+	must(t, os.Remove(link))
+	must(t, os.Symlink(link, link))
+	expectOpen(t, link+"/d", "too many levels")
+	expectOpen(t, filepath.Join(paths[1], "absent"), "no such file")
+	if os.Geteuid() == 0 {
+		must(t, os.Remove(link))
+		must(t, os.Symlink(paths[0], link))
+		must(t, os.Lchown(link, nobody, nobody)) // who can make it lead elsewhere
+		expectOpen(t, link+"/d", "belongs to user 65534")
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := dirs(t, 0o700)[0]
+	root, err := Open(dir)
+	must(t, err)
+	defer root.Close()
+	path := filepath.Join(dir, "f")
+	expect := func(refusal string) {
+		t.Helper()
+		text, err := ReadFile(root, "f")
+		if refusal == "" && (err != nil || string(text) != "x") || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
+			t.Errorf("%q, %v; want %q", text, err, refusal)
+		}
+	}
+	must(t, os.WriteFile(path, []byte("x"), 0o600))
+	expect("")
+	must(t, os.Chmod(path, 0o660))
+	expect("may be written")
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("x"), largestFile+1), 0o600))
+	must(t, os.Chmod(path, 0o600))
+	expect("more than")
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(path, nobody, nobody))
+		expect("belongs to user 65534")
+	}
+	must(t, os.Rename(path, path+"2"))
+	must(t, os.Symlink("f2", path))
+	expect("not a regular file")
+	must(t, os.Remove(path))
+	must(t, unix.Mkfifo(path, 0o600)) // must not be waited for
+	expect("not a regular file")
+	must(t, os.Remove(path))
+	if _, err := ReadFile(root, "f"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	var seen []string
+	for range 2 {
+		path := dirs(t, 0o700)[0]
+		for range 2 {
+			root, err := Open(path)
+			must(t, err)
+			identity, err := Identity(root)
+			must(t, err)
+			must(t, root.Close())
+			seen = append(seen, identity)
+			must(t, os.Rename(path, path+"x")) // it is the same one under any name
+			path += "x"
+		}
+		must(t, exec.Command("sleep", "0.05").Run()) // more than a tick of the filesystem's clock
+	}
+	if seen[0] != seen[1] || seen[2] != seen[3] || seen[0] == seen[2] {
+		t.Errorf("identities %q, want two pairs", seen)
+	}
+}
+
+// asNobody runs a command as another user, until the test ends.
+func asNobody(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.Command(name, args...)
+	command.Dir = "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
+	return command
+}
+
+func TestNobodyElseCanLock(t *testing.T) {
+	needsRoot(t)
+	open := filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-lock-test-%d", os.Getpid())) // where everybody may make files
+	defer os.Remove(open)
+	for name, mode := range map[string]fs.FileMode{"a new file": 0, "one that was open to others": 0o666} {
+		t.Run(name, func(t *testing.T) {
+			must(t, os.RemoveAll(open))
+			if mode != 0 {
+				must(t, os.WriteFile(open, nil, mode))
+			}
+			lock, err := Lock(open)
+			must(t, err)
+			must(t, lock.Close())
+			if text, err := asNobody(t, "flock", "-n", open, "true").CombinedOutput(); err == nil || !strings.Contains(string(text), "denied") {
+				t.Errorf("another user can lock it: %v, %s", err, text)
+			}
+		})
+	}
+	must(t, os.Chown(open, nobody, nobody))
+	if _, err := Lock(open); err == nil {
+		t.Error("another user's file is taken")
+	}
+	must(t, os.Remove(open))
+	must(t, os.Symlink("/etc/passwd", open))
+	if _, err := Lock(open); err == nil {
+		t.Error("a link is followed")
+	}
+}
+
+func TestLockHasOneHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := Lock(path)
+	must(t, err)
+	if _, err := Lock(path); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second holder: %v", err)
+	}
+	must(t, os.Remove(path)) // as its holder does in the end
+	must(t, first.Close())
+	second, err := Lock(path)
+	must(t, err)
+	must(t, second.Close())
+}
+
+func TestProtect(t *testing.T) {
+	dir := dirs(t, 0o777)[0]
+	must(t, Protect(dir))
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v (%v)", info.Mode(), err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(dir, link))
+	if err := Protect(link); err == nil {
+		t.Error("a link is followed")
+	}
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(dir, nobody, nobody))
+		if err := Protect(dir); !errors.Is(err, ErrForeign) {
+			t.Errorf("another user's directory: %v", err)
+		}
+	}
+}

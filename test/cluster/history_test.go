@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/history"
+)
+
+// failoversVariable is how often fail-over tests stop the leader.
+const failoversVariable = "PINFOLD_TEST_FAILOVERS"
+
+// Random operations of an administrator and a tenant, while components are killed and
+// stopped, at no revision break a promise.
+func TestHistory(t *testing.T) {
+	h := record(t, seed(t))
+	h.driver.Components = []string{localcluster.Scheduler, localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager}
+	h.driver.Faults = 1
+	operations := history.Variable(t, history.OperationsVariable, 400)
+	h.run(operations)
+	if report := h.check(); report.Decisions < operations/10 || report.HandedOver < operations/20 {
+		t.Errorf("%s: too little was decided to test %d operations", report, operations)
+	}
+}
+
+// seed is another one each time, unless a run is repeated.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	return uint64(history.Variable(t, history.SeedVariable, int(time.Now().UnixNano()>>10)))
+}
+
+// recorded is a cluster whose history is written down.
+type recorded struct {
+	*test
+	seed     uint64
+	recorder *history.Recorder
+	driver   *history.Driver
+}
+
+// record starts a recorder, and a driver that stops nothing yet.
+func record(t *testing.T, seed uint64) *recorded {
+	t.Helper()
+	h := &recorded{test: begin(t), seed: seed}
+	t.Logf("%s=%d repeats the operations of this run", history.SeedVariable, seed)
+	recorder, err := history.Record(context.Background(), h.objects)
+	h.must(err)
+	h.recorder = recorder
+	t.Cleanup(recorder.Stop)
+	tenant := rest.CopyConfig(h.config)
+	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
+	asTenant, err := kubernetes.NewForConfig(tenant)
+	h.must(err)
+	h.driver = &history.Driver{
+		Client: h.client, Tenant: asTenant, Topologies: h.topologies,
+		Random: rand.New(rand.NewPCG(seed, 0)),
+		Nodes:  []string{small0, small1, intel}, Victims: []string{small0, small1},
+		Simulated: true, Pods: 40, Image: "image", CPUs: 5,
+		Signal: (&history.Processes{Dir: h.dir}).Signal, Compact: h.compact,
+		Log: func(format string, args ...any) {
+			if testing.Verbose() {
+				t.Logf(time.Now().Format("15:04:05.000 ")+format, args...)
+			}
+		},
+	}
+	t.Cleanup(func() { h.must(h.driver.Clean(context.Background())) })
+	return h
+}
+
+func (h *recorded) run(operations int) {
+	h.Helper()
+	begun := time.Now()
+	h.must(h.driver.Run(h.Context(), operations))
+	h.Logf("%d operations in %v: %v", operations, time.Since(begun).Round(time.Second), h.driver.Done)
+}
+
+// check waits until all is recorded and reports what was broken. A history with
+// violations is kept.
+func (h *recorded) check() history.Report {
+	h.Helper()
+	h.must(h.recorder.Sync(h.Context()))
+	events := h.recorder.Events()
+	report, err := history.Check(events, history.Options{MinSharedCPUs: 1})
+	h.must(err)
+	h.Log(report)
+	for _, violation := range report.Violations {
+		h.Error(violation)
+	}
+	if h.Failed() {
+		h.keep(events)
+	}
+	return report
+}
+
+// keep writes a history where it outlives the test.
+func (h *recorded) keep(events []history.Event) {
+	h.Helper()
+	file, err := os.Create(filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-history-%d.jsonl", h.seed)))
+	h.must(err)
+	h.must(errors.Join(history.Write(file, events), file.Close()))
+	h.Logf("the history is kept in %s; package test/history says how to check it again", file.Name())
+}
+
+// compact drops all earlier revisions from etcd, so that a watch that has to go on from
+// one of them cannot.
+func (h *recorded) compact(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{"unix://" + filepath.Join(h.dir, "etcd.sock")}})
+	if err != nil {
+		return fmt.Errorf("reach etcd: %w", err)
+	}
+	defer client.Close()
+	now, err := client.Get(ctx, "revision")
+	if err == nil {
+		_, err = client.Compact(ctx, now.Header.Revision)
+	}
+	if err != nil {
+		h.Logf("not compacted: %v", err) // etcd is down or stopped at present
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/history"
+)
+
+// Whatever a tenant writes who may edit one namespace, nobody else's CPUs change, and he
+// has no others than those that the scheduler gave him. This holds also where the
+// admission policy does not cover his namespace: then the books alone stop him.
+func TestHostileTenant(t *testing.T) {
+	h := record(t, 1)
+	h.must(h.driver.Run(t.Context(), 0)) // makes the namespaces
+	for _, namespace := range []string{history.Guarded, history.Unguarded} {
+		all := attacks()
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			t.Run(namespace+"/"+name, func(t *testing.T) {
+				a := newAttacker(t, h.driver.Tenant, namespace)
+				all[name](a)
+				a.checkVictims()
+			})
+		}
+	}
+	h.check()
+}
+
+// attacker is the tenant in one namespace, beside the pods of others on the same node.
+type attacker struct {
+	*test
+	tenant    kubernetes.Interface
+	namespace string
+	victims   []*corev1.Pod
+	entitled  int // CPUs that the scheduler gave him
+}
+
+func newAttacker(t *testing.T, tenant kubernetes.Interface, namespace string) *attacker {
+	t.Helper()
+	a := &attacker{test: begin(t), tenant: tenant, namespace: namespace}
+	t.Cleanup(a.clean)
+	a.create(asking("holder", 2, ""))
+	a.create(strings.Replace(asking("bursting", 1, ""), `"true"`, `"true", cpu-policy: static-burst`, 1))
+	a.create(strings.Replace(asking("plain", 1, ""), `"true"`, `"false"`, 1))
+	for _, name := range []string{"holder", "bursting", "plain"} {
+		a.victims = append(a.victims, a.bound(name))
+	}
+	return a
+}
+
+// clean deletes the attacker's pods and waits until they are gone.
+func (a *attacker) clean() {
+	pods := a.client.CoreV1().Pods(a.namespace)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err := pods.DeleteCollection(context.Background(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}); err != nil {
+			a.Error(err)
+		}
+		if list, err := pods.List(context.Background(), metav1.ListOptions{}); err == nil && len(list.Items) == 0 {
+			return
+		}
+	}
+	a.Error("pods of the attacker are left over")
+}
+
+// submit creates a pod as the tenant. That it is refused is as good as that it has no
+// effect.
+func (a *attacker) submit(pod *corev1.Pod) {
+	a.Helper()
+	pod.Namespace = a.namespace
+	_, err := a.tenant.CoreV1().Pods(a.namespace).Create(a.Context(), pod, metav1.CreateOptions{})
+	a.refused(err)
+}
+
+func (a *attacker) refused(err error) {
+	a.Helper()
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) && !apierrors.IsBadRequest(err) {
+		a.Errorf("neither done nor refused: %v", err)
+	}
+}
+
+// edit changes annotations as the tenant.
+func (a *attacker) edit(pod string, values map[string]any) {
+	a.Helper()
+	text, err := yaml.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	a.must(err)
+	if text, err = yaml.YAMLToJSON(text); err == nil {
+		a.patch(pod, types.MergePatchType, text)
+	}
+	a.must(err)
+}
+
+func (a *attacker) patch(pod string, kind types.PatchType, text []byte, subresources ...string) {
+	a.Helper()
+	_, err := a.tenant.CoreV1().Pods(a.namespace).Patch(a.Context(), pod, kind, text, metav1.PatchOptions{}, subresources...)
+	a.refused(err)
+}
+
+// place has the scheduler give one CPU to a pod of the tenant's.
+func (a *attacker) place(name string) *corev1.Pod {
+	a.Helper()
+	a.submit(a.parse(asking(name, 1, "")))
+	return a.boundOwn(name)
+}
+
+func (a *attacker) boundOwn(name string) (pod *corev1.Pod) {
+	a.Helper()
+	a.eventually(func() string {
+		var err error
+		if pod, err = a.client.CoreV1().Pods(a.namespace).Get(a.Context(), name, metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		if pod.Spec.NodeName == "" {
+			return fmt.Sprintf("pod %s waits: %s", name, waitsFor(pod))
+		}
+		return ""
+	})
+	return pod
+}
+
+func (a *attacker) parse(manifest string) *corev1.Pod {
+	a.Helper()
+	var pod corev1.Pod
+	a.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
+	return &pod
+}
+
+// checkVictims looks at the node's books as the scheduler and the agent see them. One
+// more pod is placed first, so that the scheduler has heard of everything before.
+func (a *attacker) checkVictims() {
+	a.Helper()
+	a.create(asking("late", 1, ""))
+	a.victims = append(a.victims, a.bound("late"))
+	machine, state := a.machine(small0)
+	keys := a.keys()
+	all, err := a.client.CoreV1().Pods("").List(a.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + small0})
+	a.must(err)
+	var claims []ledger.Claim
+	for i := range all.Items {
+		claim, _ := keys.Claim(&all.Items[i], machine) // with an error it claims nothing of its own
+		claims = append(claims, claim)
+	}
+	books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: 1}, claims...)
+	for _, before := range a.victims {
+		now := a.pod(before.Name)
+		if now.Annotations[api.AllocationAnnotation] != before.Annotations[api.AllocationAnnotation] || now.Spec.NodeName != before.Spec.NodeName {
+			a.Errorf("victim %s was changed from\n%v to\n%v", before.Name, before.Annotations, now.Annotations)
+		}
+		a.checkOwner(books, now)
+	}
+	if own := a.own(books, all.Items); own.Len() > a.entitled {
+		a.Errorf("the attacker has CPUs %s, want %d of them", own, a.entitled)
+	}
+	for _, conflict := range books.Conflicts() {
+		for _, victim := range a.victims {
+			if conflict.ID == ledger.PodID(victim.UID) {
+				a.Errorf("victim %s loses: %s", victim.Name, conflict)
+			}
+		}
+	}
+}
+
+// checkOwner checks that the CPUs of a victim's allocation are its own in the books.
+func (a *attacker) checkOwner(books *ledger.Books, victim *corev1.Pod) {
+	a.Helper()
+	if !strings.Contains(victim.Annotations[api.AllocationAnnotation], `"static"`) {
+		return
+	}
+	for _, container := range a.allocation(victim).Containers {
+		for cpu := range container.CPUs.All() {
+			if owner, _, ok := books.Owner(cpu); !ok || owner != ledger.PodID(victim.UID) {
+				a.Errorf("CPU %d of victim %s belongs to %q", cpu, victim.Name, owner)
+			}
+		}
+	}
+}
+
+// own are the exclusive CPUs of the attacker's pods.
+func (a *attacker) own(books *ledger.Books, pods []corev1.Pod) (cpus cpuset.Set) {
+	for i := range pods {
+		if pods[i].Namespace != a.namespace {
+			continue
+		}
+		for cpu := range books.Exclusive().All() {
+			if owner, _, _ := books.Owner(cpu); owner == ledger.PodID(pods[i].UID) {
+				cpus.Add(cpu)
+			}
+		}
+	}
+	return cpus
+}
+
+// keys are those by which the scheduler's allocations are known.
+func (c *test) keys() *api.Keys {
+	c.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, "pki", "allocations.pub"))
+	c.must(err)
+	keys, err := api.ParsePublicKeys(text)
+	c.must(err)
+	return api.NewKeys(keys...)
+}

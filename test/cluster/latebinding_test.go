@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// lateBindings is a proxy in front of the API server. It answers the first Binding of every
+// pod with 409 Conflict, as the API server does when etcd takes too long, and carries it out
+// later.
+type lateBindings struct {
+	proxy *httputil.ReverseProxy
+	late  time.Duration
+	// before, unless nil, runs instead before the first Binding, which is then carried out.
+	before func()
+	mu     sync.Mutex
+	seen   map[string]bool
+	work   sync.WaitGroup
+}
+
+func (l *lateBindings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	first := strings.HasSuffix(r.URL.Path, "/binding") && !l.seen[r.URL.Path]
+	if first {
+		l.seen[r.URL.Path] = true
+	}
+	l.mu.Unlock()
+	if first && l.before != nil {
+		l.before()
+		first = false
+	}
+	if !first {
+		l.proxy.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	later := r.Clone(context.Background())
+	later.Body = io.NopCloser(bytes.NewReader(body))
+	l.work.Go(func() {
+		time.Sleep(l.late)
+		l.proxy.ServeHTTP(httptest.NewRecorder(), later)
+	})
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusConflict,
+		Reason: metav1.StatusReasonConflict, Message: "Operation cannot be fulfilled on pods/binding: etcdserver: request timed out"}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusConflict)
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// startLateBindings returns a kubeconfig of a scheduler whose requests pass the proxy.
+func (c *test) startLateBindings(late time.Duration) (proxy *lateBindings, kubeconfig string) {
+	c.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
+	c.must(err)
+	to, err := url.Parse(config.Host)
+	c.must(err)
+	secure, err := rest.TLSConfigFor(config)
+	c.must(err)
+	proxy = &lateBindings{proxy: httputil.NewSingleHostReverseProxy(to), late: late, seen: map[string]bool{}}
+	proxy.proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.RootCAs, GetClientCertificate: secure.GetClientCertificate,
+		Certificates: secure.Certificates, MinVersion: tls.VersionTLS12}}
+	proxy.proxy.FlushInterval = -1 // watches are streams
+	server := httptest.NewServer(proxy)
+	c.Cleanup(server.CloseClientConnections)
+	made := clientcmdapi.NewConfig()
+	made.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL}
+	made.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+	made.CurrentContext = "c"
+	text, err := clientcmd.Write(*made)
+	c.must(err)
+	kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
+	c.must(os.WriteFile(kubeconfig, text, 0o600))
+	return proxy, kubeconfig
+}
+
+// A Binding that the API server answers with an error and carries out later does not give
+// CPUs to two pods.
+func TestLateBindings(t *testing.T) {
+	c := begin(t)
+	const late = 3 * time.Second
+	proxy, kubeconfig := c.startLateBindings(late)
+	c.startScheduler(c.ownConfiguration("{leaderElect: false}", "{kubeconfig: "+kubeconfig+"}"))
+	// 7 CPUs can be exclusive: two pods have room, and the others take what is given back.
+	for i := range 6 {
+		c.create(ownPod(fmt.Sprint("p", i), small0, 3, ""))
+	}
+	c.eventually(func() string {
+		if n := c.boundCount(); n != 2 {
+			return fmt.Sprintf("%d pods are bound", n)
+		}
+		return ""
+	})
+	proxy.work.Wait()
+	time.Sleep(late) // for what the last of them might bring about
+	c.checkBooks()
+	if n := c.boundCount(); n != 2 {
+		t.Errorf("%d pods are bound, want 2", n)
+	}
+	if len(proxy.seen) < 2 {
+		t.Errorf("%d requests passed the proxy: that is no test", len(proxy.seen))
+	}
+}
+
+// A pod that is edited while its Binding is on its way is decided about again: it does not
+// get what it no longer asks for, and a forged allocation is overwritten.
+func TestEditedWhileBinding(t *testing.T) {
+	c := begin(t)
+	c.create(asking("trial", 1, ""))
+	c.unprotect("trial")
+	edited := make(chan error, 1)
+	proxy, kubeconfig := c.startLateBindings(0)
+	proxy.before = func() {
+		edited <- c.tryPatch("pod", `{"metadata":{"annotations":{"cpuset-scheduler":null,"pinfold.dev/cpu-allocation":"x"}}}`, false)
+	}
+	c.startScheduler(c.ownConfiguration("{leaderElect: false}", "{kubeconfig: "+kubeconfig+"}"))
+	c.create(ownPod("pod", small0, 3, ""))
+	c.must(<-edited)
+	if got := c.bound("pod").Annotations["pinfold.dev/cpu-allocation"]; got != "" {
+		t.Errorf("the pod does not ask any more, and has the allocation %s", got)
+	}
+	c.create(asking("next", 6, "")) // with what trial has, all that can be exclusive
+	c.bound("next")
+}

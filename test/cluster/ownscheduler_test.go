@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/logtext"
+)
+
+// ownName is in schedulerName of the pods that a test's own schedulers place.
+const ownName = "own"
+
+// ownScheduler is a scheduler that a test has started, beside that of the cluster.
+type ownScheduler struct {
+	*test
+	command *exec.Cmd
+	log     logtext.Log
+	ended   chan struct{}
+}
+
+// ownConfiguration is Pinfold's default, for pods with schedulerName ownName, in this
+// election and with this kubeconfig.
+func (c *test) ownConfiguration(election, connection string) string {
+	text := scheduler.DefaultConfiguration
+	begin, end := strings.Index(text, "leaderElection:"), strings.Index(text, "profiles:")
+	text = text[:begin] + "leaderElection: " + election + "\nclientConnection: " + connection + "\n" + text[end:]
+	text = strings.Replace(text, "schedulerName: default-scheduler", "schedulerName: "+ownName, 1)
+	return text + "      signingKey: " + filepath.Join(c.dir, "pki", "allocations.key") + "\n"
+}
+
+// startScheduler runs a scheduler until it ends or the test does.
+func (c *test) startScheduler(configuration string) *ownScheduler {
+	c.Helper()
+	file := filepath.Join(c.TempDir(), "scheduler.yaml")
+	c.must(os.WriteFile(file, []byte(configuration), 0o600))
+	kubeconfig := filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig")
+	s := &ownScheduler{test: c, ended: make(chan struct{})}
+	s.command = exec.Command(c.binary, "component", localcluster.Scheduler, "--config="+file, "--secure-port=0",
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.command.Stdout, s.command.Stderr = &s.log, &s.log
+	c.must(s.command.Start())
+	go func() { _ = s.command.Wait(); close(s.ended) }()
+	c.Cleanup(func() {
+		_ = s.command.Process.Kill()
+		<-s.ended
+		if c.Failed() {
+			c.Logf("scheduler %d:\n%s", s.command.Process.Pid, s.log.String())
+		}
+	})
+	return s
+}
+
+// says waits until the log has a text in it.
+func (s *ownScheduler) says(text string) {
+	s.Helper()
+	s.eventually(func() string {
+		if strings.Contains(s.log.String(), text) {
+			return ""
+		}
+		return fmt.Sprintf("the scheduler does not say %q", text)
+	})
+}
+
+// ends waits until the process has ended.
+func (s *ownScheduler) ends() {
+	s.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.Fatalf("scheduler %d does not end", s.command.Process.Pid)
+	}
+}
+
+// ownPod asks a test's own scheduler for CPUs of a node, with more fields of its spec.
+func ownPod(name, node string, cpus int, more string) string {
+	return fmt.Sprintf(`
+metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
+spec:
+  schedulerName: %s
+  nodeSelector: {kubernetes.io/hostname: %s}
+  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: %d}}}]
+  %s
+`, name, ownName, node, cpus, more)
+}

@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/agent/control"
+)
+
+// TestSoak lets pods come and go in rounds, on simulated nodes and on one with an agent, and
+// looks at the scheduler's process and the agent's after each round: what they hold returns to
+// where it was after the first rounds. It takes a minute, or PINFOLD_TEST_SOAK=1h.
+func TestSoak(t *testing.T) {
+	const seed = 1
+	duration := time.Minute
+	if text := os.Getenv("PINFOLD_TEST_SOAK"); text != "" {
+		var err error
+		if duration, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSoak(begin(t), rand.New(rand.NewPCG(seed, 0)))
+	const least = 3 // rounds, before and after the first look
+	begun := time.Now()
+	for n := 0; n < least || time.Since(begun) < duration/3; n++ {
+		s.round()
+	}
+	before, made := s.look(nil), s.made
+	for n := 0; n < least || time.Since(begun) < duration; n++ {
+		s.round()
+	}
+	after := s.look(before)
+	t.Logf("seed %d: %d pods, of which %d before the first look, %d times not on all CPUs of the agent's node:\nbefore %+v\nafter  %+v",
+		seed, s.made, made, s.moved, before, after)
+	if s.moved == 0 {
+		t.Error("the agent has kept no pod's group off another pod's CPUs: it has had nothing to do")
+	}
+	for name, was := range before {
+		if is, most := after[name], was.value+was.slack; is.value > most {
+			t.Errorf("%s: %d after %d more pods, %d before; at most %d is not a leak", name, is.value, s.made-made, was.value, most)
+		}
+	}
+}
+
+// soak is a cluster with a node whose kubelet and runtime are the test, and whose agent runs in
+// this process.
+type soak struct {
+	*test
+	*fixture
+	random  *rand.Rand
+	running map[string]string // groups on the node, by the UID of their pods
+	made    int
+	moved   int // times that a group on the node was seen without all CPUs
+}
+
+const soakNode = "soak"
+
+func newSoak(c *test, random *rand.Rand) *soak {
+	c.Helper()
+	s := &soak{test: c, fixture: newFixture(c.T), random: random, running: map[string]string{}}
+	_, err := c.client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: soakNode, Labels: map[string]string{"soak": ""}}}, metav1.CreateOptions{})
+	c.must(err)
+	c.Cleanup(func() {
+		if err := c.client.CoreV1().Nodes().Delete(context.Background(), soakNode, metav1.DeleteOptions{}); err != nil {
+			c.Error(err)
+		}
+	})
+	// A patch, since controllers write new nodes, too.
+	status := `{"status":{"capacity":CPUS,"allocatable":CPUS,"conditions":[{"type":"Ready","status":"True"}]}}`
+	status = strings.ReplaceAll(status, "CPUS", `{"cpu":"8","memory":"8Gi","pods":"110"}`)
+	_, err = c.client.CoreV1().Nodes().Patch(c.Context(), soakNode, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+	c.must(err)
+	client, err := kubernetes.NewForConfig(c.config)
+	c.must(err)
+	topologies, err := topologyclient.NewForConfig(c.config)
+	c.must(err)
+	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: client, Topologies: topologies,
+		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
+		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	c.eventually(func() string {
+		_, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), soakNode, metav1.GetOptions{})
+		return text(err)
+	})
+	return s
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// round makes pods, changes and deletes some of them, and then deletes all.
+func (s *soak) round() {
+	s.Helper()
+	const pods, onNode = 40, 12
+	var names []string
+	for i := range pods {
+		s.made++
+		name := fmt.Sprintf("soak-%d", s.made)
+		words := []string{`{cpuset-scheduler: "true"}`, `{cpuset-scheduler: "true", cpu-policy: static-burst}`,
+			`{pinfold.dev/cpu-burst: '{"policy":"auto"}'}`, `{cpuset-scheduler: "true", pinfold.dev/full-cores: required}`, `{}`}
+		spec := fmt.Sprintf(churnPods[s.random.IntN(len(churnPods))], 1+s.random.IntN(4))
+		manifest := fmt.Sprintf("metadata: {name: %s, annotations: %s}\nspec: %s\n", name, words[s.random.IntN(len(words))], spec)
+		var pod corev1.Pod
+		s.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
+		if i < onNode {
+			pod.Spec.NodeSelector = map[string]string{"soak": ""}
+			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // of a node that has only become ready
+		}
+		_, err := s.client.CoreV1().Pods("default").Create(s.Context(), &pod, metav1.CreateOptions{})
+		s.must(err)
+		names = append(names, name)
+		if s.random.IntN(4) == 0 {
+			at := s.random.IntN(len(names))
+			grace := int64(s.random.IntN(2))
+			s.must(s.client.CoreV1().Pods("default").Delete(s.Context(), names[at], metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+			names = append(names[:at], names[at+1:]...)
+		}
+		s.kubelet()
+	}
+	for range 10 {
+		s.kubelet()
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, name := range names {
+		grace := int64(s.random.IntN(2))
+		s.must(s.client.CoreV1().Pods("default").Delete(s.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+	}
+	s.eventually(func() string {
+		if n := s.kubelet(); n > 0 {
+			return fmt.Sprintf("%d pods are left", n)
+		}
+		return ""
+	})
+}
+
+// kubelet does what a kubelet and a runtime do on the node of the agent, and returns how many
+// pods there are in the cluster.
+func (s *soak) kubelet() int {
+	s.Helper()
+	pods, now := s.pods(), int64(0)
+	there := map[string]bool{}
+	for i := range pods {
+		pod := &pods[i]
+		uid := string(pod.UID)
+		switch {
+		case pod.Spec.NodeName != soakNode:
+		case pod.DeletionTimestamp != nil:
+			err := s.client.CoreV1().Pods("default").Delete(s.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			(&churner{test: s.test}).check(s.Context(), err)
+		case s.running[uid] == "":
+			s.running[uid] = s.start(pod)
+			fallthrough
+		default:
+			there[uid] = true
+			if s.cpus(s.running[uid]) != "0-7" {
+				s.moved++
+			}
+		}
+	}
+	for uid, group := range s.running {
+		if !there[uid] {
+			s.remove(group)
+			delete(s.running, uid)
+		}
+	}
+	return len(pods)
+}
+
+// start makes the groups of a pod, says that its containers run, and returns its group.
+func (s *soak) start(pod *corev1.Pod) string {
+	s.Helper()
+	group := "/kubepods/burstable/pod" + string(pod.UID)
+	s.group(group, "-1")
+	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodRunning, pod.Generation
+	for i, c := range pod.Spec.Containers {
+		id := strings.ReplaceAll(string(pod.UID), "-", "") + fmt.Sprintf("%032x", i)
+		quota := "-1"
+		if limit := c.Resources.Limits.Cpu().MilliValue(); limit > 0 {
+			quota = fmt.Sprint(100 * limit)
+		}
+		s.group(group+"/"+id, quota)
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, ContainerID: "containerd://" + id,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	}
+	_, err := s.client.CoreV1().Pods("default").UpdateStatus(s.Context(), pod, metav1.UpdateOptions{})
+	(&churner{test: s.test}).check(s.Context(), err)
+	return group
+}

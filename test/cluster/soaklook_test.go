@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// held is how much of something a process holds, and by how much that differs without a leak: what
+// connections and timers come and go, and what caches of Kubernetes' libraries fill up.
+type held struct{ value, slack int }
+
+const (
+	slackHeap       = 4 << 20
+	slackGoroutines = 8
+	slackFiles      = 4
+)
+
+// look returns what the scheduler and this process, which is the agent, hold after a garbage
+// collection. With an earlier look it waits until no more is held than then, as long as
+// that may take.
+func (s *soak) look(before map[string]held) map[string]held {
+	s.Helper()
+	for deadline := time.Now().Add(patience / 2); ; time.Sleep(time.Second) {
+		now, more := s.lookNow(), false
+		for name, was := range before {
+			more = more || now[name].value > was.value+was.slack
+		}
+		settled := before != nil || time.Now().After(deadline.Add(-patience/4)) // the first look is at a cluster at rest
+		if settled && !more || time.Now().After(deadline) {
+			return now
+		}
+	}
+}
+
+func (s *soak) lookNow() map[string]held {
+	s.Helper()
+	runtime.GC()
+	runtime.GC() // what finalizers held
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	state, err := localcluster.ReadState(s.dir)
+	s.must(err)
+	scheduler, _ := state.Component(localcluster.Scheduler)
+	out := map[string]held{
+		"agent: heap":           {int(memory.HeapAlloc), slackHeap},
+		"agent: goroutines":     {runtime.NumGoroutine(), slackGoroutines},
+		"agent: files":          {files(s.T, os.Getpid()), slackFiles},
+		"scheduler: heap":       {s.profile("heap?gc=1&debug=1", `# HeapAlloc = (\d+)`), slackHeap},
+		"scheduler: goroutines": {s.profile("goroutine?debug=1", `goroutine profile: total (\d+)`), slackGoroutines},
+		"scheduler: files":      {files(s.T, scheduler.PID), slackFiles},
+		"scheduler: restarts":   {scheduler.Restarts, 0},
+	}
+	for _, kind := range []string{"pods", "assumed_pods"} {
+		out["scheduler: "+kind] = held{s.schedulerSays("/metrics", `(?m)^scheduler_cache_size\{type="`+kind+`"\} (\d+)`), 0}
+	}
+	return out
+}
+
+// files returns how many files a process has open.
+func files(t *testing.T, pid int) int {
+	t.Helper()
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+func (s *soak) profile(what, pattern string) int {
+	s.Helper()
+	return s.schedulerSays("/debug/pprof/"+what, pattern)
+}
+
+// schedulerSays returns a number in what the scheduler serves.
+func (s *soak) schedulerSays(path, pattern string) int {
+	s.Helper()
+	state, err := localcluster.ReadState(s.dir)
+	s.must(err)
+	scheduler, _ := state.Component(localcluster.Scheduler)
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", scheduler.PID))
+	s.must(err)
+	port := regexp.MustCompile(`--secure-port=(\d+)`).FindStringSubmatch(string(args))
+	if port == nil {
+		s.Fatalf("the scheduler's port is not among %q", args)
+	}
+	client, err := rest.HTTPClientFor(s.config)
+	s.must(err)
+	response, err := client.Get("https://127.0.0.1:" + port[1] + path)
+	s.must(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	s.must(err)
+	found := regexp.MustCompile(pattern).FindSubmatch(body)
+	if response.StatusCode != http.StatusOK || found == nil {
+		s.Fatalf("%s: %s: no %s in %d bytes", path, response.Status, pattern, len(body))
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	s.must(err)
+	return n
+}
+
+// fixture is a machine's root directory with ordinary files in the place of the kernel's: 8
+// CPUs, of which N and N+4 are one core, and control groups of version 1.
+type fixture struct {
+	t    *testing.T
+	root string
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t, t.TempDir()}
+	f.file("proc/self/mountinfo", `31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct
+34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset`)
+	f.file("proc/stat", "cpu  8 0 0 8 0 0 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0 0 0")
+	f.file("sys/devices/system/cpu/online", "0-7")
+	f.file("sys/devices/system/cpu/present", "0-7")
+	for cpu := range 8 {
+		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", cpu)
+		f.file(dir+"core_cpus_list", fmt.Sprintf("%d,%d", cpu%4, cpu%4+4))
+		f.file(dir+"package_cpus_list", "0-7")
+		f.file(dir+"physical_package_id", "0")
+	}
+	f.file("sys/devices/system/node/online", "0")
+	f.file("sys/devices/system/node/node0/cpulist", "0-7")
+	f.file("sys/devices/system/node/node0/distance", "10")
+	f.file("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       8388608 kB")
+	for _, group := range []string{"/", "/kubepods", "/kubepods/burstable", "/kubepods/besteffort"} {
+		f.group(group, "-1")
+	}
+	return f
+}
+
+func (f *fixture) file(name, text string) {
+	f.t.Helper()
+	name = filepath.Join(f.root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// group makes a control group with all CPUs.
+func (f *fixture) group(path, quota string) {
+	f.t.Helper()
+	for name, text := range map[string]string{
+		"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_burst_us": "0", "cpu/cpu.shares": "1024",
+		"cpu/cpu.idle": "0", "cpu/cpu.stat": "nr_periods 0", "cpu/cgroup.procs": "", "cpuacct/cgroup.procs": "", "cpuset/cgroup.procs": "",
+		"cpuacct/cpuacct.usage": "0", "cpuset/cpuset.cpus": "0-7", "cpuset/tasks": "",
+	} {
+		controller, file, _ := strings.Cut(name, "/")
+		f.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
+	}
+	// The kernel makes one of the other.
+	if err := os.Symlink("cpuset.cpus", filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// cpus returns the CPUs of a group.
+func (f *fixture) cpus(path string) string {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.cpus"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// remove removes a group and those in it.
+func (f *fixture) remove(path string) {
+	f.t.Helper()
+	for _, controller := range []string{"cpu", "cpuacct", "cpuset"} {
+		if err := os.RemoveAll(filepath.Join(f.root, "sys/fs/cgroup", controller, path)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestCheck plays the histories in testdata, each of which breaks a rule, or nearly does.
+// Every command makes one event; see [script.run].
+func TestCheck(t *testing.T) {
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{}}
+		played, err := golden.Blocks(text, s.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return played
+	})
+}
+
+// TestReplay checks a history that was kept.
+func TestReplay(t *testing.T) {
+	const variable = "PINFOLD_TEST_HISTORY"
+	path := os.Getenv(variable)
+	if path == "" {
+		t.Skipf("%s names no file of a history to be checked", variable)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	events, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Check(events, Options{MinSharedCPUs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	for _, v := range report.Violations {
+		t.Error(v)
+	}
+}
+
+// script makes a history out of commands.
+type script struct {
+	events  []Event
+	gapFrom uint64 // 0: no gap
+	nodes   map[string]simnode.Node
+	pods    map[string]*corev1.Pod
+	told    int // violations that an earlier check has printed
+}
+
+// run carries out one command:
+//
+//	node NAME SHAPE [reserved=CPUS]
+//	topology NAME lost
+//	namespace NAME unprotected
+//	pod NAME [KEY=VALUE...]       node, policy, limit, request, namespace, and as bind
+//	bind NAME NODE [KEY=VALUE...] cpus or numa, and of=NODE when the allocation is another's
+//	edit NAME KEY=VALUE...        the same of a bound pod
+//	finish | revive | delete NAME
+//	gap | end                     what is between comes from a list
+//	check                         prints what is new
+func (s *script) run(words []string) (string, error) {
+	options := map[string]string{}
+	var names []string
+	for _, word := range words[1:] {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			options[key] = value
+		} else {
+			names = append(names, word)
+		}
+	}
+	switch words[0] {
+	case "check":
+		return s.check()
+	case "gap":
+		s.gapFrom = s.revision() - 1
+		return "", nil
+	case "end":
+		s.events = append(s.events, Event{Revision: s.revision(), Type: Gap, Kind: Pod, From: s.gapFrom})
+		s.gapFrom = 0
+		return "", nil
+	case "node":
+		return "", s.node(names[0], names[1], options["reserved"])
+	case "topology":
+		return "", s.add(Deleted, Topology, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: names[0]}})
+	case "namespace":
+		return "", s.add(Modified, Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names[0],
+			Labels: map[string]string{admission.UnprotectedLabel: "true"}}})
+	}
+	return "", s.pod(words[0], names, options)
+}
+
+func (s *script) revision() uint64 { return uint64(len(s.events)) + 1 }
+
+func (s *script) add(what Type, kind Kind, object any) error {
+	text, err := json.Marshal(object)
+	s.events = append(s.events, Event{Revision: s.revision(), Type: what, Kind: kind, Object: text, Relisted: s.gapFrom > 0})
+	return err
+}
+
+func (s *script) node(name, shape, reserved string) error {
+	built, _, err := simnode.ParseShape(shape)
+	if err != nil {
+		return err
+	}
+	n := simnode.Node{Name: name, Machine: built.MustBuild(), ReservedCPUs: cpuset.MustParse(reserved)}
+	report, err := n.Topology("uid-of-" + types.UID(name))
+	if err != nil {
+		return err
+	}
+	s.nodes[name] = n
+	if err := s.add(Added, Node, n.Object()); err != nil {
+		return err
+	}
+	return s.add(Added, Topology, report)
+}
+
+func (s *script) pod(command string, names []string, options map[string]string) error {
+	pod, what := s.pods[names[0]], Modified
+	switch command {
+	case "pod":
+		pod, what = s.make(names[0], options), Added
+		s.pods[names[0]] = pod
+	case "bind":
+		pod.Spec.NodeName = names[1]
+	case "finish":
+		pod.Status.Phase = corev1.PodSucceeded
+	case "revive":
+		pod.Status.Phase = corev1.PodRunning
+	case "delete":
+		what = Deleted
+	case "edit":
+	default:
+		return fmt.Errorf("unknown command")
+	}
+	if policy, ok := options["policy"]; ok {
+		setPolicy(pod, policy)
+	}
+	if request, ok := options["request"]; ok {
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
+	}
+	if text := s.allocation(pod, options); text != "" {
+		pod.Annotations[api.AllocationAnnotation] = text
+	}
+	return s.add(what, Pod, pod)
+}
+
+func (s *script) make(name string, options map[string]string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: options["namespace"], UID: "uid-of-" + types.UID(name), Annotations: map[string]string{}},
+		Spec:       corev1.PodSpec{NodeName: options["node"], Containers: []corev1.Container{{Name: "app"}}},
+	}
+	if limit, ok := options["limit"]; ok {
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+	}
+	return pod
+}
+
+// setPolicy lets a pod ask, or not when the policy is "none".
+func setPolicy(pod *corev1.Pod, policy string) {
+	pod.Annotations[api.CPUSetSchedulerAnnotation] = "true"
+	pod.Annotations[api.CPUPolicyAnnotation] = policy
+}
+
+// allocation is the text of what the options give, "" for nothing.
+func (s *script) allocation(pod *corev1.Pod, options map[string]string) string {
+	a := api.Allocation{Version: 1, Node: pod.Spec.NodeName, Policy: placement.Static}
+	if of, ok := options["of"]; ok {
+		a.Node = of
+	}
+	part := api.ContainerAllocation{Name: "app", NUMANodes: []topology.NUMAID{0}}
+	switch cpus, numa := options["cpus"], options["numa"]; {
+	case cpus != "":
+		part.CPUs = cpuset.MustParse(cpus)
+	case numa != "":
+		a.Policy, part.NUMANodes = placement.StaticBurst, nil
+		for id := range strings.SplitSeq(numa, ",") {
+			n, _ := strconv.Atoi(id)
+			part.NUMANodes = append(part.NUMANodes, topology.NUMAID(n))
+		}
+	default:
+		return ""
+	}
+	a.Containers = append(a.Containers, part)
+	return a.Encode()
+}
+
+// check checks what has happened so far. Going through a file changes nothing.
+func (s *script) check() (string, error) {
+	var file strings.Builder
+	if err := Write(&file, s.events); err != nil {
+		return "", err
+	}
+	events, err := Read(strings.NewReader(file.String()))
+	if err != nil {
+		return "", err
+	}
+	report, err := Check(events, Options{MinSharedCPUs: 1})
+	if err != nil {
+		return "", err
+	}
+	out := report.String() + "\n"
+	for _, v := range report.Violations[s.told:] {
+		out += v.String() + "\n"
+	}
+	s.told = len(report.Violations)
+	return out, nil
+}
+
+func TestReadErrors(t *testing.T) {
+	const good = `{"revision":1,"type":"ADDED","kind":"Pod","object":{"metadata":{"name":"a"}}}` + "\n"
+	for name, text := range map[string]string{
+		"cut short": good + good[:40],
+		"no number": strings.Replace(good, "1", `"x"`, 1),
+	} {
+		if _, err := Read(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	events, err := Read(strings.NewReader(strings.Replace(good, `{"name":"a"}`, "7", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(events, Options{}); err == nil || !strings.Contains(err.Error(), "Pod at revision 1") {
+		t.Errorf("an object that is no pod: %v", err)
+	}
+}
+
+// A pod's containers that run at the same time may use the sum of their limits, and ordinary
+// init containers run before the others.
+func TestConfinements(t *testing.T) {
+	m := topology.Shape{CoresPerLLC: 8}.MustBuild()
+	burst := func(role ledger.Role, limit int) ledger.ContainerClaim {
+		return ledger.ContainerClaim{Role: role, Policy: placement.StaticBurst, Limit: limit, NUMANodes: []topology.NUMAID{0}}
+	}
+	for _, test := range []struct {
+		containers []ledger.ContainerClaim
+		want       int
+	}{
+		{[]ledger.ContainerClaim{burst(ledger.RoleMain, 2), burst(ledger.RoleMain, 3)}, 5},
+		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 4), burst(ledger.RoleMain, 2), burst(ledger.RoleMain, 3)}, 5},
+		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 7), burst(ledger.RoleInit, 6), burst(ledger.RoleMain, 2)}, 7},
+	} {
+		found := confinements(m, &pod{claim: ledger.Claim{Containers: test.containers}})
+		if len(found) != 1 || found[0].limit != test.want {
+			t.Errorf("%+v: %+v, want a limit of %d", test.containers, found, test.want)
+		}
+	}
+}

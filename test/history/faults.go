@@ -1,0 +1,163 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+func (d *Driver) victim() string { return d.Victims[d.Random.IntN(len(d.Victims))] }
+
+// cordon keeps pods off a node for a while.
+func (d *Driver) cordon(ctx context.Context) error {
+	node, steps := d.victim(), d.Random.IntN(maxUndo)
+	set := func(ctx context.Context, unschedulable bool) error {
+		_, err := d.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, unschedulable), metav1.PatchOptions{})
+		return err
+	}
+	d.later(steps, func(ctx context.Context) error { return set(ctx, false) })
+	d.Log("cordon %s for %d operations", node, steps)
+	return d.await(ctx, func() error { return set(ctx, true) })
+}
+
+// reregister deletes a node and creates it again, as after a repair of the machine. Its
+// pods stay. Its topology goes with it, and comes back some operations later.
+func (d *Driver) reregister(ctx context.Context) error {
+	name, steps := d.victim(), d.Random.IntN(maxUndo)
+	d.Log("register %s anew, and its topology after %d operations", name, steps)
+	nodes := d.Client.CoreV1().Nodes()
+	node, err := await(ctx, d, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
+	if err != nil {
+		return err
+	}
+	if err := d.deleteTopologyFor(ctx, name, steps); err != nil {
+		return err
+	}
+	if err := d.try(ctx, func() error { return nodes.Delete(ctx, name, metav1.DeleteOptions{}) }); err != nil {
+		return err
+	}
+	node.ResourceVersion, node.UID = "", ""
+	return d.try(ctx, func() error {
+		_, err := nodes.Create(ctx, node, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (d *Driver) deleteTopology(ctx context.Context) error {
+	name, steps := d.victim(), d.Random.IntN(maxUndo)
+	d.Log("delete the topology of %s for %d operations", name, steps)
+	return d.deleteTopologyFor(ctx, name, steps)
+}
+
+// deleteTopologyFor deletes a topology and restores it later, as an agent would. One that
+// is gone already comes back when the one who deleted it restores it.
+func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) error {
+	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	kept, err := d.topology(ctx, name)
+	if err != nil || kept == nil {
+		return err
+	}
+	d.later(steps, func(ctx context.Context) error {
+		node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object := kept.DeepCopy()
+		object.ResourceVersion, object.UID = "", ""
+		nodetopology.OwnedByNode(object, node.UID)
+		if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+	return d.try(ctx, func() error { return topologies.Delete(ctx, name, metav1.DeleteOptions{}) })
+}
+
+// damageTopology removes a zone for a while.
+func (d *Driver) damageTopology(ctx context.Context) error {
+	name, steps := d.victim(), d.Random.IntN(maxUndo)
+	kept, err := d.topology(ctx, name)
+	if err != nil || kept == nil || len(kept.Zones) < 2 {
+		return err
+	}
+	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	d.later(steps, func(ctx context.Context) error {
+		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // whoever deleted it restores it
+		}
+		if err == nil {
+			now.Zones = kept.Zones
+			_, err = topologies.Update(ctx, now, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	d.Log("damage the topology of %s for %d operations", name, steps)
+	damaged := kept.DeepCopy()
+	damaged.Zones = damaged.Zones[1:]
+	return d.try(ctx, func() error {
+		_, err := topologies.Update(ctx, damaged, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// topology returns nil when there is none, or a damaged one.
+func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
+	object, err := await(ctx, d, func() (*v1alpha2.NodeResourceTopology, error) {
+		object, err := d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // there is none
+		}
+		return object, err
+	})
+	if err != nil || object == nil {
+		return nil, err
+	}
+	if _, _, err := nodetopology.ToMachine(object); err != nil {
+		return nil, nil //nolint:nilerr,nilnil // it is to be restored as it was before it was damaged
+	}
+	return object, nil
+}
+
+// await returns what a request gives once it succeeds.
+func await[T any](ctx context.Context, d *Driver, request func() (T, error)) (value T, err error) {
+	err = d.await(ctx, func() (err error) {
+		value, err = request()
+		return err
+	})
+	return value, err
+}
+
+func (d *Driver) component() string { return d.Components[d.Random.IntN(len(d.Components))] }
+
+// kill ends a component as the kernel would. Its supervisor starts it again.
+func (d *Driver) kill(ctx context.Context) error {
+	component := d.component()
+	d.Log("kill %s", component)
+	return d.Signal(ctx, component, syscall.SIGKILL)
+}
+
+// stop holds a component up. The operations go on meanwhile, as far as they can.
+func (d *Driver) stop(ctx context.Context) error {
+	component, length := d.component(), time.Duration(20+d.Random.IntN(2000))*time.Millisecond
+	d.Log("stop %s for %v", component, length)
+	if err := d.Signal(ctx, component, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.AfterFunc(length, func() {
+		if err := d.Signal(ctx, component, syscall.SIGCONT); err != nil {
+			d.Log("continue %s: %v", component, err)
+		}
+	})
+	return nil
+}

@@ -1,0 +1,156 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// checkNode applies the rules about all pods of a node at one revision.
+func (c *checker) checkNode(name string) {
+	var pods []*pod
+	for _, p := range c.pods {
+		if p.Spec.NodeName == name && p.counts() {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *pod) int {
+		return cmp.Or(cmp.Compare(a.boundAt, b.boundAt), cmp.Compare(a.UID, b.UID))
+	})
+	n := c.node(name)
+	exclusive := c.checkExclusive(name, n, pods)
+	if n.machine != nil && !c.inGap(Node, c.revision) && !c.inGap(Topology, c.revision) {
+		c.checkAmounts(name, n, pods, exclusive)
+	}
+}
+
+// checkExclusive goes through every CPU of every pod, and returns all of them.
+func (c *checker) checkExclusive(name string, n *node, pods []*pod) (all cpuset.Set) {
+	holders := map[cpuset.CPU]*pod{}
+	for _, p := range pods {
+		both := map[*pod]cpuset.Set{}
+		for cpu := range p.own().All() {
+			if holder := holders[cpu]; holder != nil {
+				set := both[holder]
+				set.Add(cpu)
+				both[holder] = set
+				continue
+			}
+			holders[cpu] = p
+			if last, had := n.past[cpu]; had && last != p.UID {
+				c.report.HandedOver++
+			}
+			n.past[cpu] = p.UID
+			all.Add(cpu)
+		}
+		for _, holder := range pods {
+			if cpus := both[holder]; !cpus.IsEmpty() {
+				c.violation(Exclusive, "CPUs %s of %s belong to pod %s (bound at revision %d) and to pod %s (bound at revision %d)",
+					cpus, name, holder, holder.boundAt, p, p.boundAt)
+			}
+		}
+	}
+	return all
+}
+
+// checkAmounts applies the rules that need the machine.
+func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpuset.Set) {
+	if cpus := exclusive.Intersection(n.reservedCPUs); !cpus.IsEmpty() {
+		for _, p := range pods {
+			if taken := p.own().Intersection(cpus); !taken.IsEmpty() {
+				c.violation(Reserved, "pod %s has CPUs %s of %s, which are reserved", p, taken, name)
+			}
+		}
+	}
+	shared := n.machine.Online().Difference(exclusive)
+	if shared.Len() < c.options.MinSharedCPUs {
+		c.violation(MinShared, "%d CPUs of %s are shared, want %d", shared.Len(), name, c.options.MinSharedCPUs)
+	}
+	sum := ledger.MilliCPU(n.reserved)
+	var bursting []confined
+	for _, p := range pods {
+		sum += p.shared
+		for _, one := range confinements(n.machine, p) {
+			sum += one.request
+			bursting = append(bursting, one)
+		}
+	}
+	if have := ledger.MilliCPU(shared.Len()) * 1000; sum > have {
+		c.violation(Requests, "%s CPUs are reserved on %s or requested of its shared CPUs, which are %s (%s)", sum, name, have, shared)
+	}
+	c.checkConfined(name, n.machine, shared, bursting)
+}
+
+// confined is what one pod may use of, and requests from, some NUMA nodes.
+type confined struct {
+	pod     *pod
+	cpus    cpuset.Set
+	request ledger.MilliCPU
+	limit   int // of all containers that run at the same time
+}
+
+// confinements are those of the static-burst containers of a pod. Ordinary init
+// containers run before the others, so the larger side counts.
+func confinements(m *topology.Machine, p *pod) (all []confined) {
+	first := map[cpuset.Set]confined{}
+	for _, container := range p.claim.Containers {
+		if container.Policy != placement.StaticBurst {
+			continue
+		}
+		var cpus cpuset.Set
+		for _, id := range container.NUMANodes {
+			cpus = cpus.Union(m.CPUsOfNUMA(id))
+		}
+		i := slices.IndexFunc(all, func(o confined) bool { return o.cpus == cpus })
+		if i < 0 {
+			i = len(all)
+			all = append(all, confined{pod: p, cpus: cpus})
+		}
+		if container.Role == ledger.RoleInit {
+			init := first[cpus]
+			first[cpus] = confined{request: max(init.request, container.Request), limit: max(init.limit, container.Limit)}
+		} else {
+			all[i].request += container.Request
+			all[i].limit += container.Limit
+		}
+	}
+	for i := range all {
+		init := first[all[i].cpus]
+		all[i].request = max(all[i].request, init.request)
+		all[i].limit = max(all[i].limit, init.limit)
+	}
+	return all
+}
+
+// checkConfined goes through every union of NUMA nodes.
+func (c *checker) checkConfined(name string, m *topology.Machine, shared cpuset.Set, all []confined) {
+	for _, one := range all {
+		if have := one.cpus.Intersection(shared).Len(); have < one.limit {
+			c.violation(Limit, "pod %s may use %d CPUs of %s on %s, of which %d are shared", one.pod, one.limit, one.cpus, name, have)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	for subset := 1; subset < 1<<len(m.NUMANodes); subset++ {
+		var union cpuset.Set
+		for i, node := range m.NUMANodes {
+			if subset>>i&1 == 1 {
+				union = union.Union(m.CPUsOfNUMA(node.ID))
+			}
+		}
+		var sum ledger.MilliCPU
+		for _, one := range all {
+			if one.cpus.IsSubsetOf(union) {
+				sum += one.request
+			}
+		}
+		if have := ledger.MilliCPU(union.Intersection(shared).Len()) * 1000; sum > have {
+			c.violation(Confined, "%s CPUs are requested within CPUs %s of %s, of which %s are shared", sum, union, name, have)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package history
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// origin tells how a pod came to its node and its CPUs.
+type origin int
+
+const (
+	waiting   origin = iota // it has no node
+	scheduled               // the scheduler decided
+	beside                  // it came in, or was changed, beside the scheduler
+)
+
+// pod is one that exists.
+type pod struct {
+	*corev1.Pod
+	origin origin
+	// words are whether it asked for CPUs when it was created, and the same ever since.
+	words   bool
+	boundAt uint64
+	// claim is what it takes of its node, and shared the least that it ever requested
+	// of the shared CPUs there: what a resize adds later is nobody's decision.
+	claim  ledger.Claim
+	shared ledger.MilliCPU
+}
+
+func (p *pod) String() string { return p.Namespace + "/" + p.Name }
+
+// counts reports whether the rules about all pods of a node are about this one.
+func (p *pod) counts() bool { return p.origin == scheduled && !ended(p.Pod) }
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// own are the CPUs that no other pod may have.
+func (p *pod) own() (cpus cpuset.Set) {
+	for _, container := range p.claim.Containers {
+		cpus = cpus.Union(container.CPUs)
+	}
+	return cpus
+}
+
+// applyPod takes in one change of a pod.
+func (c *checker) applyPod(event Event, object *corev1.Pod) {
+	c.changed[object.Spec.NodeName] = true
+	before := c.pods[object.UID]
+	if event.Type == Deleted {
+		delete(c.pods, object.UID)
+		return
+	}
+	now := &pod{Pod: object}
+	c.pods[object.UID] = now
+	if before == nil {
+		now.words = !event.Relisted
+		if object.Spec.NodeName != "" {
+			now.origin = beside
+		}
+		return
+	}
+	now.origin, now.boundAt, now.words = before.origin, before.boundAt, before.words && sameWords(before.Pod, object)
+	switch {
+	case object.Spec.NodeName == "":
+		return
+	case before.Spec.NodeName == "":
+		c.bound(event, before, now)
+	default:
+		c.compare(before, now)
+	}
+	now.claim, _ = api.Claim(now.Pod, nil) // of what the scheduler decided, bound has reported the error
+	now.shared = now.claim.SharedRequest
+	if before.Spec.NodeName != "" {
+		now.shared = min(now.shared, before.shared)
+	}
+}
+
+// bound judges the change that gave a pod its node.
+func (c *checker) bound(event Event, before, now *pod) {
+	now.boundAt = event.Revision
+	old, had := before.Annotations[api.AllocationAnnotation]
+	text := now.Annotations[api.AllocationAnnotation]
+	has := text != "" // a Binding can empty an annotation, not remove it
+	asks := asking(now.Pod)
+	switch {
+	case asks && has && had && old == text, event.Relisted && (c.unprotected[now.Namespace] || c.inGap(Namespace, c.revision)):
+		now.origin = beside // it was written by somebody else, or may have been
+		return
+	case asks && !has:
+		now.origin = beside
+		if now.words {
+			c.violation(Unplaced, "pod %s asks for CPUs and was bound to %s without any", now, now.Spec.NodeName)
+		}
+		return
+	}
+	now.origin = scheduled
+	if !asks {
+		return
+	}
+	allocation, err := api.DecodeAllocation(text)
+	if err == nil && allocation.Node != now.Spec.NodeName {
+		c.violation(Elsewhere, "pod %s was bound to %s with CPUs of %s", now, now.Spec.NodeName, allocation.Node)
+		return
+	}
+	if _, err := api.Claim(now.Pod, nil); err != nil {
+		c.violation(Invalid, "pod %s on %s: %v", now, now.Spec.NodeName, err)
+		return
+	}
+	c.report.Decisions++
+}
+
+// compare judges a change of a pod that had a node before.
+func (c *checker) compare(before, now *pod) {
+	if before.Spec.NodeName != now.Spec.NodeName {
+		c.violation(Rebound, "pod %s was moved from %s to %s", now, before.Spec.NodeName, now.Spec.NodeName)
+	}
+	old, had := before.Annotations[api.AllocationAnnotation]
+	text, has := now.Annotations[api.AllocationAnnotation]
+	protected := !c.unprotected[now.Namespace] && !c.inGap(Namespace, c.revision)
+	switch {
+	case had != has || old != text:
+		now.origin = beside
+		if protected {
+			c.violation(Edited, "pod %s on %s had the allocation %q and now has %q", now, now.Spec.NodeName, old, text)
+		}
+	case ended(before.Pod) && !ended(now.Pod):
+		now.origin = beside // its CPUs have been given back
+	case !holds(before.Pod) && holds(now.Pod):
+		now.origin = beside
+		if protected {
+			c.violation(Edited, "pod %s had no CPUs of %s and now has some", now, now.Spec.NodeName)
+		}
+	}
+}
+
+// asking reports whether a bound pod wants CPUs, whether or not it has any.
+func asking(p *corev1.Pod) bool {
+	_, err := api.AllocationOf(p)
+	return holds(p) || errors.As(err, new(*api.AllocationError))
+}
+
+// holds reports whether a pod has CPUs by its allocation.
+func holds(p *corev1.Pod) bool {
+	allocation, _ := api.AllocationOf(p)
+	return allocation != nil
+}
+
+// sameWords reports whether two versions of a pod ask for the same.
+func sameWords(a, b *corev1.Pod) bool {
+	for _, keys := range [][]string{api.CPUSetSchedulerKeys(), api.CPUPolicyKeys()} {
+		for _, key := range keys {
+			if a.Annotations[key] != b.Annotations[key] {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,290 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// retryPause is between two attempts to reach the API server.
+const retryPause = 50 * time.Millisecond
+
+// watchSeconds is how long a watch lasts. Near its end the API server sends a bookmark
+// (k8s.io/apiserver pkg/storage/cacher, 1.37), so that a kind without changes does not
+// fall behind: how far it is behind is how long the gap gets when it has to be listed.
+const watchSeconds int64 = 5
+
+func resources() map[Kind]schema.GroupVersionResource {
+	return map[Kind]schema.GroupVersionResource{
+		Pod:       {Version: "v1", Resource: "pods"},
+		Node:      {Version: "v1", Resource: "nodes"},
+		Topology:  {Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"},
+		Lease:     {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+		Namespace: {Version: "v1", Resource: "namespaces"},
+	}
+}
+
+// Recorder writes down the changes of a cluster until it is stopped.
+type Recorder struct {
+	client  dynamic.Interface
+	streams map[Kind]*stream
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// stream is the watch of one kind.
+type stream struct {
+	recorder *Recorder
+	kind     Kind
+	client   dynamic.ResourceInterface
+	// version is where the watch goes on. It is lost when the API server no longer
+	// knows what came after it.
+	version string
+	lost    bool
+
+	mu    sync.Mutex
+	known map[string]*unstructured.Unstructured // by namespace and name
+}
+
+// Record starts a recorder. What is there already is its first events. It returns when
+// all kinds have been listed.
+func Record(ctx context.Context, client dynamic.Interface) (*Recorder, error) {
+	running, cancel := context.WithCancel(ctx)
+	r := &Recorder{client: client, streams: map[Kind]*stream{}, cancel: cancel}
+	for kind, resource := range resources() {
+		s := &stream{recorder: r, kind: kind, client: client.Resource(resource), known: map[string]*unstructured.Unstructured{}}
+		if err := s.list(ctx); err != nil {
+			cancel()
+			return nil, err
+		}
+		r.streams[kind] = s
+	}
+	for _, s := range r.streams {
+		r.done.Go(func() { s.run(running) })
+	}
+	return r, nil
+}
+
+// Events returns what has been recorded so far.
+func (r *Recorder) Events() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sorted(r.events)
+}
+
+// Sync returns when the recorder knows everything that a list shows now. Leases are left
+// out, as they change all the time.
+func (r *Recorder) Sync(ctx context.Context) error {
+	for kind, s := range r.streams {
+		for kind != Lease {
+			missing, err := s.behind(ctx)
+			if err == nil && !missing {
+				break
+			}
+			if pause(ctx) != nil {
+				return fmt.Errorf("wait until all changes of kind %s are recorded: %w", kind, context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// Stop ends the recorder.
+func (r *Recorder) Stop() {
+	r.cancel()
+	r.done.Wait()
+}
+
+func (r *Recorder) add(event Event) {
+	event.Seen = time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event)
+}
+
+// run watches, and lists where it cannot go on from where it was.
+func (s *stream) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.follow(ctx)
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			s.lost = true
+		}
+		if err != nil && pause(ctx) != nil {
+			return
+		}
+	}
+}
+
+// follow lists if it has to, and watches until the watch ends.
+func (s *stream) follow(ctx context.Context) error {
+	if s.lost {
+		if err := s.list(ctx); err != nil {
+			return err
+		}
+	}
+	timeout := watchSeconds
+	w, err := s.client.Watch(ctx, metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", s.kind, err)
+	}
+	defer w.Stop()
+	defer context.AfterFunc(ctx, w.Stop)()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("watch %s: got a %T", s.kind, event.Object)
+		}
+		if event.Type != watch.Bookmark {
+			if err := s.record(Event{Type: Type(event.Type)}, object); err != nil {
+				return err
+			}
+		}
+		s.version = object.GetResourceVersion()
+	}
+	return nil
+}
+
+// list records how the objects differ from those that are known, after a gap unless
+// nothing was known before.
+func (s *stream) list(ctx context.Context) error {
+	list, err := s.client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", s.kind, err)
+	}
+	revision, err := parseRevision(list.GetResourceVersion())
+	if err != nil {
+		return fmt.Errorf("list %s: %w", s.kind, err)
+	}
+	relisted := s.lost
+	if relisted {
+		from, err := parseRevision(s.version)
+		if err != nil {
+			return err
+		}
+		s.recorder.add(Event{Revision: revision, Type: Gap, Kind: s.kind, From: from})
+	}
+	present := map[string]bool{}
+	for i := range list.Items {
+		object := &list.Items[i]
+		present[key(object)] = true
+		before := s.find(key(object))
+		event := Event{Type: Added, Relisted: relisted}
+		switch {
+		case before == nil:
+		case before.GetUID() != object.GetUID():
+			if err := s.record(Event{Revision: revision, Type: Deleted, Relisted: true}, before); err != nil {
+				return err
+			}
+		case before.GetResourceVersion() == object.GetResourceVersion():
+			continue
+		default:
+			event.Type = Modified
+		}
+		if err := s.record(event, object); err != nil {
+			return err
+		}
+	}
+	for _, object := range s.absent(present) {
+		if err := s.record(Event{Revision: revision, Type: Deleted, Relisted: true}, object); err != nil {
+			return err
+		}
+	}
+	s.version, s.lost = list.GetResourceVersion(), false
+	return nil
+}
+
+// record adds an event about an object. Its revision is the object's unless given.
+func (s *stream) record(event Event, object *unstructured.Unstructured) (err error) {
+	event.Kind = s.kind
+	if event.Revision == 0 {
+		if event.Revision, err = parseRevision(object.GetResourceVersion()); err != nil {
+			return fmt.Errorf("%s %s: %w", s.kind, key(object), err)
+		}
+	}
+	s.mu.Lock()
+	if event.Type == Deleted {
+		delete(s.known, key(object))
+	} else {
+		s.known[key(object)] = object
+	}
+	s.mu.Unlock()
+	object = object.DeepCopy()
+	object.SetManagedFields(nil)
+	if event.Object, err = json.Marshal(object); err != nil {
+		return fmt.Errorf("encode %s %s: %w", s.kind, key(object), err)
+	}
+	s.recorder.add(event)
+	return nil
+}
+
+// behind reports whether a list shows what is not known yet.
+func (s *stream) behind(ctx context.Context) (bool, error) {
+	list, err := s.client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("list %s: %w", s.kind, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list.Items {
+		known := s.known[key(&list.Items[i])]
+		if known == nil || known.GetResourceVersion() != list.Items[i].GetResourceVersion() {
+			return true, nil
+		}
+	}
+	return len(list.Items) != len(s.known), nil
+}
+
+func (s *stream) find(key string) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[key]
+}
+
+// absent returns the known objects that are not present any more.
+func (s *stream) absent(present map[string]bool) (gone []*unstructured.Unstructured) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, object := range s.known {
+		if !present[key] {
+			gone = append(gone, object)
+		}
+	}
+	return gone
+}
+
+func parseRevision(version string) (uint64, error) {
+	revision, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q: %w", version, err)
+	}
+	return revision, nil
+}
+
+func key(object *unstructured.Unstructured) string {
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(retryPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/history"
+)
+
+// TestHistory runs random operations on real containers while agent, kubelet, containerd
+// and the scheduler are killed and stopped. Neither the history nor the kernel ever gives
+// a CPU to two. PINFOLD_TEST_OPERATIONS is their number, PINFOLD_TEST_SEED repeats them.
+func TestHistory(t *testing.T) {
+	requireNode(t)
+	if online(t).Len() < 2 {
+		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+	}
+	c := start(t)
+	seed := history.Variable(t, history.SeedVariable, int(time.Now().UnixNano()>>10))
+	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
+	config, err := clientcmd.BuildConfigFromFlags("", c.dir+"/kubeconfig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := must(dynamic.NewForConfig(config))(t)
+	recorder := must(history.Record(context.Background(), objects))(t)
+	defer recorder.Stop()
+	tenant := rest.CopyConfig(config)
+	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
+	driver := &history.Driver{
+		Client: c.client, Tenant: must(kubernetes.NewForConfig(tenant))(t), Topologies: must(topologyclient.NewForConfig(config))(t),
+		Random: rand.New(rand.NewPCG(uint64(seed), 0)),
+		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
+		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
+		Faults:     6,
+		Signal:     (&history.Processes{Dir: c.dir}).Signal,
+		Pause:      500 * time.Millisecond, // containers take as long to start
+		Log: func(format string, args ...any) {
+			if testing.Verbose() {
+				t.Logf(time.Now().Format("15:04:05.000 ")+format, args...)
+			}
+		},
+	}
+	s := newSampler(t, c.client)
+	sampled := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { s.run(ctx); close(sampled) }()
+	err = driver.Run(t.Context(), history.Variable(t, history.OperationsVariable, 100))
+	if err == nil {
+		eventually(t, "the kernel agrees in the end", func() error { return s.settled() })
+	}
+	cancel()
+	<-sampled
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report := must(history.Check(recorder.Events(), history.Options{MinSharedCPUs: 1}))(t)
+	t.Logf("%v\n%s\n%s", driver.Done, report, s)
+	for _, violation := range report.Violations {
+		t.Error(violation)
+	}
+	for _, violation := range s.violations {
+		t.Error(violation)
+	}
+	if report.Decisions < 5 || s.compared < 100 {
+		t.Error("that is no test")
+	}
+	if err := driver.Clean(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Run("sampler", c.testSampler)
+}
+
+// testSampler: the sampler sees a container on another's CPU. The agent, which would put
+// it back, is stopped.
+func (c *cluster) testSampler(t *testing.T) {
+	other := c.run(t, podOf("other", "", container("a", "8001", "250m")))
+	defer c.remove(t, other.Name)
+	static := c.run(t, podOf("static", "static", container("a", "8001", "1")))
+	defer c.remove(t, static.Name)
+	s := newSampler(t, c.client)
+	eventually(t, "the kernel agrees", func() error { return s.settled() })
+	s.sample(t.Context())
+	if len(s.judged) == 0 || len(s.violations) > 0 {
+		t.Fatalf("%d groups are judged; violations %q", len(s.judged), s.violations)
+	}
+	agent := c.pid(t, localnode.Agent)
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(agent, syscall.SIGCONT) }() // it has ended then
+	group := s.kernel.containerGroup(other, "a")
+	file := s.kernel.groups.File(s.kernel.podGroup(other), cgroup.CPUSetCPUs)
+	for _, file := range []string{file, s.kernel.groups.File(group, cgroup.CPUSetCPUs)} {
+		if err := os.WriteFile(file, []byte(online(t).String()), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.sample(t.Context())
+	if len(s.violations) != 1 || !strings.Contains(s.violations[0], group) {
+		t.Errorf("violations %q, want one about %s", s.violations, group)
+	}
+}
+
+func must[T any](value T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

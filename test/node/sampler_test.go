@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// sampleEvery is the pause between two samples.
+const sampleEvery = 20 * time.Millisecond
+
+// sampler compares what every thread of every container may run on with the CPUs that are
+// a container's alone.
+//
+// It needs no clock. The agent narrows who gives up CPUs before it widens who receives
+// them, so once a container runs on exactly its own CPUs, nobody else may. A container
+// that is seen to do so before and after the others were looked at did so meanwhile. And
+// a pod that still has its CPUs, by the API server, after all this had them before: what
+// is given back does not return.
+//
+// A container is judged from the first sample on in which it keeps off others' CPUs.
+// Until then it starts: the runtime makes it before the agent hears of it when the agent
+// is down, or slower than the runtime waits.
+type sampler struct {
+	*testing.T
+	client kubernetes.Interface
+	kernel kernel
+
+	judged   map[string]bool      // groups
+	starting map[string]time.Time // groups that have been seen on others' CPUs since they began
+	told     map[string]bool
+
+	samples, compared int
+	longest           time.Duration // that a group took until it could be judged
+	violations        []string
+}
+
+func newSampler(t *testing.T, client kubernetes.Interface) *sampler {
+	return &sampler{T: t, client: client, kernel: openKernel(t), judged: map[string]bool{}, starting: map[string]time.Time{}, told: map[string]bool{}}
+}
+
+func (s *sampler) String() string {
+	return fmt.Sprintf("%d samples, %d comparisons of a group with another's CPUs; started on another's CPUs for %v at most",
+		s.samples, s.compared, s.longest.Round(time.Millisecond))
+}
+
+func (s *sampler) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.sample(ctx)
+		time.Sleep(sampleEvery)
+	}
+}
+
+// owner is a container with CPUs of its own.
+type owner struct {
+	pod   *corev1.Pod
+	group string
+	cpus  cpuset.Set
+}
+
+// owners are those that the API server knows of, none while it does not answer.
+func (s *sampler) owners(ctx context.Context) (all []owner) {
+	pods, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0",
+		FieldSelector: "spec.nodeName=" + localnode.Name})
+	if err != nil {
+		return nil
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		allocation, _ := api.AllocationOf(pod)
+		if allocation == nil || pod.Annotations[api.AllocationAnnotation] == "" || !strings.Contains(pod.Annotations[api.AllocationAnnotation], "signature") {
+			continue
+		}
+		for _, container := range allocation.Containers {
+			if group := s.kernel.containerGroup(pod, container.Name); group != "" && !container.CPUs.IsEmpty() {
+				all = append(all, owner{pod, group, container.CPUs})
+			}
+		}
+	}
+	return all
+}
+
+// sample compares all groups with all owners once.
+func (s *sampler) sample(ctx context.Context) {
+	s.samples++
+	var enforced []owner
+	for _, o := range s.owners(ctx) {
+		if s.allowed(o.group) == o.cpus {
+			enforced = append(enforced, o)
+		}
+	}
+	groups := s.groups()
+	seen := map[string]cpuset.Set{}
+	for _, group := range groups {
+		seen[group] = s.allowed(group)
+	}
+	for _, o := range enforced {
+		if s.allowed(o.group) != o.cpus {
+			continue
+		}
+		for _, group := range groups {
+			if group != o.group && !seen[group].IsEmpty() {
+				s.compare(ctx, o, group, seen[group])
+			}
+		}
+	}
+}
+
+func (s *sampler) compare(ctx context.Context, o owner, group string, allowed cpuset.Set) {
+	s.compared++
+	both := allowed.Intersection(o.cpus)
+	switch began, starting := s.starting[group]; {
+	case both.IsEmpty():
+		if starting {
+			s.longest = max(s.longest, time.Since(began))
+			delete(s.starting, group)
+		}
+		s.judged[group] = true
+	case !s.judged[group] && !starting:
+		s.starting[group] = time.Now()
+	case s.judged[group] && s.stillOwns(ctx, o):
+		text := fmt.Sprintf("threads of %s may run on %s, of which %s are those of pod %s/%s alone (%s)",
+			group, allowed, both, o.pod.Namespace, o.pod.Name, o.group)
+		if !s.told[group+o.group] {
+			s.told[group+o.group] = true
+			s.violations = append(s.violations, time.Now().Format("15:04:05.000 ")+text)
+		}
+	}
+}
+
+// stillOwns asks the API server whether a pod has its CPUs now.
+func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
+	pod, err := s.client.CoreV1().Pods(o.pod.Namespace).Get(ctx, o.pod.Name, metav1.GetOptions{})
+	if err != nil || pod.UID != o.pod.UID || pod.DeletionTimestamp != nil || s.kernel.containerGroup(pod, "a") != s.kernel.containerGroup(o.pod, "a") {
+		return false
+	}
+	allocation, err := api.AllocationOf(pod)
+	return err == nil && allocation != nil
+}
+
+// groups are those of all containers, sandboxes included.
+func (s *sampler) groups() (all []string) {
+	pods, err := s.kernel.groups.Pods(s.kernel.naming)
+	if err != nil {
+		return nil // changing at present
+	}
+	for _, pod := range pods {
+		for _, container := range pod.Containers {
+			all = append(all, container.Path)
+		}
+	}
+	return all
+}
+
+// allowed is what any thread of a group may run on, nothing when it is gone.
+func (s *sampler) allowed(group string) (cpus cpuset.Set) {
+	threads, err := s.kernel.groups.Threads(group)
+	if err != nil {
+		return cpus
+	}
+	for _, thread := range threads {
+		of, err := allowedCPUs(thread)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			continue // it ends
+		}
+		cpus = cpus.Union(of)
+	}
+	return cpus
+}
+
+// settled returns an error while the kernel does not agree with the API server.
+func (s *sampler) settled() error {
+	owners := s.owners(s.Context())
+	for _, o := range owners {
+		if got := s.allowed(o.group); got != o.cpus {
+			return fmt.Errorf("pod %s/%s may run on %s, want %s", o.pod.Namespace, o.pod.Name, got, o.cpus)
+		}
+		if err := s.kernel.expectNobodyElseOn(o.cpus, o.group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func online(t *testing.T) cpuset.Set {
+	t.Helper()
+	m, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Online()
+}

@@ -1,0 +1,133 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/lab/localnode"
+)
+
+// testStarting samples what the threads of pods may run on while pods start: none, runc init
+// and pause included, is ever allowed on the static pod's CPU. The agent has the time from
+// the pod's group to its sandbox to see to that. A machine that does not let it run for as
+// long is a reason to try again: without the agent's doing every pod would be seen.
+func (s *settled) testStarting(t *testing.T) {
+	const tries, pods = 5, 4
+	for try := range tries {
+		seen := s.seenOn(t, func() {
+			for i := range pods {
+				name := fmt.Sprintf("starting-%d-%d", try, i)
+				s.run(t, podOf(name, "", container("main", "8001", "100m")))
+				s.remove(t, name)
+			}
+		})
+		if len(seen) == 0 {
+			return
+		}
+		t.Logf("try %d: of %d pods that started, on CPUs %s: %s", try+1, pods, s.own, strings.Join(seen, "; "))
+	}
+	t.Errorf("in each of %d tries", tries)
+}
+
+// seenOn samples while something is done, and tells who was allowed on the static pod's CPUs.
+func (s *settled) seenOn(t *testing.T, do func()) []string {
+	t.Helper()
+	owner := s.kernel.podGroup(s.pods["static"])
+	seen, samples := map[string]time.Duration{}, 0
+	ctx, cancel := context.WithCancel(t.Context())
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for at := time.Now(); ctx.Err() == nil; samples++ {
+			now := time.Now()
+			for _, thread := range s.kernel.threadsOn(s.own, owner) {
+				seen[thread] += now.Sub(at)
+			}
+			at = now
+			time.Sleep(time.Millisecond)
+		}
+	})
+	do()
+	cancel()
+	sampling.Wait()
+	if samples < 100 {
+		t.Errorf("%d samples: too few to see anything", samples)
+	}
+	var all []string
+	for _, thread := range slices.Sorted(maps.Keys(seen)) {
+		all = append(all, fmt.Sprintf("%s for %v", thread, seen[thread].Round(time.Millisecond)))
+	}
+	return all
+}
+
+// threadsOn names the threads of pods that are allowed on some CPUs, but for one pod's.
+func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
+	pods, err := k.groups.Pods(k.naming)
+	if err != nil {
+		return nil
+	}
+	for _, pod := range pods {
+		if pod.Path == except {
+			continue
+		}
+		groups := append([]string{pod.Path}, pod.Others...)
+		for _, c := range pod.Containers {
+			groups = append(groups, c.Path)
+		}
+		for _, group := range groups {
+			threads, _ := k.groups.Threads(group) // it may have ended
+			for _, thread := range threads {
+				if allowed, err := allowedCPUs(thread); err == nil && allowed.Intersects(cpus) {
+					comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread))
+					found = append(found, fmt.Sprintf("%s (%d)", strings.TrimSpace(string(comm)), thread))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// testUnanswered stops the agent, so that the runtime's question is not answered in time,
+// and has a container start anew: it gets the shared CPUs of its pod's group.
+func (s *settled) testUnanswered(t *testing.T) {
+	agent := s.pid(t, localnode.Agent)
+	before := s.pods["limited"]
+	processes, err := s.kernel.groups.Processes(s.kernel.containerGroup(before, "main"))
+	if err != nil || len(processes) == 0 {
+		t.Fatalf("processes %v, %v", processes, err)
+	}
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := sync.OnceFunc(func() { _ = syscall.Kill(agent, syscall.SIGCONT) })
+	defer resume()
+	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var pod *corev1.Pod
+	eventually(t, "the container starts again", func() (err error) {
+		pod, err = s.client.CoreV1().Pods("default").Get(t.Context(), "limited", metav1.GetOptions{})
+		if err == nil && (pod.Status.ContainerStatuses[0].State.Running == nil ||
+			pod.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID) {
+			err = fmt.Errorf("%+v", pod.Status.ContainerStatuses)
+		}
+		return err
+	})
+	s.pods["limited"] = pod
+	if err := s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 50 * time.Millisecond}); err != nil {
+		t.Errorf("unasked: %v", err)
+	}
+	resume()
+	eventually(t, "settings after the agent goes on", s.check)
+}

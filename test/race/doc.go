@@ -1,0 +1,14 @@
+// Package race tells tests whether they run with the race detector, which makes programs
+// allocate memory that they otherwise do not, and run several times slower.
+package race
+
+import "testing"
+
+// SkipLong skips a test with the race detector that would take minutes. It is for tests of
+// numbers that come out; others of the package start the same goroutines.
+func SkipLong(t testing.TB) {
+	t.Helper()
+	if Enabled {
+		t.Skip("this test takes minutes with the race detector; shorter ones start the same goroutines")
+	}
+}
