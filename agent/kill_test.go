@@ -54,7 +54,9 @@ func TestKill(t *testing.T) {
 	groupBound, _ := tree.container(bound, containerID('a'))
 	groupBeside, _ := tree.container(beside, containerID('b'))
 	runDir := t.TempDir()
-	loosen := func() {
+	loosen := func() { // as the kubelet creates them, from the top: a group must contain those below it
+		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUSetCPUs), online.String())
+		tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
 		tree.write(tree.fs.File(groupBound, cgroup.CPUSetCPUs), online.String())
 		tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
 		for _, group := range []string{tree.podGroup(bound), groupBound} {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (c *test) agentConfig(node *corev1.Node) *rest.Config {
 	return config
 }
 
-// createNode makes a node of nobody's until the test ends.
+// createNode creates a node without a kubelet and deletes it when the test ends.
 func (c *test) createNode(node *corev1.Node) *corev1.Node {
 	c.Helper()
 	made, err := c.client.CoreV1().Nodes().Create(c.Context(), node, metav1.CreateOptions{})
@@ -293,7 +294,10 @@ func TestSilentAgent(t *testing.T) {
 	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("50")}
 	node.Status.Capacity, node.Status.Allocatable = amounts, amounts
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now()}}
-	_, err := c.client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	status, err := json.Marshal(corev1.Node{Status: node.Status})
+	c.must(err)
+	// A patch, for controllers change a new node meanwhile.
+	_, err = c.client.CoreV1().Nodes().PatchStatus(t.Context(), name, status)
 	c.must(err)
 	config := c.agentConfig(node)
 	client, err := kubernetes.NewForConfig(config)
