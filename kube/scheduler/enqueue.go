@@ -5,32 +5,23 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// topologyEvents names the custom resource the way the framework wants it, for
-// which it then keeps a watch.
-const topologyEvents fwk.EventResource = "noderesourcetopologies.v1alpha2.topology.node.k8s.io"
-
-// EventsToRegister lists what can make a pod fit that this plugin has refused. Pods
-// are not tried again for anything else.
-func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+// EventsToRegister lists the events that can make a pod fit that this plugin has refused.
+// Besides, [waitingPods] returns pods to the queue when a topology or an agent changes.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: afterPodLeft},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
 			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: afterAssignedPodChanged},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}, QueueingHintFn: afterNodeChanged},
-		{Event: fwk.ClusterEvent{Resource: topologyEvents, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: p.afterTopologyChanged},
 	}, nil
 }
 
@@ -117,46 +108,6 @@ func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 	}
 	return hint(after.UID != before.UID || reservedCPU(after) < reservedCPU(before) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0)
-}
-
-// afterTopologyChanged: a node has reported its topology, reports another one, or
-// has withdrawn it. The framework's watch may be ahead of ours, so what it brings is
-// taken over before the pod is tried again.
-func (p *Plugin) afterTopologyChanged(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	if newObj == nil {
-		before, err := topologyOf(oldObj)
-		if err != nil {
-			return fwk.Queue, err
-		}
-		p.shared.topologies.remove(before.Name, before.ResourceVersion)
-		return hint(!asks(pod)) // such pods may run where no topology is known
-	}
-	after, err := topologyOf(newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	p.shared.topologies.set(after)
-	if oldObj == nil {
-		return fwk.Queue, nil
-	}
-	before, err := topologyOf(oldObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	return hint(!nodetopology.Equal(before, after))
-}
-
-// topologyOf reads an object of the framework's dynamic informer.
-func topologyOf(obj any) (*v1alpha2.NodeResourceTopology, error) {
-	u, err := cast[*unstructured.Unstructured](obj)
-	if err != nil {
-		return nil, err
-	}
-	var t v1alpha2.NodeResourceTopology
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &t); err != nil {
-		return nil, fmt.Errorf("read NodeResourceTopology %s: %w", u.GetName(), err)
-	}
-	return &t, nil
 }
 
 // asks tells whether the pod asks to be placed, in words that may be wrong.

@@ -6,19 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Each event that can make a refused pod fit queues it again, and nothing else does.
 func TestQueueingHints(t *testing.T) {
-	p := barePlugin(t)
 	waiting, plain := askingPod("waiting", 2), askingPod("plain", 0)
 	allocated := askingPod("allocated", 2)
 	metav1.SetMetaDataAnnotation(&allocated.ObjectMeta, api.AllocationAnnotation, "{}")
@@ -48,10 +43,6 @@ func TestQueueingHints(t *testing.T) {
 	grown.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("9")}
 	grown.Status.Capacity = grown.Status.Allocatable
 
-	reported := topologyObject(t, 1, nodetopology.State{})
-	touched := topologyObject(t, 2, nodetopology.State{})
-	changed := topologyObject(t, 3, nodetopology.State{KubeletPolicy: "none"})
-
 	for _, test := range []struct {
 		name     string
 		hint     fwk.QueueingHintFn
@@ -74,22 +65,14 @@ func TestQueueingHints(t *testing.T) {
 		{"a node grew", afterNodeChanged, waiting, node, grown, fwk.Queue},
 		{"a node shrank", afterNodeChanged, waiting, grown, node, fwk.QueueSkip},
 		{"a node's heart beat", afterNodeChanged, waiting, node, heartbeat, fwk.QueueSkip},
-		{"a topology came", p.afterTopologyChanged, waiting, nil, reported, fwk.Queue},
-		{"a topology was touched", p.afterTopologyChanged, waiting, reported, touched, fwk.QueueSkip},
-		{"a topology changed", p.afterTopologyChanged, waiting, touched, changed, fwk.Queue},
-		{"a topology went", p.afterTopologyChanged, waiting, changed, nil, fwk.QueueSkip},
-		{"a topology went, for a pod that needs none", p.afterTopologyChanged, plain, changed, nil, fwk.Queue},
 	} {
 		got, err := test.hint(klog.Background(), test.pod, test.old, test.new)
 		if err != nil || got != test.want {
 			t.Errorf("%s: %v, %v, want %v", test.name, got, err, test.want)
 		}
-		if test.name == "a topology changed" && p.shared.topologies.get("n").resourceVersion != "3" {
-			t.Error("the pod is queued for a topology that Filter does not know yet")
-		}
 	}
 	for name, hint := range map[string]fwk.QueueingHintFn{"pod left": afterPodLeft, "pod changed": afterAssignedPodChanged,
-		"own change": afterOwnChange, "node": afterNodeChanged, "topology": p.afterTopologyChanged} {
+		"own change": afterOwnChange, "node": afterNodeChanged} {
 		if got, err := hint(klog.Background(), waiting, "what", "is this"); err == nil || got != fwk.Queue {
 			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error, and the pod queued", name, got, err)
 		}
@@ -98,18 +81,4 @@ func TestQueueingHints(t *testing.T) {
 
 func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{"cpu": resource.MustParse(amount)}
-}
-
-func topologyObject(t *testing.T, version int, state nodetopology.State) *unstructured.Unstructured {
-	t.Helper()
-	obj, err := nodetopology.FromMachine("n", topology.Intel104().MustBuild(), state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj.ResourceVersion = string(rune('0' + version))
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &unstructured.Unstructured{Object: fields}
 }

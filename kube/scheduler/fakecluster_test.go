@@ -16,12 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -44,7 +41,6 @@ type fakeCluster struct {
 	t          *testing.T
 	client     *fake.Clientset
 	topologies *topologyfake.Clientset
-	dynamic    *dynamicfake.FakeDynamicClient
 	scheduler  *kubescheduler.Scheduler
 	plugin     *Plugin
 
@@ -66,27 +62,23 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 	t.Helper()
 	c := &fakeCluster{
 		t: t, said: &sayings{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
-		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{topologyResource: "NodeResourceTopologyList"}),
 	}
 	c.client.PrependReactor("create", "pods", c.bind)
 	c.topologies.PrependWatchReactor("*", refuseWatchList)
-	c.dynamic.PrependWatchReactor("*", refuseWatchList)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&c.log)))))
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	informers := kubescheduler.NewInformerFactory(c.client, 0, nil)
-	dynamicInformers := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
 	newHere := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		p, err := newPlugin(ctx, args, handle, func(*rest.Config) (versioned.Interface, error) { return c.topologies, nil })
 		if err == nil {
-			p.shared.auditor.delay, c.plugin = 0, p
+			p.shared.auditor.delay, p.shared.waiting.delay, c.plugin = 0, 0, p
 		}
 		return p, err
 	}
-	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, dynamicInformers,
+	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, nil,
 		func(string) events.EventRecorderLogger { return recorder{c.said} },
 		kubescheduler.WithProfiles(obj.(*config.KubeSchedulerConfiguration).Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: newHere}),
@@ -95,9 +87,7 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 		t.Fatal(err)
 	}
 	informers.Start(ctx.Done())
-	dynamicInformers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())
-	dynamicInformers.WaitForCacheSync(ctx.Done())
 	if err := c.scheduler.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -227,24 +217,12 @@ func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	c.t.Helper()
 	obj = obj.DeepCopy()
 	obj.ResourceVersion = c.nextVersion()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	err := c.topologies.Tracker().Create(topologyResource, obj, "")
+	if err != nil {
+		err = c.topologies.Tracker().Update(topologyResource, obj, "")
+	}
 	if err != nil {
 		c.t.Fatal(err)
-	}
-	u := &unstructured.Unstructured{Object: fields}
-	u.SetGroupVersionKind(v1alpha2.SchemeGroupVersion.WithKind("NodeResourceTopology"))
-	// The framework's watch comes first, as it may on a real cluster.
-	for _, put := range []struct {
-		tracker clienttesting.ObjectTracker
-		obj     runtime.Object
-	}{{c.dynamic.Tracker(), u}, {c.topologies.Tracker(), obj}} {
-		err := put.tracker.Create(topologyResource, put.obj, "")
-		if err != nil {
-			err = put.tracker.Update(topologyResource, put.obj, "")
-		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
 	}
 }
 

@@ -23,6 +23,14 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	status := p.filter(c, state, pod, node)
+	if !status.IsSuccess() && c.report.first() {
+		p.shared.waiting.add(pod)
+	}
+	return status
+}
+
+func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if pod.Spec.NodeName != "" {
 		return nil // a resize in place, which kube-scheduler tries on the pod's own node
 	}
@@ -32,9 +40,6 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	kept, t := p.nodes.find(node.Node())
 	if missing := unfit(&c.question, t, p.shared.agents.now); missing != nil {
 		if c.question.asks {
-			if missing.kind == silentAgent {
-				p.shared.agents.wait(pod)
-			}
 			return c.report.status(node.Node().Name, *missing)
 		}
 		if err := p.stateOf(state, c, pod, node, kept, t).fits(&c.question); err != nil {

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -32,8 +30,6 @@ type heartbeats struct {
 	ticked time.Time
 	// blind is since when leases could not be followed, zero while they can be.
 	blind time.Time
-	// waiting are pods that were refused because an agent is silent.
-	waiting map[types.UID]*corev1.Pod
 }
 
 // beat is the last renewal of a lease.
@@ -49,7 +45,7 @@ const heartbeatTick = time.Second
 func newHeartbeats(namespace string, grace time.Duration) *heartbeats {
 	now := time.Now()
 	return &heartbeats{namespace: namespace, grace: grace, now: time.Now, changed: func(string) {},
-		ticked: now, blind: now, beats: map[string]*beat{}, waiting: map[types.UID]*corev1.Pod{}}
+		ticked: now, blind: now, beats: map[string]*beat{}}
 }
 
 // follow has leases looked at until the context ends.
@@ -197,31 +193,4 @@ func (h *heartbeats) forget(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.beats, node)
-}
-
-// wait notes that a pod was refused because an agent is silent.
-func (h *heartbeats) wait(pod *corev1.Pod) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting[pod.UID] = pod
-}
-
-// waitsNoMore drops a pod that is gone, or has got a node.
-func (h *heartbeats) waitsNoMore(pod types.UID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.waiting, pod)
-}
-
-// released returns the pods that wait, by their names, and forgets them: those that are
-// refused again wait again.
-func (h *heartbeats) released() map[string]*corev1.Pod {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	pods := make(map[string]*corev1.Pod, len(h.waiting))
-	for _, pod := range h.waiting {
-		pods[klog.KObj(pod).String()] = pod
-	}
-	clear(h.waiting)
-	return pods
 }

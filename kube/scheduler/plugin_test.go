@@ -30,6 +30,7 @@ func barePlugin(t testing.TB) *Plugin {
 	agents := newHeartbeats("", 0)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
 		topologies: newTopologies(agents), reservations: newReservations(), agents: agents,
+		waiting: newWaitingPods(func(map[string]*corev1.Pod) {}),
 		auditor: &auditor{topologies: newTopologies(agents)}, signing: &signing{}, synced: func() bool { return true },
 	}}
 	p.nodes = newNodeStates(p.shared.topologies, p.derive)
@@ -44,7 +45,7 @@ func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, ve
 		t.Fatal(err)
 	}
 	obj.ResourceVersion = fmt.Sprint(version)
-	p.shared.topologies.set(obj)
+	p.shared.topologies.set(p.shared.topologies.read(obj))
 }
 
 func nodeInfoOf(name string, cpus int) *framework.NodeInfo {

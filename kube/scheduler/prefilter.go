@@ -10,13 +10,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// syncTimeout bounds the wait for the first list of topologies. The scheduler itself
-// waits for a list of the same objects before it starts, so ours is hardly later.
+// syncTimeout bounds the wait for the first list of topologies. The scheduler waits for
+// the informer before it starts, so only the handling of the list is left.
 const syncTimeout = 10 * time.Second
 
 // PreFilter reads the pod's words. It never returns Skip: pods that ask for nothing
 // must not be promised CPUs that others have for themselves.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.shared.waiting.deciding.Store(pod)
 	if err := p.waitForTopologies(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
@@ -31,6 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if q.asks {
 		for _, message := range []string{p.misconfigured(), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
+				p.shared.waiting.add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 			}
 		}

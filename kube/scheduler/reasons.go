@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -90,11 +91,15 @@ type finding struct {
 
 // report collects what is wrong with the nodes in one scheduling cycle.
 type report struct {
-	mu    sync.Mutex
-	nodes map[string]finding
+	refused atomic.Bool // by any node
+	mu      sync.Mutex
+	nodes   map[string]finding
 }
 
 func newReport() *report { return &report{nodes: map[string]finding{}} }
+
+// first reports whether it is called for the first time.
+func (r *report) first() bool { return !r.refused.Load() && !r.refused.Swap(true) }
 
 // status records what is wrong with a node and returns the status that says so.
 func (r *report) status(node string, f finding) *fwk.Status {

@@ -22,6 +22,16 @@ const assumedRank = math.MaxInt64 - 1
 // for Bind and for the pods that come next. The state is the one that Filter used, so
 // the answer is the same.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	status := p.reserve(ctx, state, pod, nodeName)
+	if status.IsSuccess() {
+		p.shared.waiting.remove(pod.UID)
+	} else {
+		p.shared.waiting.add(pod)
+	}
+	return status
+}
+
+func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c, err := p.cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -51,7 +61,6 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		claim:           decision.Claim(ledger.PodID(pod.UID), rank),
 		allocation:      allocation,
 	})
-	p.shared.agents.waitsNoMore(pod.UID)
 	klog.FromContext(ctx).V(4).Info("Reserved CPUs", "pod", klog.KObj(pod), "node", nodeName, "allocation", allocation)
 	return nil
 }

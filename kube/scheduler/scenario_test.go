@@ -111,7 +111,6 @@ func (s *scenario) run(words []string) {
 	case "silence":
 		s.silence(name, 73*time.Second)
 	case "withdraw":
-		s.must(s.dynamic.Tracker().Delete(topologyResource, "", name))
 		s.must(s.topologies.Tracker().Delete(topologyResource, "", name))
 	case "replace":
 		s.must(s.client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}))

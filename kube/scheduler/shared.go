@@ -31,7 +31,7 @@ type shared struct {
 	auditor      *auditor
 	signing      *signing
 	agents       *heartbeats
-	handle       fwk.Handle
+	waiting      *waitingPods
 	// synced tells whether all topologies that were there at first are in.
 	synced cache.InformerSynced
 }
@@ -86,7 +86,7 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 
 // start makes what is shared and has the informers feed it.
 func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
-	s.handle = handle
+	s.waiting = newWaitingPods(func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) })
 	s.agents = newHeartbeats(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration)
 	s.agents.changed = s.agentChanged
 	s.topologies, s.reservations = newTopologies(s.agents), newReservations()
@@ -97,7 +97,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
 			s.reservations.drop(pod.UID)
-			s.agents.waitsNoMore(pod.UID)
+			s.waiting.remove(pod.UID)
 		}),
 	}); err != nil {
 		return err
@@ -108,10 +108,16 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
 		return err
 	}
+	if err := s.SetTransform(s.topologies.transform); err != nil { // the factory has set its own
+		return err
+	}
 	registration, err := s.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.setTopology,
 		UpdateFunc: func(_, obj any) { s.setTopology(obj) },
-		DeleteFunc: onDeleted(func(t *v1alpha2.NodeResourceTopology) { s.topologies.remove(t.Name, t.ResourceVersion) }),
+		DeleteFunc: onDeleted(func(t *nodeTopology) {
+			s.topologies.remove(t.Name)
+			s.waiting.release() // pods that do not ask may run where no topology is known
+		}),
 	})
 	if err != nil {
 		return err
@@ -121,15 +127,13 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 }
 
 func (s *sharingInformer) setTopology(obj any) {
-	if t, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
-		s.topologies.set(t)
+	if t, ok := obj.(*nodeTopology); ok && s.topologies.set(t) {
 		s.auditor.nodeChanged(t.Name)
+		s.waiting.release()
 	}
 }
 
-// agentChanged is called when a node's agent has fallen silent, or reports again. What
-// makes a pod fit is then not an object that changes, so the pods that wait for it are
-// brought back to the queue one by one.
+// agentChanged is called when a node's agent has fallen silent, or reports again.
 func (s *shared) agentChanged(node string) {
 	now, changed := s.topologies.judgeAgent(node)
 	if !changed {
@@ -137,9 +141,7 @@ func (s *shared) agentChanged(node string) {
 	}
 	s.auditor.nodeChanged(node)
 	if now.silent.IsZero() {
-		if pods := s.agents.released(); len(pods) > 0 {
-			s.handle.Activate(klog.FromContext(s.auditor.ctx), pods)
-		}
+		s.waiting.release()
 	}
 }
 

@@ -1,19 +1,25 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // handleOf is as much of a framework handle as making a plugin needs.
@@ -66,37 +72,64 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 }
 
-// Two watches and the hints bring objects in any order; the newest stays.
-func TestTopologiesKeepTheNewest(t *testing.T) {
-	object := func(version string) *v1alpha2.NodeResourceTopology {
-		return &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: version}}
-	}
+// A topology that says the same as before changes nothing; all else does.
+func TestTopologyChanges(t *testing.T) {
 	topologies := newTopologies(newHeartbeats("", 0))
-	version := func() string {
-		if t := topologies.get("n"); t != nil {
-			return t.resourceVersion
+	set := func(shape topology.Shape, state nodetopology.State, version string, owner types.UID) bool {
+		t.Helper()
+		obj, err := nodetopology.FromMachine("n", shape.MustBuild(), state)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return "none"
+		nodetopology.OwnedByNode(obj, owner)
+		obj.ResourceVersion = version
+		kept, err := topologies.transform(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return topologies.set(kept.(*nodeTopology))
 	}
+	small, large := topology.Shape{CoresPerLLC: 2}, topology.Shape{CoresPerLLC: 4}
+	none := nodetopology.State{KubeletPolicy: "none"}
 	for _, step := range []struct {
-		do   func()
-		want string
+		name string
+		do   func() bool
+		want bool
 	}{
-		{func() { topologies.set(object("9")) }, "9"},
-		{func() { topologies.set(object("10")) }, "10"},
-		{func() { topologies.set(object("9")) }, "10"},
-		{func() { topologies.remove("n", "9") }, "10"},
-		{func() { topologies.remove("n", "11") }, "none"},
-		{func() { topologies.set(object("12")) }, "12"},
-		{func() { topologies.remove("n", "11") }, "12"}, // deleted before it was created again
-		{func() { topologies.remove("n", "13") }, "none"},
-		{func() { topologies.set(object("12")) }, "none"}, // by the watch that is behind
-		{func() { topologies.set(object("13")) }, "none"},
-		{func() { topologies.set(object("14")) }, "14"},
+		{"it came", func() bool { return set(small, none, "1", "a") }, true},
+		{"it was touched", func() bool { return set(small, none, "2", "a") }, false},
+		{"other CPUs", func() bool { return set(large, none, "3", "a") }, true},
+		{"another kubelet", func() bool { return set(large, nodetopology.State{KubeletPolicy: "static"}, "4", "a") }, true},
+		{"another node", func() bool { return set(large, none, "5", "b") }, true},
+		{"it went", func() bool { topologies.remove("n"); return topologies.get("n") == nil }, true},
+		{"it came again", func() bool { return set(large, none, "5", "b") }, true},
 	} {
-		step.do()
-		if got := version(); got != step.want {
-			t.Errorf("got version %s, want %s", got, step.want)
+		if got := step.do(); got != step.want {
+			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)
 		}
+	}
+}
+
+// A release returns the pods that were refused, and the one that is being decided about, to
+// the queue, once; what was given a node stays away.
+func TestWaitingPods(t *testing.T) {
+	released := make(chan []string, 1)
+	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) })
+	w.delay = time.Millisecond
+	for _, name := range []string{"refused", "placed"} {
+		w.add(askingPod(name, 2))
+	}
+	w.remove("placed")
+	w.deciding.Store(askingPod("deciding", 2))
+	w.release()
+	w.release()
+	if got, want := <-released, []string{"default/deciding", "default/refused"}; !slices.Equal(got, want) {
+		t.Errorf("released %v, want %v", got, want)
+	}
+	w.deciding.Store(nil)
+	w.add(askingPod("again", 2))
+	w.release()
+	if got := <-released; !slices.Equal(got, []string{"default/again"}) {
+		t.Errorf("released %v", got)
 	}
 }

@@ -7,31 +7,40 @@ import (
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// nodeTopology is what one version of a node's NodeResourceTopology says. It is
-// never changed, so that its address stands for that version.
+// nodeTopology is what one version of a node's NodeResourceTopology says. The informer
+// stores it in place of the object, of which only name and version are kept. It is never
+// changed, so that its address identifies what the node has reported.
 type nodeTopology struct {
-	// err says why the object cannot be used. Then there are only resourceVersion and owner.
+	metav1.ObjectMeta
+	// err says why the object cannot be used. Then only the owner is set besides.
 	err error
 	// index is of this machine or of one that differs in its memory only.
 	index *placement.Index
 	cpus  int // of the machine
 	// badKubelet is the kubelet's CPU manager policy where it is one that binds
 	// CPUs itself.
-	badKubelet      string
-	state           nodetopology.State
-	resourceVersion string
+	badKubelet string
+	state      nodetopology.State
 	// owner is the node that the object is about, "" when it does not say.
 	owner types.UID
 	// silent is since when the node's agent has not renewed its lease, zero when it has.
 	silent time.Time
+}
+
+// same reports whether two versions of an object say the same.
+func (t *nodeTopology) same(other *nodeTopology) bool {
+	if t.err != nil || other.err != nil {
+		return t.err != nil && other.err != nil && t.err.Error() == other.err.Error() && t.owner == other.owner
+	}
+	return t.index == other.index && t.state == other.state && t.owner == other.owner
 }
 
 // isOf tells whether the object is about this node, and not about an earlier one of the
@@ -49,8 +58,18 @@ func (t *nodeTopology) machine() *topology.Machine {
 	return t.index.Machine()
 }
 
+// transform is the informer's transform: it reads an object, and lets go of its many
+// strings.
+func (t *topologies) transform(obj any) (any, error) {
+	if object, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
+		return t.read(object), nil
+	}
+	return obj, nil
+}
+
 func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
-	read := &nodeTopology{resourceVersion: obj.ResourceVersion, owner: nodetopology.NodeUID(obj)}
+	read := &nodeTopology{owner: nodetopology.NodeUID(obj),
+		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion}}
 	machine, state, err := nodetopology.ToMachine(obj)
 	if err != nil {
 		read.err = err
@@ -63,22 +82,18 @@ func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 	return read
 }
 
-// topologies holds the topology of every node that has reported one. It is fed by
-// an informer and, so that a pod that is queued again because of an object is
-// judged by that object, by the queueing hints.
+// topologies holds the topology of every node that has reported one. It is fed by one
+// informer.
 type topologies struct {
 	indexes *indexes
 	agents  *heartbeats
 	nodes   sync.Map      // name to *nodeTopology
 	changes atomic.Uint64 // of nodes, counted after each
-	mu      sync.Mutex    // held while nodes or gone changes
-	// gone is the version at which an object was deleted. One of the two that feed
-	// may be behind the other, and bring an object once more that is gone.
-	gone map[string]string
+	mu      sync.Mutex    // held while nodes changes
 }
 
 func newTopologies(agents *heartbeats) *topologies {
-	return &topologies{indexes: newIndexes(), agents: agents, gone: map[string]string{}}
+	return &topologies{indexes: newIndexes(), agents: agents}
 }
 
 // get returns nil when the node has reported nothing.
@@ -106,24 +121,18 @@ func (t *topologies) names() []string {
 	return names
 }
 
-// set takes a version of an object, unless a newer one is there.
-func (t *topologies) set(obj *v1alpha2.NodeResourceTopology) {
-	if have := t.get(obj.Name); have != nil && !newer(obj.ResourceVersion, have.resourceVersion) {
-		return
-	}
-	read := t.read(obj) // slow for a large machine, so outside the lock
+// set takes over what a node reports and returns false where that is no change.
+func (t *topologies) set(reported *nodeTopology) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.get(obj.Name); have != nil && !newer(obj.ResourceVersion, have.resourceVersion) {
-		return
+	if have := t.get(reported.Name); have != nil && have.same(reported) {
+		return false
 	}
-	if gone, ok := t.gone[obj.Name]; ok && !newer(obj.ResourceVersion, gone) {
-		return
-	}
-	read.silent = t.agents.silence(obj.Name, read.state.AgentLease)
-	t.nodes.Store(obj.Name, read)
+	now := *reported
+	now.silent = t.agents.silence(now.Name, now.state.AgentLease)
+	t.nodes.Store(now.Name, &now)
 	t.changes.Add(1)
-	delete(t.gone, obj.Name)
+	return true
 }
 
 // judgeAgent takes over whether a node's agent is silent. It returns false where nothing
@@ -146,23 +155,11 @@ func (t *topologies) judgeAgent(node string) (now *nodeTopology, changed bool) {
 	return &other, true
 }
 
-// remove forgets an object that was deleted at that version or later, unless it
-// has been created again.
-func (t *topologies) remove(node, resourceVersion string) {
+// remove forgets a node whose object was deleted.
+func (t *topologies) remove(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have := t.get(node); have != nil && newer(have.resourceVersion, resourceVersion) {
-		return
-	}
 	t.nodes.Delete(node)
 	t.agents.forget(node)
 	t.changes.Add(1)
-	t.gone[node] = resourceVersion
-}
-
-// newer reports whether version a replaces version b. What cannot be compared
-// (test objects without a version) replaces whatever is there.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || order > 0
 }
