@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// TestFilesOnThisMachine creates and removes the groups of containers while the agent runs: it
+// keeps files of groups open, and closes those of groups that are gone.
+func TestFilesOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	own, rest := tree.divide()
+	bound := newPod("bound", own.String())
+	run(bound, containerID('a'))
+	tree.container(bound, containerID('a'))
+	w := newWorld(t, bound)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.root, w.sampleInterval = "/", 10*time.Millisecond
+	stop := w.start()
+	defer stop()
+	const groups = 10
+	round := func() {
+		t.Helper()
+		p := newPod("passing", "")
+		tree.make(tree.podGroup(p))
+		made := []string{tree.podGroup(p)}
+		for i := range groups {
+			group := tree.podGroup(p) + "/" + containerID('b'+rune(i))
+			tree.make(group)
+			made = append(made, group)
+		}
+		w.eventually(func() error {
+			for _, group := range made {
+				if s, err := tree.fs.Read(group); err != nil || s.CPUs != rest {
+					return fmt.Errorf("%s has CPUs %q, %w", group, s.CPUs, err)
+				}
+			}
+			return nil
+		})
+		for i := len(made) - 1; i >= 0; i-- { // inner groups first
+			for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+				if err := syscall.Rmdir(tree.fs.Dir(c, made[i])); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	const more = 8
+	round()
+	before := openFiles(t)
+	for range more {
+		round()
+	}
+	w.eventually(func() error {
+		if after := openFiles(t); after > before+groups {
+			return fmt.Errorf("%d files are open after %d groups came and went, %d before", after, more*groups, before)
+		}
+		return nil
+	})
+}
+
+// openFiles returns how many files this process has open.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
