@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/test/history"
 )
 
 // TestAverageOnThisMachine: whatever a container asks for and whenever agents are replaced,
@@ -58,11 +57,8 @@ func TestAverageOnThisMachine(t *testing.T) {
 
 // longTest is how long a test runs: 5 s, or PINFOLD_TEST_LONG.
 func longTest(t *testing.T) time.Duration {
-	duration, err := time.ParseDuration(cmp.Or(os.Getenv("PINFOLD_TEST_LONG"), "5s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return duration
+	t.Helper()
+	return history.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second)
 }
 
 // lateness is how late a goroutine of this process wakes up on this machine at worst.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/test/history"
 )
 
 // TestSoak lets pods come and go in rounds, on simulated nodes and on one with an agent, and
@@ -27,13 +27,7 @@ import (
 // where it was after the first rounds. It takes a minute, or PINFOLD_TEST_SOAK=1h.
 func TestSoak(t *testing.T) {
 	const seed = 1
-	duration := time.Minute
-	if text := os.Getenv("PINFOLD_TEST_SOAK"); text != "" {
-		var err error
-		if duration, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	duration := history.Duration(t, "PINFOLD_TEST_SOAK", time.Minute)
 	s := newSoak(begin(t), rand.New(rand.NewPCG(seed, 0)))
 	const least = 3 // rounds, before and after the first look
 	begun := time.Now()

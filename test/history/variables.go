@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // The environment variables of tests with random operations.
@@ -24,4 +25,18 @@ func Variable(t testing.TB, name string, value int) int {
 		t.Fatalf("%s is %q: set it to a number", name, text)
 	}
 	return number
+}
+
+// Duration returns the duration in an environment variable, and value when it is not set.
+func Duration(t testing.TB, name string, value time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return value
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s is %q: set it to a duration, such as 1m", name, text)
+	}
+	return duration
 }

@@ -276,8 +276,9 @@ func (s *settled) testResize(t *testing.T) {
 	}
 }
 
-// testStaticPod has the kubelet run a pod of a file, which the scheduler knows nothing of.
-func (s *settled) testStaticPod(t *testing.T) {
+// runStatic has the kubelet run a pod of a file until the test ends, and returns its mirror.
+func (s *settled) runStatic(t *testing.T) *corev1.Pod {
+	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(s.dir, "*", "static-pods"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("directories of static pods: %v, %v", dirs, err)
@@ -293,8 +294,17 @@ func (s *settled) testStaticPod(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(file)
-	mirror := s.awaitRunning(t, "of-file-"+localnode.Name)
+	t.Cleanup(func() {
+		if err := os.Remove(file); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.awaitRunning(t, "of-file-"+localnode.Name)
+}
+
+// testStaticPod: the scheduler knows nothing of a static pod, and it is kept off others' CPUs.
+func (s *settled) testStaticPod(t *testing.T) {
+	mirror := s.runStatic(t)
 	want := settings{cpus: s.shared, quota: 40 * time.Millisecond}
 	eventually(t, "settings of the static pod", func() error { return s.kernel.expectSingle(mirror, want) })
 	if err := s.check(); err != nil {

@@ -1,0 +1,238 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/history"
+)
+
+// tenantNamespace is the only namespace whose objects the tenant may edit.
+const tenantNamespace = "tenant"
+
+// hostile is a cluster that an editor of one namespace attacks.
+type hostile struct {
+	*settled
+	tenant kubernetes.Interface
+}
+
+// TestHostileTenant attacks a real node as somebody who may edit one namespace: its
+// containers use no more than their limits over time, and nobody else's settings change.
+// PINFOLD_TEST_LONG is how long each attack lasts.
+func TestHostileTenant(t *testing.T) {
+	h := &hostile{settled: settle(t)}
+	h.tenant = h.createTenant(t)
+	eventually(t, "settings", h.check)
+	const limit = "100m"
+	for _, a := range []struct{ name, key, one, other string }{
+		{"long periods", api.CPUPeriodAnnotation, "1s", "999ms"},
+		{"short periods", api.CPUPeriodAnnotation, "100ms", "99ms"},
+		{"burst percentages", api.CPUBurstAnnotation, `{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":99}`},
+		{"burst policies", api.CPUBurstAnnotation, `{"policy":"none"}`, `{"policy":"burst","burstPercent":100}`},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			h.overuse(t, limit, func(name string, n int) error {
+				time.Sleep(100 * time.Millisecond)
+				patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, a.key, []string{a.one, a.other}[n%2])
+				_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+				return err
+			})
+		})
+	}
+	t.Run("resizes", func(t *testing.T) {
+		h.overuse(t, limit, func(name string, n int) error {
+			patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"101m", limit}[n%2])
+			_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
+			return err
+		})
+	})
+	t.Run("forged allocation", h.testForged)
+	t.Run("mirror pod", h.testMirror)
+	if err := h.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// createTenant creates the namespace and returns a client of its editor.
+func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	const user = "system:serviceaccount:" + tenantNamespace + ":editor"
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenantNamespace}}
+	if _, err := h.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "editor"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
+	if _, err := h.client.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(h.dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	config.QPS = -1
+	return must(kubernetes.NewForConfig(config))(t)
+}
+
+// runOwn runs a pod of the tenant, with one container "main".
+func (h *hostile) runOwn(t *testing.T, name, limit string) (pod *corev1.Pod) {
+	t.Helper()
+	made := podOf(name, "", container("main", "8001", limit))
+	made.Namespace = tenantNamespace
+	pods := h.tenant.CoreV1().Pods(tenantNamespace)
+	eventually(t, "pod "+name, func() (err error) {
+		_, err = pods.Create(t.Context(), made, metav1.CreateOptions{}) // the role and the service account take a moment
+		if apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		if err == nil {
+			pod, err = pods.Get(t.Context(), name, metav1.GetOptions{})
+		}
+		if err == nil && (pod.Status.Phase != corev1.PodRunning || h.kernel.containerGroup(pod, "main") == "") {
+			err = fmt.Errorf("is %s: %+v", pod.Status.Phase, pod.Status.ContainerStatuses)
+		}
+		return err
+	})
+	return pod
+}
+
+// overuse lets a container spin while its author changes its pod, the nth time as the
+// function does.
+func (h *hostile) overuse(t *testing.T, limit string, change func(pod string, n int) error) {
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	pod := h.runOwn(t, name, limit)
+	defer func() {
+		if err := h.tenant.CoreV1().Pods(tenantNamespace).Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {
+			t.Error(err)
+		}
+	}()
+	group := h.kernel.containerGroup(pod, "main")
+	ctx, cancel := context.WithCancel(t.Context())
+	var refills sync.WaitGroup
+	writes := 0
+	refills.Go(func() { writes = h.countQuotas(ctx, group) })
+	before := must(h.kernel.groups.Stat(group))(t)
+	h.spin(t, group)
+	begun, changes := time.Now(), 0
+	for duration := history.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
+		if err := change(name, changes); err != nil && !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+	}
+	after := must(h.kernel.groups.Stat(group))(t)
+	elapsed := time.Since(begun)
+	cancel()
+	refills.Wait()
+	used, fair := after.Usage-before.Usage, elapsed/10
+	t.Logf("used %v in %v with a limit of %v; %d changes, of which %d have reached the kernel", used, elapsed, fair, changes, writes)
+	// The pod's credit is worth two seconds, its bucket two quotas of the longest period;
+	// slices of 5 ms come on top.
+	most := fair + (2+2+1)*time.Second/10 + 20*time.Millisecond
+	if t.Name() == "TestHostileTenant/resizes" {
+		most += time.Duration(2*writes) * 10 * time.Millisecond // the kubelet's, each of which fills the buckets
+	}
+	if used > most {
+		t.Errorf("used %v in %v, at most %v may be", used, elapsed, most)
+	}
+}
+
+// countQuotas counts how often a group's quota changes.
+func (h *hostile) countQuotas(ctx context.Context, group string) (changes int) {
+	for last := time.Duration(0); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		if s, err := h.kernel.groups.Read(group); err == nil && s.Quota != last {
+			changes++
+			last = s.Quota
+		}
+	}
+	return changes - 1 // the first is what it was
+}
+
+// spin runs a busy process in a container's group until the test ends.
+func (h *hostile) spin(t *testing.T, group string) {
+	t.Helper()
+	command := exec.Command("sh", "-c", "while :; do :; done")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
+		file := filepath.Join(h.kernel.groups.Dir(controller, group), "cgroup.procs")
+		if err := os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testForged creates pods that take CPUs past the scheduler.
+func (h *hostile) testForged(t *testing.T) {
+	h.runOwn(t, "ordinary", "100m")
+	pod := podOf("forged", "static", container("main", "8001", "1"))
+	pod.Namespace, pod.Spec.NodeName = tenantNamespace, localnode.Name
+	pod.Annotations[api.AllocationAnnotation] = fmt.Sprintf(
+		`{"version":1,"node":%q,"policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, localnode.Name, h.shared)
+	_, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("a forged allocation: %v", err)
+	}
+	delete(pod.Annotations, api.AllocationAnnotation)
+	if _, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod that named its node", func() error {
+		got, err := h.tenant.CoreV1().Pods(tenantNamespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err == nil && got.Status.Phase == corev1.PodPending {
+			err = fmt.Errorf("is %+v", got.Status)
+		}
+		return err
+	})
+	if err := h.check(); err != nil {
+		t.Errorf("others have lost CPUs: %v", err)
+	}
+}
+
+// testMirror creates a pod that claims to be the mirror of another namespace's static pod,
+// and asks for a burst.
+func (h *hostile) testMirror(t *testing.T) {
+	mirror := h.runStatic(t)
+	want := settings{cpus: h.shared, quota: 40 * time.Millisecond}
+	eventually(t, "settings of the static pod", func() error { return h.kernel.expectSingle(mirror, want) })
+	pod := podOf("mirror", "", container("main", "8001", "400m"))
+	pod.Namespace, pod.Spec.NodeName = tenantNamespace, localnode.Name
+	pod.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst"}`, api.CPUPeriodAnnotation: "1s"}
+	for key, value := range mirror.Annotations {
+		if strings.HasPrefix(key, "kubernetes.io/config.") {
+			pod.Annotations[key] = value
+		}
+	}
+	if _, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Logf("refused: %v", err)
+	}
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err := h.kernel.expectSingle(mirror, want); err != nil {
+			t.Fatalf("the static pod's settings have changed: %v", err)
+		}
+	}
+}
