@@ -2,10 +2,15 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // BenchmarkUnchangedNode is what a node costs in a scheduling cycle that has not
@@ -47,5 +52,39 @@ func BenchmarkChangedNode(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkReadTopology is what a node costs when the scheduler starts: its object is
+// decoded, checked and read.
+func BenchmarkReadTopology(b *testing.B) {
+	for name, machine := range map[string]*topology.Machine{"intel-104": topology.Intel104().MustBuild(), "amd-256": topology.AMD256().MustBuild()} {
+		obj, err := nodetopology.FromMachine("n", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, AgentLease: nodetopology.LeaseNamespace + "/n"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		text, err := json.Marshal(obj)
+		if err != nil {
+			b.Fatal(err)
+		}
+		topologies := newTopologies(newHeartbeats("", 0))
+		kept, err := topologies.transform(obj) // as long as it is there, its index is
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var obj v1alpha2.NodeResourceTopology
+				if err := json.Unmarshal(text, &obj); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := topologies.transform(&obj); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		runtime.KeepAlive(kept)
 	}
 }
