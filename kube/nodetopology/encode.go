@@ -52,6 +52,11 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.N
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("NodeResourceTopology %s: %w", nodeName, err)
 	}
+	return fromValid(nodeName, m, state)
+}
+
+// fromValid is FromMachine for a machine that is known to be valid.
+func fromValid(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
 	obj := &v1alpha2.NodeResourceTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.SchemeGroupVersion.String(), Kind: "NodeResourceTopology"},
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{WriterLabel: writerAgent}},

@@ -13,7 +13,7 @@ import (
 // verify reports the first difference between an object and the one that the
 // machine and state read from it would be written as.
 func verify(obj *v1alpha2.NodeResourceTopology, m *topology.Machine, state State) error {
-	want, err := FromMachine(obj.Name, m, state)
+	want, err := fromValid(obj.Name, m, state)
 	if err != nil {
 		return err
 	}
