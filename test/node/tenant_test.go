@@ -24,7 +24,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // tenantNamespace is the only namespace whose objects the tenant may edit.
@@ -136,7 +136,7 @@ func (h *hostile) overuse(t *testing.T, limit string, change func(pod string, n 
 	before := must(h.kernel.groups.Stat(group))(t)
 	h.spin(t, group)
 	begun, changes := time.Now(), 0
-	for duration := history.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
+	for duration := variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
 		if err := change(name, changes); err != nil && !apierrors.IsConflict(err) {
 			t.Fatal(err)
 		}
