@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
@@ -57,7 +58,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	given := h.control.Give(ref)
 	h.log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 		"cpus", given.CPUs.String(), "quota", given.Quota)
-	return nri.Settings{CPUs: given.CPUs, Quota: given.Quota, Period: given.Period}, nil
+	return given, nil
 }
 
 // Start writes what the runtime cannot, before the container's first instruction.
@@ -82,7 +83,7 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 	h.poke()
 	given := h.control.Give(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 	settings := nri.Settings{CPUs: given.CPUs}
-	if given.Quota == nri.Unlimited {
+	if given.Quota == bandwidth.Unlimited {
 		settings.Quota = given.Quota
 	}
 	return settings

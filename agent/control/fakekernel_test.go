@@ -9,8 +9,10 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -46,7 +48,7 @@ func (k *fakeKernel) layout() cgroup.Layout {
 }
 
 func (k *fakeKernel) fresh(group string) cgroup.Settings {
-	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond, NoBurst: k.noBurst}
+	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst}
 	if above, ok := k.groups[path.Dir(group)]; !k.v2 && ok { // runc and the kubelet copy it
 		s.CPUs = above.CPUs
 	} else if !k.v2 {
@@ -132,7 +134,7 @@ func kubeletsQuota(limit ledger.MilliCPU) time.Duration {
 }
 
 // create makes a container's group as the runtime does, and its pod's as the kubelet.
-func (k *fakeKernel) create(of string, given Given) {
+func (k *fakeKernel) create(of string, given nri.Settings) {
 	pod, container, _ := strings.Cut(of, "/")
 	if k.node.ids[of] == "" {
 		k.newID(of)
@@ -159,7 +161,7 @@ func (k *fakeKernel) create(of string, given Given) {
 	if err := k.refuses(path, s); err != nil {
 		k.node.broken = append(k.node.broken, fmt.Sprintf("%s cannot be created: %v", of, err))
 	}
-	if given.Quota == cgroup.Unlimited {
+	if given.Quota == bandwidth.Unlimited {
 		k.granted[path] = given.CPUs
 		k.check(path, given.CPUs)
 	}

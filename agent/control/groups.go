@@ -129,7 +129,7 @@ func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
 	}
 	for i := range c.pods {
 		pod, says := c.pods[i].plan, say(&c.pods[i])
-		pod.QoS, pod.Period, pod.Burst = says.qos, says.period, burstOf(says.burst)
+		pod.QoS, pod.Period, pod.Burst = says.qos, says.period, says.burst
 		if !says.asks && c.pods[i].words.asks {
 			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(c.pods[i].object)
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,16 +36,6 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 	}
 	s.addContainers()
 	return s
-}
-
-// burstOf is the policy that words say.
-func burstOf(p api.BurstPolicy) nodeplan.BurstPolicy {
-	of := nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(p.Mode), BurstPercent: p.BurstPercent, QuotaPercent: p.QuotaPercent,
-		QuotaBurst: time.Duration(p.QuotaBurstSeconds) * time.Second}
-	if p.QuotaBurstSeconds == api.Unlimited {
-		of.QuotaBurst = nodeplan.NoEnd
-	}
-	return of
 }
 
 // Alike reports whether two versions of a pod are one to the state machine. It may be

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -81,9 +82,9 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 	return p
 }
 
-func drawBurst(t *rapid.T) BurstPolicy {
-	return BurstPolicy{
-		Mode:         rapid.SampledFrom([]BurstMode{"", BurstNone, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "mode"),
+func drawBurst(t *rapid.T) burst.Policy {
+	return burst.Policy{
+		Mode:         rapid.SampledFrom([]burst.Mode{"", burst.None, burst.Kernel, burst.Quota, burst.Auto}).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
 		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
 	}

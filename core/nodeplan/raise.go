@@ -1,27 +1,32 @@
 package nodeplan
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
+)
 
 // Raising is what is known of a group whose quota may be raised.
 type Raising struct {
 	// Base is the bandwidth without any raise.
-	Base Bandwidth
+	Base bandwidth.Limits
 	// Highest is what the quota may be raised to, Base.Quota when it may not be raised.
 	Highest time.Duration
 	// Policy is how a container's may be; the zero value when it may not, and of pods.
-	Policy BurstPolicy
+	Policy burst.Policy
 }
 
 // raise gives containers the quota that was decided for them, and their pod as much more:
 // no more than its policy allows, and only to who has a limit of its own.
 func (s *State) raise(p *Pod, settings *PodSettings) {
-	settings.Raising = Raising{Base: settings.Bandwidth, Highest: settings.Quota}
+	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
 	policy := s.burstOf(p)
 	var more, most together[time.Duration]
 	for i := range settings.Containers {
 		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
-		c.Raising = Raising{Base: c.Bandwidth, Highest: c.Quota}
-		if c.Quota == 0 || container.Limit == 0 || !policy.raises() || !p.limitsFit() {
+		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
+		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !policy.Mode.RaisesQuota() || policy.QuotaPercent <= 100 || !p.limitsFit() {
 			continue
 		}
 		c.Policy = policy

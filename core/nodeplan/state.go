@@ -3,6 +3,7 @@ package nodeplan
 import (
 	"time"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -27,7 +28,7 @@ type State struct {
 	// behind all others they may use what is left. Without it they are like others.
 	BatchIdle bool
 	// Burst is the policy of pods that have none, and fills in what others leave open.
-	Burst BurstPolicy
+	Burst burst.Policy
 	// NoKernelBurst says that the kernel cannot burst.
 	NoKernelBurst bool
 }
@@ -73,7 +74,8 @@ type Pod struct {
 	Overhead ledger.MilliCPU
 	// Period is the CFS period the pod asks for, 0 when it does not.
 	Period time.Duration
-	Burst  BurstPolicy
+	// Burst is complemented by that of the [State].
+	Burst burst.Policy
 	// Containers in the pod's order: init containers, main ones, ephemeral ones.
 	Containers []Container
 }

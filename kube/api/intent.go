@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -16,7 +17,7 @@ type Intent struct {
 	// QoS is "" when the pod names no class.
 	QoS QoS
 	// Burst is the zero value when the pod has no burst policy.
-	Burst BurstPolicy
+	Burst burst.Policy
 	// Period is the CFS period, 0 when the pod names none.
 	Period time.Duration
 	// Warnings are about words that have no effect.
@@ -49,7 +50,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, &ContradictionError{A: w.asking, B: qosWord,
 			Advice: "batch pods live in the shared CPUs; remove one of the two"}
 	}
-	if intent.Burst.Mode == BurstNone {
+	if intent.Burst.Mode == burst.None {
 		burstWord = Word{}
 	}
 	for _, word := range []Word{burstWord, periodWord} {

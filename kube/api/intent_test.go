@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -54,7 +55,7 @@ func describe(i *Intent) string {
 	if i.QoS != "" {
 		fmt.Fprintf(&b, "qos: %s\n", i.QoS)
 	}
-	if i.Burst != (BurstPolicy{}) {
+	if i.Burst != (burst.Policy{}) {
 		fmt.Fprintf(&b, "burst: %+v\n", i.Burst)
 	}
 	if i.Period != 0 {

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -21,8 +21,7 @@ type seen struct {
 	allowed cpuset.Set // where any of them may run
 	uneven  bool       // they do not all have the same CPUs
 	ran     cpuset.Set // where they ran last
-	quota   time.Duration
-	period  time.Duration
+	limits  bandwidth.Limits
 }
 
 func (s seen) String() string {
@@ -31,8 +30,8 @@ func (s seen) String() string {
 		threads += " (not all the same)"
 	}
 	quota := "no quota"
-	if s.quota != cgroup.Unlimited {
-		quota = fmt.Sprintf("quota %v per %v", s.quota, s.period)
+	if s.limits.Quota != bandwidth.Unlimited {
+		quota = fmt.Sprintf("quota %v per %v", s.limits.Quota, s.limits.Period)
 	}
 	return fmt.Sprintf("%s allowed on CPU %s, last on CPU %s, %s", threads, s.allowed, s.ran, quota)
 }
@@ -76,7 +75,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if err != nil {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	s := seen{quota: settings.Quota, period: settings.Period}
+	s := seen{limits: settings.Limits}
 	threads, err := k.groups.Threads(group)
 	if err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Limit is the CPU time that a group may use per period, on average.
-type Limit struct{ Quota, Period time.Duration }
-
 // Row is one measurement.
 type Row struct {
 	Name  string
-	Limit Limit
+	Limit bandwidth.Limits
 	Load  load.Result
 	// Counted is what the kernel counted during the Wall time.
 	Counted cgroup.Stat
@@ -29,7 +27,7 @@ type Row struct {
 // counts is the group that was throttled most, of several the first. Without groups
 // only latencies are measured. What was measured until the context was cancelled is
 // returned with the error.
-func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit Limit, plan load.Plan, send load.Send) (Row, error) {
+func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit bandwidth.Limits, plan load.Plan, send load.Send) (Row, error) {
 	row := Row{Limit: limit}
 	before, err := stats(groups, of)
 	if err != nil {

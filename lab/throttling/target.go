@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -24,7 +25,7 @@ type Target struct {
 	// Groups hold it: the container's first, then the pod's. None when they are not
 	// known.
 	Groups []string
-	Limit  Limit
+	Limit  bandwidth.Limits
 }
 
 // OfPod returns the first container of a pod that runs on this machine. It is asked at
@@ -62,12 +63,12 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 // period is the one that the kubelet sets.
 const period = 100 * time.Millisecond
 
-func limitOf(container corev1.Container) Limit {
+func limitOf(container corev1.Container) bandwidth.Limits {
 	cpu, ok := container.Resources.Limits[corev1.ResourceCPU]
 	if !ok {
-		return Limit{Quota: cgroup.Unlimited, Period: period}
+		return bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
 	}
-	return Limit{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
+	return bandwidth.Limits{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
 }
 
 // Asking returns the target with so much CPU time asked for by each request, for

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -38,7 +39,7 @@ func openKernel(t testing.TB) kernel {
 // that they do not matter.
 type settings struct {
 	cpus   cpuset.Set
-	quota  time.Duration // cgroup.Unlimited for none
+	quota  time.Duration // bandwidth.Unlimited for none
 	period time.Duration // 0 for 100 ms
 	burst  time.Duration
 }
@@ -116,7 +117,7 @@ func (k kernel) expect(group string, want settings) error {
 	if want.period == 0 {
 		want.period = 100 * time.Millisecond
 	}
-	if got.Quota != want.quota || got.Quota != cgroup.Unlimited && got.Period != want.period {
+	if got.Quota != want.quota || got.Quota != bandwidth.Unlimited && got.Period != want.period {
 		return fmt.Errorf("%s: quota %v per %v, want %v per %v", group, got.Quota, got.Period, want.quota, want.period)
 	}
 	if got.Burst != want.burst {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -97,7 +98,7 @@ func settle(t *testing.T) *settled {
 
 // rows are what each kind of container has, by pod and container ("" for the pod).
 func (s *settled) rows() map[string]map[string]settings {
-	const none, ms = cgroup.Unlimited, time.Millisecond
+	const none, ms = bandwidth.Unlimited, time.Millisecond
 	return map[string]map[string]settings{
 		"static": {"": {cpus: s.shared.Union(s.own), quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * ms}},
 		"burst":  {"": {quota: 100 * ms, burst: 100 * ms}, "main": {cpus: s.shared, quota: 100 * ms, burst: 100 * ms}},
