@@ -8,6 +8,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -62,8 +63,8 @@ func (e *engine) tiers() (dirs []string) {
 	if e.kernel.naming.Driver == 0 {
 		return nil
 	}
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		if tier := e.kernel.naming.Tier(q); e.kernel.groups.Exists(tier) {
+	for _, t := range nodeplan.Tiers() {
+		if tier := e.kernel.naming.Tier(t); e.kernel.groups.Exists(tier) {
 			dirs = append(dirs, e.kernel.groups.Dir(cgroup.CPUSet, tier))
 		}
 	}

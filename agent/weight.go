@@ -64,7 +64,7 @@ func weigh(groups *cgroup.FS, naming cgroup.Naming, own string) error {
 	if err := groups.Apply(wanted).Err(); err != nil {
 		return err
 	}
-	tier := naming.Tier(where.QoS)
+	tier := naming.Tier(where.Tier)
 	s, err := groups.ReadParts(tier, cgroup.Parts{Weight: true})
 	if err == nil && s.Weight < layout.PodWeight(leastTier) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)

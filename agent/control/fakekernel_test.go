@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -70,8 +71,8 @@ func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
 }
 
 func (k *fakeKernel) makeTiers() {
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		k.groups[k.naming.Tier(q)] = k.fresh(k.naming.Tier(q))
+	for _, t := range nodeplan.Tiers() {
+		k.groups[k.naming.Tier(t)] = k.fresh(k.naming.Tier(t))
 	}
 }
 
@@ -81,7 +82,9 @@ func (k *fakeKernel) newID(of string) string {
 	return k.node.ids[of]
 }
 
-func (k *fakeKernel) podPath(name string) string { return k.naming.Pod(cgroup.Burstable, "uid-"+name) }
+func (k *fakeKernel) podPath(name string) string {
+	return k.naming.Pod(nodeplan.Burstable, "uid-"+name)
+}
 
 // pathOf is the group of POD, POD/CONTAINER or a tier.
 func (k *fakeKernel) pathOf(of string) string {
@@ -139,7 +142,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	if k.node.ids[of] == "" {
 		k.newID(of)
 	}
-	path := k.naming.Container(cgroup.Burstable, "uid-"+pod, "", k.node.ids[of])
+	path := k.naming.Container(nodeplan.Burstable, "uid-"+pod, "", k.node.ids[of])
 	k.makePod(pod)
 	s := k.fresh(path)
 	if p := k.node.pods[pod]; p != nil {
@@ -237,8 +240,8 @@ func (k *fakeKernel) foreign(of string, options map[string]string) (string, erro
 
 func (k *fakeKernel) view() View {
 	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups)}
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		v.Tiers = append(v.Tiers, k.naming.Tier(q))
+	for _, t := range nodeplan.Tiers() {
+		v.Tiers = append(v.Tiers, k.naming.Tier(t))
 	}
 	for _, group := range slices.Sorted(maps.Keys(k.groups)) {
 		place, ok := k.naming.Parse(group)
@@ -248,7 +251,7 @@ func (k *fakeKernel) view() View {
 			last.Others = append(last.Others, group)
 		case !ok || place.PodUID == "":
 		case place.Container == "":
-			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, QoS: place.QoS})
+			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, Tier: place.Tier})
 		default:
 			last := &v.Pods[len(v.Pods)-1]
 			last.Containers = append(last.Containers, cgroup.Container{Path: group, ID: place.Container})

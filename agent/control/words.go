@@ -13,7 +13,7 @@ import (
 
 // words are what a pod's author says about its bandwidth, within the ceilings.
 type words struct {
-	qos    nodeplan.QoS
+	class  nodeplan.Class
 	period time.Duration
 	burst  burst.Policy
 	asks   bool // it has an allocation, and its quota is lifted
@@ -163,8 +163,8 @@ func (c *Control) found(s *podState, g groups) words {
 	if period == 0 { // no group, or none with a quota
 		return w
 	}
-	if w.qos == nodeplan.BE && !c.view.Settings[g.pods[s.plan.ID]].Idle {
-		w.qos = nodeplan.LS
+	if w.class == nodeplan.BE && !c.view.Settings[g.pods[s.plan.ID]].Idle {
+		w.class = nodeplan.LS
 	}
 	w.burst = w.burst.WithKernel(int(percent))
 	ceiling := c.config.Ceilings.For(s.object.Namespace)

@@ -94,7 +94,7 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 // containerLimits is the largest sum of limits of any phase, and whether each
 // container has one.
 func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
-	var sum together[ledger.MilliCPU]
+	var sum ledger.Phases[ledger.MilliCPU]
 	declared = true
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -102,9 +102,9 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 			continue
 		}
 		declared = declared && c.Limit > 0
-		sum.add(c.Role, c.Limit)
+		sum.Add(c.Role, c.Limit)
 	}
-	return sum.largest(), declared
+	return sum.Largest(), declared
 }
 
 // leftOf is what a limit at pod level leaves to each container without a limit of

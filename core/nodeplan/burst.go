@@ -13,7 +13,7 @@ const maxKernelPercent = 100
 // burstOf is the policy of a pod. Batch pods have none: what they find idle they may
 // use anyway, and beyond that they stay behind.
 func (s *State) burstOf(p *Pod) burst.Policy {
-	if p.QoS == BE {
+	if p.Class == BE {
 		return burst.Policy{Mode: burst.None}
 	}
 	return p.Burst.Or(s.Burst)
@@ -39,7 +39,7 @@ func (s *State) giveBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	if !policy.Mode.UsesKernel() {
 		return false
 	}
-	var sum together[time.Duration]
+	var sum ledger.Phases[time.Duration]
 	for i := range settings.Containers {
 		c := &settings.Containers[i]
 		amount := c.Quota / 100 * time.Duration(min(policy.BurstPercent, maxKernelPercent))
@@ -49,27 +49,9 @@ func (s *State) giveBurst(p *Pod, settings *PodSettings) (lacking bool) {
 		}
 		c.Burst = amount
 		if container := p.container(c.Name); !container.Ephemeral {
-			sum.add(container.Role, amount)
+			sum.Add(container.Role, amount)
 		}
 	}
-	settings.Burst = min(sum.largest(), max(0, settings.Quota))
+	settings.Burst = min(sum.Largest(), max(0, settings.Quota))
 	return lacking
 }
-
-// together adds up what containers have that run at the same time.
-type together[T ~int64] struct{ sidecars, mains, inits T }
-
-// add takes in a container; they must come in the pod's order.
-func (t *together[T]) add(role ledger.Role, amount T) {
-	switch role {
-	case ledger.RoleInit:
-		t.inits = max(t.inits, t.sidecars+amount)
-	case ledger.RoleSidecar:
-		t.sidecars += amount
-	default:
-		t.mains += amount
-	}
-}
-
-// largest is the sum in that phase of a pod's life in which it is largest.
-func (t *together[T]) largest() T { return max(t.inits, t.sidecars+t.mains) }

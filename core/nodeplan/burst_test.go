@@ -49,7 +49,7 @@ func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	if percent == 0 {
 		percent = s.Burst.BurstPercent
 	}
-	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.QoS != BE, min(percent, 100)
+	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(percent, 100)
 }
 
 // burstBeside is the burst of all who run beside a container, itself included.

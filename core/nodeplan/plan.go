@@ -143,7 +143,7 @@ func planUnbound(s *State) Desired {
 // tiers have the kernel's defaults: the kubelet sets no bandwidth on them.
 func tiers(online cpuset.Set) []TierSettings {
 	var all []TierSettings
-	for _, t := range []Tier{Guaranteed, Burstable, BestEffort} {
+	for _, t := range Tiers() {
 		all = append(all, TierSettings{t, Settings{CPUs: online, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
 	}
 	return all

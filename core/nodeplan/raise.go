@@ -5,6 +5,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // Raising is what is known of a group whose quota may be raised.
@@ -22,7 +23,7 @@ type Raising struct {
 func (s *State) raise(p *Pod, settings *PodSettings) {
 	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
 	policy := s.burstOf(p)
-	var more, most together[time.Duration]
+	var more, most ledger.Phases[time.Duration]
 	for i := range settings.Containers {
 		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
 		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
@@ -32,12 +33,12 @@ func (s *State) raise(p *Pod, settings *PodSettings) {
 		c.Policy = policy
 		c.Highest = (c.Quota / 100 * time.Duration(policy.QuotaPercent)).Truncate(time.Microsecond)
 		c.Quota = max(c.Quota, min(container.Raised, c.Highest))
-		more.add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
-		most.add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
+		more.Add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
+		most.Add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
 	}
 	if settings.Quota > 0 {
-		settings.Quota += more.largest()
-		settings.Highest += most.largest()
+		settings.Quota += more.Largest()
+		settings.Highest += most.Largest()
 	}
 }
 

@@ -46,7 +46,7 @@ func TestRaise(t *testing.T) {
 func mayRaise(s *State, p *Pod, c *ContainerSettings) bool {
 	policy := p.Burst.Or(s.Burst)
 	limits, declared := p.containerLimits()
-	return (policy.Mode == burst.Quota || policy.Mode == burst.Auto) && policy.QuotaPercent > 100 && p.QoS != BE &&
+	return (policy.Mode == burst.Quota || policy.Mode == burst.Auto) && policy.QuotaPercent > 100 && p.Class != BE &&
 		p.container(c.Name).Limit > 0 && c.Base.Quota > 0 && (p.Limit == 0 || declared && p.Limit >= limits)
 }
 

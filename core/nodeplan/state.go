@@ -41,7 +41,7 @@ type KubeletConfig struct {
 	Period time.Duration
 }
 
-// Tier is the kubelet's class of a pod, and the cgroup below which it lives.
+// Tier is the Kubernetes QoS class of a pod, and the cgroup below which it lives.
 type Tier string
 
 // The tiers. Guaranteed pods live in kubepods itself.
@@ -51,20 +51,24 @@ const (
 	BestEffort Tier = "BestEffort"
 )
 
-// QoS is the co-location class of a pod, "" when it has none.
-type QoS string
+// Tiers returns all tiers, those that others are below first.
+func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
 
-// The co-location classes.
+// Class is the co-location class of a pod, "" when it has none.
+type Class string
+
+// The classes. LS (latency-sensitive) pods come first when CPU time is short; BE
+// (best-effort) pods are batch work that gives way.
 const (
-	LS QoS = "LS"
-	BE QoS = "BE"
+	LS Class = "LS"
+	BE Class = "BE"
 )
 
 // Pod is a pod on the node.
 type Pod struct {
-	ID   ledger.PodID
-	Tier Tier
-	QoS  QoS
+	ID    ledger.PodID
+	Tier  Tier
+	Class Class
 	// Claim is what the scheduler gave it; its ID is taken from the pod. It is the
 	// zero Claim for pods that did not ask and that the API server does not know.
 	Claim ledger.Claim
@@ -154,4 +158,4 @@ func (t Tuning) withDefaults() Tuning {
 }
 
 // batch reports whether a pod runs behind all others.
-func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.QoS == BE }
+func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.Class == BE }

@@ -185,7 +185,7 @@ func (s *scenario) setPod(words []string) error {
 		case "Guaranteed", "Burstable", "BestEffort":
 			p.Tier = Tier(key)
 		case "BE", "LS":
-			p.QoS = QoS(key)
+			p.Class = Class(key)
 		case "rank":
 			p.Claim.Rank, err = strconv.ParseInt(value, 10, 64)
 		case "limit":

@@ -7,6 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 // Intent is what the words on a pod, and its resources, ask for.
@@ -14,8 +15,8 @@ type Intent struct {
 	// Ask is the question to a node's books. It has no Containers when the pod does
 	// not ask to be placed.
 	Ask ledger.Ask
-	// QoS is "" when the pod names no class.
-	QoS QoS
+	// Class is "" when the pod names none.
+	Class nodeplan.Class
 	// Burst is the zero value when the pod has no burst policy.
 	Burst burst.Policy
 	// Period is the CFS period, 0 when the pod names none.
@@ -36,8 +37,8 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, err
 	}
 	intent := Intent{Warnings: w.warnings}
-	var qosWord, burstWord, periodWord Word
-	if intent.QoS, qosWord, err = parseQoS(pod); err != nil {
+	var classWord, burstWord, periodWord Word
+	if intent.Class, classWord, err = parseClass(pod); err != nil {
 		return Intent{}, err
 	}
 	if intent.Burst, burstWord, err = parseBurst(pod); err != nil {
@@ -46,8 +47,8 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if intent.Period, periodWord, err = parsePeriod(pod); err != nil {
 		return Intent{}, err
 	}
-	if w.asks && intent.QoS == BestEffort {
-		return Intent{}, &ContradictionError{A: w.asking, B: qosWord,
+	if w.asks && intent.Class == nodeplan.BE {
+		return Intent{}, &ContradictionError{A: w.asking, B: classWord,
 			Advice: "batch pods live in the shared CPUs; remove one of the two"}
 	}
 	if intent.Burst.Mode == burst.None {

@@ -52,8 +52,8 @@ func describe(i *Intent) string {
 		b.WriteString("not placed\n")
 	}
 	fmt.Fprintf(&b, "shared request: %v\n", i.Ask.SharedRequest)
-	if i.QoS != "" {
-		fmt.Fprintf(&b, "qos: %s\n", i.QoS)
+	if i.Class != "" {
+		fmt.Fprintf(&b, "qos: %s\n", i.Class)
 	}
 	if i.Burst != (burst.Policy{}) {
 		fmt.Fprintf(&b, "burst: %+v\n", i.Burst)

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -64,10 +65,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if id == "" {
 		return seen{}, nil
 	}
-	qos := map[corev1.PodQOSClass]cgroup.QoS{
-		corev1.PodQOSGuaranteed: cgroup.Guaranteed, corev1.PodQOSBurstable: cgroup.Burstable, corev1.PodQOSBestEffort: cgroup.BestEffort,
-	}[pod.Status.QOSClass]
-	group := k.naming.Container(qos, string(pod.UID), "", id)
+	group := k.naming.Container(api.TierOf(pod), string(pod.UID), "", id)
 	settings, err := k.groups.Read(group)
 	if errors.Is(err, cgroup.ErrGone) {
 		return seen{}, nil

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -42,7 +43,7 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 	}
 	var (
 		container = pod.Spec.Containers[0]
-		qos       = cgroup.QoS(pod.Status.QOSClass)
+		tier      = api.TierOf(pod)
 		uid       = string(pod.UID)
 		port      = 80
 	)
@@ -55,7 +56,7 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 	return Target{
 		Name:   pod.Name,
 		URL:    "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)) + "/",
-		Groups: []string{naming.Container(qos, uid, "", id), naming.Pod(qos, uid)},
+		Groups: []string{naming.Container(tier, uid, "", id), naming.Pod(tier, uid)},
 		Limit:  limitOf(container),
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -44,14 +45,12 @@ type settings struct {
 	burst  time.Duration
 }
 
-func tierOf(pod *corev1.Pod) cgroup.QoS { return cgroup.QoS(pod.Status.QOSClass) }
-
 func (k kernel) podGroup(pod *corev1.Pod) string {
 	uid := string(pod.UID)
 	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
 		uid = hash // a static pod, by the id that the kubelet has given it
 	}
-	return k.naming.Pod(tierOf(pod), uid)
+	return k.naming.Pod(api.TierOf(pod), uid)
 }
 
 // containerGroup is "" while the container has no id.

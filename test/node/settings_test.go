@@ -25,6 +25,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -73,7 +74,7 @@ func settle(t *testing.T) *settled {
 	}
 	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
-	batch.Labels[api.QoSLabel] = string(api.BestEffort)
+	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
 	bursting := podOf("bursting", "", container("main", "8001", "500m"), container("side", "8002", "200m"))
 	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
