@@ -16,7 +16,7 @@ import (
 )
 
 func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
-	claim, err := keys.Claim(object, m)
+	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
 	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
 	s.plan = nodeplan.Pod{
@@ -28,9 +28,7 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
 		s.words = words{class: intent.Class, period: intent.Period, burst: intent.Burst}
 	}
-	if allocation, err := keys.AllocationOf(object); err == nil {
-		s.words.asks = allocation != nil
-	}
+	s.words.asks = allocation != nil
 	if object.Spec.Resources != nil {
 		s.plan.Limit = milli(object.Spec.Resources.Limits)
 	}
