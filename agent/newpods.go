@@ -9,6 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -19,7 +20,7 @@ func (e *engine) watchGroups(ctx context.Context, period, retry time.Duration) {
 	for ctx.Err() == nil {
 		if err := e.watchTiers(ctx, period, retry); ctx.Err() == nil {
 			e.said.warn(e.log, "watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
-			pause(ctx, period)
+			sleep.For(ctx, period)
 		}
 	}
 }
@@ -77,7 +78,7 @@ const appears = 200 * time.Millisecond
 // newPod narrows the group of a new pod.
 func (e *engine) newPod(ctx context.Context, dir string) {
 	group := e.kernel.groups.GroupAt(dir)
-	for began := time.Now(); ctx.Err() == nil && time.Since(began) < appears; pause(ctx, 5*time.Millisecond) {
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < appears; sleep.For(ctx, 5*time.Millisecond) {
 		if e.narrowNew(group) {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -154,7 +155,7 @@ func (e *engine) serveRuntime(ctx context.Context, o Options) {
 		err := o.Runtime(ctx, nri.Options{Socket: o.Socket, Logger: o.Log, OnState: e.runtimeIs, OnConflict: e.runtimeConflict}, runtimeHandler{e})
 		if err != nil && ctx.Err() == nil {
 			e.runtimeIs(nri.State{Err: err})
-			pause(ctx, o.RetryAfter)
+			sleep.For(ctx, o.RetryAfter)
 		}
 	}
 }

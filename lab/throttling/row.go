@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -37,7 +38,7 @@ func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit bandwidt
 	var loadErr error
 	row.Load, loadErr = load.Run(ctx, plan, send)
 	if loadErr == nil {
-		sleep(ctx, time.Until(begin.Add(plan.Duration)))
+		sleep.For(ctx, time.Until(begin.Add(plan.Duration)))
 	}
 	after, err := stats(groups, of)
 	if err != nil {
@@ -65,15 +66,6 @@ func stats(groups *cgroup.FS, of []string) ([]cgroup.Stat, error) {
 		}
 	}
 	return all, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // difference is what was counted between two readings.

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -102,7 +103,7 @@ func MeasureAll(ctx context.Context, groups *cgroup.FS, targets []Target, plan l
 		}
 		defer sender.Close()
 		all.Go(func() {
-			sleep(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
+			sleep.For(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
 			rows[i], errs[i] = Measure(ctx, groups, target.Groups, target.Limit, plan, sender.Send)
 			rows[i].Name = target.Name
 			if errs[i] != nil {
