@@ -10,8 +10,8 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -101,7 +101,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 // BenchmarkTick is a tick with a sample of each of 250 containers whose quota may be
 // raised, which happens ten times a second.
 func BenchmarkTick(b *testing.B) {
-	e, _ := fullNode(b, newHostTree(b), 125, control.Config{Burst: api.BurstPolicy{Mode: api.BurstAuto, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}})
+	e, _ := fullNode(b, newHostTree(b), 125, control.Config{Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}})
 	var samples []sampler.Sample
 	for _, l := range e.control.Limited() {
 		limits := bandwidth.Limits{Quota: l.Base.Quota, Period: l.Base.Period, Burst: l.Present.Burst}

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -106,10 +107,8 @@ func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, ob
 		observe(time.Since(begun))
 		e.looped.Store(e.now().UnixNano())
 		timer.Reset(e.next(period))
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, minInterval) {
 			return
-		case <-time.After(minInterval):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -53,7 +54,7 @@ func (h *heartbeat) loop(ctx context.Context) {
 		if ctx.Err() == nil {
 			h.said.warnOrClear(h.log, "lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
 		}
-		pause(ctx, wait)
+		sleep.For(ctx, wait)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -196,7 +197,7 @@ func TestOnThisMachine(t *testing.T) {
 			return fmt.Errorf("the other pod runs on %s, want %s", allowed(t, pidBeside), rest)
 		}
 		for _, group := range []string{groupBound, tree.podGroup(bound)} {
-			if s, err := tree.fs.Read(group); err != nil || s.Quota != cgroup.Unlimited {
+			if s, err := tree.fs.Read(group); err != nil || s.Quota != bandwidth.Unlimited {
 				return errors.Join(err, fmt.Errorf("%s has quota %v, want none", group, s.Quota))
 			}
 		}
@@ -276,13 +277,13 @@ func TestCreateOnThisMachine(t *testing.T) {
 	defer stop()
 	select {
 	case settings := <-got:
-		if settings.CPUs != own || settings.Quota != nri.Unlimited {
+		if settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
 			t.Errorf("the container is given %s and quota %v", settings.CPUs, settings.Quota)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("no answer")
 	}
-	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != cgroup.Unlimited {
+	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != bandwidth.Unlimited {
 		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)
 	}
 }

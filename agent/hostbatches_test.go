@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -110,15 +111,17 @@ func TestBatchesOnThisMachine(t *testing.T) {
 		return nil
 	})
 	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
-	w.config.Burst = api.BurstPolicy{BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	w.config.Burst = burst.Policy{BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second
 	w.start()
 	ms := time.Millisecond
-	w.eventually(func() error { return tree.has(group, heldBandwidth{30 * ms, 100 * ms, 10 * ms}) })
+	w.eventually(func() error {
+		return tree.has(group, bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 10 * ms})
+	})
 	time.Sleep(batchEvery) // the batch that brought it about
 	before := throttled()
 	time.Sleep(8 * batchEvery)
-	if err := tree.has(group, heldBandwidth{30 * ms, 100 * ms, 10 * ms}); err != nil {
+	if err := tree.has(group, bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 10 * ms}); err != nil {
 		t.Errorf("the raise has not lasted: %v", err)
 	}
 	const one = 2 // a batch that is throttled by the container's quota and by the pod's

@@ -12,18 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// heldBandwidth is quota, period and burst of a group.
-type heldBandwidth struct{ quota, period, burst time.Duration }
-
 // has is nil when a group has these settings.
-func (h *hostTree) has(group string, want heldBandwidth) error {
+func (h *hostTree) has(group string, want bandwidth.Limits) error {
 	s, err := h.fs.Read(group)
-	if err == nil && (heldBandwidth{s.Quota, s.Period, s.Burst} != want) {
-		err = fmt.Errorf("%s has %+v, want %+v", group, heldBandwidth{s.Quota, s.Period, s.Burst}, want)
+	if err == nil && s.Limits != want {
+		err = fmt.Errorf("%s has %+v, want %+v", group, s.Limits, want)
 	}
 	return err
 }
@@ -48,15 +46,15 @@ func TestBurstOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
 	ms := time.Millisecond
-	limit := heldBandwidth{100 * ms, 100 * ms, 0}
+	limit := bandwidth.Limits{Quota: 100 * ms, Period: 100 * ms}
 	pods := map[string]*corev1.Pod{
 		"plain": burstPod("plain", nil),
 		"burst": burstPod("burst", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst","burstPercent":40}`}),
 		"koord": burstPod("koord", map[string]string{"koordinator.sh/cpuBurst": `{"policy":"auto","cpuBurstPercent":1000}`}),
 		"fast":  burstPod("fast", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"auto"}`, "pinfold.dev/cpu-period": "20ms"}),
 	}
-	want := map[string]heldBandwidth{"plain": limit, "burst": {100 * ms, 100 * ms, 40 * ms}, "koord": {100 * ms, 100 * ms, 100 * ms},
-		"fast": {20 * ms, 20 * ms, 20 * ms}}
+	want := map[string]bandwidth.Limits{"plain": limit, "burst": {Quota: 100 * ms, Period: 100 * ms, Burst: 40 * ms}, "koord": {Quota: 100 * ms, Period: 100 * ms, Burst: 100 * ms},
+		"fast": {Quota: 20 * ms, Period: 20 * ms, Burst: 20 * ms}}
 	w := newWorld(t)
 	groups := map[string]string{}
 	for i, name := range []string{"plain", "burst", "koord", "fast"} {
@@ -95,13 +93,13 @@ func TestBurstOnThisMachine(t *testing.T) {
 	w.eventually(func() error { return tryWrite(quota, "30000") })
 	tree.write(tree.fs.File(tree.podGroup(pods["burst"]), cgroup.CPUCFSQuota), "30000")
 	w.resize(pods["burst"], "300m", 2, 2)
-	want["burst"] = heldBandwidth{30 * ms, 100 * ms, 12 * ms}
+	want["burst"] = bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 12 * ms}
 	w.eventually(check)
 	stop()
 	if _, err := Cleanup(t.Context(), w.options()); err != nil {
 		t.Fatal(err)
 	}
-	want = map[string]heldBandwidth{"plain": limit, "burst": {30 * ms, 100 * ms, 0}, "koord": limit, "fast": limit}
+	want = map[string]bandwidth.Limits{"plain": limit, "burst": {Quota: 30 * ms, Period: 100 * ms}, "koord": limit, "fast": limit}
 	if err := check(); err != nil {
 		t.Errorf("after the cleanup: %v", err)
 	}
@@ -145,7 +143,7 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSPeriod), "20000")
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSQuota), "20000")
 		err = errors.Join(err, h.Start(ctx, sandbox, c))
-		want := heldBandwidth{20 * ms, 20 * ms, 20 * ms}
+		want := bandwidth.Limits{Quota: 20 * ms, Period: 20 * ms, Burst: 20 * ms}
 		answered <- errors.Join(err, tree.has(c.CgroupsPath, want), tree.has(tree.podGroup(pod), want))
 		<-ctx.Done()
 		return nil

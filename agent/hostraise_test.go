@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -137,8 +138,8 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	w.listen, w.sampleInterval, w.period = "127.0.0.1:0", 10*time.Millisecond, 10*time.Second
 	stop := w.start()
 	ms := time.Millisecond
-	limit, raised := heldBandwidth{10 * ms, 100 * ms, 0}, heldBandwidth{30 * ms, 100 * ms, 0}
-	both := func(want heldBandwidth) error {
+	limit, raised := bandwidth.Limits{Quota: 10 * ms, Period: 100 * ms}, bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms}
+	both := func(want bandwidth.Limits) error {
 		return errors.Join(tree.has(group, want), tree.has(tree.podGroup(pod), want))
 	}
 	w.eventually(func() error { return w.metricsHave(`pinfold_container_cpu_limit_cores{LABELS} 0.1`) })

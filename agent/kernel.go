@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -68,7 +69,7 @@ func onlineText(sys fs.FS) (string, error) {
 
 // findNaming finds out how groups are named, unless they are still named as before.
 func (k *kernel) findNaming(cgroupRoot string) error {
-	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(cgroup.Burstable)) {
+	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(nodeplan.Burstable)) {
 		return nil
 	}
 	naming, err := k.groups.Naming(cgroupRoot)
@@ -98,9 +99,9 @@ func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (
 			errs = append(errs, err)
 		}
 	}
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		v.Tiers = append(v.Tiers, naming.Tier(q))
-		read(naming.Tier(q), cgroup.Parts{CPUs: true})
+	for _, t := range nodeplan.Tiers() {
+		v.Tiers = append(v.Tiers, naming.Tier(t))
+		read(naming.Tier(t), cgroup.Parts{CPUs: true})
 	}
 	for _, p := range v.Pods {
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true})

@@ -24,6 +24,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
 // KubeletClient asks a kubelet for its configuration (GET /configz) and its static pods
@@ -230,11 +231,7 @@ func keepKubelet(runDir string, k control.Kubelet) error {
 	if err != nil {
 		return err
 	}
-	name := kubeletFile(runDir)
-	if err := os.WriteFile(name+".new", text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
 // lastKubelet returns what was kept, nil when there is nothing to be used.

@@ -7,7 +7,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
 )
@@ -21,7 +20,7 @@ type meters struct {
 
 // meter is one container's, since its group was made or the agent has started.
 type meter struct {
-	limit   nodeplan.Bandwidth
+	limit   bandwidth.Limits
 	pending trace.Sample     // since the last tick
 	limits  bandwidth.Limits // as they were sampled last
 	// doubtful says that they have changed since the last tick.

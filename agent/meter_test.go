@@ -10,7 +10,6 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
 )
@@ -19,7 +18,7 @@ import (
 // of a group that nobody knows is not, and a group that has gone is forgotten.
 func TestMeters(t *testing.T) {
 	ms := time.Millisecond
-	limit := nodeplan.Bandwidth{Quota: 50 * ms, Period: 100 * ms}
+	limit := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	held := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	var m meters
 	web := control.Limited{Group: "/web", Base: limit}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -18,7 +20,7 @@ func (e *engine) watchGroups(ctx context.Context, period, retry time.Duration) {
 	for ctx.Err() == nil {
 		if err := e.watchTiers(ctx, period, retry); ctx.Err() == nil {
 			e.said.warn(e.log, "watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
-			pause(ctx, period)
+			sleep.For(ctx, period)
 		}
 	}
 }
@@ -62,8 +64,8 @@ func (e *engine) tiers() (dirs []string) {
 	if e.kernel.naming.Driver == 0 {
 		return nil
 	}
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		if tier := e.kernel.naming.Tier(q); e.kernel.groups.Exists(tier) {
+	for _, t := range nodeplan.Tiers() {
+		if tier := e.kernel.naming.Tier(t); e.kernel.groups.Exists(tier) {
 			dirs = append(dirs, e.kernel.groups.Dir(cgroup.CPUSet, tier))
 		}
 	}
@@ -76,7 +78,7 @@ const appears = 200 * time.Millisecond
 // newPod narrows the group of a new pod.
 func (e *engine) newPod(ctx context.Context, dir string) {
 	group := e.kernel.groups.GroupAt(dir)
-	for began := time.Now(); ctx.Err() == nil && time.Since(began) < appears; pause(ctx, 5*time.Millisecond) {
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < appears; sleep.For(ctx, 5*time.Millisecond) {
 		if e.narrowNew(group) {
 			return
 		}

@@ -20,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -77,16 +78,9 @@ func (p *publisher) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
-			pause(ctx, min(time.Second, p.retry)) // changes come together
+			sleep.For(ctx, min(time.Second, p.retry)) // changes come together
 		case <-time.After(wait):
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

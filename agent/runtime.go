@@ -6,8 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -57,7 +59,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	given := h.control.Give(ref)
 	h.log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 		"cpus", given.CPUs.String(), "quota", given.Quota)
-	return nri.Settings{CPUs: given.CPUs, Quota: given.Quota, Period: given.Period}, nil
+	return given, nil
 }
 
 // Start writes what the runtime cannot, before the container's first instruction.
@@ -82,7 +84,7 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 	h.poke()
 	given := h.control.Give(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 	settings := nri.Settings{CPUs: given.CPUs}
-	if given.Quota == nri.Unlimited {
+	if given.Quota == bandwidth.Unlimited {
 		settings.Quota = given.Quota
 	}
 	return settings
@@ -153,7 +155,7 @@ func (e *engine) serveRuntime(ctx context.Context, o Options) {
 		err := o.Runtime(ctx, nri.Options{Socket: o.Socket, Logger: o.Log, OnState: e.runtimeIs, OnConflict: e.runtimeConflict}, runtimeHandler{e})
 		if err != nil && ctx.Err() == nil {
 			e.runtimeIs(nri.State{Err: err})
-			pause(ctx, o.RetryAfter)
+			sleep.For(ctx, o.RetryAfter)
 		}
 	}
 }

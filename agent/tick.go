@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
@@ -28,7 +29,7 @@ func (e *engine) sampleContainers(ctx context.Context, shortest, retry time.Dura
 		}
 		if ctx.Err() == nil {
 			e.said.warn(e.log, "sampler", "containers are not sampled: no quota is raised, and metrics stand still", err)
-			pause(ctx, retry)
+			sleep.For(ctx, retry)
 		}
 	}
 }

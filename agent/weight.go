@@ -6,6 +6,7 @@ import (
 	"path"
 	"time"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -34,9 +35,9 @@ func (e *engine) keepWeight(ctx context.Context, period time.Duration) {
 		e.mu.Unlock()
 		if naming.Driver != 0 {
 			e.said.warnOrClear(e.log, "weight", "the agent may answer the container runtime too late on a busy machine", weigh(e.kernel.groups, naming, own))
-			pause(ctx, period)
+			sleep.For(ctx, period)
 		}
-		pause(ctx, tickEvery)
+		sleep.For(ctx, tickEvery)
 	}
 }
 
@@ -64,7 +65,7 @@ func weigh(groups *cgroup.FS, naming cgroup.Naming, own string) error {
 	if err := groups.Apply(wanted).Err(); err != nil {
 		return err
 	}
-	tier := naming.Tier(where.QoS)
+	tier := naming.Tier(where.Tier)
 	s, err := groups.ReadParts(tier, cgroup.Parts{Weight: true})
 	if err == nil && s.Weight < layout.PodWeight(leastTier) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"iter"
 	"os"
+
+	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
 // Output says where a recording goes, and how.
@@ -27,7 +29,7 @@ func Write(o Output, h Header, rows iter.Seq2[*Row, error]) (Converted, error) {
 		return Converted{}, err
 	}
 	var c Converted
-	err = newFile(o.Name, o.Replace, func(f *os.File) error {
+	err = atomicfile.WriteFunc(o.Name, atomicfile.Options{KeepOld: !o.Replace, Sync: true}, func(f *os.File) error {
 		w, err := newWriter(format, f, h)
 		if err != nil {
 			return err

@@ -1,8 +1,7 @@
 package control
 
 import (
-	"time"
-
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -80,22 +79,14 @@ func (c *Control) rest(l limited) (w cgroup.Wanted) {
 
 // bandwidthWanted is what differs of quota, period and burst.
 func bandwidthWanted(present cgroup.Settings, want nodeplan.Settings) (w cgroup.Wanted) {
-	if quota := quotaOf(want.Bandwidth); quota != present.Quota {
+	if quota := want.Quota; quota != present.Quota {
 		w.Quota = &quota
 	}
-	if period := want.Period; period != 0 && want.Quota != 0 && period != present.Period {
+	if period := want.Period; period != 0 && want.Quota != bandwidth.Unlimited && period != present.Period {
 		w.Period = &period
 	}
 	if burst := want.Burst; burst != present.Burst && !present.NoBurst {
 		w.Burst = &burst
 	}
 	return w
-}
-
-// quotaOf is the quota as the kernel's interface has it.
-func quotaOf(b nodeplan.Bandwidth) (quota time.Duration) {
-	if b.Quota == 0 {
-		return cgroup.Unlimited
-	}
-	return b.Quota
 }

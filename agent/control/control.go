@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -29,7 +30,7 @@ type Config struct {
 	BatchIdle bool
 	// Burst is the burst policy of pods that have none, complete: it fills in what
 	// others leave open.
-	Burst api.BurstPolicy
+	Burst burst.Policy
 	// Ceilings bound what pods get by their annotations.
 	Ceilings api.Ceilings
 	// Keys are those by which allocations are signed; nil believes every allocation.
@@ -101,8 +102,8 @@ type Control struct {
 	// expected is what each group held after the last round.
 	expected map[string]cgroup.Settings
 	changed  []Foreign // of the last observation
-	// left is the bandwidth of groups that is somebody else's, with that of the limit.
-	left map[string]nodeplan.Bandwidth
+	// left is the bandwidth of groups that is somebody else's, with quota and period of the limit.
+	left map[string]bandwidth.Limits
 	// limited are the groups of the last plan, settled those before a resize.
 	limited []limited
 	settled map[string]limited
@@ -155,7 +156,7 @@ func New(config Config) *Control {
 		runtime:   map[nodeplan.Ref]created{},
 		used:      map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:  map[string]cgroup.Settings{},
-		left:      map[string]nodeplan.Bandwidth{},
+		left:      map[string]bandwidth.Limits{},
 		burst:     burst.New(burst.Tuning{}),
 		raised:    map[string]Raise{},
 		writes:    map[string]int{},

@@ -9,8 +9,11 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -46,7 +49,7 @@ func (k *fakeKernel) layout() cgroup.Layout {
 }
 
 func (k *fakeKernel) fresh(group string) cgroup.Settings {
-	s := cgroup.Settings{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond, NoBurst: k.noBurst}
+	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst}
 	if above, ok := k.groups[path.Dir(group)]; !k.v2 && ok { // runc and the kubelet copy it
 		s.CPUs = above.CPUs
 	} else if !k.v2 {
@@ -68,8 +71,8 @@ func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
 }
 
 func (k *fakeKernel) makeTiers() {
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		k.groups[k.naming.Tier(q)] = k.fresh(k.naming.Tier(q))
+	for _, t := range nodeplan.Tiers() {
+		k.groups[k.naming.Tier(t)] = k.fresh(k.naming.Tier(t))
 	}
 }
 
@@ -79,7 +82,9 @@ func (k *fakeKernel) newID(of string) string {
 	return k.node.ids[of]
 }
 
-func (k *fakeKernel) podPath(name string) string { return k.naming.Pod(cgroup.Burstable, "uid-"+name) }
+func (k *fakeKernel) podPath(name string) string {
+	return k.naming.Pod(nodeplan.Burstable, "uid-"+name)
+}
 
 // pathOf is the group of POD, POD/CONTAINER or a tier.
 func (k *fakeKernel) pathOf(of string) string {
@@ -132,12 +137,12 @@ func kubeletsQuota(limit ledger.MilliCPU) time.Duration {
 }
 
 // create makes a container's group as the runtime does, and its pod's as the kubelet.
-func (k *fakeKernel) create(of string, given Given) {
+func (k *fakeKernel) create(of string, given nri.Settings) {
 	pod, container, _ := strings.Cut(of, "/")
 	if k.node.ids[of] == "" {
 		k.newID(of)
 	}
-	path := k.naming.Container(cgroup.Burstable, "uid-"+pod, "", k.node.ids[of])
+	path := k.naming.Container(nodeplan.Burstable, "uid-"+pod, "", k.node.ids[of])
 	k.makePod(pod)
 	s := k.fresh(path)
 	if p := k.node.pods[pod]; p != nil {
@@ -159,7 +164,7 @@ func (k *fakeKernel) create(of string, given Given) {
 	if err := k.refuses(path, s); err != nil {
 		k.node.broken = append(k.node.broken, fmt.Sprintf("%s cannot be created: %v", of, err))
 	}
-	if given.Quota == cgroup.Unlimited {
+	if given.Quota == bandwidth.Unlimited {
 		k.granted[path] = given.CPUs
 		k.check(path, given.CPUs)
 	}
@@ -235,8 +240,8 @@ func (k *fakeKernel) foreign(of string, options map[string]string) (string, erro
 
 func (k *fakeKernel) view() View {
 	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups)}
-	for _, q := range []cgroup.QoS{cgroup.Guaranteed, cgroup.Burstable, cgroup.BestEffort} {
-		v.Tiers = append(v.Tiers, k.naming.Tier(q))
+	for _, t := range nodeplan.Tiers() {
+		v.Tiers = append(v.Tiers, k.naming.Tier(t))
 	}
 	for _, group := range slices.Sorted(maps.Keys(k.groups)) {
 		place, ok := k.naming.Parse(group)
@@ -246,7 +251,7 @@ func (k *fakeKernel) view() View {
 			last.Others = append(last.Others, group)
 		case !ok || place.PodUID == "":
 		case place.Container == "":
-			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, QoS: place.QoS})
+			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, Tier: place.Tier})
 		default:
 			last := &v.Pods[len(v.Pods)-1]
 			last.Containers = append(last.Containers, cgroup.Container{Path: group, ID: place.Container})

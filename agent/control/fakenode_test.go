@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nri"
 )
 
 // fakeNode is a node in memory: what the API server, the kubelet, the runtime and the
@@ -73,7 +75,7 @@ func (n *fakeNode) run(words []string) (string, error) {
 	case "status":
 		return "", n.status(args[0])
 	case "runtime":
-		n.kernel.create(args[0], Given{})
+		n.kernel.create(args[0], nri.Settings{})
 	case "group":
 		return n.makeGroup(args[0]), nil
 	case "other":
@@ -225,7 +227,7 @@ var annotations = map[string]string{"burst": api.CPUBurstAnnotation, "koordinato
 // setAgent sets the flags of the agent that is started next.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
-	n.config.Burst = api.BurstPolicy{Mode: api.BurstMode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	if text := options["percent"]; text != "" {
 		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
 	}

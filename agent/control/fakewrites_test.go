@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -54,7 +55,7 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 
 func microseconds(text string) (time.Duration, error) {
 	if text == "max" || text == "-1" {
-		return cgroup.Unlimited, nil
+		return bandwidth.Unlimited, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return time.Duration(n) * time.Microsecond, err
@@ -64,7 +65,7 @@ func microseconds(text string) (time.Duration, error) {
 // tg_cfs_schedulable_down of kernel/sched/core.c, cpuset1_validate_change of
 // kernel/cgroup/cpuset-v1.c.
 func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
-	limited := s.Quota != cgroup.Unlimited
+	limited := s.Quota != bandwidth.Unlimited
 	switch {
 	case s.Period < time.Millisecond || s.Period > time.Second:
 		return fmt.Errorf("period %v", s.Period)

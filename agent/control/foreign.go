@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -94,7 +95,7 @@ func orNone(s cpuset.Set) string {
 func quotaText(s cgroup.Settings) string { return durationText(s.Quota) }
 
 func durationText(quota time.Duration) string {
-	if quota == cgroup.Unlimited {
+	if quota == bandwidth.Unlimited {
 		return "unlimited"
 	}
 	return quota.String()

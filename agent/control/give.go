@@ -1,45 +1,36 @@
 package control
 
 import (
-	"time"
-
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/kube/nri"
 )
-
-// Given is what the runtime is to give a container; zero values leave alone what it
-// would do.
-type Given struct {
-	CPUs   cpuset.Set
-	Quota  time.Duration // cgroup.Unlimited for none
-	Period time.Duration
-}
 
 // Give returns what a container is to be created with, after the last decision was
 // carried out. Quota is given only where it is not the kubelet's own, so that other
 // plugins may set it on all other containers.
-func (c *Control) Give(ref nodeplan.Ref) Given {
+func (c *Control) Give(ref nodeplan.Ref) nri.Settings {
 	if c.hold() != "" {
-		return Given{}
+		return nri.Settings{}
 	}
 	settings, ordinary := find(c.desired, ref)
 	if settings == nil { // of a pod that is not known
 		if !c.bound() {
-			return Given{}
+			return nri.Settings{}
 		}
-		return Given{CPUs: c.free(ref.Pod, c.desired.Shared, false)}
+		return nri.Settings{CPUs: c.free(ref.Pod, c.desired.Shared, false)}
 	}
-	given := Given{CPUs: c.free(ref.Pod, settings.CPUs, settings.Home == nodeplan.HomeExclusive)}
+	given := nri.Settings{CPUs: c.free(ref.Pod, settings.CPUs, settings.Home == nodeplan.HomeExclusive)}
 	if given.CPUs.IsEmpty() && !settings.CPUs.IsEmpty() {
-		return Given{CPUs: c.free(ref.Pod, c.desired.Shared, false)} // until its own are free
+		return nri.Settings{CPUs: c.free(ref.Pod, c.desired.Shared, false)} // until its own are free
 	}
 
-	if b := settings.Bandwidth; b != ordinary {
-		given.Quota, given.Period = b.Quota, b.Period
-		if b.Quota == 0 {
-			given.Quota, given.Period = cgroup.Unlimited, 0
+	if l := settings.Limits.WithoutBurst(); l != ordinary {
+		given.Quota, given.Period = l.Quota, l.Period
+		if l.Quota == bandwidth.Unlimited {
+			given.Period = 0
 		}
 	}
 	return given
@@ -69,7 +60,7 @@ func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset
 
 // find returns a container's settings in the plan, and its bandwidth in the
 // kubelet's.
-func find(d desired, ref nodeplan.Ref) (*nodeplan.ContainerSettings, nodeplan.Bandwidth) {
+func find(d desired, ref nodeplan.Ref) (*nodeplan.ContainerSettings, bandwidth.Limits) {
 	for i := range d.Pods {
 		if d.Pods[i].ID != ref.Pod {
 			continue
@@ -80,22 +71,22 @@ func find(d desired, ref nodeplan.Ref) (*nodeplan.ContainerSettings, nodeplan.Ba
 			}
 		}
 	}
-	return nil, nodeplan.Bandwidth{}
+	return nil, bandwidth.Limits{}
 }
 
 // desired is a plan, and the bandwidth that the kubelet would give containers and, with no
 // container's name, pods.
 type desired struct {
 	nodeplan.Desired
-	ordinary map[nodeplan.Ref]nodeplan.Bandwidth
+	ordinary map[nodeplan.Ref]bandwidth.Limits
 }
 
 func newDesired(s nodeplan.State, d nodeplan.Desired) desired {
-	ordinary := map[nodeplan.Ref]nodeplan.Bandwidth{}
+	ordinary := map[nodeplan.Ref]bandwidth.Limits{}
 	for _, p := range nodeplan.Kubelet(s).Pods {
-		ordinary[nodeplan.Ref{Pod: p.ID}] = p.Bandwidth
+		ordinary[nodeplan.Ref{Pod: p.ID}] = p.Limits
 		for _, c := range p.Containers {
-			ordinary[nodeplan.Ref{Pod: p.ID, Container: c.Name}] = c.Bandwidth
+			ordinary[nodeplan.Ref{Pod: p.ID, Container: c.Name}] = c.Limits
 		}
 	}
 	return desired{d, ordinary}

@@ -129,7 +129,7 @@ func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
 	}
 	for i := range c.pods {
 		pod, says := c.pods[i].plan, say(&c.pods[i])
-		pod.QoS, pod.Period, pod.Burst = says.qos, says.period, burstOf(says.burst)
+		pod.Class, pod.Period, pod.Burst = says.class, says.period, says.burst
 		if !says.asks && c.pods[i].words.asks {
 			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(c.pods[i].object)
 		}
@@ -275,7 +275,7 @@ func (c *Control) Learn(path string, where cgroup.Place, settings cgroup.Setting
 	at := slices.IndexFunc(c.view.Pods, func(p cgroup.Pod) bool { return p.UID == where.PodUID })
 	if at < 0 {
 		at = len(c.view.Pods)
-		c.view.Pods = append(c.view.Pods, cgroup.Pod{Path: path, UID: where.PodUID, QoS: where.QoS})
+		c.view.Pods = append(c.view.Pods, cgroup.Pod{Path: path, UID: where.PodUID, Tier: where.Tier})
 	}
 	pod := &c.view.Pods[at]
 	if where.Container == "" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -26,7 +27,7 @@ func TestQuotaOfPodsIsTheKubelets(t *testing.T) {
 		noQuota := rapid.Bool().Draw(t, "no quota")
 		period := time.Duration(rapid.IntRange(1, 1000).Draw(t, "period")) * time.Millisecond
 		kubelets := cm.ResourceConfigForPod(pod, !noQuota, uint64(period.Microseconds()), false, kubeletconfig.NoneMemoryReservationPolicy)
-		want := time.Duration(0)
+		want := bandwidth.Unlimited
 		if kubelets.CPUQuota != nil && *kubelets.CPUQuota > 0 {
 			want = time.Duration(*kubelets.CPUQuota) * time.Microsecond
 		}

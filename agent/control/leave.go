@@ -1,7 +1,7 @@
 package control
 
 import (
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -19,18 +19,18 @@ func (c *Control) leave(all []limited) (found []Foreign) {
 			changed[f.Path] = append(changed[f.Path], f)
 		}
 	}
-	left := map[string]nodeplan.Bandwidth{}
+	left := map[string]bandwidth.Limits{}
 	for _, l := range all {
 		present, foreign := c.view.Settings[l.path], changed[l.path]
 		if !c.restored && !l.mayBeOurs(present) {
-			foreign = []Foreign{{Path: l.path, Field: FieldQuota, Ours: durationText(quotaOf(l.want.Bandwidth)), Theirs: quotaText(present), Left: true}}
+			foreign = []Foreign{{Path: l.path, Field: FieldQuota, Ours: durationText(l.want.Quota), Theirs: quotaText(present), Left: true}}
 		}
 		was, others := c.left[l.path]
 		switch {
-		case others && was == l.Base:
+		case others && was == l.Base.WithoutBurst():
 			left[l.path] = was
 		case len(foreign) > 0 && !l.resizes && bandwidthWanted(present, l.want) != (cgroup.Wanted{}):
-			left[l.path] = l.Base
+			left[l.path] = l.Base.WithoutBurst()
 			found = append(found, foreign...)
 		}
 	}
@@ -41,8 +41,8 @@ func (c *Control) leave(all []limited) (found []Foreign) {
 // mayBeOurs reports whether quota and period that an agent finds at its start are what
 // the kubelet or an agent before it has set, a raised quota included.
 func (l *limited) mayBeOurs(present cgroup.Settings) bool {
-	for _, b := range []nodeplan.Bandwidth{l.want.Bandwidth, l.kubelets} {
-		if quotaOf(b) == present.Quota && (b.Quota == 0 || b.Period == present.Period) {
+	for _, b := range []bandwidth.Limits{l.want.Limits, l.kubelets} {
+		if b.Quota == present.Quota && (b.Quota == bandwidth.Unlimited || b.Period == present.Period) {
 			return true
 		}
 	}

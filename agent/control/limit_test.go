@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -38,7 +39,7 @@ type hostile struct {
 func newHostile(t rapid.TB, seed uint64, pod string, words map[string]string) *hostile {
 	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
 	h.node.config.BatchIdle = true
-	h.node.config.Burst = api.BurstPolicy{Mode: api.BurstNone, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
 		if path == h.group() {
 			h.write(s)
@@ -79,7 +80,7 @@ func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }
 func (h *hostile) start(how string) {
 	h.run(how + " web/app")
 	s := h.node.kernel.groups[h.group()]
-	kernel, err := bandwidth.NewController(limitsOf(s))
+	kernel, err := bandwidth.NewController(s.Limits)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func (h *hostile) start(how string) {
 }
 
 func (h *hostile) write(s cgroup.Settings) {
-	if err := h.kernel.Write(limitsOf(s)); err != nil {
+	if err := h.kernel.Write(s.Limits); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -304,7 +305,7 @@ func TestCeilingsOfPods(t *testing.T) {
 	}{"default": {0, 2}, "trusted": {5 * ms, 1}} {
 		n := newFakeNode()
 		n.config.Ceilings = ceilings
-		n.config.Burst = api.BurstPolicy{Mode: api.BurstNone, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+		n.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 		for _, line := range []string{"machine cores=4 threads=1", "restart", "round", `pod web app=100m period=1s burst={"policy":"auto"}`} {
 			if _, err := n.run(strings.Fields(line)); err != nil {
 				t.Fatal(err)

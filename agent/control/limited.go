@@ -1,6 +1,7 @@
 package control
 
 import (
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -14,7 +15,7 @@ type limited struct {
 	nodeplan.Raising
 	resizes bool // quota is the kubelet's to change now
 	// kubelets is what the kubelet would set.
-	kubelets nodeplan.Bandwidth
+	kubelets bandwidth.Limits
 	// namespace and name are the pod's.
 	namespace, name string
 }
@@ -59,7 +60,7 @@ type Limited struct {
 	Namespace, Name, Container string // of the pod, and in it
 	Group                      string
 	// Base is the bandwidth of its limit.
-	Base nodeplan.Bandwidth
+	Base bandwidth.Limits
 	// Present is what its group holds, as far as it is known.
 	Present cgroup.Settings
 	// Raise is the zero value when its quota is not raised.
@@ -74,7 +75,7 @@ func (l *limited) public() Limited {
 func (c *Control) Limited() (all []Limited) {
 	for i := range c.limited {
 		l := &c.limited[i]
-		if l.isPod() || l.Base.Quota == 0 || !c.exists(l.path) {
+		if l.isPod() || l.Base.Quota == bandwidth.Unlimited || !c.exists(l.path) {
 			continue
 		}
 		of := l.public()

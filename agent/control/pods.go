@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,36 +16,24 @@ import (
 )
 
 func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
-	claim, err := keys.Claim(object, m)
+	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
 	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
 	s.plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
-		Tier:     tierOf(object),
+		Tier:     api.TierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
 	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
-		s.words = words{qos: nodeplan.QoS(intent.QoS), period: intent.Period, burst: intent.Burst}
+		s.words = words{class: intent.Class, period: intent.Period, burst: intent.Burst}
 	}
-	if allocation, err := keys.AllocationOf(object); err == nil {
-		s.words.asks = allocation != nil
-	}
+	s.words.asks = allocation != nil
 	if object.Spec.Resources != nil {
 		s.plan.Limit = milli(object.Spec.Resources.Limits)
 	}
 	s.addContainers()
 	return s
-}
-
-// burstOf is the policy that words say.
-func burstOf(p api.BurstPolicy) nodeplan.BurstPolicy {
-	of := nodeplan.BurstPolicy{Mode: nodeplan.BurstMode(p.Mode), BurstPercent: p.BurstPercent, QuotaPercent: p.QuotaPercent,
-		QuotaBurst: time.Duration(p.QuotaBurstSeconds) * time.Second}
-	if p.QuotaBurstSeconds == api.Unlimited {
-		of.QuotaBurst = nodeplan.NoEnd
-	}
-	return of
 }
 
 // Alike reports whether two versions of a pod are one to the state machine. It may be
@@ -61,11 +48,7 @@ func (s *podState) addContainers() {
 	spec, status := &s.object.Spec, &s.object.Status
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		role := ledger.RoleInit
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			role = ledger.RoleSidecar
-		}
-		s.add(nodeplan.Container{Name: c.Name, Role: role}, c.Resources, status.InitContainerStatuses)
+		s.add(nodeplan.Container{Name: c.Name, Role: api.InitRole(c)}, c.Resources, status.InitContainerStatuses)
 	}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -130,17 +113,6 @@ func isResizing(pod *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// tierOf is the class that the API server computed at creation; it never changes.
-func tierOf(pod *corev1.Pod) nodeplan.Tier {
-	switch pod.Status.QOSClass {
-	case corev1.PodQOSGuaranteed:
-		return nodeplan.Guaranteed
-	case corev1.PodQOSBestEffort:
-		return nodeplan.BestEffort
-	}
-	return nodeplan.Burstable
 }
 
 // milli is the amount of CPU in a list of resources, rounded up as the kubelet does.

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -86,7 +84,7 @@ func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
 	if !ok || !known {
 		return false
 	}
-	present.Quota, present.Period, present.Burst = now.Quota, now.Period, now.Burst
+	present.Limits = now.Limits
 	c.view.Settings[path] = present
 	noted := len(c.changed)
 	c.compare(path, before, present)
@@ -140,12 +138,11 @@ func (c *Control) burstTick(t Tick) (burst.Tick, []*limited) {
 		if !c.mayRaise(l) {
 			continue
 		}
-		present := c.view.Settings[l.path]
 		container := burst.Container{
 			ID:      l.path,
-			Base:    bandwidth.Limits{Quota: l.Base.Quota, Period: l.Base.Period, Burst: l.want.Burst},
-			Policy:  policyOf(l.Policy),
-			Present: bandwidth.Limits{Quota: present.Quota, Period: present.Period, Burst: present.Burst},
+			Base:    l.Base,
+			Policy:  l.Policy,
+			Present: c.view.Settings[l.path].Limits,
 			Writes:  c.writes[l.path],
 			Sample:  t.Samples[l.path],
 			CPUs:    c.held(l.path),
@@ -157,16 +154,6 @@ func (c *Control) burstTick(t Tick) (burst.Tick, []*limited) {
 		of = append(of, l)
 	}
 	return input, of
-}
-
-func policyOf(b nodeplan.BurstPolicy) burst.Policy {
-	modes := map[nodeplan.BurstMode]burst.Mode{nodeplan.BurstQuota: burst.Quota, nodeplan.BurstAuto: burst.Auto}
-	p := burst.Policy{Mode: modes[b.Mode], BurstPercent: b.BurstPercent, QuotaPercent: b.QuotaPercent,
-		QuotaBurstSeconds: int(b.QuotaBurst / time.Second)}
-	if b.QuotaBurst == nodeplan.NoEnd {
-		p.QuotaBurstSeconds = burst.Unlimited
-	}
-	return p
 }
 
 // charge counts the writes of bandwidth of a round, by group, for the next tick: each of

@@ -6,19 +6,16 @@ import (
 	"slices"
 	"time"
 
-	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // words are what a pod's author says about its bandwidth, within the ceilings.
 type words struct {
-	qos    nodeplan.QoS
+	class  nodeplan.Class
 	period time.Duration
-	burst  api.BurstPolicy
+	burst  burst.Policy
 	asks   bool // it has an allocation, and its quota is lifted
 }
 
@@ -166,8 +163,8 @@ func (c *Control) found(s *podState, g groups) words {
 	if period == 0 { // no group, or none with a quota
 		return w
 	}
-	if w.qos == nodeplan.BE && !c.view.Settings[g.pods[s.plan.ID]].Idle {
-		w.qos = nodeplan.LS
+	if w.class == nodeplan.BE && !c.view.Settings[g.pods[s.plan.ID]].Idle {
+		w.class = nodeplan.LS
 	}
 	w.burst = w.burst.WithKernel(int(percent))
 	ceiling := c.config.Ceilings.For(s.object.Namespace)
@@ -186,7 +183,7 @@ func (c *Control) account(a *adopted, s *podState, g groups, at time.Duration) {
 		if !ok || present.Period == 0 { // its bandwidth was not read
 			return
 		}
-		l := limitsOf(present)
+		l := present.Limits
 		b := a.budgets[name]
 		switch {
 		case b == nil && a.early:
@@ -216,14 +213,10 @@ func (c *Control) settleBudgets(now time.Time) {
 	for _, a := range c.adopted {
 		for _, b := range a.budgets {
 			if present, ok := c.view.Settings[b.path]; ok {
-				b.InForce(now.Sub(c.began), limitsOf(present))
+				b.InForce(now.Sub(c.began), present.Limits)
 			}
 		}
 	}
-}
-
-func limitsOf(s cgroup.Settings) bandwidth.Limits {
-	return bandwidth.Limits{Quota: s.Quota, Period: s.Period, Burst: s.Burst}
 }
 
 // refused are the pods whose budgets do not pay for the writes of what they say now.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -78,7 +79,7 @@ func (x *examination) kubeletGroups() {
 		x.add("kubelet's groups", Problem, err.Error(), "run as root")
 		return
 	}
-	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(cgroup.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
+	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
 	if naming.Driver == cgroup.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
@@ -105,7 +106,7 @@ func (x *examination) unknownGroups(pods []cgroup.Pod) {
 // root, which has none on version 2, last.
 func (x *examination) findSample() string {
 	if x.naming.Driver != 0 {
-		return x.naming.Tier(cgroup.Guaranteed)
+		return x.naming.Tier(nodeplan.Guaranteed)
 	}
 	entries, err := os.ReadDir(x.groups.Dir(cgroup.CPU, "/"))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -30,23 +31,23 @@ func (f *burstFlags) add(flags *pflag.FlagSet) {
 
 // set puts the flags into the configuration.
 func (f *burstFlags) set(c *control.Config) error {
-	modes := []api.BurstMode{api.BurstNone, api.BurstKernel, api.BurstQuota, api.BurstAuto}
+	modes := []burst.Mode{burst.None, burst.Kernel, burst.Quota, burst.Auto}
 	owners := []control.QuotaOwner{control.OwnerPinfold, control.OwnerOther}
 	const most = 10000
 	switch {
-	case !slices.Contains(modes, api.BurstMode(f.policy)):
+	case !slices.Contains(modes, burst.Mode(f.policy)):
 		return usage.Errorf("--burst-policy %q: it must be one of %q", f.policy, modes)
 	case f.burstPercent < 1 || f.burstPercent > most:
 		return usage.Errorf("--burst-percent %d: it must be 1 to %d", f.burstPercent, most)
 	case f.quotaPercent < 100 || f.quotaPercent > most:
 		return usage.Errorf("--quota-percent %d: it must be 100 to %d", f.quotaPercent, most)
-	case f.seconds != api.Unlimited && f.seconds < 1:
+	case f.seconds != burst.NoEnd && f.seconds < 1:
 		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", f.seconds)
 	case !slices.Contains(owners, control.QuotaOwner(f.owner)):
 		return usage.Errorf("--quota-owner %q: it must be one of %q", f.owner, owners)
 	}
 	c.QuotaOwner = control.QuotaOwner(f.owner)
-	c.Burst = api.BurstPolicy{Mode: api.BurstMode(f.policy), BurstPercent: f.burstPercent, QuotaPercent: f.quotaPercent, QuotaBurstSeconds: f.seconds}
+	c.Burst = burst.Policy{Mode: burst.Mode(f.policy), BurstPercent: f.burstPercent, QuotaPercent: f.quotaPercent, QuotaBurstSeconds: f.seconds}
 	return f.readCeilings(c)
 }
 

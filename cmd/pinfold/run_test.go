@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -128,7 +129,7 @@ func chosen(t *testing.T, fields []string) string {
 func TestReport(t *testing.T) {
 	full := confine.Result{
 		ExitStatus: 3, Wall: 1234567 * time.Microsecond, User: 700 * time.Millisecond, System: 41 * time.Millisecond, MaxRSS: 13 << 20,
-		Settings: cgroup.Settings{Quota: 60 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 30 * time.Millisecond, Effective: cpuset.Range(0, 3)},
+		Settings: cgroup.Settings{Limits: bandwidth.Limits{Quota: 60 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 30 * time.Millisecond}, Effective: cpuset.Range(0, 3)},
 		Stat: cgroup.Stat{Periods: 10, Throttled: 4, ThrottledTime: 1500 * time.Millisecond, Bursts: 2,
 			BurstTime: 45 * time.Millisecond, Usage: 741 * time.Millisecond},
 	}
@@ -137,7 +138,7 @@ func TestReport(t *testing.T) {
 	all := full // the timer counted one more period than there is room for
 	all.Wall, all.Stat.Periods, all.Stat.Throttled = 1050*time.Millisecond, 11, 11
 	lost := confine.Result{ExitStatus: 4, Wall: time.Second, MaxRSS: 13 << 20, Uncounted: true}
-	free := confine.Result{Wall: 850 * time.Microsecond, LeftBehind: 1, Settings: cgroup.Settings{Quota: cgroup.Unlimited, Idle: true}}
+	free := confine.Result{Wall: 850 * time.Microsecond, LeftBehind: 1, Settings: cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited}, Idle: true}}
 	got := &txtar.Archive{Comment: []byte("Figures of runs as text and JSON; see TestReport.\n")}
 	for _, c := range []struct {
 		name   string

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
@@ -41,7 +42,7 @@ func newRunStats(r *confine.Result) runStats {
 	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
 		s.CPUs = &cpus
 	}
-	if r.Uncounted || r.Settings.Quota == cgroup.Unlimited {
+	if r.Uncounted || r.Settings.Quota == bandwidth.Unlimited {
 		return s
 	}
 	s.Limit = &limitStats{
@@ -106,7 +107,7 @@ func printCounted(line func(name, format string, args ...any), r *confine.Result
 	if cpus := r.Settings.Effective; !cpus.IsEmpty() {
 		line("CPUs", "%s", cpus)
 	}
-	if r.Settings.Quota != cgroup.Unlimited {
+	if r.Settings.Quota != bandwidth.Unlimited {
 		printLimit(line, r)
 	}
 	if changed(asked, r.Settings) {
@@ -117,7 +118,7 @@ func printCounted(line func(name, format string, args ...any), r *confine.Result
 // changed reports whether the limit is not the one that was asked for.
 func changed(asked cgroup.Wanted, is cgroup.Settings) bool {
 	if asked.Quota == nil {
-		return is.Quota != cgroup.Unlimited
+		return is.Quota != bandwidth.Unlimited
 	}
 	return *asked.Quota != is.Quota || *asked.Period != is.Period
 }

@@ -5,37 +5,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
-// writeWhole writes a file that appears whole or not at all: it is written under another name
-// and then linked, which fails, other than a rename, when the name is taken (fs.ErrExist); with
-// replace it is renamed.
+// writeWhole writes a file that appears whole or not at all. Without replace a name that is
+// taken is an error (fs.ErrExist).
 func writeWhole(name string, content []byte, replace bool) error {
-	taken := fmt.Errorf("%s: %w", name, fs.ErrExist)
-	if _, err := os.Lstat(name); err == nil && !replace {
-		return taken
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".pinfold-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if replace {
-		err = os.Rename(f.Name(), name)
-	} else {
-		err = os.Link(f.Name(), name)
-	}
+	err := atomicfile.Write(name, content, atomicfile.Options{Perm: 0o644, KeepOld: !replace, Sync: true})
+	var unnamed *os.LinkError
 	switch {
-	case errors.Is(err, fs.ErrExist) && !replace:
-		return taken
-	case err != nil:
+	case err == nil, errors.Is(err, fs.ErrExist):
+		return err
+	case errors.As(err, &unnamed):
 		return fmt.Errorf("write %s: %w: choose a name in another folder", name, err)
 	}
-	return nil
+	return fmt.Errorf("write %s: %w", name, err)
 }

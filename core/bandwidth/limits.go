@@ -24,6 +24,9 @@ type Limits struct {
 	Burst  time.Duration // unused CPU time that may be saved up; 0 <= Burst <= Quota unless unlimited
 }
 
+// WithoutBurst returns quota and period alone.
+func (l Limits) WithoutBurst() Limits { return Limits{Quota: l.Quota, Period: l.Period} }
+
 // CPUs returns the quota as a number of CPUs; false when there is none.
 func (l Limits) CPUs() (float64, bool) {
 	if l.Quota == Unlimited {

@@ -8,32 +8,6 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Mode says by what means a container may exceed its limit for a while.
-type Mode uint8
-
-// The modes. Only Quota and Auto raise quotas.
-const (
-	None   Mode = iota
-	Kernel      // the kernel gives back what was not used before
-	Quota       // the quota is raised
-	Auto        // both
-)
-
-// Unlimited is the QuotaBurstSeconds of a quota that may stay raised as long as what
-// was saved up lasts.
-const Unlimited = -1
-
-// Policy is what a container may do, with nothing left out.
-type Policy struct {
-	Mode Mode
-	// BurstPercent of the quota can be saved up; the first 100 are the kernel's to serve.
-	BurstPercent int
-	// QuotaPercent of the limit is the highest quota. Up to 100, quota is never raised.
-	QuotaPercent int
-	// QuotaBurstSeconds is how long a full bucket lasts at the highest quota, or Unlimited.
-	QuotaBurstSeconds int
-}
-
 // Container is what is known of one container in one tick. It must have a limit.
 type Container struct {
 	// ID must be another one after a restart of the container, and must not come twice
@@ -41,7 +15,8 @@ type Container struct {
 	ID string
 	// Base is what the limit makes of quota and period, and the kernel burst of the
 	// unraised container.
-	Base   bandwidth.Limits
+	Base bandwidth.Limits
+	// Policy must be complete.
 	Policy Policy
 	// Present is what the control group holds, as it was read last.
 	Present bandwidth.Limits

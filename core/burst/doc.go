@@ -12,7 +12,7 @@
 //
 // (each part at least 0), which is what a quota raised to quotaPercent uses beyond the limit in
 // quotaBurstSeconds, and what burstPercent asks for beyond the first 100, which the
-// kernel serves. [Unlimited] seconds, and more than an hour, are an hour.
+// kernel serves. [NoEnd] seconds, and more than an hour, are an hour.
 //
 // Each write of quota, period or burst refills the kernel's own bucket, also a write of
 // the same value. It is charged as one quota (the highest of before, after and base) and

@@ -40,7 +40,7 @@ func drawPolicy(t *rapid.T) Policy {
 		Mode:              rapid.SampledFrom([]Mode{Quota, Quota, Quota, Auto, Kernel}).Draw(t, "mode"),
 		BurstPercent:      rapid.SampledFrom([]int{100, 1000}).Draw(t, "burstPercent"),
 		QuotaPercent:      rapid.SampledFrom([]int{100, 110, 200, 300, 1000}).Draw(t, "quotaPercent"),
-		QuotaBurstSeconds: rapid.SampledFrom([]int{Unlimited, 1, 2, 10, 60}).Draw(t, "quotaBurstSeconds"),
+		QuotaBurstSeconds: rapid.SampledFrom([]int{NoEnd, 1, 2, 10, 60}).Draw(t, "quotaBurstSeconds"),
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *scenario) addGroup(args []string) error {
 
 func readPolicy(text string) (p Policy, err error) {
 	mode, numbers, _ := strings.Cut(text, "/")
-	p.Mode = map[string]Mode{"none": None, "burst": Kernel, "quota": Quota, "auto": Auto}[mode]
+	p.Mode = Mode(mode)
 	_, err = fmt.Sscanf(numbers, "%d/%d/%d", &p.BurstPercent, &p.QuotaPercent, &p.QuotaBurstSeconds)
 	return p, err
 }

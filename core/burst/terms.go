@@ -51,14 +51,14 @@ func termsOf(c *Container, tick time.Duration) (terms, bool) {
 	part := 2 + (1+useful)*t.periods
 	paid := (t.capacity - 2*t.burst + (1+useful)*t.periods*q) / part
 	t.ceiling = min(t.allowed, time.Duration(c.CPUs.Len())*p, max(0, paid)).Truncate(time.Microsecond)
-	return t, c.Policy.Mode == Quota || c.Policy.Mode == Auto
+	return t, c.Policy.Mode.RaisesQuota()
 }
 
 // capacity is (quotaPercent/100 - 1) x limit x quotaBurstSeconds, and what burstPercent
 // allows beyond the kernel's part.
 func capacity(quota, period time.Duration, p Policy) time.Duration {
 	seconds := longest
-	if p.QuotaBurstSeconds != Unlimited {
+	if p.QuotaBurstSeconds != NoEnd {
 		seconds = max(0, min(p.QuotaBurstSeconds, longest))
 	}
 	full := time.Duration(seconds) * time.Second

@@ -15,24 +15,24 @@ func Amounts(claims []Claim) (exclusive cpuset.Set, requests MilliCPU) {
 	slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })
 	for _, claim := range claims {
 		var own cpuset.Set
-		var all, confined phases
+		var all, confined Phases[MilliCPU]
 		for i := range claim.Containers {
 			c := &claim.Containers[i]
-			request := int64(c.Request.bounded())
-			all.add(c.Role, request)
+			request := c.Request.bounded()
+			all.Add(c.Role, request)
 			if c.Policy == placement.Static {
 				own = own.Union(c.CPUs)
 			} else {
-				confined.add(c.Role, request)
+				confined.Add(c.Role, request)
 			}
 		}
 		requests += claim.SharedRequest.bounded()
 		if own.Intersects(exclusive) {
-			requests += MilliCPU(all.largest())
+			requests += all.Largest()
 			continue
 		}
 		exclusive = exclusive.Union(own)
-		requests += MilliCPU(confined.largest())
+		requests += confined.Largest()
 	}
 	return exclusive, requests
 }

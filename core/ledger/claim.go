@@ -102,25 +102,3 @@ type ContainerClaim struct {
 	// NUMANodes confine a StaticBurst container.
 	NUMANodes []topology.NUMAID
 }
-
-// phases finds the largest need of any phase of a pod's life: of the containers
-// that run for long together, or of one ordinary init container with the
-// sidecars before it.
-type phases struct {
-	sidecars, mains, peak int64
-}
-
-// add takes the containers in their order; mains and init containers may be
-// interleaved, the order among init containers counts.
-func (p *phases) add(role Role, need int64) {
-	switch role {
-	case RoleInit:
-		p.peak = max(p.peak, p.sidecars+need)
-	case RoleSidecar:
-		p.sidecars += need
-	default:
-		p.mains += need
-	}
-}
-
-func (p *phases) largest() int64 { return max(p.peak, p.sidecars+p.mains) }

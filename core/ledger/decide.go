@@ -34,20 +34,20 @@ type ContainerAsk struct {
 
 // CPUs is how many CPUs the pod needs: the largest need of any phase.
 func (a *Ask) CPUs() int {
-	var need phases
+	var need Phases[int]
 	for i := range a.Containers {
-		need.add(a.Containers[i].Role, int64(a.Containers[i].CPUs))
+		need.Add(a.Containers[i].Role, a.Containers[i].CPUs)
 	}
-	return int(need.largest())
+	return need.Largest()
 }
 
 // request is what Containers request, in the phase in which it is most.
 func (a *Ask) request() MilliCPU {
-	var need phases
+	var need Phases[MilliCPU]
 	for i := range a.Containers {
-		need.add(a.Containers[i].Role, int64(a.Containers[i].Request.bounded()))
+		need.Add(a.Containers[i].Role, a.Containers[i].Request.bounded())
 	}
-	return MilliCPU(need.largest())
+	return need.Largest()
 }
 
 // ErrInvalid is wrapped by errors about an Ask that no node could grant.

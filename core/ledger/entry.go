@@ -42,17 +42,17 @@ func (e *entry) fill(s *site, claim Claim) {
 	if len(claim.Containers) == 0 {
 		return
 	}
-	var own, stranded phases
+	var own, stranded Phases[MilliCPU]
 	for i := range claim.Containers {
 		c := &claim.Containers[i]
-		request := int64(c.Request.bounded())
-		own.add(c.Role, request)
+		request := c.Request.bounded()
+		own.Add(c.Role, request)
 		switch c.Policy {
 		case placement.Static:
 			e.problems = append(e.problems, s.staticProblems(claim.Containers, i)...)
 			e.static = e.static.Union(c.CPUs)
 			if !c.CPUs.Intersects(s.online) {
-				stranded.add(c.Role, request)
+				stranded.Add(c.Role, request)
 			}
 		case placement.StaticBurst:
 			e.problems = append(e.problems, s.confinementProblems(c)...)
@@ -60,7 +60,7 @@ func (e *entry) fill(s *site, claim Claim) {
 			e.problems = append(e.problems, Problem{Kind: PolicyUnknown, Container: c.Name, Policy: c.Policy})
 		}
 	}
-	e.ownRequest, e.stranded = MilliCPU(own.largest()), MilliCPU(stranded.largest())
+	e.ownRequest, e.stranded = own.Largest(), stranded.Largest()
 	if len(e.problems) == 0 {
 		e.confined = s.confinements(claim.Containers)
 	}
@@ -114,7 +114,8 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 // confinements sums up the static-burst containers of a pod whose NUMA nodes are
 // all there. Its demand on each confinement, and its limit, is the largest of any phase.
 func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
-	var demands, limits []phases
+	var demands []Phases[MilliCPU]
+	var limits []Phases[int]
 	for i := range containers {
 		c := &containers[i]
 		if c.Policy != placement.StaticBurst {
@@ -125,11 +126,11 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 		if at < 0 {
 			at = len(found)
 			found = append(found, confinement{cpus: all, nodes: s.nodesOf(all)})
-			demands, limits = append(demands, phases{}), append(limits, phases{})
+			demands, limits = append(demands, Phases[MilliCPU]{}), append(limits, Phases[int]{})
 		}
-		demands[at].add(c.Role, int64(c.Request.bounded()))
-		limits[at].add(c.Role, int64(c.Limit))
-		found[at].demand, found[at].limit = MilliCPU(demands[at].largest()), int(limits[at].largest())
+		demands[at].Add(c.Role, c.Request.bounded())
+		limits[at].Add(c.Role, c.Limit)
+		found[at].demand, found[at].limit = demands[at].Largest(), limits[at].Largest()
 	}
 	return found
 }

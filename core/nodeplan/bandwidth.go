@@ -3,22 +3,12 @@ package nodeplan
 import (
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// Bandwidth is quota per period. A Quota of 0 is none: unlimited; the period then has
-// no meaning and need not be written.
-type Bandwidth struct {
-	Quota, Period time.Duration
-}
-
-// The kubelet's figures (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37) and the
-// kernel's largest period (kernel/sched/core.c).
-const (
-	defaultPeriod = 100 * time.Millisecond
-	minQuota      = time.Millisecond
-	maxPeriod     = time.Second
-)
+// defaultPeriod is the kubelet's (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
+const defaultPeriod = 100 * time.Millisecond
 
 // leastLeft is what a container without limit gets at least of a limit at pod level
 // that static containers use up, so that it can do its work at all.
@@ -33,10 +23,10 @@ func (k KubeletConfig) PeriodOrDefault() time.Duration {
 }
 
 // quota is the kubelet's MilliCPUToQuota.
-func (k KubeletConfig) quota(limit ledger.MilliCPU) Bandwidth {
-	b := Bandwidth{Period: k.PeriodOrDefault()}
+func (k KubeletConfig) quota(limit ledger.MilliCPU) bandwidth.Limits {
+	b := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: k.PeriodOrDefault()}
 	if limit > 0 && !k.NoQuota {
-		b.Quota = max(share(limit, b.Period), minQuota)
+		b.Quota = max(share(limit, b.Period), bandwidth.MinQuota)
 	}
 	return b
 }
@@ -46,21 +36,21 @@ func share(limit ledger.MilliCPU, period time.Duration) time.Duration {
 	return time.Duration(int64(limit)*period.Microseconds()/1000) * time.Microsecond
 }
 
-// in is the same amount of CPU time in the period that a pod asks for. Where that
+// inPeriod is the same amount of CPU time in the period that a pod asks for. Where that
 // would be less than the kernel takes for a quota, the period is as much longer.
-func (b Bandwidth) in(period time.Duration, limit ledger.MilliCPU) Bandwidth {
+func inPeriod(b bandwidth.Limits, period time.Duration, limit ledger.MilliCPU) bandwidth.Limits {
 	if period == 0 {
 		return b
 	}
-	if b.Quota == 0 {
-		return Bandwidth{Period: period}
+	if b.Quota == bandwidth.Unlimited {
+		return bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
 	}
 	quota := share(limit, period)
-	if quota < minQuota {
-		period = min(maxPeriod, max(period, (time.Second/time.Duration(limit)+time.Microsecond-1).Truncate(time.Microsecond)))
-		quota = max(minQuota, share(limit, period))
+	if quota < bandwidth.MinQuota {
+		period = min(bandwidth.MaxPeriod, max(period, (time.Second/time.Duration(limit)+time.Microsecond-1).Truncate(time.Microsecond)))
+		quota = max(bandwidth.MinQuota, share(limit, period))
 	}
-	return Bandwidth{quota, period}
+	return bandwidth.Limits{Quota: quota, Period: period}
 }
 
 // longestPeriod is the period of a pod that asks for one: as long as the longest of its
@@ -104,7 +94,7 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 // containerLimits is the largest sum of limits of any phase, and whether each
 // container has one.
 func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
-	var sum together[ledger.MilliCPU]
+	var sum ledger.Phases[ledger.MilliCPU]
 	declared = true
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -112,9 +102,9 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 			continue
 		}
 		declared = declared && c.Limit > 0
-		sum.add(c.Role, c.Limit)
+		sum.Add(c.Role, c.Limit)
 	}
-	return sum.largest(), declared
+	return sum.Largest(), declared
 }
 
 // leftOf is what a limit at pod level leaves to each container without a limit of

@@ -6,6 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -23,7 +25,7 @@ func TestBurst(t *testing.T) {
 				if kernel {
 					want = (c.Quota * time.Duration(percent) / 100).Truncate(time.Microsecond)
 				}
-				if c.Burst != want || c.Burst > c.Quota {
+				if c.Burst != want || c.Burst > max(0, c.Quota) {
 					t.Fatalf("%s/%s has burst %v of quota %v, want %v (policy %+v of %+v)", p.ID, c.Name, c.Burst, c.Quota, want, pod.Burst, s.Burst)
 				}
 			}
@@ -31,7 +33,7 @@ func TestBurst(t *testing.T) {
 			for at := range p.Containers {
 				want = max(want, burstBeside(pod, p.Containers, at))
 			}
-			if want = min(want, p.Quota); p.Burst != want {
+			if want = min(want, max(0, p.Quota)); p.Burst != want {
 				t.Fatalf("%+v has burst %v, want %v", p, p.Burst, want)
 			}
 		}
@@ -47,7 +49,7 @@ func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	if percent == 0 {
 		percent = s.Burst.BurstPercent
 	}
-	return (mode == BurstKernel || mode == BurstAuto) && !s.NoKernelBurst && p.QoS != BE, min(percent, 100)
+	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(percent, 100)
 }
 
 // burstBeside is the burst of all who run beside a container, itself included.
@@ -71,8 +73,8 @@ func TestKernelTakesBandwidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(name string, s Settings) {
 			limited := s.Quota > 0
-			if limited && (s.Quota < minQuota || s.Burst > s.Quota || s.Period < time.Millisecond || s.Period > maxPeriod) ||
-				s.Quota%time.Microsecond != 0 || s.Burst%time.Microsecond != 0 || s.Period%time.Microsecond != 0 {
+			if limited && (s.Quota < bandwidth.MinQuota || s.Burst > s.Quota || s.Period < time.Millisecond || s.Period > bandwidth.MaxPeriod) ||
+				max(0, s.Quota)%time.Microsecond != 0 || s.Burst%time.Microsecond != 0 || s.Period%time.Microsecond != 0 {
 				t.Fatalf("%s: %v per %v, burst %v", name, s.Quota, s.Period, s.Burst)
 			}
 		}
@@ -84,7 +86,7 @@ func TestKernelTakesBandwidth(t *testing.T) {
 			fits := declared && state.Pods[i].podLimit() >= limits
 			for _, c := range p.Containers {
 				check(string(p.ID)+"/"+c.Name, c.Settings)
-				if fits && p.Quota > 0 && c.Quota > 0 && ratio(c.Bandwidth) > ratio(p.Bandwidth) {
+				if fits && p.Quota > 0 && c.Quota > 0 && ratio(c.Limits) > ratio(p.Limits) {
 					t.Fatalf("%s/%s has %v per %v, its pod %v per %v", p.ID, c.Name, c.Quota, c.Period, p.Quota, p.Period)
 				}
 			}
@@ -93,4 +95,4 @@ func TestKernelTakesBandwidth(t *testing.T) {
 }
 
 // ratio is what the kernel compares (to_ratio in kernel/sched/core.c).
-func ratio(b Bandwidth) int64 { return b.Quota.Microseconds() << 20 / b.Period.Microseconds() }
+func ratio(b bandwidth.Limits) int64 { return b.Quota.Microseconds() << 20 / b.Period.Microseconds() }

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -57,8 +58,8 @@ func drawMilli(t *rapid.T, label string) ledger.MilliCPU {
 }
 
 func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Pod {
-	p := Pod{ID: id, Tier: rapid.SampledFrom([]Tier{Guaranteed, Burstable, BestEffort}).Draw(t, "tier"),
-		QoS:    rapid.SampledFrom([]QoS{"", LS, BE}).Draw(t, "qos"),
+	p := Pod{ID: id, Tier: rapid.SampledFrom(Tiers()).Draw(t, "tier"),
+		Class:  rapid.SampledFrom([]Class{"", LS, BE}).Draw(t, "qos"),
 		Claim:  ledger.Claim{Rank: int64(rapid.IntRange(0, 3).Draw(t, "rank"))},
 		Period: rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "period"),
 		Burst:  drawBurst(t)}
@@ -81,9 +82,9 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 	return p
 }
 
-func drawBurst(t *rapid.T) BurstPolicy {
-	return BurstPolicy{
-		Mode:         rapid.SampledFrom([]BurstMode{"", BurstNone, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "mode"),
+func drawBurst(t *rapid.T) burst.Policy {
+	return burst.Policy{
+		Mode:         rapid.SampledFrom([]burst.Mode{"", burst.None, burst.Kernel, burst.Quota, burst.Auto}).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
 		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -205,17 +206,17 @@ func (h *housing) pod(p *Pod) PodSettings {
 		if home == HomeCoreSet { // held to its limit also where the kubelet sets no quota
 			b = KubeletConfig{Period: h.Kubelet.Period}.quota(limit)
 		}
-		b = b.in(p.Period, limit)
+		b = inPeriod(b, p.Period, limit)
 		if lifted || batch {
-			b.Quota = 0
+			b.Quota = bandwidth.Unlimited
 		}
 		settings.CPUs = settings.CPUs.Union(cpus)
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
-			Home: home, Settings: Settings{CPUs: cpus, Bandwidth: b}})
+			Home: home, Settings: Settings{CPUs: cpus, Limits: b}})
 	}
-	settings.Bandwidth = h.Kubelet.quota(podLimit).in(p.longestPeriod(settings.Containers), podLimit)
+	settings.Limits = inPeriod(h.Kubelet.quota(podLimit), p.longestPeriod(settings.Containers), podLimit)
 	if liftedPod {
-		settings.Quota = 0
+		settings.Quota = bandwidth.Unlimited
 	}
 	return settings
 }

@@ -1,8 +1,7 @@
 package nodeplan
 
 import (
-	"time"
-
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 )
@@ -15,9 +14,9 @@ type Settings struct {
 	// (on cgroup v2 they inherit it): all online CPUs. The NUMA nodes of memory
 	// (cpuset.mems) are left alone.
 	CPUs cpuset.Set
-	Bandwidth
-	// Burst is how much unused quota the kernel saves up; 0 <= Burst <= Quota.
-	Burst time.Duration
+	// Limits are quota, period and the kernel's burst. Without a quota the period has no
+	// meaning, and need not be written.
+	bandwidth.Limits
 	// Idle is cpu.idle; of pods only.
 	Idle bool
 }
@@ -102,11 +101,11 @@ func Kubelet(s State) Desired {
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		settings := PodSettings{ID: p.ID, Tier: p.Tier,
-			Settings: Settings{CPUs: online, Bandwidth: s.Kubelet.quota(p.podLimit())}}
+			Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.podLimit())}}
 		for j := range p.Containers {
 			if c := &p.Containers[j]; c.Phase != Ended {
 				settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
-					Home: HomeShared, Settings: Settings{CPUs: online, Bandwidth: s.Kubelet.quota(p.effectiveLimit(c))}})
+					Home: HomeShared, Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.effectiveLimit(c))}})
 			}
 		}
 		d.Pods = append(d.Pods, settings)
@@ -130,9 +129,9 @@ func planUnbound(s *State) Desired {
 		for j := range settings.Containers {
 			c := &settings.Containers[j]
 			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound
-			c.Bandwidth = c.in(p.Period, p.effectiveLimit(p.container(c.Name)))
+			c.Limits = inPeriod(c.Limits, p.Period, p.effectiveLimit(p.container(c.Name)))
 		}
-		settings.Bandwidth = settings.in(p.longestPeriod(settings.Containers), p.podLimit())
+		settings.Limits = inPeriod(settings.Limits, p.longestPeriod(settings.Containers), p.podLimit())
 		if len(p.Claim.Containers) > 0 {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
@@ -144,8 +143,8 @@ func planUnbound(s *State) Desired {
 // tiers have the kernel's defaults: the kubelet sets no bandwidth on them.
 func tiers(online cpuset.Set) []TierSettings {
 	var all []TierSettings
-	for _, t := range []Tier{Guaranteed, Burstable, BestEffort} {
-		all = append(all, TierSettings{t, Settings{CPUs: online, Bandwidth: Bandwidth{Period: defaultPeriod}}})
+	for _, t := range Tiers() {
+		all = append(all, TierSettings{t, Settings{CPUs: online, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -102,19 +103,19 @@ func TestQuota(t *testing.T) {
 				static := c.Home == HomeExclusive && claimed(pod, c.Name)
 				lifted = lifted || static
 				switch {
-				case static && c.Quota != 0:
+				case static && c.Quota != bandwidth.Unlimited:
 					t.Fatalf("%s/%s is static and has a quota of %v", p.ID, c.Name, c.Quota)
 				case c.Home == HomeCoreSet && !s.batch(pod) && c.Quota != share(pod.container(c.Name).Limit, c.Period):
 					t.Fatalf("%s/%s has a quota of %v, its limit is %v", p.ID, c.Name, c.Quota, pod.container(c.Name).Limit)
-				case c.Home == HomeUnbound && c.Bandwidth != kubelet.Pods[i].Containers[j].Bandwidth:
-					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Bandwidth, kubelet.Pods[i].Containers[j].Bandwidth)
+				case c.Home == HomeUnbound && c.Limits.WithoutBurst() != kubelet.Pods[i].Containers[j].Limits:
+					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Limits, kubelet.Pods[i].Containers[j].Limits)
 				}
 			}
 			switch {
-			case lifted && p.Quota != 0:
+			case lifted && p.Quota != bandwidth.Unlimited:
 				t.Fatalf("%s has a quota of %v above a static container", p.ID, p.Quota)
-			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.Bandwidth != kubelet.Pods[i].Bandwidth:
-				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Bandwidth, kubelet.Pods[i].Bandwidth)
+			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.Limits.WithoutBurst() != kubelet.Pods[i].Limits:
+				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Limits, kubelet.Pods[i].Limits)
 			}
 			if lifted && !s.batch(pod) {
 				checkOthersKeepTheirs(t, pod, p)
@@ -134,9 +135,9 @@ func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 		container := pod.container(c.Name)
 		static := c.Home == HomeExclusive && claimed(pod, c.Name)
 		switch {
-		case !static && container.Limit > 0 && c.Quota != max(minQuota, share(container.Limit, c.Period)):
+		case !static && container.Limit > 0 && c.Quota != max(bandwidth.MinQuota, share(container.Limit, c.Period)):
 			t.Fatalf("%s/%s has a limit of %v and a quota of %v", p.ID, c.Name, container.Limit, c.Quota)
-		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == 0 || c.Quota > share(pod.Limit+leastLeft, c.Period)):
+		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+leastLeft, c.Period)):
 			t.Fatalf("%s/%s has a quota of %v in a pod limited to %v", p.ID, c.Name, c.Quota, pod.Limit)
 		}
 	}

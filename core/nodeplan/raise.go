@@ -1,38 +1,44 @@
 package nodeplan
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/ledger"
+)
 
 // Raising is what is known of a group whose quota may be raised.
 type Raising struct {
 	// Base is the bandwidth without any raise.
-	Base Bandwidth
+	Base bandwidth.Limits
 	// Highest is what the quota may be raised to, Base.Quota when it may not be raised.
 	Highest time.Duration
 	// Policy is how a container's may be; the zero value when it may not, and of pods.
-	Policy BurstPolicy
+	Policy burst.Policy
 }
 
 // raise gives containers the quota that was decided for them, and their pod as much more:
 // no more than its policy allows, and only to who has a limit of its own.
 func (s *State) raise(p *Pod, settings *PodSettings) {
-	settings.Raising = Raising{Base: settings.Bandwidth, Highest: settings.Quota}
+	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
 	policy := s.burstOf(p)
-	var more, most together[time.Duration]
+	var more, most ledger.Phases[time.Duration]
 	for i := range settings.Containers {
 		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
-		c.Raising = Raising{Base: c.Bandwidth, Highest: c.Quota}
-		if c.Quota == 0 || container.Limit == 0 || !policy.raises() || !p.limitsFit() {
+		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
+		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !policy.Mode.RaisesQuota() || policy.QuotaPercent <= 100 || !p.limitsFit() {
 			continue
 		}
 		c.Policy = policy
 		c.Highest = (c.Quota / 100 * time.Duration(policy.QuotaPercent)).Truncate(time.Microsecond)
 		c.Quota = max(c.Quota, min(container.Raised, c.Highest))
-		more.add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
-		most.add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
+		more.Add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
+		most.Add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
 	}
 	if settings.Quota > 0 {
-		settings.Quota += more.largest()
-		settings.Highest += most.largest()
+		settings.Quota += more.Largest()
+		settings.Highest += most.Largest()
 	}
 }
 

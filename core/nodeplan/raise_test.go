@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -20,7 +22,7 @@ func TestRaise(t *testing.T) {
 		base := Plan(s)
 		drawRaises(t, &s)
 		raised := Plan(s)
-		if d := cmp.Diff(base, raised, cmp.Comparer(equalSets), cmpopts.IgnoreFields(Bandwidth{}, "Quota")); d != "" {
+		if d := cmp.Diff(base, raised, cmp.Comparer(equalSets), cmpopts.IgnoreFields(bandwidth.Limits{}, "Quota")); d != "" {
 			t.Fatalf("a raise changes something else:\n%s", d)
 		}
 		for i, p := range raised.Pods {
@@ -42,9 +44,9 @@ func TestRaise(t *testing.T) {
 
 // mayRaise is what the policy of a container's pod says.
 func mayRaise(s *State, p *Pod, c *ContainerSettings) bool {
-	policy := p.Burst.or(s.Burst)
+	policy := p.Burst.Or(s.Burst)
 	limits, declared := p.containerLimits()
-	return (policy.Mode == BurstQuota || policy.Mode == BurstAuto) && policy.QuotaPercent > 100 && p.QoS != BE &&
+	return (policy.Mode == burst.Quota || policy.Mode == burst.Auto) && policy.QuotaPercent > 100 && p.Class != BE &&
 		p.container(c.Name).Limit > 0 && c.Base.Quota > 0 && (p.Limit == 0 || declared && p.Limit >= limits)
 }
 
@@ -63,7 +65,7 @@ func checkPodsRaise(t *rapid.T, pod *Pod, raised, base PodSettings) {
 	}
 	const rounding = 1e-9
 	switch got := cpus(raised.Quota-base.Quota, raised.Period); {
-	case base.Quota == 0 && raised.Quota != 0:
+	case base.Quota == bandwidth.Unlimited && raised.Quota != bandwidth.Unlimited:
 		t.Fatalf("%s had no quota and has %v", raised.ID, raised.Quota)
 	case base.Quota > 0 && (got < most-rounding || got > most+cpus(10*time.Microsecond, raised.Period)):
 		t.Fatalf("%s has %v CPUs more, its containers %v: %+v", raised.ID, got, most, raised)

@@ -3,6 +3,7 @@ package nodeplan
 import (
 	"time"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -27,7 +28,7 @@ type State struct {
 	// behind all others they may use what is left. Without it they are like others.
 	BatchIdle bool
 	// Burst is the policy of pods that have none, and fills in what others leave open.
-	Burst BurstPolicy
+	Burst burst.Policy
 	// NoKernelBurst says that the kernel cannot burst.
 	NoKernelBurst bool
 }
@@ -40,7 +41,7 @@ type KubeletConfig struct {
 	Period time.Duration
 }
 
-// Tier is the kubelet's class of a pod, and the cgroup below which it lives.
+// Tier is the Kubernetes QoS class of a pod, and the cgroup below which it lives.
 type Tier string
 
 // The tiers. Guaranteed pods live in kubepods itself.
@@ -50,20 +51,24 @@ const (
 	BestEffort Tier = "BestEffort"
 )
 
-// QoS is the co-location class of a pod, "" when it has none.
-type QoS string
+// Tiers returns all tiers, those that others are below first.
+func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
 
-// The co-location classes.
+// Class is the co-location class of a pod, "" when it has none.
+type Class string
+
+// The classes. LS (latency-sensitive) pods come first when CPU time is short; BE
+// (best-effort) pods are batch work that gives way.
 const (
-	LS QoS = "LS"
-	BE QoS = "BE"
+	LS Class = "LS"
+	BE Class = "BE"
 )
 
 // Pod is a pod on the node.
 type Pod struct {
-	ID   ledger.PodID
-	Tier Tier
-	QoS  QoS
+	ID    ledger.PodID
+	Tier  Tier
+	Class Class
 	// Claim is what the scheduler gave it; its ID is taken from the pod. It is the
 	// zero Claim for pods that did not ask and that the API server does not know.
 	Claim ledger.Claim
@@ -73,7 +78,8 @@ type Pod struct {
 	Overhead ledger.MilliCPU
 	// Period is the CFS period the pod asks for, 0 when it does not.
 	Period time.Duration
-	Burst  BurstPolicy
+	// Burst is complemented by that of the [State].
+	Burst burst.Policy
 	// Containers in the pod's order: init containers, main ones, ephemeral ones.
 	Containers []Container
 }
@@ -152,4 +158,4 @@ func (t Tuning) withDefaults() Tuning {
 }
 
 // batch reports whether a pod runs behind all others.
-func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.QoS == BE }
+func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.Class == BE }

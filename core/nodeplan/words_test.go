@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -113,7 +114,7 @@ func (s *scenario) setFigures(words []string) error {
 }
 
 func (s *scenario) setBurst(words []string) error {
-	s.state.Burst.Mode = BurstMode(words[0])
+	s.state.Burst.Mode = burst.Mode(words[0])
 	return eachWord(words[1:], func(key, value string) (err error) {
 		switch key {
 		case "percent":
@@ -128,9 +129,9 @@ func (s *scenario) setBurst(words []string) error {
 }
 
 // parseBurst reads MODE:PERCENT, of which the percentage may be left out.
-func parseBurst(text string) (b BurstPolicy, err error) {
+func parseBurst(text string) (b burst.Policy, err error) {
 	mode, percent, given := strings.Cut(text, ":")
-	if b.Mode = BurstMode(mode); given {
+	if b.Mode = burst.Mode(mode); given {
 		b.BurstPercent, err = strconv.Atoi(percent)
 	}
 	return b, err
@@ -184,7 +185,7 @@ func (s *scenario) setPod(words []string) error {
 		case "Guaranteed", "Burstable", "BestEffort":
 			p.Tier = Tier(key)
 		case "BE", "LS":
-			p.QoS = QoS(key)
+			p.Class = Class(key)
 		case "rank":
 			p.Claim.Rank, err = strconv.ParseInt(value, 10, 64)
 		case "limit":

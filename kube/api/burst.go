@@ -5,47 +5,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/json"
+
+	"pinfold.dev/pinfold/core/burst"
 )
 
-// BurstMode says by what means a container may exceed its CPU limit for a moment.
-type BurstMode string
-
-const (
-	// BurstNone lets nobody exceed the limit.
-	BurstNone BurstMode = "none"
-	// BurstKernel lets the kernel give back quota that was not used before.
-	BurstKernel BurstMode = "burst"
-	// BurstQuota lets the agent raise the quota for a short while.
-	BurstQuota BurstMode = "quota"
-	// BurstAuto is both.
-	BurstAuto BurstMode = "auto"
-)
-
-// Unlimited is the QuotaBurstSeconds of a quota that may stay raised as long as
-// unused quota lasts.
-const Unlimited = -1
-
-// BurstPolicy is the value of cpu-burst:
+// BurstCeiling is a burst policy as it is read from JSON. The value of cpu-burst is one, too:
 //
 //	{"policy": "auto", "burstPercent": 100, "quotaPercent": 300, "quotaBurstSeconds": 60}
 //
-// All fields but policy may be left out; the agent's configuration fills them in.
-// The zero value is that of a pod without the word. [Ceilings] use the same fields, and
+// All fields but policy may be left out; the agent's configuration fills them in. A ceiling
 // may leave out policy, too.
-type BurstPolicy struct {
-	Mode BurstMode `json:"policy,omitempty"`
-	// BurstPercent of the limit is what can be saved up, 1 to 10000; 0 when not
-	// given.
-	BurstPercent int `json:"burstPercent,omitempty"`
-	// QuotaPercent of the limit is the highest quota, 100 to 10000; 0 when not given.
-	QuotaPercent int `json:"quotaPercent,omitempty"`
-	// QuotaBurstSeconds is how long a quota may stay raised, or Unlimited; 0 when not
-	// given.
-	QuotaBurstSeconds int `json:"quotaBurstSeconds,omitempty"`
-}
+type BurstCeiling struct{ burst.Policy }
 
-func burstSpellings() []spelling[BurstPolicy] {
-	return []spelling[BurstPolicy]{
+func burstSpellings() []spelling[burst.Policy] {
+	return []spelling[burst.Policy]{
 		{false, CPUBurstAnnotation, readBurst},
 		{false, "koordinator.sh/cpuBurst", readForeignBurst},
 		{false, "alibabacloud.com/cpuBurst", readForeignBurst},
@@ -53,20 +26,20 @@ func burstSpellings() []spelling[BurstPolicy] {
 }
 
 // parseBurst reads the burst policy of a pod.
-func parseBurst(pod *corev1.Pod) (BurstPolicy, Word, error) { return look(pod, burstSpellings()) }
+func parseBurst(pod *corev1.Pod) (burst.Policy, Word, error) { return look(pod, burstSpellings()) }
 
 // readBurst reads the value of cpu-burst. The policy must be given.
-func readBurst(text string) (BurstPolicy, error) {
-	var p BurstPolicy
+func readBurst(text string) (burst.Policy, error) {
+	var p BurstCeiling
 	if err := decodeJSON(text, &p); err != nil {
-		return BurstPolicy{}, err
+		return burst.Policy{}, err
 	}
 	_, err := readMode(string(p.Mode))
-	return p, err
+	return p.Policy, err
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It is strict, so that a misspelt field is found.
-func (p *BurstPolicy) UnmarshalJSON(text []byte) error {
+func (p *BurstCeiling) UnmarshalJSON(text []byte) error {
 	var in struct {
 		Policy            *string `json:"policy"`
 		BurstPercent      *int    `json:"burstPercent"`
@@ -76,7 +49,7 @@ func (p *BurstPolicy) UnmarshalJSON(text []byte) error {
 	if err := decodeJSON(string(text), &in, json.DisallowUnknownFields, json.DisallowDuplicateFields); err != nil {
 		return err
 	}
-	var read BurstPolicy
+	var read burst.Policy
 	var modeErr error
 	if in.Policy != nil {
 		read.Mode, modeErr = readMode(*in.Policy)
@@ -87,12 +60,12 @@ func (p *BurstPolicy) UnmarshalJSON(text []byte) error {
 		seconds(&read.QuotaBurstSeconds, "quotaBurstSeconds", in.QuotaBurstSeconds)); err != nil {
 		return err
 	}
-	*p = read
+	p.Policy = read
 	return nil
 }
 
-func readMode(text string) (BurstMode, error) {
-	mode, err := oneOf(BurstNone, BurstKernel, BurstQuota, BurstAuto)(text)
+func readMode(text string) (burst.Mode, error) {
+	mode, err := oneOf(burst.None, burst.Kernel, burst.Quota, burst.Auto)(text)
 	if err != nil {
 		return "", fmt.Errorf("policy %q: %w", text, err)
 	}
@@ -101,7 +74,7 @@ func readMode(text string) (BurstMode, error) {
 
 // readForeignBurst translates Koordinator's policy, of which ACK's is a copy. It may
 // have fields that are not known here.
-func readForeignBurst(text string) (BurstPolicy, error) {
+func readForeignBurst(text string) (burst.Policy, error) {
 	var in struct {
 		Policy             string `json:"policy"`
 		BurstPercent       *int   `json:"cpuBurstPercent"`
@@ -109,18 +82,18 @@ func readForeignBurst(text string) (BurstPolicy, error) {
 		QuotaPeriodSeconds *int   `json:"cfsQuotaBurstPeriodSeconds"`
 	}
 	if err := decodeJSON(text, &in, json.DisallowDuplicateFields); err != nil {
-		return BurstPolicy{}, err
+		return burst.Policy{}, err
 	}
-	modes := map[string]BurstMode{"none": BurstNone, "cpuBurstOnly": BurstKernel, "cfsQuotaBurstOnly": BurstQuota, "auto": BurstAuto}
+	modes := map[string]burst.Mode{"none": burst.None, "cpuBurstOnly": burst.Kernel, "cfsQuotaBurstOnly": burst.Quota, "auto": burst.Auto}
 	mode, ok := modes[in.Policy]
 	if !ok {
-		return BurstPolicy{}, fmt.Errorf(`policy %q: it must be "none", "cpuBurstOnly", "cfsQuotaBurstOnly" or "auto"`, in.Policy)
+		return burst.Policy{}, fmt.Errorf(`policy %q: it must be "none", "cpuBurstOnly", "cfsQuotaBurstOnly" or "auto"`, in.Policy)
 	}
 	if in.BurstPercent != nil && *in.BurstPercent == 0 { // no burst of the kernel
 		in.BurstPercent = nil
-		mode = map[BurstMode]BurstMode{BurstKernel: BurstNone, BurstAuto: BurstQuota, BurstNone: BurstNone, BurstQuota: BurstQuota}[mode]
+		mode = map[burst.Mode]burst.Mode{burst.Kernel: burst.None, burst.Auto: burst.Quota, burst.None: burst.None, burst.Quota: burst.Quota}[mode]
 	}
-	p := BurstPolicy{Mode: mode}
+	p := burst.Policy{Mode: mode}
 	return p, joined(
 		percent(&p.BurstPercent, "cpuBurstPercent", in.BurstPercent, 0),
 		percent(&p.QuotaPercent, "cfsQuotaBurstPercent", in.QuotaPercent, 100),
@@ -144,8 +117,8 @@ func seconds(to *int, name string, value *int) error {
 	if value == nil {
 		return nil
 	}
-	if *value != Unlimited && *value < 1 {
-		return fmt.Errorf("%s %d: it must be 1 or more, or %d for no end", name, *value, Unlimited)
+	if *value != burst.NoEnd && *value < 1 {
+		return fmt.Errorf("%s %d: it must be 1 or more, or %d for no end", name, *value, burst.NoEnd)
 	}
 	*to = *value
 	return nil

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/core/burst"
 )
 
 // Ceilings are the most that pods may get by what their authors write on them. The
@@ -33,7 +35,7 @@ type Ceilings struct {
 // Ceiling is the most that the pods of one namespace may get.
 type Ceiling struct {
 	ExclusiveCPUs CPUCeiling    `json:"exclusiveCPUs"`
-	Burst         BurstPolicy   `json:"burst"`
+	Burst         BurstCeiling  `json:"burst"`
 	Period        PeriodCeiling `json:"period"`
 }
 
@@ -61,7 +63,7 @@ const shortestPeriod = 5 * time.Millisecond
 // built-in ceiling.
 func BuiltInCeiling() Ceiling {
 	return Ceiling{
-		Burst:  BurstPolicy{Mode: BurstAuto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60},
+		Burst:  BurstCeiling{burst.Policy{Mode: burst.Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60}},
 		Period: PeriodCeiling{Min: &metav1.Duration{Duration: shortestPeriod}, Max: &metav1.Duration{Duration: maxPeriod}},
 	}
 }
@@ -116,14 +118,14 @@ func (c *Ceiling) validate(where string) error {
 
 // Allowing returns the ceilings with a built-in part that allows at least what a burst
 // policy asks for: that of the administrator's own flags.
-func (c Ceilings) Allowing(policy BurstPolicy) Ceilings {
-	most := BuiltInCeiling().Burst
+func (c Ceilings) Allowing(policy burst.Policy) Ceilings {
+	most := BuiltInCeiling().Burst.Policy
 	most.BurstPercent = max(most.BurstPercent, policy.BurstPercent)
 	most.QuotaPercent = max(most.QuotaPercent, policy.QuotaPercent)
 	if longer(policy.QuotaBurstSeconds, most.QuotaBurstSeconds) {
 		most.QuotaBurstSeconds = policy.QuotaBurstSeconds
 	}
-	c.Default.Burst = c.Default.Burst.Or(most)
+	c.Default.Burst.Policy = c.Default.Burst.Or(most)
 	return c
 }
 
@@ -145,21 +147,11 @@ func (c *Ceiling) or(others Ceiling) Ceiling {
 			PerPod:       cmp.Or(c.ExclusiveCPUs.PerPod, others.ExclusiveCPUs.PerPod),
 			PerNamespace: cmp.Or(c.ExclusiveCPUs.PerNamespace, others.ExclusiveCPUs.PerNamespace),
 		},
-		Burst: c.Burst.Or(others.Burst),
+		Burst: BurstCeiling{c.Burst.Or(others.Burst.Policy)},
 		Period: PeriodCeiling{
 			Min: cmp.Or(c.Period.Min, others.Period.Min),
 			Max: cmp.Or(c.Period.Max, others.Period.Max),
 		},
-	}
-}
-
-// Or fills in what the policy leaves open.
-func (p BurstPolicy) Or(others BurstPolicy) BurstPolicy {
-	return BurstPolicy{
-		Mode:              cmp.Or(p.Mode, others.Mode),
-		BurstPercent:      cmp.Or(p.BurstPercent, others.BurstPercent),
-		QuotaPercent:      cmp.Or(p.QuotaPercent, others.QuotaPercent),
-		QuotaBurstSeconds: cmp.Or(p.QuotaBurstSeconds, others.QuotaBurstSeconds),
 	}
 }
 
@@ -184,9 +176,9 @@ func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 // CapBurst returns what a pod gets that asks for a burst policy. The sentence names what
 // was asked for and what is allowed, and is empty when nothing was capped. What the policy
 // leaves open stays open.
-func (c *Ceiling) CapBurst(asked BurstPolicy) (BurstPolicy, string) {
-	got, most := asked, c.Burst.Or(BuiltInCeiling().Burst)
-	got.Mode = asked.Mode.within(most.Mode)
+func (c *Ceiling) CapBurst(asked burst.Policy) (burst.Policy, string) {
+	got, most := asked, c.Burst.Or(BuiltInCeiling().Burst.Policy)
+	got.Mode = asked.Mode.Within(most.Mode)
 	var more []string
 	note := func(name string, was, is any) {
 		if was != is {
@@ -194,8 +186,8 @@ func (c *Ceiling) CapBurst(asked BurstPolicy) (BurstPolicy, string) {
 		}
 	}
 	note("policy", string(asked.Mode), string(got.Mode))
-	if got.Mode == BurstNone {
-		got = BurstPolicy{Mode: BurstNone} // the figures mean nothing
+	if got.Mode == burst.None {
+		got = burst.Policy{Mode: burst.None} // the figures mean nothing
 	} else {
 		got.BurstPercent = min(asked.BurstPercent, most.BurstPercent)
 		got.QuotaPercent = min(asked.QuotaPercent, most.QuotaPercent)
@@ -225,38 +217,7 @@ func (c *Ceiling) CapPeriod(asked time.Duration) (time.Duration, string) {
 	return got, fmt.Sprintf("cpu-period asks for %v, and the administrator allows %v to %v: it is %v", asked, most.Min.Duration, most.Max.Duration, got)
 }
 
-// within returns the means of m that are also among those of most.
-func (m BurstMode) within(most BurstMode) BurstMode {
-	switch {
-	case m == "" || m == most || most == BurstAuto:
-		return m
-	case m == BurstAuto:
-		return most
-	}
-	return BurstNone
-}
-
-// WithKernel returns the policy with the kernel's burst of so many percent, 0 for none,
-// and with what it says about raising quota.
-func (p BurstPolicy) WithKernel(percent int) BurstPolicy {
-	raises := p.Mode == BurstQuota || p.Mode == BurstAuto
-	switch {
-	case percent == 0 && raises:
-		p.Mode = BurstQuota
-	case percent == 0:
-		p.Mode = BurstNone
-	case raises:
-		p.Mode = BurstAuto
-	default:
-		p.Mode = BurstKernel
-	}
-	if min(p.BurstPercent, 100) != percent { // beyond 100 is not the kernel's
-		p.BurstPercent = percent
-	}
-	return p
-}
-
 // longer reports whether a is the longer of two QuotaBurstSeconds.
 func longer(a, b int) bool {
-	return b != Unlimited && (a == Unlimited || a > b)
+	return b != burst.NoEnd && (a == burst.NoEnd || a > b)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/core/burst"
 )
 
 const someCeilings = `
@@ -22,16 +24,16 @@ func TestCeilingsOfNamespaces(t *testing.T) {
 	c := mustParseCeilings(t, someCeilings)
 	type resolved struct {
 		perPod, perNamespace int
-		burst                BurstPolicy
+		burst                burst.Policy
 		shortest, longest    time.Duration
 	}
 	for namespace, want := range map[string]resolved{
-		"other":  {8, 64, BurstPolicy{BurstKernel, 1000, 200, 60}, 10 * time.Millisecond, 100 * time.Millisecond},
-		"team-a": {32, 64, BurstPolicy{BurstAuto, 1000, 200, 60}, 10 * time.Millisecond, 100 * time.Millisecond},
-		"team-b": {0, 64, BurstPolicy{BurstNone, 1000, 200, 60}, 10 * time.Millisecond, time.Second},
+		"other":  {8, 64, policyOf(burst.Kernel, 1000, 200, 60), 10 * time.Millisecond, 100 * time.Millisecond},
+		"team-a": {32, 64, policyOf(burst.Auto, 1000, 200, 60), 10 * time.Millisecond, 100 * time.Millisecond},
+		"team-b": {0, 64, policyOf(burst.None, 1000, 200, 60), 10 * time.Millisecond, time.Second},
 	} {
 		of := c.For(namespace)
-		got := resolved{*of.ExclusiveCPUs.PerPod, *of.ExclusiveCPUs.PerNamespace, of.Burst, of.Period.Min.Duration, of.Period.Max.Duration}
+		got := resolved{*of.ExclusiveCPUs.PerPod, *of.ExclusiveCPUs.PerNamespace, of.Burst.Policy, of.Period.Min.Duration, of.Period.Max.Duration}
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", namespace, got, want)
 		}
@@ -41,6 +43,10 @@ func TestCeilingsOfNamespaces(t *testing.T) {
 			t.Errorf("%s ceilings: %+v", name, got)
 		}
 	}
+}
+
+func policyOf(mode burst.Mode, burstPercent, quotaPercent, seconds int) burst.Policy {
+	return burst.Policy{Mode: mode, BurstPercent: burstPercent, QuotaPercent: quotaPercent, QuotaBurstSeconds: seconds}
 }
 
 func TestCeilingsRefused(t *testing.T) {
@@ -139,7 +145,7 @@ func FuzzCeilings(f *testing.F) {
 			t.Fatalf("%q was read as %s, which is read as %+v, %v", text, written, again, err)
 		}
 		of := c.For("any")
-		got, _ := of.CapBurst(BurstPolicy{BurstMode(mode), burstPercent, quotaPercent, seconds})
+		got, _ := of.CapBurst(policyOf(burst.Mode(mode), burstPercent, quotaPercent, seconds))
 		if again, says := of.CapBurst(got); again != got || says != "" {
 			t.Fatalf("%+v is capped to %+v: %s", got, again, says)
 		}
@@ -159,7 +165,7 @@ func mustParseCeilings(t *testing.T, text string) *Ceilings {
 	return &c
 }
 
-func readsBurst(t *testing.T, text string) BurstPolicy {
+func readsBurst(t *testing.T, text string) burst.Policy {
 	t.Helper()
 	p, err := readBurst(text)
 	if err != nil {

@@ -110,11 +110,22 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 // earlier pod had given them up then: it does not get them back by asking again, or by
 // having its allocation restored. Without keys the time of decision cannot be believed.
 func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
+	claim, _, err := k.ClaimAndAllocation(pod, m)
+	return claim, err
+}
+
+// ClaimAndAllocation is [Keys.Claim] and [Keys.AllocationOf] at once. The allocation is
+// returned also when it does not go with the machine.
+func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if hasEnded(pod) {
-		return claim, nil
+		return claim, nil, nil
 	}
+	var allocation *Allocation
 	e, err := k.entitlementOf(pod)
+	if e != nil {
+		allocation = &e.allocation
+	}
 	if e != nil && m != nil {
 		if err = e.allocation.Validate(m); err != nil {
 			err = &AllocationError{err}
@@ -122,14 +133,14 @@ func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error)
 	}
 	if e == nil || err != nil {
 		claim.SharedRequest = EffectiveRequest(pod)
-		return claim, err
+		return claim, allocation, err
 	}
 	if k != nil {
 		claim.Rank = e.allocation.Rank()
 	}
 	claim.Containers = e.claims
 	claim.SharedRequest = sharedRequest(pod, e.own)
-	return claim, nil
+	return claim, allocation, nil
 }
 
 // rank orders pods by the time of binding, in nanoseconds of Unix time (whole

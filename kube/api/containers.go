@@ -23,16 +23,20 @@ func members(pod *corev1.Pod) []member {
 	all := make([]member, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		role := ledger.RoleInit
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			role = ledger.RoleSidecar
-		}
-		all = append(all, member{c, role})
+		all = append(all, member{c, InitRole(c)})
 	}
 	for i := range pod.Spec.Containers {
 		all = append(all, member{&pod.Spec.Containers[i], ledger.RoleMain})
 	}
 	return all
+}
+
+// InitRole returns the role of one of a pod's init containers.
+func InitRole(c *corev1.Container) ledger.Role {
+	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		return ledger.RoleSidecar
+	}
+	return ledger.RoleInit
 }
 
 // wholeCPUs returns n of a container whose limits.cpu is a whole number of CPUs, and

@@ -10,7 +10,7 @@
 //	pinfold.dev/full-cores                                          preferred, required
 //	pinfold.dev/qos (label)       koordinator.sh/qosClass,          LS, BE; the others also LSE, LSR, SYSTEM
 //	                              alibabacloud.com/qosClass
-//	pinfold.dev/cpu-burst         koordinator.sh/cpuBurst,          JSON, see [BurstPolicy]
+//	pinfold.dev/cpu-burst         koordinator.sh/cpuBurst,          JSON, see [BurstCeiling]
 //	                              alibabacloud.com/cpuBurst
 //	pinfold.dev/cpu-period                                          1ms to 1s
 //	pinfold.dev/cpu-allocation                                      JSON, see [Allocation]; the scheduler's

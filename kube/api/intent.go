@@ -5,7 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 // Intent is what the words on a pod, and its resources, ask for.
@@ -13,10 +15,10 @@ type Intent struct {
 	// Ask is the question to a node's books. It has no Containers when the pod does
 	// not ask to be placed.
 	Ask ledger.Ask
-	// QoS is "" when the pod names no class.
-	QoS QoS
+	// Class is "" when the pod names none.
+	Class nodeplan.Class
 	// Burst is the zero value when the pod has no burst policy.
-	Burst BurstPolicy
+	Burst burst.Policy
 	// Period is the CFS period, 0 when the pod names none.
 	Period time.Duration
 	// Warnings are about words that have no effect.
@@ -35,8 +37,8 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, err
 	}
 	intent := Intent{Warnings: w.warnings}
-	var qosWord, burstWord, periodWord Word
-	if intent.QoS, qosWord, err = parseQoS(pod); err != nil {
+	var classWord, burstWord, periodWord Word
+	if intent.Class, classWord, err = parseClass(pod); err != nil {
 		return Intent{}, err
 	}
 	if intent.Burst, burstWord, err = parseBurst(pod); err != nil {
@@ -45,11 +47,11 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if intent.Period, periodWord, err = parsePeriod(pod); err != nil {
 		return Intent{}, err
 	}
-	if w.asks && intent.QoS == BestEffort {
-		return Intent{}, &ContradictionError{A: w.asking, B: qosWord,
+	if w.asks && intent.Class == nodeplan.BE {
+		return Intent{}, &ContradictionError{A: w.asking, B: classWord,
 			Advice: "batch pods live in the shared CPUs; remove one of the two"}
 	}
-	if intent.Burst.Mode == BurstNone {
+	if intent.Burst.Mode == burst.None {
 		burstWord = Word{}
 	}
 	for _, word := range []Word{burstWord, periodWord} {

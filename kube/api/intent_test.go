@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -51,10 +52,10 @@ func describe(i *Intent) string {
 		b.WriteString("not placed\n")
 	}
 	fmt.Fprintf(&b, "shared request: %v\n", i.Ask.SharedRequest)
-	if i.QoS != "" {
-		fmt.Fprintf(&b, "qos: %s\n", i.QoS)
+	if i.Class != "" {
+		fmt.Fprintf(&b, "qos: %s\n", i.Class)
 	}
-	if i.Burst != (BurstPolicy{}) {
+	if i.Burst != (burst.Policy{}) {
 		fmt.Fprintf(&b, "burst: %+v\n", i.Burst)
 	}
 	if i.Period != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -86,7 +87,7 @@ type steady struct{}
 func (steady) Synchronize(context.Context, []Pod, []Container) map[string]Settings { return nil }
 
 func (steady) Create(context.Context, Pod, Container) (Settings, error) {
-	return Settings{CPUs: cpuset.Range(2, 3), Quota: Unlimited}, nil
+	return Settings{CPUs: cpuset.Range(2, 3), Quota: bandwidth.Unlimited}, nil
 }
 
 func (steady) Start(context.Context, Pod, Container) error     { return nil }

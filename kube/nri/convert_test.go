@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -59,8 +60,8 @@ func TestSettings(t *testing.T) {
 		{"a period alone is nothing", Settings{Period: time.Second}, "", 0, 0},
 		{"cpus", Settings{CPUs: cpuset.MustParse("2-3,8")}, "2-3,8", 0, 0},
 		{"quota", Settings{Quota: 150 * time.Millisecond}, "", 150000, 0},
-		{"no quota", Settings{Quota: Unlimited}, "", -1, 0},
-		{"no quota, with a period", Settings{Quota: Unlimited, Period: 50 * time.Millisecond}, "", -1, 50000},
+		{"no quota", Settings{Quota: bandwidth.Unlimited}, "", -1, 0},
+		{"no quota, with a period", Settings{Quota: bandwidth.Unlimited, Period: 50 * time.Millisecond}, "", -1, 50000},
 		{"all", Settings{CPUs: cpuset.Of(0), Quota: time.Millisecond, Period: time.Second}, "0", 1000, 1000000},
 	} {
 		cpu := test.settings.cpu()

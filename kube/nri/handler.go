@@ -56,10 +56,7 @@ type Container struct {
 // its pod's group does not have, and with cgroup v1 a quota above that of the pod's group.
 type Settings struct {
 	CPUs cpuset.Set
-	// Quota is CPU time per Period; Unlimited for none; 0 leaves quota and period alone.
+	// Quota is CPU time per Period, or bandwidth.Unlimited; 0 leaves quota and period alone.
 	Quota  time.Duration
 	Period time.Duration
 }
-
-// Unlimited is the quota of a container without one.
-const Unlimited time.Duration = -1

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // Run connects to the runtime, serves its requests by the handler, and connects again
@@ -23,7 +25,7 @@ func Run(ctx context.Context, options Options, handler Handler) error {
 			break
 		}
 		r.report(State{Err: err})
-		sleep(ctx, r.backoff.pause())
+		sleep.For(ctx, r.backoff.pause())
 	}
 	// A handler that minds its context has ended by now; one that does not is given
 	// the time that the runtime would have given it.
@@ -31,15 +33,6 @@ func Run(ctx context.Context, options Options, handler Handler) error {
 	defer cancel()
 	r.guard.wait(last)
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 type runner struct {

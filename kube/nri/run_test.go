@@ -19,6 +19,8 @@ import (
 	"github.com/containerd/ttrpc"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 func TestOptions(t *testing.T) {
@@ -241,7 +243,7 @@ func TestManyContainers(t *testing.T) {
 	}
 	r.begin()
 	h := newScript()
-	h.want("main", Settings{Quota: Unlimited})
+	h.want("main", Settings{Quota: bandwidth.Unlimited})
 	end, states := running(t, r.socket(), h)
 	defer end()
 	if s := next(t, states); !s.Connected {

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -269,7 +270,7 @@ func parseSettings(words []string) (s Settings, err error) {
 		case key == "cpus":
 			s.CPUs, err = cpuset.Parse(value)
 		case key == "quota" && value == "none":
-			s.Quota = Unlimited
+			s.Quota = bandwidth.Unlimited
 		case key == "quota":
 			s.Quota, err = time.ParseDuration(value)
 		case key == "period":

@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -112,7 +113,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 			return fmt.Errorf("the pod was edited while it was being bound to %s; it is scheduled again: %w", binding.Target.Name, sent)
 		case wasRefused(sent) && (try > quickBinds || !isFenced(sent)):
 			return sent
-		case (!apierrors.IsConflict(sent) || try > quickBinds) && pause(ctx) != nil:
+		case (!apierrors.IsConflict(sent) || try > quickBinds) && !sleep.For(ctx, bindPause):
 			return sent
 		}
 		binding.ResourceVersion = now.ResourceVersion
@@ -126,16 +127,6 @@ func decidesAlike(decided, now *corev1.Pod) bool {
 	spec.NodeName = "" // the scheduler's copy has it already
 	return now.DeletionTimestamp == nil && equality.Semantic.DeepEqual(&spec, &now.Spec) &&
 		maps.Equal(decided.Annotations, now.Annotations) && maps.Equal(decided.Labels, now.Labels)
-}
-
-// pause returns an error when the scheduler ends meanwhile.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(bindPause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // wasRefused reports whether a request would be refused again, so that it is not worth
@@ -187,7 +178,7 @@ func (p *Plugin) settle(ctx context.Context, binding *corev1.Binding, sent error
 			return boundOtherwise, nil
 		}
 		logger.Error(err, "It is not known whether a pod was bound; its CPUs stay reserved until the API server tells", "binding", sent)
-		if pause(ctx) != nil { // the scheduler ends, and with it all that is reserved
+		if !sleep.For(ctx, bindPause) { // the scheduler ends, and with it all that is reserved
 			return boundOtherwise, nil
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // boundPods selects the pods that take CPUs, of those that the scheduler watches.
@@ -30,9 +32,7 @@ func (p *Plugin) catchUp(ctx context.Context) error {
 	l.mu.Unlock()
 	if wait > 0 {
 		klog.FromContext(ctx).Info("This scheduler has taken the lease from another one; it waits for the Bindings of that", "wait", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !sleep.For(ctx, wait) {
 			return ctx.Err()
 		}
 		// This cycle began before, so what it sees may be too old.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // heartbeats knows since when agents have not renewed their leases. It goes by the time
@@ -85,12 +87,8 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 			h.regain()
 			h.mu.Unlock()
 		}
-		for ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(heartbeatTick):
-				h.tick()
-			}
+		for sleep.For(ctx, heartbeatTick) {
+			h.tick()
 		}
 	}()
 	return nil

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 const (
@@ -143,9 +145,7 @@ func (c *cluster) await(ctx context.Context, problem func([]corev1.Pod) error) (
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("gave up after %v: %w", waitTimeout, wrong)
 		}
-		select {
-		case <-time.After(pollInterval):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pollInterval) {
 			return nil, errors.Join(context.Cause(ctx), wrong)
 		}
 	}

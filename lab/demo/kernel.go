@@ -7,11 +7,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -21,8 +22,7 @@ type seen struct {
 	allowed cpuset.Set // where any of them may run
 	uneven  bool       // they do not all have the same CPUs
 	ran     cpuset.Set // where they ran last
-	quota   time.Duration
-	period  time.Duration
+	limits  bandwidth.Limits
 }
 
 func (s seen) String() string {
@@ -31,8 +31,8 @@ func (s seen) String() string {
 		threads += " (not all the same)"
 	}
 	quota := "no quota"
-	if s.quota != cgroup.Unlimited {
-		quota = fmt.Sprintf("quota %v per %v", s.quota, s.period)
+	if s.limits.Quota != bandwidth.Unlimited {
+		quota = fmt.Sprintf("quota %v per %v", s.limits.Quota, s.limits.Period)
 	}
 	return fmt.Sprintf("%s allowed on CPU %s, last on CPU %s, %s", threads, s.allowed, s.ran, quota)
 }
@@ -65,10 +65,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if id == "" {
 		return seen{}, nil
 	}
-	qos := map[corev1.PodQOSClass]cgroup.QoS{
-		corev1.PodQOSGuaranteed: cgroup.Guaranteed, corev1.PodQOSBurstable: cgroup.Burstable, corev1.PodQOSBestEffort: cgroup.BestEffort,
-	}[pod.Status.QOSClass]
-	group := k.naming.Container(qos, string(pod.UID), "", id)
+	group := k.naming.Container(api.TierOf(pod), string(pod.UID), "", id)
 	settings, err := k.groups.Read(group)
 	if errors.Is(err, cgroup.ErrGone) {
 		return seen{}, nil
@@ -76,7 +73,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if err != nil {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	s := seen{quota: settings.Quota, period: settings.Period}
+	s := seen{limits: settings.Limits}
 	threads, err := k.groups.Threads(group)
 	if err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
-	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -103,7 +103,7 @@ func proc(threads map[int][2]string) fstest.MapFS {
 
 func TestSeen(t *testing.T) {
 	files := proc(map[int][2]string{10: {"0-1,4", "4"}, 11: {"0-1,4", "0"}, 12: {"2", "2"}, 13: {"x", "0"}, 14: {"0", "y"}})
-	s := seen{quota: 400 * time.Millisecond, period: 100 * time.Millisecond}
+	s := seen{limits: bandwidth.Limits{Quota: 400 * time.Millisecond, Period: 100 * time.Millisecond}}
 	for _, tid := range []int{10, 11, 99} { // 99 has ended
 		if err := s.add(files, tid); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestSeen(t *testing.T) {
 	if err := s.add(files, 12); err != nil {
 		t.Fatal(err)
 	}
-	s.quota = cgroup.Unlimited
+	s.limits.Quota = bandwidth.Unlimited
 	if want := "3 threads (not all the same) allowed on CPU 0-2,4, last on CPU 0,2,4, no quota"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
@@ -138,8 +138,8 @@ func TestShowReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[string]seen{
-		"right":  {threads: 7, allowed: cpuset.MustParse("0"), ran: cpuset.MustParse("0"), quota: cgroup.Unlimited},
-		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), quota: cgroup.Unlimited},
+		"right":  {threads: 7, allowed: cpuset.MustParse("0"), ran: cpuset.MustParse("0"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
+		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
 	}
 	if settled(placements, found) || !settled(placements[:1], found) || settled(placements[1:2], found) {
 		t.Error("what is settled is not told from what is not")

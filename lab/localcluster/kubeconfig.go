@@ -1,13 +1,14 @@
 package localcluster
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
 // contextName names cluster, user and context in the kubeconfigs written here.
@@ -41,25 +42,12 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 // writeFile replaces a file of the data directory in one step: readers see the old or the
 // new one, never a part, and never anybody but the owner.
 func writeFile(path string, data []byte) error {
-	temporary := path + temporarySuffix
-	_ = os.Remove(temporary) // left by a kill
-	return replaceFile(path, data, func() (*os.File, error) {
-		return os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	})
+	return replaceFile(path, data, temporarySuffix)
 }
 
-// replaceFile writes a file through a new one beside it.
-func replaceFile(path string, data []byte, create func() (*os.File, error)) error {
-	file, err := create()
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name()) // the first error counts
+// replaceFile writes a file that only its owner can read.
+func replaceFile(path string, data []byte, suffix string) error {
+	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600, Suffix: suffix}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -86,7 +74,7 @@ func exportKubeconfig(path string, config *clientcmdapi.Config) error {
 		return fmt.Errorf("encode kubeconfig: %w", err)
 	}
 	// Beside it may be files of other people's, under any name.
-	return replaceFile(path, data, func() (*os.File, error) { return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") })
+	return replaceFile(path, data, "")
 }
 
 // withdrawKubeconfig removes an exported kubeconfig, unless another cluster

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // waitForServiceAccount returns when pods can be created in the default
@@ -21,9 +23,7 @@ func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) err
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("wait for the default service account: %w", err)
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("wait for the default service account: %w", context.Cause(ctx))
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // undoTimeout bounds Restore, which takes a second or two with a hundred pods on an
@@ -176,9 +178,7 @@ func retry(ctx context.Context, try func() error) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep.For(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%w (gave up: %w)", err, context.Cause(ctx))
 		}
 	}

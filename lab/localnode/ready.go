@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/images"
 )
 
@@ -54,9 +55,7 @@ func poll(ctx context.Context, ask func() error) error {
 		if !errors.As(err, &wait) {
 			return err
 		}
-		select {
-		case <-time.After(pollInterval):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pollInterval) {
 			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/linux/owned"
 )
 
@@ -111,21 +112,8 @@ func (s *saved) write(l layout) error {
 	if err != nil {
 		return fmt.Errorf("write down how the machine is: %w", err)
 	}
-	return writeSynced(l.path(savedName), append(text, '\n'))
-}
-
-// writeSynced writes a file that is whole or absent, also after a crash of the machine.
-func writeSynced(path string, data []byte) error {
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = file.Write(data)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
+	path := l.path(savedName)
+	if err := atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Perm: 0o600, Sync: true, Suffix: ".new"}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

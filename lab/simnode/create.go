@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -140,9 +141,7 @@ func poll(ctx context.Context, interval time.Duration, what string, done func() 
 		if ok || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+		if !sleep.For(ctx, interval) {
 			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
 		}
 	}

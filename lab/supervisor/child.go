@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // readyInterval is the time between two calls of a child's Ready function.
@@ -162,10 +164,8 @@ func (c *Child) runOnce() (served bool, err error) {
 // probe closes ready when the child serves.
 func (c *Child) probe(ctx context.Context, ready chan<- struct{}) {
 	if c.spec.Ready == nil {
-		select {
-		case <-time.After(c.supervisor.options.Settle):
+		if sleep.For(ctx, c.supervisor.options.Settle) {
 			close(ready)
-		case <-ctx.Done():
 		}
 		return
 	}
@@ -174,10 +174,7 @@ func (c *Child) probe(ctx context.Context, ready chan<- struct{}) {
 			close(ready)
 			return
 		}
-		select {
-		case <-time.After(readyInterval):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, readyInterval)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/busy"
@@ -100,7 +101,7 @@ func TestHost(t *testing.T) {
 		path := makeGroup(t, groups, fmt.Sprintf("/pinfold-throttling-%d-%d", os.Getpid(), i))
 		one := startServer(t, groups, program, path)
 		one.url += "/?cpu=" + s.cpu.String()
-		one.limit = Limit{Quota: cgroup.Unlimited, Period: 100 * time.Millisecond}
+		one.limit = bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
 		wanted := cgroup.Wanted{Weight: new(weights()[groups.Hierarchy(cgroup.CPU).Version])}
 		if s.quota > 0 {
 			one.limit.Quota = s.quota
@@ -141,7 +142,7 @@ func TestHost(t *testing.T) {
 // server is a server that runs in a group.
 type server struct {
 	path, url string
-	limit     Limit
+	limit     bandwidth.Limits
 	pid       int
 }
 
@@ -171,7 +172,7 @@ func measureAll(t *testing.T, groups *cgroup.FS, servers []server) (rows []Row, 
 }
 
 // measure is one round of a row.
-func measure(t *testing.T, groups *cgroup.FS, path string, limit Limit, batch int, url string) Row {
+func measure(t *testing.T, groups *cgroup.FS, path string, limit bandwidth.Limits, batch int, url string) Row {
 	t.Helper()
 	sender, err := load.NewHTTP(url)
 	if err != nil {

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Limit is the CPU time that a group may use per period, on average.
-type Limit struct{ Quota, Period time.Duration }
-
 // Row is one measurement.
 type Row struct {
 	Name  string
-	Limit Limit
+	Limit bandwidth.Limits
 	Load  load.Result
 	// Counted is what the kernel counted during the Wall time.
 	Counted cgroup.Stat
@@ -29,7 +28,7 @@ type Row struct {
 // counts is the group that was throttled most, of several the first. Without groups
 // only latencies are measured. What was measured until the context was cancelled is
 // returned with the error.
-func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit Limit, plan load.Plan, send load.Send) (Row, error) {
+func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit bandwidth.Limits, plan load.Plan, send load.Send) (Row, error) {
 	row := Row{Limit: limit}
 	before, err := stats(groups, of)
 	if err != nil {
@@ -39,7 +38,7 @@ func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit Limit, p
 	var loadErr error
 	row.Load, loadErr = load.Run(ctx, plan, send)
 	if loadErr == nil {
-		sleep(ctx, time.Until(begin.Add(plan.Duration)))
+		sleep.For(ctx, time.Until(begin.Add(plan.Duration)))
 	}
 	after, err := stats(groups, of)
 	if err != nil {
@@ -67,15 +66,6 @@ func stats(groups *cgroup.FS, of []string) ([]cgroup.Stat, error) {
 		}
 	}
 	return all, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // difference is what was counted between two readings.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
@@ -18,13 +19,13 @@ func rows() []Row {
 	const ms = time.Millisecond
 	quick := load.Result{Sent: 4, Latencies: []time.Duration{ms, 2 * ms, 3 * ms, 10 * ms}}
 	failing := load.Result{Sent: 5, Latencies: quick.Latencies[:1], Failures: map[string]int{"no answer within 1s": 3, "answered with 500": 1}, Lateness: 17 * ms}
-	limit := Limit{Quota: 10 * ms, Period: 100 * ms}
+	limit := bandwidth.Limits{Quota: 10 * ms, Period: 100 * ms}
 	return []Row{
 		{Name: "limit", Limit: limit, Load: quick, Wall: 10 * time.Second,
 			Counted: cgroup.Stat{Periods: 60, Throttled: 20, Usage: 320 * ms}},
 		{Name: "limit, old kernel", Limit: limit, Load: failing, Wall: 10 * time.Second,
 			Counted: cgroup.Stat{Periods: 60, NoBursts: true, Usage: time.Second}},
-		{Name: "no limit", Limit: Limit{Quota: cgroup.Unlimited, Period: 100 * ms}, Load: quick, Wall: 10 * time.Second,
+		{Name: "no limit", Limit: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * ms}, Load: quick, Wall: 10 * time.Second,
 			Counted: cgroup.Stat{Usage: time.Second}},
 		{Name: "idle", Limit: limit, Wall: 10 * time.Second},
 		{Name: "only a URL", Load: quick, Wall: 10 * time.Second},

@@ -13,6 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -24,7 +27,7 @@ type Target struct {
 	// Groups hold it: the container's first, then the pod's. None when they are not
 	// known.
 	Groups []string
-	Limit  Limit
+	Limit  bandwidth.Limits
 }
 
 // OfPod returns the first container of a pod that runs on this machine. It is asked at
@@ -41,7 +44,7 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 	}
 	var (
 		container = pod.Spec.Containers[0]
-		qos       = cgroup.QoS(pod.Status.QOSClass)
+		tier      = api.TierOf(pod)
 		uid       = string(pod.UID)
 		port      = 80
 	)
@@ -54,7 +57,7 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 	return Target{
 		Name:   pod.Name,
 		URL:    "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)) + "/",
-		Groups: []string{naming.Container(qos, uid, "", id), naming.Pod(qos, uid)},
+		Groups: []string{naming.Container(tier, uid, "", id), naming.Pod(tier, uid)},
 		Limit:  limitOf(container),
 	}, nil
 }
@@ -62,12 +65,12 @@ func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
 // period is the one that the kubelet sets.
 const period = 100 * time.Millisecond
 
-func limitOf(container corev1.Container) Limit {
+func limitOf(container corev1.Container) bandwidth.Limits {
 	cpu, ok := container.Resources.Limits[corev1.ResourceCPU]
 	if !ok {
-		return Limit{Quota: cgroup.Unlimited, Period: period}
+		return bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
 	}
-	return Limit{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
+	return bandwidth.Limits{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
 }
 
 // Asking returns the target with so much CPU time asked for by each request, for
@@ -100,7 +103,7 @@ func MeasureAll(ctx context.Context, groups *cgroup.FS, targets []Target, plan l
 		}
 		defer sender.Close()
 		all.Go(func() {
-			sleep(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
+			sleep.For(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
 			rows[i], errs[i] = Measure(ctx, groups, target.Groups, target.Limit, plan, sender.Send)
 			rows[i].Name = target.Name
 			if errs[i] != nil {

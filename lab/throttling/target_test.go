@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -33,7 +34,7 @@ func running() *corev1.Pod {
 func TestOfPod(t *testing.T) {
 	const ms = time.Millisecond
 	plain := Target{
-		Name: "shop", URL: "http://10.213.0.9:8080/", Limit: Limit{Quota: 25 * ms, Period: 100 * ms},
+		Name: "shop", URL: "http://10.213.0.9:8080/", Limit: bandwidth.Limits{Quota: 25 * ms, Period: 100 * ms},
 		Groups: []string{"/kubepods/burstable/podu1/c1", "/kubepods/burstable/podu1"},
 	}
 	for name, test := range map[string]struct {
@@ -42,7 +43,7 @@ func TestOfPod(t *testing.T) {
 	}{
 		"as it is": {func(*corev1.Pod) {}, func(*Target) {}},
 		"no port":  {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }, func(w *Target) { w.URL = "http://10.213.0.9:80/" }},
-		"no limit": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }, func(w *Target) { w.Limit.Quota = cgroup.Unlimited }},
+		"no limit": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }, func(w *Target) { w.Limit.Quota = bandwidth.Unlimited }},
 		"guaranteed": {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed },
 			func(w *Target) { w.Groups = []string{"/kubepods/podu1/c1", "/kubepods/podu1"} }},
 		"IPv6": {func(p *corev1.Pod) { p.Status.PodIP = "fd00::9" }, func(w *Target) { w.URL = "http://[fd00::9]:8080/" }},

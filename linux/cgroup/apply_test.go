@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -35,7 +36,7 @@ func openFixture(t *testing.T, name string) *FS {
 func TestApplyWritesWhatDiffers(t *testing.T) {
 	fs := openFixture(t, "v1-separate")
 	o := fs.Apply(map[string]Wanted{
-		"/kubepods":   {Quota: new(Unlimited)},
+		"/kubepods":   {Quota: new(bandwidth.Unlimited)},
 		testPod:       {Quota: ms(80), Burst: ms(50), Weight: new(Weight(512))},
 		testContainer: {Quota: ms(20), Period: ms(100), Burst: ms(5), CPUs: new(cpuset.MustParse("1-2"))},
 	})

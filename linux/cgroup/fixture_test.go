@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -65,7 +66,7 @@ func describe(root string) string {
 		fmt.Fprintln(&b, "no pods:", err)
 	}
 	for _, p := range pods {
-		fmt.Fprintf(&b, "pod %s %s\n", p.UID, p.QoS)
+		fmt.Fprintf(&b, "pod %s %s\n", p.UID, p.Tier)
 		for _, c := range p.Containers {
 			fmt.Fprintf(&b, "  container %s %q\n", c.ID, c.Runtime)
 		}
@@ -73,7 +74,7 @@ func describe(root string) string {
 			fmt.Fprintf(&b, "  other %s\n", filepath.Base(other))
 		}
 	}
-	for _, group := range groupsOf(machine, naming.Tier(Guaranteed)) {
+	for _, group := range groupsOf(machine, naming.Tier(nodeplan.Guaranteed)) {
 		describeGroup(&b, machine, group)
 	}
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -56,32 +57,29 @@ func parseMicroseconds[T content](s T) (time.Duration, error) {
 // parseQuota reads cpu.cfs_quota_us: microseconds, or -1 for none.
 func parseQuota[T content](s T) (time.Duration, error) {
 	if string(s) == "-1" {
-		return Unlimited, nil
+		return bandwidth.Unlimited, nil
 	}
 	return parseMicroseconds(s)
 }
 
-// cpuMax is the content of cpu.max.
-type cpuMax struct{ quota, period time.Duration }
-
 // parseCPUMax reads cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD".
-func parseCPUMax[T content](s T) (cpuMax, error) {
+func parseCPUMax[T content](s T) (bandwidth.Limits, error) {
 	space := 0
 	for space < len(s) && s[space] != ' ' {
 		space++
 	}
 	if space == len(s) {
-		return cpuMax{}, fmt.Errorf("%q is not a quota and a period", string(s))
+		return bandwidth.Limits{}, fmt.Errorf("%q is not a quota and a period", string(s))
 	}
-	max := cpuMax{quota: Unlimited}
+	max := bandwidth.Limits{Quota: bandwidth.Unlimited}
 	var err error
 	if first := s[:space]; string(first) != "max" {
-		if max.quota, err = parseMicroseconds(first); err != nil {
-			return cpuMax{}, err
+		if max.Quota, err = parseMicroseconds(first); err != nil {
+			return bandwidth.Limits{}, err
 		}
 	}
-	if max.period, err = parseMicroseconds(s[space+1:]); err != nil {
-		return cpuMax{}, err
+	if max.Period, err = parseMicroseconds(s[space+1:]); err != nil {
+		return bandwidth.Limits{}, err
 	}
 	return max, nil
 }
@@ -111,17 +109,17 @@ func formatMicroseconds(d time.Duration) string {
 }
 
 func formatQuota(quota time.Duration) string {
-	if quota == Unlimited {
+	if quota == bandwidth.Unlimited {
 		return "-1"
 	}
 	return formatMicroseconds(quota)
 }
 
-func formatCPUMax(quota, period time.Duration) string {
-	if quota == Unlimited {
-		return "max " + formatMicroseconds(period)
+func formatCPUMax(l bandwidth.Limits) string {
+	if l.Quota == bandwidth.Unlimited {
+		return "max " + formatMicroseconds(l.Period)
 	}
-	return formatMicroseconds(quota) + " " + formatMicroseconds(period)
+	return formatMicroseconds(l.Quota) + " " + formatMicroseconds(l.Period)
 }
 
 func formatFlag(on bool) string {

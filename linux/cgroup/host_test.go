@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -140,7 +141,7 @@ func testHostBandwidth(t *testing.T, fs *FS, top string) {
 		for i, p := range []string{pod, container} {
 			quota := ms(s[i].quota)
 			if s[i].quota < 0 {
-				quota = new(Unlimited)
+				quota = new(bandwidth.Unlimited)
 			}
 			wanted[p] = Wanted{Quota: quota, Period: ms(s[i].period), Burst: ms(s[i].burst)}
 		}

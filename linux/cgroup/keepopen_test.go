@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // testHostKeepOpen looks at which files of a group this process has open.
@@ -73,7 +75,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 		t.Errorf("reading a removed group: %v", err)
 	}
 	remake(true)
-	if s := read(); s.Quota != Unlimited {
+	if s := read(); s.Quota != bandwidth.Unlimited {
 		t.Errorf("the quota of a new group of the same name is %v, that of the old one", s.Quota)
 	}
 	fs.CloseUnused()

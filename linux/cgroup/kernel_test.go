@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -53,9 +54,9 @@ func (k *kernel) set(s *Settings, f File, value string) error {
 	case f == CPUCFSBurst && v1, f == CPUMaxBurst && v2:
 		s.Burst, err = parseMicroseconds(value)
 	case f == CPUMax && v2:
-		var max cpuMax
+		var max bandwidth.Limits
 		max, err = parseCPUMax(value)
-		s.Quota, s.Period = max.quota, max.period
+		s.Quota, s.Period = max.Quota, max.Period
 	case f == CPUIdle:
 		s.Idle = value == "1"
 		s.Weight = map[bool]map[Version]Weight{true: {V1: 3, V2: 0}, false: {V1: 1024, V2: 100}}[s.Idle][k.layout.CPU]
@@ -78,7 +79,7 @@ func (k *kernel) read(p string, f File) string {
 	case CPUSetCPUs:
 		return s.CPUs.String()
 	case CPUMax:
-		return formatCPUMax(s.Quota, s.Period)
+		return formatCPUMax(s.Limits)
 	case CPUCFSQuota:
 		return formatQuota(s.Quota)
 	case CPUCFSPeriod:
@@ -101,14 +102,14 @@ func (k *kernel) broken() error {
 				return fmt.Errorf("CPUs %s of %s are not in %s of its parent", s.CPUs, p, parent.CPUs)
 			}
 		}
-		if s.Quota == Unlimited {
+		if s.Quota == bandwidth.Unlimited {
 			continue
 		}
 		if s.Burst > s.Quota || s.Quota < time.Millisecond || s.Period < time.Millisecond || s.Period > time.Second {
 			return fmt.Errorf("quota %v, period %v, burst %v of %s: %w", s.Quota, s.Period, s.Burst, p, syscall.EINVAL)
 		}
 		for q, o := range k.groups { // every limited group above, not only the nearest one
-			if k.layout.CPU == V1 && q != p && isBelow(p, q) && o.Quota != Unlimited && kernelRatio(s) > kernelRatio(o) {
+			if k.layout.CPU == V1 && q != p && isBelow(p, q) && o.Quota != bandwidth.Unlimited && kernelRatio(s) > kernelRatio(o) {
 				return fmt.Errorf("%v per %v of %s is above %v per %v of %s", s.Quota, s.Period, p, o.Quota, o.Period, q)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // ProcessesBelow lists the processes of a group and of those below it, in the
@@ -63,7 +65,7 @@ func (fs *FS) Kill(ctx context.Context, group string, of ...Controller) error {
 				refused = fmt.Errorf("kill process %d: %w", pid, err)
 			}
 		}
-		if pause(ctx); ctx.Err() != nil {
+		if !sleep.For(ctx, busyRetry) {
 			return errors.Join(fmt.Errorf("processes %v of %s do not end", pids, group), refused)
 		}
 	}

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path"
+
+	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 // Pod is the group of a pod that exists.
 type Pod struct {
 	Path       string
 	UID        string
-	QoS        QoS
+	Tier       nodeplan.Tier
 	Containers []Container // in the order of their names; sandboxes included
 	// Others are the paths of groups in it whose names are no container's: another
 	// runtime's (kata_ID), or a monitor's (crio-conmon-ID).
@@ -36,7 +38,7 @@ func (fs *FS) Naming(cgroupRoot string) (Naming, error) {
 	var exist, used []Naming
 	for _, d := range []Driver{Systemd, Cgroupfs} {
 		n := Naming{Driver: d, Root: cgroupRoot}
-		if !isDir(fs.Dir(CPU, n.Tier(Guaranteed))) {
+		if !isDir(fs.Dir(CPU, n.Tier(nodeplan.Guaranteed))) {
 			continue
 		}
 		exist = append(exist, n)
@@ -56,10 +58,10 @@ func (fs *FS) Naming(cgroupRoot string) (Naming, error) {
 	case len(exist) == 0:
 		n := Naming{Driver: Cgroupfs, Root: cgroupRoot}
 		return Naming{}, fmt.Errorf("%w: neither %s nor its systemd form exists: is the kubelet running, and with this --cgroup-root?",
-			ErrNoKubepods, fs.Dir(CPU, n.Tier(Guaranteed)))
+			ErrNoKubepods, fs.Dir(CPU, n.Tier(nodeplan.Guaranteed)))
 	}
 	return Naming{}, fmt.Errorf("both %s and %s exist, and %d of them hold pods: remove the groups of the driver that the kubelet does not use",
-		fs.Dir(CPU, exist[0].Tier(Guaranteed)), fs.Dir(CPU, exist[1].Tier(Guaranteed)), len(used))
+		fs.Dir(CPU, exist[0].Tier(nodeplan.Guaranteed)), fs.Dir(CPU, exist[1].Tier(nodeplan.Guaranteed)), len(used))
 }
 
 // Pods lists the pods and containers that have groups, in the hierarchy of the cpu
@@ -67,8 +69,8 @@ func (fs *FS) Naming(cgroupRoot string) (Naming, error) {
 // order of their names. Groups that vanish meanwhile are left out.
 func (fs *FS) Pods(n Naming) ([]Pod, error) {
 	var pods []Pod
-	for _, q := range []QoS{Burstable, BestEffort, Guaranteed} {
-		paths, err := fs.below(n.Tier(q))
+	for _, t := range deepestFirst() {
+		paths, err := fs.below(n.Tier(t))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +79,7 @@ func (fs *FS) Pods(n Naming) ([]Pod, error) {
 			if !ok || place.PodUID == "" {
 				continue
 			}
-			pod := Pod{Path: p, UID: place.PodUID, QoS: q}
+			pod := Pod{Path: p, UID: place.PodUID, Tier: t}
 			if err = fs.within(n, &pod); err != nil {
 				return nil, err
 			}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // The files that only making groups needs.
@@ -159,7 +161,7 @@ func (fs *FS) Remove(ctx context.Context, group string, of ...Controller) error 
 		dir := filepath.Join(h.Mount, group)
 		err := removeTree(dir)
 		for err != nil && ctx.Err() == nil {
-			pause(ctx)
+			sleep.For(ctx, busyRetry)
 			err = removeTree(dir)
 		}
 		if err != nil {
@@ -196,11 +198,4 @@ func groupsBelow(dir string) ([]string, error) {
 		return err
 	})
 	return all, err
-}
-
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(busyRetry):
-	}
 }

@@ -3,6 +3,8 @@ package cgroup
 import (
 	"path"
 	"strings"
+
+	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 // Driver is how the kubelet and the runtime name groups.
@@ -23,16 +25,6 @@ func (d Driver) String() string {
 	}
 	return "unknown"
 }
-
-// QoS is the class of a pod, and the tier of groups that holds it.
-type QoS string
-
-// The classes. Guaranteed pods are in the tier of all pods itself.
-const (
-	Guaranteed QoS = "Guaranteed"
-	Burstable  QoS = "Burstable"
-	BestEffort QoS = "BestEffort"
-)
 
 // Naming gives and reads the paths of the kubelet's groups
 // (pkg/kubelet/cm/cgroup_manager_linux.go of Kubernetes 1.37).
@@ -69,28 +61,33 @@ func (n Naming) path(names ...string) string {
 	return p
 }
 
-// Tier returns the path of the group that holds the pods of a class.
-func (n Naming) Tier(q QoS) string {
-	return n.path(tierNames(q)...)
+// deepestFirst returns all tiers, those in the group of another one before it.
+func deepestFirst() []nodeplan.Tier {
+	return []nodeplan.Tier{nodeplan.Burstable, nodeplan.BestEffort, nodeplan.Guaranteed}
 }
 
-func tierNames(q QoS) []string {
-	if q == Guaranteed {
+// Tier returns the path of the group that holds the pods of a tier.
+func (n Naming) Tier(t nodeplan.Tier) string {
+	return n.path(tierNames(t)...)
+}
+
+func tierNames(t nodeplan.Tier) []string {
+	if t == nodeplan.Guaranteed {
 		return []string{kubepods}
 	}
-	return []string{kubepods, strings.ToLower(string(q))}
+	return []string{kubepods, strings.ToLower(string(t))}
 }
 
 // Pod returns the path of a pod's group. The UID is the one that the kubelet
 // knows: for static pods that of the annotation kubernetes.io/config.hash.
-func (n Naming) Pod(q QoS, uid string) string {
-	return n.path(append(tierNames(q), podPrefix+uid)...)
+func (n Naming) Pod(t nodeplan.Tier, uid string) string {
+	return n.path(append(tierNames(t), podPrefix+uid)...)
 }
 
 // Container returns the path of a container's group. The runtime is the prefix of
 // the group's name ("cri-containerd", "crio"); "" for none, as containerd does it
 // with the cgroupfs driver.
-func (n Naming) Container(q QoS, uid, runtime, id string) string {
+func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
 	name := id
 	if runtime != "" {
 		name = runtime + "-" + id
@@ -98,12 +95,12 @@ func (n Naming) Container(q QoS, uid, runtime, id string) string {
 	if n.Driver == Systemd {
 		name += scope
 	}
-	return path.Join(n.Pod(q, uid), name)
+	return path.Join(n.Pod(t, uid), name)
 }
 
 // Place is what the path of a group says about it.
 type Place struct {
-	QoS       QoS
+	Tier      nodeplan.Tier
 	PodUID    string // "" for a tier
 	Runtime   string // prefix of the container's group, may be ""
 	Container string // id of the container; "" for a tier or pod
@@ -113,18 +110,18 @@ type Place struct {
 // and Container. Groups within containers are nobody's and give false.
 func (n Naming) Parse(p string) (Place, bool) {
 	p = path.Clean("/" + p)
-	for _, q := range []QoS{Burstable, BestEffort, Guaranteed} {
-		tier := n.Tier(q)
-		if p == tier {
-			return Place{QoS: q}, true
+	for _, t := range deepestFirst() {
+		group := n.Tier(t)
+		if p == group {
+			return Place{Tier: t}, true
 		}
-		rest, ok := strings.CutPrefix(p, tier+"/")
+		rest, ok := strings.CutPrefix(p, group+"/")
 		if !ok {
 			continue
 		}
 		pod, container, nested := strings.Cut(rest, "/")
-		place := Place{QoS: q}
-		if place.PodUID, ok = n.parsePod(q, pod); !ok {
+		place := Place{Tier: t}
+		if place.PodUID, ok = n.parsePod(t, pod); !ok {
 			return Place{}, false
 		}
 		if nested {
@@ -136,12 +133,12 @@ func (n Naming) Parse(p string) (Place, bool) {
 }
 
 // parsePod reads the name of a pod's group within its tier.
-func (n Naming) parsePod(q QoS, name string) (uid string, ok bool) {
+func (n Naming) parsePod(t nodeplan.Tier, name string) (uid string, ok bool) {
 	if n.Driver != Systemd {
 		uid, ok = strings.CutPrefix(name, podPrefix)
 		return uid, ok && uid != ""
 	}
-	prefix := strings.TrimSuffix(path.Base(n.Tier(q)), slice) + "-" + podPrefix
+	prefix := strings.TrimSuffix(path.Base(n.Tier(t)), slice) + "-" + podPrefix
 	uid, ok = strings.CutPrefix(name, prefix)
 	if !ok || !strings.HasSuffix(uid, slice) {
 		return "", false

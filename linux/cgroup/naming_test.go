@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 const testID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -13,13 +15,13 @@ const testID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 func TestNamingPaths(t *testing.T) {
 	const uid = "1234-abcd"
 	for want, got := range map[string]string{
-		"/kubepods":                                   Naming{Cgroupfs, ""}.Tier(Guaranteed),
-		"/kubepods/besteffort/pod1234-abcd":           Naming{Cgroupfs, "/"}.Pod(BestEffort, uid),
-		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(Guaranteed, uid, "", "ID"),
-		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(Guaranteed),
-		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(Guaranteed, uid),
-		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(Burstable),
-		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(Burstable, uid, "crio", "ID"),
+		"/kubepods":                                   Naming{Cgroupfs, ""}.Tier(nodeplan.Guaranteed),
+		"/kubepods/besteffort/pod1234-abcd":           Naming{Cgroupfs, "/"}.Pod(nodeplan.BestEffort, uid),
+		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(nodeplan.Guaranteed, uid, "", "ID"),
+		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(nodeplan.Guaranteed),
+		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(nodeplan.Guaranteed, uid),
+		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(nodeplan.Burstable),
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(nodeplan.Burstable, uid, "crio", "ID"),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -35,17 +37,17 @@ func TestNamingParse(t *testing.T) {
 		want   Place
 		ok     bool
 	}{
-		{Cgroupfs, "/kubepods/burstable", Place{QoS: Burstable}, true},
-		{Cgroupfs, "/kubepods/pod1/" + testID, Place{Guaranteed, "1", "", testID}, true},
-		{Cgroupfs, "/kubepods/pod1/crio-" + testID, Place{Guaranteed, "1", "crio", testID}, true},
+		{Cgroupfs, "/kubepods/burstable", Place{Tier: nodeplan.Burstable}, true},
+		{Cgroupfs, "/kubepods/pod1/" + testID, Place{nodeplan.Guaranteed, "1", "", testID}, true},
+		{Cgroupfs, "/kubepods/pod1/crio-" + testID, Place{nodeplan.Guaranteed, "1", "crio", testID}, true},
 		{Cgroupfs, "/kubepods/pod1/crio-conmon-" + testID, Place{}, false},
 		{Cgroupfs, "/kubepods/pod1/" + testID + "/init.scope", Place{}, false},
 		{Cgroupfs, "/kubepods/pod1/" + testID[1:], Place{}, false},
 		{Cgroupfs, "/kubepods/pod", Place{}, false},
 		{Cgroupfs, "/system.slice", Place{}, false},
 		{Cgroupfs, "/kubepodsx/pod1", Place{}, false},
-		{Systemd, slice, Place{QoS: Burstable, PodUID: "1-2"}, true},
-		{Systemd, slice + "/cri-containerd-" + testID + ".scope", Place{Burstable, "1-2", "cri-containerd", testID}, true},
+		{Systemd, slice, Place{Tier: nodeplan.Burstable, PodUID: "1-2"}, true},
+		{Systemd, slice + "/cri-containerd-" + testID + ".scope", Place{nodeplan.Burstable, "1-2", "cri-containerd", testID}, true},
 		{Systemd, slice + "/cri-containerd-" + testID, Place{}, false},
 		{Systemd, "/kubepods.slice/kubepods-burstable.slice/kubepods-pod1_2.slice", Place{}, false},
 	} {
@@ -60,19 +62,19 @@ func TestNamingParse(t *testing.T) {
 func TestNamingRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := Naming{rapid.SampledFrom([]Driver{Cgroupfs, Systemd}).Draw(t, "driver"), rapid.SampledFrom([]string{"", "/", "/kubelet", "a/b-c"}).Draw(t, "root")}
-		want := Place{QoS: rapid.SampledFrom([]QoS{Guaranteed, Burstable, BestEffort}).Draw(t, "QoS"),
+		want := Place{Tier: rapid.SampledFrom(nodeplan.Tiers()).Draw(t, "tier"),
 			PodUID:    rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}|[0-9a-f]{32}`).Draw(t, "UID"),
 			Runtime:   rapid.SampledFrom([]string{"cri-containerd", "crio", "docker", ""}).Draw(t, "runtime"),
 			Container: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "id")}
-		got, ok := n.Parse(n.Container(want.QoS, want.PodUID, want.Runtime, want.Container))
+		got, ok := n.Parse(n.Container(want.Tier, want.PodUID, want.Runtime, want.Container))
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
 			t.Fatalf("%v -want +got:\n%s", ok, diff)
 		}
-		pod, ok := n.Parse(n.Pod(want.QoS, want.PodUID))
-		if !ok || pod != (Place{QoS: want.QoS, PodUID: want.PodUID}) {
+		pod, ok := n.Parse(n.Pod(want.Tier, want.PodUID))
+		if !ok || pod != (Place{Tier: want.Tier, PodUID: want.PodUID}) {
 			t.Fatalf("pod: %+v, %v", pod, ok)
 		}
-		if tier, ok := n.Parse(n.Tier(want.QoS)); !ok || tier != (Place{QoS: want.QoS}) {
+		if tier, ok := n.Parse(n.Tier(want.Tier)); !ok || tier != (Place{Tier: want.Tier}) {
 			t.Fatalf("tier: %+v, %v", tier, ok)
 		}
 	})
@@ -116,7 +118,7 @@ func FuzzFiles(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if max, err := parseCPUMax(text); err == nil {
-			if again, err := parseCPUMax(formatCPUMax(max.quota, max.period)); err != nil || again != max {
+			if again, err := parseCPUMax(formatCPUMax(max)); err != nil || again != max {
 				t.Errorf("cpu.max %q reads %v, and written %v, %v", text, max, again, err)
 			}
 		}

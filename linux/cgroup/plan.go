@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // Change is what one group has and what it should have. Of Present only what
@@ -143,11 +144,11 @@ func set[T any](value *T, wanted *T) {
 
 // ratio is quota/period as the kernel compares them: to_ratio in
 // kernel/sched/core.c, a fixed-point number with 20 bits after the point.
-func ratio(quota, period time.Duration) uint64 {
-	if quota == Unlimited || period <= 0 {
+func ratio(l bandwidth.Limits) uint64 {
+	if l.Quota == bandwidth.Unlimited || l.Period <= 0 {
 		return unlimitedRatio
 	}
-	return uint64(quota.Microseconds()) << 20 / uint64(period.Microseconds())
+	return uint64(l.Quota.Microseconds()) << 20 / uint64(l.Period.Microseconds())
 }
 
 // unlimitedRatio is above every other one.

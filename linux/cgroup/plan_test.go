@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -42,7 +43,7 @@ func readScenario(t *testing.T, text string) (l Layout, changes []Change) {
 			continue
 		}
 		words := strings.Fields(line)
-		c := Change{Path: words[0], Present: Settings{Quota: Unlimited, Period: 100 * time.Millisecond}}
+		c := Change{Path: words[0], Present: Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}}}
 		for _, word := range words[1:] {
 			name, values, _ := strings.Cut(word, "=")
 			present, wanted, want := strings.Cut(values, ">")
@@ -57,7 +58,7 @@ func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool)
 	t.Helper()
 	quantity := func(s string) time.Duration {
 		if s == "max" {
-			return Unlimited
+			return bandwidth.Unlimited
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil {

@@ -1,27 +1,22 @@
 package cgroup
 
-import "time"
-
-// limit is quota and period of a group on the way.
-type limit struct{ quota, period time.Duration }
-
-func (l limit) ratio() uint64 { return ratio(l.quota, l.period) }
+import "pinfold.dev/pinfold/core/bandwidth"
 
 // bandwidthPlan is the plan of quota, period and burst. Invariant of version 1: the
 // ratio of a limited group is at or below that of its nearest limited ancestor,
 // before and after each write.
 type bandwidthPlan struct {
 	layout Layout
-	now    map[*node]limit
+	now    map[*node]bandwidth.Limits // quota and period on the way
 	writes []Write
 }
 
 func (t *tree) bandwidths(l Layout) []Write {
-	b := &bandwidthPlan{layout: l, now: make(map[*node]limit, len(t.nodes))}
+	b := &bandwidthPlan{layout: l, now: make(map[*node]bandwidth.Limits, len(t.nodes))}
 	for _, n := range t.nodes {
-		b.now[n] = limit{n.Present.Quota, n.Present.Period}
+		b.now[n] = n.Present.Limits.WithoutBurst()
 	}
-	lowered := func(n *node) bool { return target(n).ratio() < b.now[n].ratio() }
+	lowered := func(n *node) bool { return ratio(target(n)) < ratio(b.now[n]) }
 	var lower []*node
 	for _, n := range t.nodes {
 		switch {
@@ -38,10 +33,7 @@ func (t *tree) bandwidths(l Layout) []Write {
 	return b.writes
 }
 
-func target(n *node) limit {
-	t := n.Target()
-	return limit{t.Quota, t.Period}
-}
+func target(n *node) bandwidth.Limits { return n.Target().WithoutBurst() }
 
 // group plans one group. Invariant: burst is at most quota, unless unlimited.
 func (b *bandwidthPlan) group(n *node) {
@@ -53,13 +45,13 @@ func (b *bandwidthPlan) group(n *node) {
 	switch {
 	case b.now[n] == to:
 	case b.layout.CPU == V2:
-		b.write(n, CPUMax, formatCPUMax(to.quota, to.period))
+		b.write(n, CPUMax, formatCPUMax(to))
 	default:
 		for _, step := range b.steps(n, to) {
-			if step.quota != b.now[n].quota {
-				b.write(n, CPUCFSQuota, formatQuota(step.quota))
+			if step.Quota != b.now[n].Quota {
+				b.write(n, CPUCFSQuota, formatQuota(step.Quota))
 			} else {
-				b.write(n, CPUCFSPeriod, formatMicroseconds(step.period))
+				b.write(n, CPUCFSPeriod, formatMicroseconds(step.Period))
 			}
 			b.now[n] = step
 		}
@@ -79,27 +71,27 @@ func (b *bandwidthPlan) write(n *node, f File, value string) {
 // steps returns the states of quota and period on the way to the last one, each
 // one file away from the one before. A period that does not matter is written
 // while the quota is unlimited.
-func (b *bandwidthPlan) steps(n *node, to limit) []limit {
+func (b *bandwidthPlan) steps(n *node, to bandwidth.Limits) []bandwidth.Limits {
 	from := b.now[n]
-	if from.quota == to.quota || from.period == to.period {
-		return []limit{to}
+	if from.Quota == to.Quota || from.Period == to.Period {
+		return []bandwidth.Limits{to}
 	}
 	atMost, atLeast := b.bounds(n, from, to)
-	for _, middle := range []limit{{from.quota, to.period}, {to.quota, from.period}} {
-		if r := middle.ratio(); r == unlimitedRatio || atLeast <= r && r <= atMost {
-			return []limit{middle, to}
+	for _, middle := range []bandwidth.Limits{{Quota: from.Quota, Period: to.Period}, {Quota: to.Quota, Period: from.Period}} {
+		if r := ratio(middle); r == unlimitedRatio || atLeast <= r && r <= atMost {
+			return []bandwidth.Limits{middle, to}
 		}
 	}
-	return []limit{{Unlimited, from.period}, {Unlimited, to.period}, to}
+	return []bandwidth.Limits{{Quota: bandwidth.Unlimited, Period: from.Period}, {Quota: bandwidth.Unlimited, Period: to.Period}, to}
 }
 
 // bounds returns what the ratio of a group may be in between: at most that of the
 // nearest limited ancestor, at least the highest of the limited groups below. A
 // group whose ancestors are not listed stays within what it has and gets.
-func (b *bandwidthPlan) bounds(n *node, from, to limit) (atMost, atLeast uint64) {
-	atMost = max(from.ratio(), to.ratio())
+func (b *bandwidthPlan) bounds(n *node, from, to bandwidth.Limits) (atMost, atLeast uint64) {
+	atMost = max(ratio(from), ratio(to))
 	for at := n.parent; at != nil; at = at.parent {
-		if r := b.now[at].ratio(); r != unlimitedRatio {
+		if r := ratio(b.now[at]); r != unlimitedRatio {
 			atMost = r
 			break
 		}
@@ -112,7 +104,7 @@ func (b *bandwidthPlan) bounds(n *node, from, to limit) (atMost, atLeast uint64)
 func (b *bandwidthPlan) highestBelow(n *node) uint64 {
 	var highest uint64
 	for _, c := range n.children {
-		r := b.now[c].ratio()
+		r := ratio(b.now[c])
 		if r == unlimitedRatio {
 			r = b.highestBelow(c)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
@@ -94,7 +95,7 @@ func drawPaths(t *rapid.T) []string {
 func drawState(t *rapid.T, l Layout, paths []string, label string) map[string]Settings {
 	k := &kernel{layout: l, groups: map[string]Settings{}}
 	for _, p := range paths {
-		s := Settings{Quota: Unlimited, Period: 100 * time.Millisecond}
+		s := Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}}
 		for c := range k.effective(path.Dir(p)).All() {
 			if rapid.Bool().Draw(t, label) {
 				s.CPUs.Add(c)
@@ -112,7 +113,7 @@ func drawState(t *rapid.T, l Layout, paths []string, label string) map[string]Se
 			s.Quota = quota
 			k.groups[p] = s
 			if k.broken() != nil { // above the limit of a group above
-				s.Quota = Unlimited
+				s.Quota = bandwidth.Unlimited
 				k.groups[p] = s
 			}
 		}

@@ -8,9 +8,6 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Unlimited is the quota of a group without one.
-const Unlimited = bandwidth.Unlimited
-
 // Settings are the CPU settings of one group as the kernel reports them.
 type Settings struct {
 	// CPUs is what the group was given. Empty means none on version 1, and all of
@@ -18,11 +15,9 @@ type Settings struct {
 	CPUs cpuset.Set
 	// Effective is what the group's threads may run on.
 	Effective cpuset.Set
-	Quota     time.Duration // CPU time per period, or Unlimited
-	Period    time.Duration
-	Burst     time.Duration // 0 <= Burst <= Quota unless unlimited
-	Weight    Weight
-	Idle      bool
+	bandwidth.Limits
+	Weight Weight
+	Idle   bool
 	// NoBurst and NoIdle say that the kernel does not have the files.
 	NoBurst, NoIdle bool
 }
@@ -94,11 +89,9 @@ func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 
 func (fs *FS) readBandwidth(group string, s *Settings) (err error) {
 	if fs.layout.CPU == V2 {
-		var max cpuMax
-		if max, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
+		if s.Limits, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
 			return err
 		}
-		s.Quota, s.Period = max.quota, max.period
 	} else {
 		if s.Quota, err = readAs(fs, group, CPUCFSQuota, parseQuota); err != nil {
 			return err

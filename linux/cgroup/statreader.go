@@ -100,7 +100,7 @@ func (r *StatReader) Limits() (bandwidth.Limits, error) {
 			return bandwidth.Limits{}, err
 		}
 	}
-	l := bandwidth.Limits{Quota: Unlimited, Period: defaultPeriod}
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}
 	for i := range r.limits {
 		if err := r.limits[i].readLimit(&l); err != nil {
 			return bandwidth.Limits{}, r.failed(r.limits[i].file, err)
@@ -143,9 +143,7 @@ func (h *heldFile) readLimit(l *bandwidth.Limits) error {
 	}
 	switch h.file {
 	case CPUMax:
-		var max cpuMax
-		max, err = parseCPUMax(text)
-		l.Quota, l.Period = max.quota, max.period
+		*l, err = parseCPUMax(text) // the first of the files
 	case CPUCFSQuota:
 		l.Quota, err = parseQuota(text)
 	case CPUCFSPeriod:

@@ -29,7 +29,7 @@ func testHostStatReader(t *testing.T, fs *FS, top string) {
 			t.Errorf("limits %+v, %v; want %+v", l, err, want)
 		}
 	}
-	expectLimits(bandwidth.Limits{Quota: Unlimited, Period: 100 * time.Millisecond})
+	expectLimits(bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond})
 	apply(t, fs, map[string]Wanted{group: {Quota: ms(5), Period: ms(50), Burst: ms(4)}})
 	expectLimits(bandwidth.Limits{Quota: 5 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 4 * time.Millisecond})
 
@@ -66,7 +66,7 @@ func testHostStatReader(t *testing.T, fs *FS, top string) {
 	if _, err := fs.OpenStat(top + "/none"); !errors.Is(err, ErrGone) {
 		t.Errorf("a group that never was: %v, want %v", err, ErrGone)
 	}
-	if l, err := openStat(t, fs, "/").Limits(); err != nil || l.Quota != Unlimited {
+	if l, err := openStat(t, fs, "/").Limits(); err != nil || l.Quota != bandwidth.Unlimited {
 		t.Errorf("the root group: %+v, %v, want no quota", l, err)
 	}
 }
@@ -133,7 +133,7 @@ func TestStatReaderFixture(t *testing.T) {
 			if errRead := r.Read(&s); err != nil || errRead != nil || s != want {
 				t.Fatalf("read %+v, %v; want %+v, %v", s, errRead, want, err)
 			}
-			if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: Unlimited, Period: 100 * time.Millisecond}) {
+			if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}) {
 				t.Errorf("limits %+v, %v", l, err)
 			}
 			if hasBurst := r.limits[len(r.limits)-1].file == fs.layout.burst(); hasBurst != test.burst {

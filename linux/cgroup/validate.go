@@ -83,13 +83,13 @@ func (n *node) contradictions(l Layout, found map[string]error) {
 			t.CPUs, n.Path, above.Target().CPUs, above.Path)
 	}
 	above := n.parent
-	for above != nil && target(above).ratio() == unlimitedRatio {
+	for above != nil && ratio(target(above)) == unlimitedRatio {
 		above = above.parent
 	}
-	if above == nil || l.CPU != V1 || target(n).ratio() == unlimitedRatio {
+	if above == nil || l.CPU != V1 || ratio(target(n)) == unlimitedRatio {
 		return
 	}
-	if a := above.Target(); target(n).ratio() > target(above).ratio() {
+	if a := above.Target(); ratio(target(n)) > ratio(target(above)) {
 		note(above, func(n *node) bool { return n.Wanted.bandwidth() }, "quota %v per %v of %s is above %v per %v of %s",
 			t.Quota, t.Period, n.Path, a.Quota, a.Period, above.Path)
 	}

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // errHeld says that somebody else has the lock.
@@ -63,10 +64,8 @@ func lockPlace(ctx context.Context, above string) (*placeLock, error) {
 		case !errors.Is(err, errHeld):
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, lockRetry) {
 			return nil, fmt.Errorf("%w for too long: see 'lslocks' for who has it", err)
-		case <-time.After(lockRetry):
 		}
 	}
 }

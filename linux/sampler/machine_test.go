@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -68,7 +69,7 @@ func (m *machine) write(group, file, content string) {
 }
 
 func (m *machine) make(group string, values map[string]time.Duration) {
-	m.groups[group] = map[string]time.Duration{"period": 100 * time.Millisecond, "quota": cgroup.Unlimited}
+	m.groups[group] = map[string]time.Duration{"period": 100 * time.Millisecond, "quota": bandwidth.Unlimited}
 	maps.Copy(m.groups[group], values)
 	m.writeAll(group)
 }
@@ -101,7 +102,7 @@ func (m *machine) writeAll(group string) {
 	counts := fmt.Sprintf("nr_periods %d\nnr_throttled %d\nnr_bursts %d\n", v["periods"], v["throttled"], v["bursts"])
 	if m.version == cgroup.V1 {
 		quota := v["quota"].Microseconds()
-		if v["quota"] == cgroup.Unlimited {
+		if v["quota"] == bandwidth.Unlimited {
 			quota = -1
 		}
 		m.write(group, "cpu.stat", fmt.Sprintf("%sthrottled_time %d\nburst_time %d\n", counts, v["time"], v["bursttime"]))
@@ -112,7 +113,7 @@ func (m *machine) writeAll(group string) {
 		return
 	}
 	quota := "max"
-	if v["quota"] != cgroup.Unlimited {
+	if v["quota"] != bandwidth.Unlimited {
 		quota = fmt.Sprint(v["quota"].Microseconds())
 	}
 	m.write(group, "cpu.stat", fmt.Sprintf("usage_usec %d\n%sthrottled_usec %d\nburst_usec %d\n",

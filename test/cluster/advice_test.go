@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	show "pinfold.dev/pinfold/report/advice"
 )
@@ -64,7 +65,7 @@ func checkAdvised(t *testing.T, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 	if err != nil || len(intent.Warnings) > 0 {
 		t.Fatalf("the advised pod: %v, %q", err, intent.Warnings)
 	}
-	if want := (api.BurstPolicy{Mode: api.BurstKernel, BurstPercent: 50}); intent.Burst != want {
+	if want := (burst.Policy{Mode: burst.Kernel, BurstPercent: 50}); intent.Burst != want {
 		t.Errorf("the burst is %+v, want %+v", intent.Burst, want)
 	}
 }

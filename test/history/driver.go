@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/admission"
 )
 
@@ -229,7 +230,7 @@ func (d *Driver) await(ctx context.Context, request func() error) error {
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(deadline) || pause(ctx) != nil {
+		if time.Now().After(deadline) || !sleep.For(ctx, retryPause) {
 			return fmt.Errorf("after %v: %w", patience, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
@@ -76,7 +77,7 @@ func (d *Driver) draw() *corev1.Pod {
 		pod.Annotations[key] = value
 	}
 	if len(pod.Annotations) == 0 && d.Random.IntN(2) == 0 {
-		pod.Labels[api.QoSLabel] = string(api.BestEffort)
+		pod.Labels[api.QoSLabel] = string(nodeplan.BE)
 	}
 	pod.Spec.Containers = []corev1.Container{d.container("a", 1+d.Random.IntN(d.CPUs))}
 	switch d.Random.IntN(5) {

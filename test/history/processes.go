@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
@@ -43,7 +44,7 @@ func (p *Processes) Signal(ctx context.Context, component string, signal syscall
 			}
 			return send(status.PID, signal)
 		}
-		if time.Now().After(deadline) || pause(ctx) != nil {
+		if time.Now().After(deadline) || !sleep.For(ctx, retryPause) {
 			return fmt.Errorf("%s is %q: %w", component, status.State, errors.Join(err, ctx.Err()))
 		}
 	}

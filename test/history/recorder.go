@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // retryPause is between two attempts to reach the API server.
@@ -94,7 +96,7 @@ func (r *Recorder) Sync(ctx context.Context) error {
 			if err == nil && !missing {
 				break
 			}
-			if pause(ctx) != nil {
+			if !sleep.For(ctx, retryPause) {
 				return fmt.Errorf("wait until all changes of kind %s are recorded: %w", kind, context.Cause(ctx))
 			}
 		}
@@ -122,7 +124,7 @@ func (s *stream) run(ctx context.Context) {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			s.lost = true
 		}
-		if err != nil && pause(ctx) != nil {
+		if err != nil && !sleep.For(ctx, retryPause) {
 			return
 		}
 	}
@@ -278,13 +280,4 @@ func parseRevision(version string) (uint64, error) {
 
 func key(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(retryPause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // The agent is measured at rest for that long, on that many pods of two containers.
@@ -40,10 +41,10 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 	for i := range idlePods {
 		c.awaitRunning(b, fmt.Sprintf("idle-%d", i))
 	}
-	sleep(b.Context(), idleTime/4) // until the kubelet has reported all
+	sleep.For(b.Context(), idleTime/4) // until the kubelet has reported all
 	for b.Loop() {
 		before, begun := c.metrics(b), time.Now() // each costs the agent some milliseconds
-		sleep(b.Context(), idleTime)
+		sleep.For(b.Context(), idleTime)
 		after, passed := c.metrics(b), time.Since(begun)
 		used := figure(b, after, "process_cpu_seconds_total") - figure(b, before, "process_cpu_seconds_total")
 		rounds := figure(b, after, "pinfold_reconciles_total") - figure(b, before, "pinfold_reconciles_total")
@@ -51,13 +52,6 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 		b.ReportMetric(rounds/passed.Minutes(), "rounds/min")
 		b.ReportMetric(figure(b, after, "process_resident_memory_bytes")/1e6, "MB")
 		b.ReportMetric(0, "ns/op")
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -38,19 +40,17 @@ func openKernel(t testing.TB) kernel {
 // that they do not matter.
 type settings struct {
 	cpus   cpuset.Set
-	quota  time.Duration // cgroup.Unlimited for none
+	quota  time.Duration // bandwidth.Unlimited for none
 	period time.Duration // 0 for 100 ms
 	burst  time.Duration
 }
-
-func tierOf(pod *corev1.Pod) cgroup.QoS { return cgroup.QoS(pod.Status.QOSClass) }
 
 func (k kernel) podGroup(pod *corev1.Pod) string {
 	uid := string(pod.UID)
 	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
 		uid = hash // a static pod, by the id that the kubelet has given it
 	}
-	return k.naming.Pod(tierOf(pod), uid)
+	return k.naming.Pod(api.TierOf(pod), uid)
 }
 
 // containerGroup is "" while the container has no id.
@@ -116,7 +116,7 @@ func (k kernel) expect(group string, want settings) error {
 	if want.period == 0 {
 		want.period = 100 * time.Millisecond
 	}
-	if got.Quota != want.quota || got.Quota != cgroup.Unlimited && got.Period != want.period {
+	if got.Quota != want.quota || got.Quota != bandwidth.Unlimited && got.Period != want.period {
 		return fmt.Errorf("%s: quota %v per %v, want %v per %v", group, got.Quota, got.Period, want.quota, want.period)
 	}
 	if got.Burst != want.burst {

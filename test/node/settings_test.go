@@ -23,7 +23,9 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -72,7 +74,7 @@ func settle(t *testing.T) *settled {
 	}
 	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
-	batch.Labels[api.QoSLabel] = string(api.BestEffort)
+	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
 	bursting := podOf("bursting", "", container("main", "8001", "500m"), container("side", "8002", "200m"))
 	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
@@ -97,7 +99,7 @@ func settle(t *testing.T) *settled {
 
 // rows are what each kind of container has, by pod and container ("" for the pod).
 func (s *settled) rows() map[string]map[string]settings {
-	const none, ms = cgroup.Unlimited, time.Millisecond
+	const none, ms = bandwidth.Unlimited, time.Millisecond
 	return map[string]map[string]settings{
 		"static": {"": {cpus: s.shared.Union(s.own), quota: none}, "main": {cpus: s.own, quota: none}, "side": {cpus: s.shared, quota: 20 * ms}},
 		"burst":  {"": {quota: 100 * ms, burst: 100 * ms}, "main": {cpus: s.shared, quota: 100 * ms, burst: 100 * ms}},

@@ -3,7 +3,7 @@
 //   - Imports point inward: core < linux, kube < agent < lab < cmd < test, where
 //     report stands beside lab and sees core only, and deploy sees nothing. Rooms
 //     of one ring do not see each other, nor do commands; cmd/internal is what
-//     they share. What a room may import is written in rooms; a folder without an
+//     they share. internal is what rooms that do I/O share; it sees nothing. What a room may import is written in rooms; a folder without an
 //     entry there is an error, so that every new room is placed on purpose. The
 //     tests of all rooms share test/busy, test/golden, test/logtext, test/race and
 //     test/variables, which see no other room.

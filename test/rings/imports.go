@@ -17,16 +17,17 @@ func support() []string {
 func rooms() map[string][]string {
 	all := map[string][]string{
 		"core":      {},
+		"internal":  {}, // what is missing in the standard library
 		"deploy":    {}, // manifests, embedded
-		"linux":     {"core"},
-		"kube":      {"core"},
+		"linux":     {"core", "internal"},
+		"kube":      {"core", "internal"},
 		"report":    {"core"},
-		"tracefile": {"core"},
-		"agent":     {"core", "linux", "kube"},
-		"lab":       {"core", "linux", "kube", "agent", "report", "tracefile", "deploy"},
-		"cmd":       {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
-		"test":      {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab", "cmd"},
-		"bench":     {"core", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
+		"tracefile": {"core", "internal"},
+		"agent":     {"core", "internal", "linux", "kube"},
+		"lab":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy"},
+		"cmd":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
+		"test":      {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab", "cmd"},
+		"bench":     {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
 	}
 	for _, dir := range support() {
 		all[dir] = nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -147,7 +148,7 @@ func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.W
 
 func ms(n int) *time.Duration {
 	if n < 0 {
-		return new(cgroup.Unlimited)
+		return new(bandwidth.Unlimited)
 	}
 	return new(time.Duration(n) * time.Millisecond)
 }

@@ -1,0 +1,79 @@
+package burst
+
+import "cmp"
+
+// Mode says by what means a container may exceed its CPU limit for a while.
+type Mode string
+
+// The modes. The zero value leaves the mode open.
+const (
+	None   Mode = "none"
+	Kernel Mode = "burst" // the kernel gives back quota that was not used before
+	Quota  Mode = "quota" // the agent raises the quota
+	Auto   Mode = "auto"  // both
+)
+
+// UsesKernel reports whether the kernel's burst is one of the means.
+func (m Mode) UsesKernel() bool { return m == Kernel || m == Auto }
+
+// RaisesQuota reports whether raising the quota is one of the means.
+func (m Mode) RaisesQuota() bool { return m == Quota || m == Auto }
+
+// Within returns the means of m that are also among those of most.
+func (m Mode) Within(most Mode) Mode {
+	switch {
+	case m == "" || m == most || most == Auto:
+		return m
+	case m == Auto:
+		return most
+	}
+	return None
+}
+
+// NoEnd is the QuotaBurstSeconds of a quota that may stay raised as long as unused quota
+// lasts.
+const NoEnd = -1
+
+// Policy says how far a container may exceed its CPU limit. Fields of the zero value are
+// left open; see [Policy.Or].
+type Policy struct {
+	Mode Mode `json:"policy,omitempty"`
+	// BurstPercent of the quota can be saved up, at most 10000; the first 100 are the
+	// kernel's to serve.
+	BurstPercent int `json:"burstPercent,omitempty"`
+	// QuotaPercent of the limit is the highest quota, 100 to 10000. At 100, quota is never
+	// raised.
+	QuotaPercent int `json:"quotaPercent,omitempty"`
+	// QuotaBurstSeconds is how long a full bucket lasts at the highest quota, or NoEnd.
+	QuotaBurstSeconds int `json:"quotaBurstSeconds,omitempty"`
+}
+
+// Or fills in what the policy leaves open.
+func (p Policy) Or(others Policy) Policy {
+	return Policy{
+		Mode:              cmp.Or(p.Mode, others.Mode),
+		BurstPercent:      cmp.Or(p.BurstPercent, others.BurstPercent),
+		QuotaPercent:      cmp.Or(p.QuotaPercent, others.QuotaPercent),
+		QuotaBurstSeconds: cmp.Or(p.QuotaBurstSeconds, others.QuotaBurstSeconds),
+	}
+}
+
+// WithKernel returns the policy with the kernel's burst of a percentage, 0 for none, and
+// with what it says about raising quota.
+func (p Policy) WithKernel(percent int) Policy {
+	raises := p.Mode.RaisesQuota()
+	switch {
+	case percent == 0 && raises:
+		p.Mode = Quota
+	case percent == 0:
+		p.Mode = None
+	case raises:
+		p.Mode = Auto
+	default:
+		p.Mode = Kernel
+	}
+	if min(p.BurstPercent, 100) != percent { // beyond 100 is not the kernel's
+		p.BurstPercent = percent
+	}
+	return p
+}

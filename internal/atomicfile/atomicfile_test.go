@@ -1,0 +1,109 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestWrite: a file is replaced or kept, has the permissions that were asked for whatever
+// the umask, and nothing is beside it.
+func TestWrite(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	for name, test := range map[string]struct {
+		options Options
+		old     string
+		want    string
+		perm    fs.FileMode
+		err     error
+	}{
+		"new":          {Options{}, "", "new", 0o600, nil},
+		"permissions":  {Options{Perm: 0o644, Sync: true}, "", "new", 0o644, nil},
+		"replaced":     {Options{Suffix: ".new"}, "old", "new", 0o600, nil},
+		"kept":         {Options{KeepOld: true}, "old", "old", 0o600, fs.ErrExist},
+		"nothing kept": {Options{KeepOld: true, Sync: true, Perm: 0o640}, "", "new", 0o640, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			if test.old != "" {
+				must(t, os.WriteFile(path, []byte(test.old), 0o666))
+			}
+			if err := Write(path, []byte("new"), test.options); !errors.Is(err, test.err) {
+				t.Fatalf("error %v, want %v", err, test.err)
+			}
+			expect(t, path, test.want)
+			if info, err := os.Stat(path); err != nil || info.Mode() != test.perm {
+				t.Errorf("mode %v (%v), want %v", info.Mode(), err, test.perm)
+			}
+		})
+	}
+}
+
+// TestTakenMeanwhile: with KeepOld a file that appears during the write is kept.
+func TestTakenMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	err := WriteFunc(path, Options{KeepOld: true}, func(*os.File) error { return os.WriteFile(path, []byte("old"), 0o600) })
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want %v", err, fs.ErrExist)
+	}
+	expect(t, path, "old")
+}
+
+// TestFailure: what cannot be written leaves the old file and nothing else.
+func TestFailure(t *testing.T) {
+	full := errors.New("disk full")
+	for _, options := range []Options{{}, {KeepOld: true}, {Suffix: ".new", Sync: true}} {
+		path := filepath.Join(t.TempDir(), "file")
+		if !options.KeepOld {
+			must(t, os.WriteFile(path, []byte("old"), 0o600))
+		}
+		if err := WriteFunc(path, options, func(*os.File) error { return full }); !errors.Is(err, full) {
+			t.Errorf("%+v: error %v", options, err)
+		}
+		if options.KeepOld {
+			must(t, os.WriteFile(path, []byte("old"), 0o600))
+		}
+		expect(t, path, "old")
+	}
+	dir := filepath.Join(t.TempDir(), "folder", "in")
+	must(t, os.MkdirAll(dir, 0o700))
+	var unnamed *os.LinkError
+	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &unnamed) {
+		t.Errorf("a folder is replaced: %v", err)
+	}
+	expect(t, filepath.Dir(dir), "")
+}
+
+// TestLeftover: a temporary file of a process that was killed is replaced, and a link of its
+// name is not followed.
+func TestLeftover(t *testing.T) {
+	letter := filepath.Join(t.TempDir(), "letter")
+	must(t, os.WriteFile(letter, []byte("dear"), 0o600))
+	path := filepath.Join(t.TempDir(), "file")
+	must(t, os.Symlink(letter, path+".new"))
+	must(t, Write(path, []byte("new"), Options{Suffix: ".new"}))
+	expect(t, path, "new")
+	expect(t, letter, "dear")
+}
+
+// expect checks the content of a file, or that there is a folder, and that it is alone.
+func expect(t *testing.T, path, want string) {
+	t.Helper()
+	if text, err := os.ReadFile(path); want != "" && (err != nil || string(text) != want) {
+		t.Errorf("%s has %q (%v), want %q", path, text, err, want)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("files %v (%v), want one", entries, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

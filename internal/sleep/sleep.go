@@ -1,0 +1,21 @@
+// Package sleep waits for a time that a context can cut short:
+//
+//	if !sleep.For(ctx, time.Second) {
+//		return context.Cause(ctx)
+//	}
+package sleep
+
+import (
+	"context"
+	"time"
+)
+
+// For reports whether the time passed before the context ended.
+func For(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
