@@ -33,7 +33,7 @@ command's; 128 and the signal's number when a signal ended it; 126 when it
 cannot be executed, 127 when there is none, 125 when pinfold itself failed.
 
 Processes that the command leaves behind are killed, unless --wait is given.`,
-		Example: `  pinfold run --limit 0.5 --burst 100 -- ./server
+		Example: `  pinfold run --limit 0.5 --burst 100% -- ./server
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
 		DisableFlagsInUseLine: true,
@@ -46,7 +46,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	q.fullCores = oneOf(string(placement.FullCoresPreferred), string(placement.FullCoresRequired))
 	f.Var(q.fullCores, "full-cores", "whether whole cores are a wish or a condition; for --cpus")
 	f.Var(&q.limit, "limit", "CPU time per time, such as 0.5, 500m or 4")
-	f.Var(&q.burst, "burst", "unused time to save up and use later, in percent of the limit for one period: 0 to 100")
+	f.Var(&q.burst, "burst", "unused quota to save up and use later, as a percentage of the quota: 0 to 100%")
 	f.DurationVar(&q.period, "period", q.period, "enforce the limit in each such `TIME`, 1ms to 1s")
 	f.BoolVar(&q.idle, "idle", false, "use only CPU time that nothing else here wants")
 	f.BoolVar(&q.wait, "wait", false, "wait for processes that the command leaves behind")
@@ -85,7 +85,7 @@ type confinement struct {
 	cpuset    cpuList
 	fullCores *choice
 	limit     cpuAmount
-	burst     percent
+	burst     burst
 	period    time.Duration
 	idle      bool
 	wait      bool
@@ -104,6 +104,8 @@ func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
 		return &wrongUsage{"--full-cores is about how --cpus chooses: give that, too"}
 	case flags.Changed("burst") && !flags.Changed("limit"):
 		return &wrongUsage{"--burst is a part of the limit: give --limit, too"}
+	case q.burst > 100:
+		return &wrongUsage{fmt.Sprintf("--burst %v: at most 100%%: the kernel refuses a burst above the quota", q.burst)}
 	case flags.Changed("period") && !flags.Changed("limit"):
 		return &wrongUsage{"--period is what the limit is enforced in: give --limit, too"}
 	case flags.Changed("stats-file") && q.statsFile == "":
@@ -130,7 +132,7 @@ func (q *confinement) settings() cgroup.Wanted {
 		w.Quota, w.Period = &quota, &q.period
 	}
 	if q.burst != 0 {
-		w.Burst = new((*w.Quota * time.Duration(q.burst) / 100).Truncate(time.Microsecond))
+		w.Burst = new(time.Duration(float64(*w.Quota) * float64(q.burst) / 100).Truncate(time.Microsecond))
 	}
 	if q.idle {
 		w.Idle = &q.idle
