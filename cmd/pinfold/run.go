@@ -22,7 +22,8 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
               [--limit CPUS [--burst PERCENT] [--period TIME]] [--idle]
-              [--wait] [-o text|json] [--stats-file FILE] -- COMMAND [ARG...]`,
+              [--name NAME] [--wait] [-o text|json] [--stats-file FILE]
+              -- COMMAND [ARG...]`,
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and say at the end what it used
 and how often it was throttled. The group is removed whatever happens. It takes
@@ -49,6 +50,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	f.Var(&q.burst, "burst", "unused quota to save up and use later, as a percentage of the quota: 0 to 100%")
 	f.DurationVar(&q.period, "period", q.period, "enforce the limit in each such `TIME`, 1ms to 1s")
 	f.BoolVar(&q.idle, "idle", false, "use only CPU time that nothing else here wants")
+	f.StringVar(&q.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
 	f.BoolVar(&q.wait, "wait", false, "wait for processes that the command leaves behind")
 	q.output = outputFlag(cmd)
 	f.StringVar(&q.statsFile, "stats-file", "", "write the figures to `FILE`")
@@ -88,6 +90,7 @@ type confinement struct {
 	burst     burst
 	period    time.Duration
 	idle      bool
+	name      string
 	wait      bool
 	output    *choice
 	statsFile string
@@ -110,6 +113,11 @@ func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
 		return &wrongUsage{"--period is what the limit is enforced in: give --limit, too"}
 	case flags.Changed("stats-file") && q.statsFile == "":
 		return &wrongUsage{"--stats-file is empty: name a file"}
+	}
+	if flags.Changed("name") {
+		if err := confine.CheckName(q.name); err != nil {
+			return &wrongUsage{"--name: " + err.Error()}
+		}
 	}
 	if q.limit == 0 {
 		return nil
@@ -152,7 +160,7 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, stats.Close()) }()
 	result, err := confine.Run(cmd.Context(), confine.Spec{
-		Path: path, Args: args, Settings: q.settings(), CPUs: q.choose(cmd.ErrOrStderr()), Wait: q.wait,
+		Name: q.name, Path: path, Args: args, Settings: q.settings(), CPUs: q.choose(cmd.ErrOrStderr()), Wait: q.wait,
 		Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 		Notify: func(message string) { fmt.Fprintln(cmd.ErrOrStderr(), "pinfold:", message) },
 	})
