@@ -33,7 +33,7 @@ func (c *combination) approximated() (float64, error) {
 	if _, dense := independent.Distribution.(lindley.Unimodal); !ok || !dense {
 		return 0, &wrongUsage{fmt.Sprintf("--approximation is for independent demand with a density: exponential, pareto, gamma or lognormal, not %s", c.name)}
 	}
-	missed, err := lindley.Aggregate(independent.Distribution, c.cgroups, float64(c.burst))
+	missed, err := lindley.Aggregate(independent.Distribution, c.cgroups, c.burst.quotas())
 	if err != nil {
 		return 0, fmt.Errorf("--approximation: mean %v, %d cgroups, burst %v: %w", c.mean, c.cgroups, c.burst, err)
 	}
