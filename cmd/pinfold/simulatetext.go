@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // printText prints a row for each combination, and what they mean.
@@ -63,7 +64,7 @@ func (s *scenario) rows(done []simulated) [][]string {
 		if d.approximation != nil {
 			approximated = fmt.Sprintf("%.4f%%", 100**d.approximation)
 		}
-		rows = append(rows, []string{cpus(d.quota), percentage(d.mean), fmt.Sprint(d.cgroups), d.burst.String(),
+		rows = append(rows, []string{cpus(d.quota), quantity.Share(d.mean).String(), fmt.Sprint(d.cgroups), d.burst.String(),
 			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"), approximated,
 			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
 	}
@@ -84,7 +85,7 @@ func (r *replayed) kindRows(done []simulated) [][]string {
 	for _, d := range done {
 		for i, k := range r.kinds {
 			g := d.groups[i]
-			rows = append(rows, []string{cpus(g.Quota), percentage(g.Demand.Mean()), fmt.Sprint(g.Count), d.burst.String(),
+			rows = append(rows, []string{cpus(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), d.burst.String(),
 				withError(d.Groups[i].ThrottleRatio, 100, "%"), withError(d.Groups[i].Backlog, 100, "%"), k.what()})
 		}
 	}
@@ -129,5 +130,5 @@ func warnSimulated(w io.Writer, done []simulated) {
 
 // what names a combination in a sentence.
 func (c *combination) what() string {
-	return fmt.Sprintf("mean %s, %d cgroups, burst %v", percentage(c.mean), c.cgroups, c.burst)
+	return fmt.Sprintf("mean %s, %d cgroups, burst %v", quantity.Share(c.mean), c.cgroups, c.burst)
 }

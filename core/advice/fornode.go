@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -46,7 +47,7 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 	}
 	n.Utilisation = sub.mean / limitCPUs
 	if n.Utilisation >= mostLoad {
-		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", cpuText(limitCPUs), cpuText(sub.mean))
+		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", quantity.CPUs(limitCPUs), quantity.CPUs(sub.mean))
 		return n, nil
 	}
 	c := crowd{sub: sub, node: &n, means: means, known: map[int]Density{}}
@@ -174,28 +175,28 @@ func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
 }
 
 func (n *Node) explain(sub *subject) {
-	goal := share(sub.goal.ProbabilityWCET1)
+	goal := quantity.Share(sub.goal.ProbabilityWCET1)
 	allowed, fits := &n.ByLimits, &n.Fits
 	most := ""
 	if n.CPUs/n.LimitCPUs >= mostContainers+1 {
 		most = " and more"
 	}
-	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", count(allowed.Containers, "container", "containers"), most, cpuText(n.LimitCPUs), cpuText(n.CPUs))
+	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", quantity.Count(allowed.Containers, "container"), most, quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs))
 	met := func(d *Density) string {
-		return fmt.Sprintf("all is done in time in %s of the periods", share(d.ProbabilityWCET1.Value))
+		return fmt.Sprintf("all is done in time in %s of the periods", quantity.Share(d.ProbabilityWCET1.Value))
 	}
-	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, share(n.SafeUtilisation), share(n.Utilisation))
+	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, quantity.Share(n.SafeUtilisation), quantity.Share(n.Utilisation))
 	switch {
 	case allowed.Containers == 0 && fits.Containers == 0:
-		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and alone it would not be done in time in %s of the periods", cpuText(n.LimitCPUs), cpuText(n.CPUs), goal)
+		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and alone it would not be done in time in %s of the periods", quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs), goal)
 	case allowed.Containers == 0:
-		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, share(fits.ProbabilityWCET1.Value), goal)
+		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), goal)
 	case n.LessDensity:
 		n.Reason = fmt.Sprintf("%s, but with a burst of %s %s (wanted: %s), so less density before burst: with %d it is %s; %s",
-			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, share(fits.ProbabilityWCET1.Value), safe)
+			limits, quantity.Share(sub.goal.Burst), met(allowed), goal, fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), safe)
 	default:
 		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s, which up to %d reach); %s",
-			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
+			limits, quantity.Share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
 	}
 }
 
@@ -213,7 +214,7 @@ func (n *Node) warn(goal Goal) {
 	for i, name := range []string{"first", "second"} {
 		if p := n.Halves[i]; n.Low > 0 && p.Value+sure*p.StandardError < goal.ProbabilityWCET1 {
 			n.Warnings = append(n.Warnings, fmt.Sprintf("with the %s half of the recording alone all is done in time in %s of the periods only: it is not the same all the time, so record for longer, or at the busiest time",
-				name, share(p.Value)))
+				name, quantity.Share(p.Value)))
 		}
 	}
 }
