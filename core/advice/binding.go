@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/quantity"
 )
 
@@ -43,7 +44,7 @@ func (b *Binding) queue(wanted amounts, interval time.Duration) {
 	var backlog, longest int64
 	waiting, waits, work := 0, 0.0, 0.0
 	for _, d := range wanted {
-		backlog = max(backlog+d-room, 0)
+		backlog = bandwidth.NextDebt(backlog, d, room)
 		if backlog > 0 {
 			waiting++
 		}
