@@ -28,8 +28,8 @@ const (
 // ForNode returns how many containers like the one that was recorded fit on a node of so
 // many CPUs, each with a limit and the goal's burst. Errors are those of ForContainer, and
 // numbers of CPUs that are not above 0.
-func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, means Means) (Node, error) {
-	if err := check(goal, means); err != nil {
+func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, options Options) (Node, error) {
+	if err := check(goal, options); err != nil {
 		return Node{}, err
 	}
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", quantity.CPUs(limitCPUs), quantity.CPUs(sub.mean))
 		return n, nil
 	}
-	c := crowd{sub: sub, node: &n, means: means, known: map[int]Density{}}
+	c := nodeSearch{sub: sub, node: &n, options: options, known: map[int]Density{}}
 	if err := c.search(ctx); err != nil {
 		return Node{}, fmt.Errorf("advise on a node of containers like %s: %w", s.Group, err)
 	}
@@ -60,17 +60,17 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 	return n, nil
 }
 
-// crowd tries numbers of containers on a node.
-type crowd struct {
-	sub    *subject
-	node   *Node
-	means  Means
-	blocks *demand.Blocks // in quotas
-	known  map[int]Density
-	err    error // the first
+// nodeSearch tries numbers of containers on a node.
+type nodeSearch struct {
+	sub     *subject
+	node    *Node
+	options Options
+	blocks  *demand.Blocks // in quotas
+	known   map[int]Density
+	err     error // the first
 }
 
-func (c *crowd) search(ctx context.Context) error {
+func (c *nodeSearch) search(ctx context.Context) error {
 	n := c.node
 	quotas := inQuotas(c.sub.demand.CPUs, n.LimitCPUs)
 	var err error
@@ -96,7 +96,7 @@ func (c *crowd) search(ctx context.Context) error {
 }
 
 // judgeHalves simulates as many containers as fit with each half of the recording alone.
-func (c *crowd) judgeHalves(ctx context.Context, quotas []float64) {
+func (c *nodeSearch) judgeHalves(ctx context.Context, quotas []float64) {
 	half := len(quotas) / 2
 	for i, part := range [][]float64{quotas[:half], quotas[half:]} {
 		c.node.Halves[i].Value = 1
@@ -117,12 +117,12 @@ func inQuotas(cpus []float64, limit float64) []float64 {
 }
 
 // largest returns the largest number of containers, up to most, whose P(WCET = 1) is good.
-func (c *crowd) largest(ctx context.Context, most int, good func(Estimate) bool) int {
+func (c *nodeSearch) largest(ctx context.Context, most int, good func(Estimate) bool) int {
 	return sort.Search(most, func(i int) bool { return !good(c.try(ctx, i+1).ProbabilityWCET1) })
 }
 
 // try simulates a number of containers; none never miss.
-func (c *crowd) try(ctx context.Context, containers int) Density {
+func (c *nodeSearch) try(ctx context.Context, containers int) Density {
 	if d, ok := c.known[containers]; ok {
 		return d
 	}
@@ -134,7 +134,7 @@ func (c *crowd) try(ctx context.Context, containers int) Density {
 	return d
 }
 
-func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
+func (c *nodeSearch) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
 	n := c.node
 	d := Density{Containers: containers, Load: float64(containers) * blocks.Mean() * n.LimitCPUs / n.CPUs}
 	if c.err != nil || d.Load > mostLoad {
@@ -146,8 +146,8 @@ func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blo
 		Rule:      interference.Strict,
 		Periods:   groupPeriods / int64(containers),
 		Precision: (1 - c.sub.goal.ProbabilityWCET1) / 20,
-		Random:    c.means.Random,
-		Workers:   c.means.Workers,
+		Random:    c.options.Random,
+		Workers:   c.options.Workers,
 	})
 	if err != nil {
 		c.err = err
@@ -161,7 +161,7 @@ func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blo
 
 // safeUtilisation returns the largest average demand over the limit, in hundredths, with which
 // so many containers reach the goal.
-func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
+func (c *nodeSearch) safeUtilisation(ctx context.Context, containers int) float64 {
 	first := sort.Search(int(100*mostLoad), func(i int) bool {
 		blocks, err := c.blocks.WithMean(float64(i+1) / 100)
 		if err != nil {

@@ -41,8 +41,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func seeded(seed uint64) advice.Means {
-	return advice.Means{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
+func seeded(seed uint64) advice.Options {
+	return advice.Options{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
 }
 
 func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) string {
