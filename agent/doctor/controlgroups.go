@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"pinfold.dev/pinfold/core/quantity"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (x *examination) kubeletGroups() {
 		x.add("kubelet's groups", Problem, err.Error(), "run as root")
 		return
 	}
-	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
+	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
 	if naming.Driver == cgroup.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
@@ -97,7 +98,7 @@ func (x *examination) unknownGroups(pods []cgroup.Pod) {
 		x.add("groups in pods", OK, "all are containers'", "")
 		return
 	}
-	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", count(len(others), "group"), others[0]),
+	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", quantity.Count(len(others), "group"), others[0]),
 		"nothing for CRI-O's monitors (conmon); another runtime's groups (kata_*) are kept to the CPUs of their pod, but the quota of each "+
 			"container in them is not enforced")
 }
@@ -134,9 +135,3 @@ func (x *examination) onHost(p string) string {
 	return p
 }
 
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}

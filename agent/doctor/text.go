@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"pinfold.dev/pinfold/core/quantity"
 	"fmt"
 	"io"
 	"strings"
@@ -42,9 +43,9 @@ func verdict(r Report) string {
 	}
 	switch n := r.Problems(); {
 	case n > 0:
-		return count(n, "problem") + ": see what stands after ->"
+		return quantity.Count(n, "problem") + ": see what stands after ->"
 	case notes > 0:
-		return "no problems, " + count(notes, "note")
+		return "no problems, " + quantity.Count(notes, "note")
 	default:
 		return "no problems"
 	}

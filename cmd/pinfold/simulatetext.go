@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // printText prints a row for each combination, and what they mean.
@@ -56,7 +57,7 @@ func (s *scenario) rows(done []simulated) [][]string {
 	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "throttled", "backlog"}}
 	for _, d := range done {
 		g := d.average()
-		rows = append(rows, []string{cpus(d.quota), percentage(d.mean), fmt.Sprint(d.cgroups), d.burst.String(),
+		rows = append(rows, []string{cpus(d.quota), quantity.Share(d.mean).String(), fmt.Sprint(d.cgroups), d.burst.String(),
 			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"),
 			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
 	}
@@ -74,7 +75,7 @@ func (r *replayed) kindRows(done []simulated) [][]string {
 	for _, d := range done {
 		for i, k := range r.kinds {
 			g := d.groups[i]
-			rows = append(rows, []string{cpus(g.Quota), percentage(g.Demand.Mean()), fmt.Sprint(g.Count), d.burst.String(),
+			rows = append(rows, []string{cpus(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), d.burst.String(),
 				withError(d.Groups[i].ThrottleRatio, 100, "%"), withError(d.Groups[i].Backlog, 100, "%"), k.what()})
 		}
 	}
@@ -119,5 +120,5 @@ func warnSimulated(w io.Writer, done []simulated) {
 
 // what names a combination in a sentence.
 func (c *combination) what() string {
-	return fmt.Sprintf("mean %s, %d cgroups, burst %v", percentage(c.mean), c.cgroups, c.burst)
+	return fmt.Sprintf("mean %s, %d cgroups, burst %v", quantity.Share(c.mean), c.cgroups, c.burst)
 }

@@ -7,12 +7,8 @@
 // The demand of each period is taken from the recording ([trace.Series.Demand]: the usage, or
 // where the container was throttled, what it must have wanted) and put through the kernel's
 // bandwidth controller in the order of time, so that bursts that last several periods count as
-// they came. With V = burst - tokens + backlog in nanoseconds, that controller is
-//
-//	V' = max(V + demand - quota, 0), and the period is throttled when V' > burst
-//
-// to the nanosecond the same as [bandwidth.Controller.Replay] (a property test compares them),
-// and one pass over the recording answers for every burst. The throttle ratio is the share of
+// they came ([bandwidth.NextDebt], which is the controller to the nanosecond), and one pass over
+// the recording answers for every burst. The throttle ratio is the share of
 // wall periods, not of those in which the kernel's timer ran. Raising a limit never throttles
 // another period, so the smallest limit is found by bisection, in steps of 10m CPUs.
 //

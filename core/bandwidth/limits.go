@@ -1,3 +1,10 @@
+// Package bandwidth is what the kernel's CFS bandwidth controller is told of one control
+// group, quota, period and burst, and what they make of a demand for CPU time:
+//
+//	limits := bandwidth.Limits{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}
+//	debt = bandwidth.NextDebt(debt, demand, limits.Quota) // once per period
+//
+// Package bandwidthtest has models of the controller, against which policies are tested.
 package bandwidth
 
 import (

@@ -50,7 +50,7 @@
 //
 // First, what must be. CPUs that left a region leave the set. Sets shall be
 // disjoint while there is room, which is a matching: each container wants as many
-// seats as it needs, a seat is a CPU of its region, and no CPU is two containers'.
+// CPUs of its region as it needs, and no CPU is two containers'.
 // The sets of before are matched first, then augmenting paths fill what is
 // missing: a shortest path moves as few others as possible. The next CPU taken is,
 // in this order, one that the container had before, one of a core already begun, one

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"pinfold.dev/pinfold/core/quantity"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +27,7 @@ type seen struct {
 }
 
 func (s seen) String() string {
-	threads := counted(s.threads, "thread")
+	threads := quantity.Count(s.threads, "thread")
 	if s.uneven {
 		threads += " (not all the same)"
 	}

@@ -5,7 +5,7 @@
 // A load generator, this test's own program started anew, has one thread on each CPU,
 // in a control group of its own. It plays scripts: at this time, use so much CPU time.
 // What it did (when a thread began, what its CPU clock says it used) goes into
-// bandwidth.Group, and what that says is compared with the difference of the group's
+// bandwidthtest.Group, and what that says is compared with the difference of the group's
 // cpu.stat over the script. First it finds out when the group's periods begin: with a
 // trickle of use the timer runs, and each change of nr_periods lies between two reads.
 //
@@ -45,10 +45,10 @@
 // not depend on how they are served, the same in each run (45 ms each 170 ms; exponential
 // batches; two threads that are on and off), are played without a limit while linux/sampler
 // records them at 5 ms, and then under three limits each. The recording is replayed through
-// bandwidth.Controller, with the demand per period of trace.Series.Demand. When
+// bandwidthtest.Controller, with the demand per period of trace.Series.Demand. When
 // periods begin is not known beforehand, so the prediction is the mean over all 20 phases.
 // Compared are throttled periods, as a share of those that went by on the clock, and burst
-// time. Beside that the recording is played through bandwidth.Group, with slices and
+// time. Beside that the recording is played through bandwidthtest.Group, with slices and
 // ticks ("by slices").
 //
 // A run is repeated when threads waited for CPUs for a tenth of it, when they used a

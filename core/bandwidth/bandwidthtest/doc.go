@@ -1,4 +1,4 @@
-// Package bandwidth is the kernel's CFS bandwidth controller as arithmetic: quota,
+// Package bandwidthtest is the kernel's CFS bandwidth controller as arithmetic: quota,
 // period and burst of one control group, and what they make of a demand for CPU time.
 // Source: kernel/sched/fair.c and core.c of Linux 6.18.
 //
@@ -23,8 +23,6 @@
 //	used    = min(backlog + demand, bucket)
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
-//
-// [Controller.Replay] does that for a trace, in some nanoseconds a period.
 //
 // [Group] looks into the period: requests arrive at any time, run on CPUs, are
 // throttled and finish, which gives latency and throttled time. It is exact in whole
@@ -53,4 +51,4 @@
 //   - Groups of real-time threads.
 //
 // How near it comes to the running kernel is measured by test/kernel.
-package bandwidth
+package bandwidthtest
