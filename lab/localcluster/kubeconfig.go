@@ -89,6 +89,16 @@ func exportKubeconfig(path string, config *clientcmdapi.Config) error {
 	return replaceFile(path, data, func() (*os.File, error) { return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") })
 }
 
+// missingParents returns the directories above a path that do not exist, the innermost first.
+func missingParents(path string) (missing []string) {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
+}
+
 // withdrawKubeconfig removes an exported kubeconfig, unless another cluster
 // has replaced it since.
 func withdrawKubeconfig(path, server string) error {

@@ -16,7 +16,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	fmt.Fprintln(table, "\tREQUESTS\tMEAN\tP50\tP99\tLONGEST\tTHROTTLED PERIODS\tOF ALL\tBURSTS\tUSAGE/LIMIT")
 	for _, r := range rows {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Load.Sent,
-			milliseconds(r.Load.Mean()), milliseconds(r.Load.Quantile(0.5)), milliseconds(r.Load.Quantile(0.99)), milliseconds(r.Load.Quantile(1)),
+			r.ifAnswered(r.Load.Mean()), r.ifAnswered(r.Load.Quantile(0.5)), r.ifAnswered(r.Load.Quantile(0.99)), r.ifAnswered(r.Load.Quantile(1)),
 			r.throttled(), r.unlessUnlimited(percent(r.OfWallPeriods())), r.bursts(), r.unlessUnlimited(percent(r.Used())))
 	}
 	if err := table.Flush(); err != nil {
@@ -70,6 +70,12 @@ func (r Row) unlessUnlimited(text string) string {
 	return text
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+// ifAnswered leaves out latencies of which there are none.
+func (r Row) ifAnswered(d time.Duration) string {
+	if len(r.Load.Latencies) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fms", d.Seconds()*1000)
+}
 
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1fms", d.Seconds()*1000) }
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
