@@ -1,14 +1,17 @@
 package doctor
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -45,7 +48,7 @@ func parts(err error) []error {
 }
 
 func (x *examination) writable() {
-	err := x.groups.CheckWritable()
+	err := cmp.Or(x.groups.CheckWritable(), x.permitted())
 	if err == nil {
 		x.add("writable", OK, "mounted read-write", "")
 		return
@@ -62,6 +65,18 @@ func (x *examination) writable() {
 			x.add("writable", Problem, found, do)
 		}
 	}
+}
+
+// permitted returns an error for each hierarchy in which this user may not write.
+func (x *examination) permitted() error {
+	var errs []error
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+		h := x.groups.Hierarchy(c)
+		if err := unix.Access(h.Mount, unix.W_OK); err != nil {
+			errs = append(errs, &cgroup.HierarchyError{Controller: c, Where: h.Mount, Problem: fmt.Errorf("this user may not write here: %w", err), Do: "run as root"})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (x *examination) kubeletGroups() {
@@ -134,4 +149,3 @@ func (x *examination) onHost(p string) string {
 	}
 	return p
 }
-

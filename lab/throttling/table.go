@@ -1,13 +1,14 @@
 package throttling
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // WriteTable writes rows as text. Failures, and a generator that was late, follow the
@@ -17,7 +18,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	fmt.Fprintln(table, "\tREQUESTS\tMEAN\tP50\tP99\tLONGEST\tTHROTTLED PERIODS\tOF ALL\tBURSTS\tUSAGE/LIMIT")
 	for _, r := range rows {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Load.Sent,
-			milliseconds(r.Load.Mean()), milliseconds(r.Load.Quantile(0.5)), milliseconds(r.Load.Quantile(0.99)), milliseconds(r.Load.Quantile(1)),
+			r.ifAnswered(r.Load.Mean()), r.ifAnswered(r.Load.Quantile(0.5)), r.ifAnswered(r.Load.Quantile(0.99)), r.ifAnswered(r.Load.Quantile(1)),
 			r.throttled(), r.unlessUnlimited(quantity.Share(r.OfWallPeriods()).Whole()), r.bursts(), r.unlessUnlimited(quantity.Share(r.Used()).Whole()))
 	}
 	if err := table.Flush(); err != nil {
@@ -71,4 +72,10 @@ func (r Row) unlessUnlimited(text string) string {
 	return text
 }
 
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1fms", d.Seconds()*1000) }
+// ifAnswered leaves out latencies of which there are none.
+func (r Row) ifAnswered(d time.Duration) string {
+	if len(r.Load.Latencies) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fms", d.Seconds()*1000)
+}

@@ -1,8 +1,9 @@
 package advice
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 func percentOf(value float64) string { return quantity.Number(value, 1) + "%" }
