@@ -1,7 +1,7 @@
 // Package confine runs one command in a cgroup of its own with CPU settings, and returns what the
 // kernel counted there.
 //
-//	status, ok := confine.Helper(os.Args)    // first thing in main
+//	status, ok := confine.Helper(os.Args[1:])   // first thing in main
 //	result, err := confine.Run(ctx, confine.Spec{...})
 //
 // A program that uses this package must call [Helper] first thing in main, because [Run] starts the
