@@ -1,13 +1,17 @@
-// Package agent is the daemon of a node: it observes (the Node, its pods, the kubelet's
-// configuration, the machine, the control groups, the load of the CPUs), has package
-// control decide, writes what differs, and reports: the node's topology object, a
-// condition, events, metrics.
+// Package agent is the node daemon. It enforces the scheduler's CPU decisions in the cgroups of one
+// node and reports the node's state to the cluster. [Run] runs the agent; [Cleanup] undoes its
+// settings.
 //
-// It does so when something has changed, at a bounded rate, and periodically. The
-// container runtime asks it beforehand, by NRI, where that is there.
+//	err := agent.Run(ctx, agent.Options{...})
 //
-// It fails static: when it ends, however it ends, nothing is undone but the quota that it
-// raised for a moment (the next agent does that for one that was killed), and when it starts
-// it changes only what differs. What it cannot reach (the API server, the kubelet, the
-// runtime) it goes on without, with what it knew last.
+// In each round the agent observes the Node, its pods, the kubelet's configuration, the machine,
+// the cgroups and the CPU load. Package control decides, and the agent writes the settings that
+// differ. It publishes the node's topology object, a node condition, events and metrics. Rounds run
+// when something has changed, at a bounded rate, and periodically. If NRI is available, the
+// container runtime also asks the agent before it creates a container.
+//
+// The agent fails static: however it ends, its settings stay in force. The exception is a
+// temporarily raised quota, which the agent restores, or, after a kill, the next agent. On start it
+// changes only what differs. When the API server, the kubelet or the runtime is unreachable, it
+// continues with the last known state.
 package agent

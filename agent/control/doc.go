@@ -1,77 +1,79 @@
-// Package control decides what the agent of a node does. It is a state machine
-// without input and output: it is told what is known (the machine, the kubelet's
-// configuration, pods, usage, what the runtime says, what the control groups hold) and
-// returns [Actions], which the caller carries out and reports back.
+// Package control decides what the agent of a node does. It is a state machine without I/O: the
+// caller passes in what it observes (machine, kubelet configuration, pods, usage, runtime events,
+// cgroup settings) and gets [Actions], which it carries out and reports back.
 //
-//	c.SetMachine(...), c.SetPods(...), ...   // what is known, in any order, any time
-//	c.Observe(view)                          // what the kernel holds
+//	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
+//	c.Observe(view)                          // the present cgroup settings
 //	actions := c.Decide(now)
 //	c.Applied(actions.Carry(apply))
 //
 // # What is enforced
 //
-// Package nodeplan says what each tier, pod and container should have. The groups that
-// exist are found by the ids of containers, which come from pods' statuses and, earlier,
-// from the runtime. Groups that belong to no known container (sandboxes, pods that the
-// API server does not know) are kept to the shared CPUs; their bandwidth is left alone.
-// So is that of a pod whose resize is under way: its limit is the kubelet's to change,
-// and at that moment the API does not say which of the two limits is in force.
+// Package nodeplan computes the settings of each tier, pod and container. Existing cgroups are
+// matched to containers by container id, which comes from pod statuses and, earlier, from the
+// runtime. Cgroups of unknown containers (sandboxes, pods unknown to the API server) are confined
+// to the shared CPUs; their bandwidth is not changed. The bandwidth of a pod is not changed either
+// while its resize is in progress: the kubelet is changing its limit, and the API does not yet show
+// which of the two limits is in force.
 //
 // # Order
 //
-// Tiers and pods are widened first, then containers move in the order of
-// [nodeplan.Steps], then pods are narrowed, then bandwidth follows. A container that could
-// not be moved keeps its CPUs, and its pod does: nobody is given these in the same round
-// when either side is to have them for itself.
+// Tiers and pods are widened first, then containers move in the order of [nodeplan.Steps], then
+// pods are narrowed, then bandwidth is written. A container that could not be moved keeps its CPUs,
+// and so does its pod. Those CPUs are not given to another container in the same round if either
+// side needs them exclusively.
 //
-// A pod's group has the shared CPUs and its containers', no others: what the runtime creates
-// in it without asking, as sandboxes always and containers when the agent does not answer in
-// time, has the CPUs of the pod's group.
+// A pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
+// runtime creates in it without asking (sandboxes always, containers if the agent does not answer
+// in time) inherit the CPUs of the pod's cgroup.
 //
 // # Quota, period and burst
 //
-// They follow the plan, with three exceptions. While the kubelet resizes a pod, its quota is
-// left alone, and only what the kernel would refuse the new one for is taken back: burst above
-// it, and a raise. With [OwnerOther], a group of which somebody else has changed
-// one of the three is theirs until it ends or its limit changes; of what is found at the
-// start, what neither the kubelet nor an agent would have set is theirs as well. And quota may
-// be raised for a while: the caller tells what it sees each tenth of a second or so,
+// Quota, period and burst follow the plan, with three exceptions:
+//
+//   - While the kubelet resizes a pod, its quota is not changed. Only what would make the kernel
+//     reject the new quota is undone: a burst above it, and a raise.
+//   - With [OwnerOther], a cgroup in which another writer changed one of the three belongs to that
+//     writer until the cgroup ends or its limit changes. The same applies to values found at the
+//     start that neither the kubelet nor an agent would have set.
+//   - A quota may be raised temporarily, as package burst decides.
+//
+// For raises, the caller reports what it observes about every tenth of a second:
 //
 //	for each of c.RaisedGroups(): c.See(group, settings)
 //	changes, write := c.Raise(tick)
 //	if write: Decide, Carry, Applied, as in a round
 //
-// and package burst decides. What it decided is part of the next plan, whatever that is made
-// for, so that a round does not undo it and the pod's group has room for it. All writes of a
-// container's bandwidth, also of others, are counted and charged at the next tick.
+// A raise is part of every later plan, so that no round undoes it and the pod's cgroup has room for
+// it. All writes to a container's bandwidth, including those of other writers, are counted and
+// charged at the next tick.
 //
-// # Words
+// # Bandwidth annotations
 //
-// What annotations and labels say about bandwidth ("words") is within the ceilings of the
-// configuration, and is adopted by the plan when the budgets of the pod's groups ([burst.Budget])
-// pay for the writes; each write fills the kernel's bucket. Until then the words adopted before
-// hold. The caller tells the usage that this depends on:
+// Bandwidth settings in annotations and labels are limited by the configured ceilings. The plan
+// adopts a change when the write budgets of the pod's cgroups ([burst.Budget]) can pay for the
+// writes, because each write refills the kernel's bucket. Until then the values adopted before
+// remain in force. The caller reports the usage that this depends on:
 //
 //	for each of c.Waiting(): c.Used(group, usage)
 //	actions := c.Decide(now)
 //
-// At the start, and after a resize, what the groups hold counts as adopted.
+// At the start, and after a resize, the settings found in the cgroups count as adopted.
 //
 // # Holding
 //
-// While something is not known without which any change could take CPUs from a
-// running container (the pods have not been listed since the start, the kubelet has
-// never been asked), nothing is changed: what an earlier agent has set stays in force.
+// While required input is missing, any change could take CPUs from a running container. So nothing
+// is changed until the pods have been listed and the kubelet has been queried once since the start.
+// The settings of an earlier agent remain in force meanwhile.
 //
 // # Core sets after a restart
 //
-// The core sets in force are what the containers' groups hold, so they are read from
-// there, and nothing of them is kept in a file.
+// The core sets in force are read from the containers' cgroups. No file stores them.
 //
 // # Foreign writes
 //
-// What a group holds after a round is remembered. A setting that is different in the
-// next observation was changed by somebody else; when the plan wants it back it is
-// reported. The kernel's own part (version 1 takes offline CPUs out of every group) is
-// no foreign write.
+// The agent remembers the settings of each cgroup after a round. A setting that differs in the next
+// observation was changed by another writer; if the plan changes it back, it is reported. Changes
+// made by the kernel itself (version 1 removes offline CPUs from every cgroup) are not foreign
+// writes.
 package control

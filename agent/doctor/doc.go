@@ -1,10 +1,13 @@
-// Package doctor checks a node for everything that the agent needs, and says about each
-// thing what it is and what to do where it is not as it should be.
+// Package doctor checks that a node meets the agent's requirements. [Examine] returns one result
+// per check: what was found and, if it is not as it should be, what to do about it. [WriteText]
+// prints the results.
 //
-// It only looks: at files below the root of the host, and at what the API server and
-// the kubelet say where they can be asked. Nothing is changed, and no command is run.
+//	report := doctor.Examine(ctx, doctor.Defaults())
 //
-// A check has one of four outcomes. A problem takes away something that Pinfold is
-// there for; a note is about something that works otherwise than one may expect, or
-// that an older kernel does not have; skipped says what would have to be known.
+// The checks only read: files below the host's root and, where they are reachable, the API server
+// and the kubelet. They change nothing and run no command.
+//
+// A check has one of four outcomes. OK needs no action. A problem disables a function of Pinfold. A
+// note describes something that works differently than expected, or that an older kernel lacks. A
+// skipped check states what information was missing.
 package doctor

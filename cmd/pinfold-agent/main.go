@@ -1,8 +1,8 @@
-// Command pinfold-agent is the daemon of a node: it makes what the Pinfold scheduler
-// decided about CPUs the settings of the kernel, and keeps it so.
+// Command pinfold-agent is the node daemon of Pinfold: it applies the CPU decisions of the Pinfold
+// scheduler to the cgroups of its node, and keeps them applied.
 //
-// Messages go to standard error. The exit status is 0 when it did what was asked, 1
-// when it could not, 2 when the question was wrong.
+// Messages go to standard error. The exit status is 0 on success, 1 on failure, and 2 on wrong
+// usage.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command pinfold-local runs a whole Kubernetes cluster on this machine, with
-// Pinfold's scheduler and simulated nodes of any shape.
+// Command pinfold-local runs a complete Kubernetes cluster on this machine, with Pinfold's
+// scheduler and simulated nodes of any shape.
 package main
 
 import (

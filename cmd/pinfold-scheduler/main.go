@@ -1,7 +1,6 @@
-// Command pinfold-scheduler is kube-scheduler with the Pinfold plugin: it takes all
-// of kube-scheduler's flags and configuration. Without --config it runs with
-// [scheduler.DefaultConfiguration] and takes the place of the cluster's default
-// scheduler.
+// Command pinfold-scheduler is kube-scheduler with the Pinfold plugin. It accepts all flags and
+// configuration of kube-scheduler. Without --config it uses [scheduler.DefaultConfiguration] and
+// replaces the cluster's default scheduler.
 package main
 
 import (

@@ -1,12 +1,11 @@
-// Command pinfold shows the CPU topology of machines, chooses CPUs on them, runs
-// commands with CPU settings, shows and records how control groups use theirs, and
-// computes what limits and burst do. Its manual is docs/pinfold.md.
+// Command pinfold shows the CPU topology of machines, chooses CPUs, runs commands with CPU
+// settings, shows and records the CPU usage of cgroups, and computes the effect of limits and
+// burst. Its manual is docs/pinfold.md.
 //
-// The command changes nothing on the machine, but for files that it is asked to
-// write and control groups while it runs a command in them, and talks to nobody.
-// Results go to standard output, messages to standard error. The exit status is
-// 0 when it did what was asked, 1 when it could not, 2 when the question was
-// wrong. "pinfold run" passes the status of its command on: see runStatus.
+// The command changes nothing on the machine, except files that it is asked to write and the
+// cgroups in which "pinfold run" runs a command, and it does not use the network. Results go to
+// standard output, messages to standard error. The exit status is 0 on success, 1 on failure, and 2
+// on wrong usage. "pinfold run" exits with the status of its command: see runStatus.
 package main
 
 import (

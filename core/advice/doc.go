@@ -1,84 +1,91 @@
-// Package advice says which limit, burst, period and parallelism a container needs, and how
-// many such containers fit on a node. It computes that from a recording, and says with each
-// number why it is so and how sure it is. Where the recording cannot tell, it says so.
+// Package advice recommends CPU settings for a container from a recording of its usage: limit,
+// burst, enforcement period, CPU binding and number of threads. It also computes how many such
+// containers fit on a node. Every recommendation carries its reason and its uncertainty, or states
+// that there is not enough data.
 //
-// # What is judged
+//	goal := advice.DefaultGoal()
+//	c, err := advice.ForContainer(ctx, series, nominal, goal, means)
+//	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, means)
 //
-// The demand of each period is taken from the recording ([trace.Series.Demand]: the usage, or
-// where the container was throttled, what it must have wanted) and put through the kernel's
-// bandwidth controller in the order of time, so that bursts that last several periods count as
-// they came ([bandwidth.NextDebt], which is the controller to the nanosecond), and one pass over
-// the recording answers for every burst. The throttle ratio is the share of
-// wall periods, not of those in which the kernel's timer ran. Raising a limit never throttles
-// another period, so the smallest limit is found by bisection, in steps of 10m CPUs.
+// The caller passes in the random numbers. The same random numbers give the same advice.
 //
-// The sampler knows neither when in a period something runs nor the phase of the kernel's timer,
-// and the controller is modelled without the other groups of the machine. So a recording under
-// a limit is replayed under that limit, too, and a warning says when the result is far from what
-// the kernel counted. Where the kernel throttled it more often than is wanted and the replay says
-// that it fits, there is not enough data.
+// # Method
 //
-// A limit that the average nearly uses up has nothing to catch up with; and a hundredth of the
-// periods may be a single long wait. Warnings say both.
+// The demand of each period comes from [trace.Series.Demand]: the usage or, where the container was
+// throttled, an estimate of what it would have used. The demand is replayed in recorded order
+// through a model of the kernel's bandwidth controller, so bursts that last several periods are
+// modelled as they occurred ([bandwidth.NextDebt], which equals the controller to the nanosecond).
+// One pass over the recording gives the result for every burst. The throttle ratio is the share of
+// wall-clock periods, not of the periods in which the kernel's timer ran. Raising a limit never
+// throttles an additional period, so bisection finds the smallest limit, in steps of 10m CPUs.
 //
-// Replayed demand does not react. Clients that wait for an answer before they send the next
-// request send more when they are served faster, and so do programs that size themselves by
-// their limit; what the recording does not have cannot be advised for. Record without limit,
-// at the load that is to be served.
+// # Limits of the method
 //
-// # How sure it is
+// The sampler knows neither when within a period a thread ran nor the phase of the kernel's timer,
+// and the model ignores the other groups of the machine. Therefore a recording made under a limit
+// is also replayed under that same limit, and a warning is given when the result is far from the
+// kernel's counters. If the kernel throttled the container more often than the goal allows and the
+// replay says that it fits, the result is "not enough data".
 //
-// Low and high are the ends of a 95% confidence interval. It is found by doing the same with
-// some 200 other recordings of the same length, that are strung together of random pieces of
-// this one ([demand.Blocks]). Pieces have to last longer than demand remembers
-// ([demand.BlockLength]). Where the recording is too short for that, there is not enough data;
-// nor where a wanted share of throttled periods amounts to fewer than 10 of them. Random
-// numbers come from the caller: the same give the same advice.
+// Two more warnings: a limit that average usage nearly exhausts leaves no capacity to catch up, and
+// one hundredth of the periods may be a single long wait.
 //
-// Intervals of limits held the right one in 98% of the recordings of 2000 periods of independent
-// demand (TestLimitOfExponentialDemand), and in 80% to 100% of demand that remembers, the fewest where
-// it does for 60 periods; so read them as nine in ten there. They do not cover what a
-// throttled recording hides; package trace says how good recovered demand is.
+// Replayed demand does not react to the limit. Clients that wait for an answer before they send the
+// next request send more when they are served faster, and programs that size themselves by their
+// limit behave alike. Record without a limit, at the load that is to be served.
 //
-// Each limit is checked, too: fitted to the first half of the recording, and judged on the
-// second, which it has not seen ([HeldOut]).
+// # Confidence intervals
+//
+// Low and high are the ends of a 95% confidence interval ([Confidence]). The computation is
+// repeated on about 200 bootstrap recordings of the same length, assembled from random pieces of
+// the original ([demand.Blocks]). A piece must be longer than the correlation time of the demand
+// ([demand.BlockLength]). If the recording is too short for that, or if the wanted share of
+// throttled periods amounts to fewer than 10 periods, the result is "not enough data".
+//
+// For recordings of 2000 periods of independent demand, the interval contained the right limit in
+// 98% of cases (TestLimitOfExponentialDemand). For correlated demand it did in 80% to 100% of
+// cases, fewest at a correlation time of 60 periods; read the interval as a 90% interval there.
+// Intervals do not cover what a throttled recording hides; package trace documents how accurate
+// recovered demand is.
+//
+// Each limit is also validated: it is fitted to the first half of the recording and judged on the
+// second half ([HeldOut]).
 //
 // # Container
 //
-//   - [Limit]: the smallest limit whose throttle ratio is at most the goal's, without burst
-//     and with it, rounded up to 10m CPUs.
-//   - [Burst]: the smallest, in percent of the quota, that reaches the goal at the present limit,
-//     or beyond which the throttle ratio falls no more. The chart beside it, [Curve], has what
-//     the replay says for each burst, and what package lindley says when the same periods come
-//     in any other order: where the first is far above the second, demand comes in rows of
-//     periods, and burst helps less than the distribution promises.
-//   - [Period]: the shortest enforcement period, from the present one to the kernel's second,
-//     whose throttle ratio without burst is at most the goal's, at the present limit. The samples
-//     are put together to such periods anew. What it costs: threads may use up the
-//     longer quota as fast as before, and then wait for the rest of the period.
-//   - [Binding]: at the timescale of the samples, work is queued behind as many CPUs as the
-//     limit has. When work seldom waits there, binding takes little away, and what it gives
-//     (caches, memory nearby) is a gain. When it does wait, requests that come together queue,
-//     and binding is no silver bullet.
-//   - [Parallelism]: as many threads at a time as quota and burst can feed for one whole period.
-//     More of them use it up sooner, and then all wait together.
-//   - [ScaleOut]: above half of the limit on average, little is left unused to save up for
-//     bursts: more load takes more replicas, or a higher limit.
+//   - [Limit]: the smallest limit whose throttle ratio is at most the goal's, without and with
+//     burst, rounded up to 10m CPUs.
+//   - [Burst]: the smallest burst, in percent of the quota, that reaches the goal at the present
+//     limit, or beyond which the throttle ratio no longer falls. [Curve] lists for each burst the
+//     result of the replay and the result of package lindley for the same periods in random order.
+//     If the first is far above the second, high-demand periods follow each other, and burst helps
+//     less than the distribution suggests.
+//   - [Period]: the shortest enforcement period, from the present one to the kernel's maximum of
+//     one second, whose throttle ratio without burst is at most the goal's at the present limit.
+//     Samples are regrouped into such periods. The cost: threads can use up the longer quota as
+//     fast as before and then wait for the rest of the period.
+//   - [Binding]: at the timescale of the samples, work queues behind as many CPUs as the limit has.
+//     If work seldom waits there, binding costs little and gains cache and memory locality. If it
+//     waits often, simultaneous requests queue and binding is not advised as a remedy.
+//   - [Parallelism]: the number of threads that quota and burst can sustain for one whole period.
+//     More threads use up the quota sooner and then all wait together.
+//   - [ScaleOut]: when average usage exceeds half of the limit, little unused time is left to save
+//     for bursts. More load then needs more replicas or a higher limit.
 //
-// All that is said of a present limit is said of the advised one with burst where none was
-// recorded.
+// If the recording has no limit, the recommendations that refer to the present limit refer to the
+// advised limit with burst.
 //
 // # Node
 //
-// A number of such containers is put on the node in package interference: independent copies of
-// the recording, each strung together of its pieces, with limit and burst, under the strict
-// rule. The largest number that meets its deadline with the wanted probability P(WCET = 1) is
-// found by bisection; a number counts as met when it is so by two standard errors. It
-// stands beside how many the limits alone allow. When it is smaller, burst needs less density
-// first. At the density that the limits allow, demand is scaled until the probability is the wanted
-// one: up to that average utilisation burst is safe there (the rule of thumb says 70%).
+// Copies of the container are placed on the node in package interference under the strict rule.
+// Each copy is independent, replays random pieces of the recording, and has the limit and burst.
+// Bisection finds the largest number of copies that meets its deadline with the wanted probability
+// P(WCET = 1), by a margin of two standard errors. The result also states how many copies the
+// limits alone allow. If the number found is smaller, burst requires a lower density. At the
+// density that the limits allow, demand is scaled until the probability equals the goal: burst is
+// safe up to that average utilisation (the rule of thumb is 70%).
 //
-// Standard errors are those of the simulation. How far the recording can be trusted, the two
-// halves of it show: the same number of copies of each half alone. Copies of one service behind
-// one load balancer are not independent: they are busy together, and fewer fit.
+// Standard errors are those of the simulation. To judge how representative the recording is, the
+// same number of copies is simulated from each half of the recording alone. Copies of one service
+// behind one load balancer are not independent: they are busy at the same time, and fewer fit.
 package advice

@@ -1,112 +1,119 @@
-// Package burst decides how far the quota of containers is raised above their limit, and
-// for how long. [Controller.Step] takes in what is known at one moment, a tick, of all
-// containers of a node and returns what quota each should have, and why. It has no clock
-// and does no I/O; ticks are meant to be 100 ms apart, but may be late or missing.
+// Package burst decides how far, and for how long, the quotas of containers are raised above their
+// limits.
+//
+//	c := burst.New(tuning)
+//	decisions = c.Step(&tick, decisions)    // about every 100 ms
+//
+// [Controller.Step] takes a [Tick], the state of all containers of a node at one moment, and
+// returns for each container the quota it should have and the [Reason]. The package has no clock
+// and does no I/O. Ticks should be 100 ms apart, but may be late or missing.
 //
 // # The bucket
 //
-// Each container has a bucket of CPU time. It gains limit x time and loses what was used,
-// so it measures how far the container is below its limit in the long run. It holds at most
+// Each container has a bucket of CPU time that gains limit x time and loses the time used, so it
+// measures how far long-term usage is below the limit. Its capacity is
 //
 //	(quotaPercent/100 - 1) x limit x quotaBurstSeconds + (burstPercent/100 - 1) x quota
 //
-// (each part at least 0), which is what a quota raised to quotaPercent uses beyond the limit in
-// quotaBurstSeconds, and what burstPercent asks for beyond the first 100, which the
-// kernel serves. [NoEnd] seconds, and more than an hour, are an hour.
+// where each term is at least 0. The first term is what a quota raised to quotaPercent uses beyond
+// the limit in quotaBurstSeconds. The second is what burstPercent grants beyond the first 100
+// percent, which the kernel serves itself. quotaBurstSeconds is capped at one hour; [NoEnd] also
+// means one hour.
 //
-// Each write of quota, period or burst refills the kernel's own bucket, also a write of
-// the same value. It is charged as one quota (the highest of before, after and base) and
-// the kernel burst, whoever wrote, and also when it failed or nobody knows. What is used
-// of that gift is counted once more when it is used. That is on purpose: the charge does
-// not wait for a sample, and it makes writes dear for the one for whom they are done.
+// Each write of quota, period or burst refills the kernel's own bucket, even if the value does not
+// change. A write is charged as one quota (the largest of the quota before, the quota after and the
+// base quota) plus the kernel burst. The charge applies no matter who wrote, and also if the write
+// failed or its outcome is unknown. CPU time that the refill granted is charged again when it is
+// used. This is deliberate: the charge does not wait for a sample, and writes are expensive for the
+// container that causes them.
 //
-// A bucket begins in debt, by what an agent that was ended at the worst moment can have
-// left behind. So a restart, of the agent or of the container, gives nothing, however
-// often it happens.
+// A new bucket starts in debt by the most that an agent killed at the worst moment can have left
+// behind. Restarting the agent or the container therefore never gains CPU time.
 //
-// # The promise
+// # Guarantee
 //
 // At any time since a container was first seen,
 //
 //	used <= limit x time + Slack
 //
-// whatever it demands, whatever its CPUs have idle and whatever goes wrong; see [Slack].
-// While ticks come in time that is two quotas and the kernel's burst, no more than
-// without any raising. A tick that is late while a quota is raised adds what the quota
-// gives in that time, once, since it is paid back before the next raise. What nobody can
-// pay back is what an agent lets pass that is ended while a quota is raised, and does not
-// come back soon; whoever ends it in an orderly way should put quotas back first.
+// regardless of its demand, of idle CPUs and of failures; see [Slack]. While ticks are on time,
+// Slack is two quotas and the kernel's burst, the same as without raising. A tick that is late
+// while a quota is raised adds what the raised quota grants in that time. It is added once, because
+// it is repaid before the next raise. One case cannot be repaid: an agent that is killed while a
+// quota is raised and does not restart soon. An orderly shutdown should therefore restore quotas
+// first.
 //
-// [Budget] is a second account, beside this one, for writes that the author of a pod can cause
-// by its annotations. It gains what the quota in force gives, raised or not.
+// [Budget] is a separate account for writes that the author of a pod can cause through annotations.
+// It gains CPU time at the rate of the quota in force, raised or not.
 //
 // # Raising
 //
-// Quota is raised when the container was throttled, or has used nine tenths of quota and
-// kernel burst in a period, and
+// A quota is raised when the container was throttled, or used nine tenths of quota plus kernel
+// burst in a period, and all of these hold:
 //
-//   - the bucket pays for the write, five ticks of full use, and the reserve below;
-//   - the last raise is long enough ago (see Holding);
-//   - the CPUs are idle enough (see Headroom) for a raise by an eighth of the limit, or by
-//     all that the policy allows.
+//   - the bucket covers the write, five ticks of full use, and the reserve described below;
+//   - enough time has passed since the last raise (see Holding);
+//   - the CPUs are idle enough (see Headroom) for a raise by one eighth of the limit, or by the
+//     full amount that the policy allows if that is less.
 //
-// It goes at once to the highest quota that these allow, never beyond quotaPercent, the
-// number of its CPUs, or what a full bucket pays for.
+// The quota is raised at once to the highest value that these conditions allow. It never exceeds
+// quotaPercent, the number of the container's CPUs, or what a full bucket pays for.
 //
 // # Holding
 //
-// A raised quota does not follow demand. It goes back to the limit when
+// A raised quota does not follow demand. It returns to the limit when one of these holds:
 //
-//   - the bucket does not hold the reserve any more: the write that lowers it, and what
-//     can be used until the next tick;
-//   - the container was not throttled for the hold time, and in it no two neighbouring
-//     periods needed more than three quarters of one limit and kernel burst together (two,
-//     since a burst may fall into two samples). A container that is idle most of the
-//     time, and needs more than that every half second, keeps its quota: the peak counts,
-//     not the mean;
-//   - there is no headroom;
-//   - the limit or the policy has changed, somebody else has written the quota, or there
-//     were no samples for two seconds.
+//   - The bucket no longer holds the reserve: the cost of the lowering write, plus what can be used
+//     until the next tick.
+//   - For the hold time the container was not throttled, and no two adjacent periods together
+//     needed more than three quarters of one limit plus kernel burst. (Two periods, because a burst
+//     may straddle two samples.) The peak counts, not the mean: a container that is mostly idle but
+//     exceeds this every half second keeps its quota.
+//   - There is no headroom.
+//   - The limit or the policy changed, another writer changed the quota, or no samples arrived for
+//     two seconds.
 //
-// The hold time is 10 s. It is also the least time between two raises. It doubles, up to
-// 160 s, with each raise that follows on another within three hold times, and is halved
-// again after six. A raise is followed by at most one step down for headroom and by the
-// lowering. So there are no more than eleven writes in any minute, and about three in 160 s
-// for a container that keeps going up and down. A write without effect is tried again after 1,
-// 2, 4, 8 and then every 10 s. A raise without effect is given up after one second.
+// The hold time is 10 s, and is also the minimum time between two raises. It doubles, up to 160 s,
+// with each raise within three hold times of the previous one, and halves again after six. Each
+// raise is followed by at most one step down for lack of headroom and by the lowering. So there are
+// at most eleven writes per minute, and about three per 160 s for a container that keeps
+// alternating. A write that had no effect is retried after 1, 2, 4, 8 and then every 10 s. A raise
+// that had no effect is abandoned after one second.
 //
-// Programs that reread their limit: Go sets GOMAXPROCS to the number of CPUs that the
-// process may run on, or, if less, to quota/period rounded up and at least 2. Since 1.25
-// it does so again, at most once a second, and stops the world when the number changes
-// (sysmonUpdateGOMAXPROCS and adjustCgroupGOMAXPROCS in Go 1.26's runtime). Each change of
-// quota across a whole number of CPUs is one such stop, so a Go program has no more of
-// them than the writes above; a steady one, like the bursts every half second, has one.
+// Effect on programs that reread their limit: Go sets GOMAXPROCS to the number of CPUs available to
+// the process or, if less, to quota/period rounded up and at least 2. Since Go 1.25 the runtime
+// rechecks this at most once a second and stops the world when the number changes
+// (sysmonUpdateGOMAXPROCS and adjustCgroupGOMAXPROCS in Go 1.26's runtime). Each quota change
+// across a whole number of CPUs causes one such stop, so the write rates above are also upper
+// bounds for these stops. A steady program, such as the one with a burst every half second, has
+// one.
 //
 // # Headroom
 //
-// Raised quotas share what their CPUs have idle. All means are smoothed over 400 ms, and
-// the CPUs' and the containers' alike, so that what a raised container takes from the
-// idle time is still its own: for a set of CPUs, the room is
+// Raised quotas share the idle time of their CPUs. Idle time and container usage are smoothed over
+// the same 400 ms, so idle time that a raised container consumes is still attributed to it. For a
+// set of CPUs, the headroom is
 //
-//	idle time + what raised containers use - their limits - a margin of 5% of the CPUs
+//	idle time + usage of raised containers - their limits - a margin of 5% of the CPUs
 //
-// and is apportioned in proportion to the limits: all shares grow together until one has
-// what it wants or a set of CPUs has no more; the others go on growing. Where sets overlap,
-// each union of overlapping sets is such a set too, which is exact (Hall's condition).
+// Headroom is divided in proportion to the limits (max-min fairness): all shares grow together
+// until a container has what it wants or a set of CPUs is exhausted, and the others continue to
+// grow. If sets overlap, each union of overlapping sets is treated as a set too, which is exact
+// (Hall's condition).
 //
-// Who has more than four thirds of its share for 300 ms goes back: once to its share, the
-// next time to its limit. One who asks newly gets what is left, and others go back to
-// their share for it only when their hold time has passed.
+// A container that has held more than four thirds of its share for 300 ms is lowered, the first
+// time to its share and the next time to its limit. A container that newly asks gets what is left.
+// Others are lowered to their share in its favour only after their hold time.
 //
-// # How others do it
+// # Comparison with Koordinator
 //
-// Koordinator's koordlet (pkg/koordlet/qosmanager/plugins/cpuburst, read in 2026) has the
-// same two means. It multiplies quota by 1.2 in each round with throttling, and by 0.8 in
-// each round that its bucket is empty or the node is above a threshold; each step is a
-// write. Its bucket gains below 60% of the limit, loses above 100%, does not move in
-// between, forgets what is below minus its capacity, begins with a random part of up to
-// half its capacity, and does not count what writes give away. With
-// cfsQuotaBurstPeriodSeconds below 0, its default, there is no bucket. A container that is
-// no longer throttled keeps its raised quota. Whether the node has headroom is one figure
-// for all shared CPUs, and containers raise their quotas without regard to each other.
+// Koordinator's koordlet (pkg/koordlet/qosmanager/plugins/cpuburst, read in 2026) uses the same two
+// mechanisms, kernel burst and raised quota. It multiplies the quota by 1.2 in each round with
+// throttling, and by 0.8 in each round in which its bucket is empty or the node is above a
+// threshold; each step is a write. Its bucket gains below 60% of the limit, loses above 100%, does
+// not change in between, and discards everything below minus its capacity. It starts with a random
+// amount of up to half its capacity, and does not charge for refills caused by writes. If
+// cfsQuotaBurstPeriodSeconds is below 0, the default, there is no bucket. A container that is no
+// longer throttled keeps its raised quota. Node headroom is one figure for all shared CPUs, and
+// containers raise their quotas independently of each other.
 package burst

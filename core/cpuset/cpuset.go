@@ -1,12 +1,15 @@
-// Package cpuset holds CPU ids and sets of them.
+// Package cpuset implements CPU ids ([CPU]) and sets of them ([Set]).
 //
-// A [Set] is a bit mask of fixed size and a plain value: it is compared with ==,
-// copied by assignment, and no operation on it allocates. The size, [MaxCPUs],
-// covers every machine that Kubernetes nodes are made of today; larger ids are
-// refused at the parser, so that the rest of the code never has to check.
+//	s, err := cpuset.Parse("0-3,8,10-11")
+//	s = s.Union(cpuset.Of(16))
+//	fmt.Println(s)                      // 0-3,8,10-11,16
 //
-// The text form is the Linux cpulist ("0-3,8,10-11") that the kernel reads and
-// writes in /sys, /proc and the cpuset controller; see [Parse] and [Set.String].
+// A [Set] is a fixed-size bit mask and a plain value: it is compared with ==, copied by assignment,
+// and its operations do not allocate. The capacity, [MaxCPUs], covers every machine used as a
+// Kubernetes node today. The parser rejects larger ids, so other code need not check.
+//
+// The text form is the Linux cpulist that the kernel reads and writes in /sys, /proc and the cpuset
+// controller; see [Parse] and [Set.String].
 package cpuset
 
 import (

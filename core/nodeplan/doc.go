@@ -1,83 +1,89 @@
-// Package nodeplan says what the kernel should be told about every tier, pod and
-// container of one node: [Plan] maps a [State] (machine, pods, usage) to a
-// [Desired] (cpuset, quota, period, burst, idle of each cgroup). [Kubelet] maps the
-// same state to what the kubelet would set, for the day everything is given back.
-// Both are pure functions: the same state gives the same settings.
+// Package nodeplan computes the cgroup settings of every tier, pod and container of one node.
 //
-// # Where containers live
+//	desired := nodeplan.Plan(state)          // what Pinfold enforces
+//	original := nodeplan.Kubelet(state)      // what the kubelet would set
+//	steps := nodeplan.Steps(from, to)        // a safe order for moving containers
+//
+// [Plan] maps a [State] (machine, pods, usage) to a [Desired] (cpuset, quota, period, burst and
+// idle of each cgroup). [Kubelet] is used when all settings are given back. Both are pure
+// functions: the same state gives the same settings.
+//
+// # Where containers run
 //
 // The books of package ledger divide the online CPUs into exclusive and shared.
 //
-//   - A static container has exactly its CPUs and no quota, which would throttle
-//     it needlessly. Of CPUs that are offline it has the rest; with none online it
-//     lives in the shared CPUs, with its quota, and its CPUs stay its own.
-//   - A static-burst container has a core set, chosen as told below, and its limit
-//     as quota.
-//   - An ordinary init container without a claim, in a pod that has CPUs, runs on
-//     CPUs of its pod that nobody who runs at the same time has.
-//   - Everything else, pods that lose a conflict included, has the shared CPUs and
-//     the quota the kubelet gave it; batch pods (BE) have none once they are idle,
-//     behind all others, and their limit until then.
+//   - A static container has exactly its CPUs and no quota, which would throttle it needlessly. If
+//     some of its CPUs are offline, it has the rest. If all are offline, it runs in the shared CPUs
+//     with its quota, and its CPUs remain its own.
+//   - A static-burst container has a core set, chosen as described below, and its limit as quota.
+//   - An ordinary init container without a claim, in a pod that has CPUs, runs on those CPUs of its
+//     pod that no container running at the same time has.
+//   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
+//     by the kubelet. Batch pods (BE) have their limit as quota until they are idle (behind all
+//     others), and no quota from then on.
 //
-// Should static pods hold every CPU while somebody needs shared ones, the youngest
-// static pod becomes a shared one: it stays on its CPUs, which are then shared. So
-// no cpuset is ever empty, and still no CPU is enforced for two.
+// If static pods hold every CPU while another container needs shared ones, the youngest static pod
+// becomes a shared pod: it stays on its CPUs, which are then shared. So no cpuset is ever empty,
+// and no CPU is ever exclusive to two pods.
 //
-// Quota lifted from a container must be lifted from its pod, or the pod would
-// throttle it. The others in the pod keep their own limits; one without a limit in
-// a pod with a limit at pod level gets what that leaves, see [Plan].
+// A quota removed from a container must be removed from its pod too, or the pod would throttle it.
+// The other containers of the pod keep their own limits. A container without a limit, in a pod with
+// a pod-level limit, gets the remainder of the pod's limit; see [Plan].
 //
 // # Burst
 //
-// By its pod's policy, or else the node's, a container with a quota may save up what it
-// did not use of it: its kernel burst is BurstPercent of its quota, at most all of it, which
-// is what the kernel takes. The pod's burst is the sum of theirs in that phase of its life
-// in which it is largest, at most the pod's quota: less would have the pod throttle
-// containers that may burst. Batch pods have none. Static containers have no quota, and so
-// no burst.
+// The pod's policy, or else the node's, gives a container with a quota a kernel burst of
+// BurstPercent of its quota. It is at most the whole quota, which is the kernel's maximum. The
+// pod's burst is the sum of its containers' in the phase of its life in which that sum is largest,
+// at most the pod's quota. With less, the pod would throttle containers that may burst. Batch pods
+// have no burst. Static containers have no quota and hence no burst.
 //
-// The quota of a container may be raised for a while (package burst decides when, by
-// Container.Raised), as far as the policy allows; the quota of its pod is raised by as
-// much, and bursts stay. Only a container with a limit of its own may be, and only
-// where the pod's limit has room for all limits of its containers: otherwise what one of them
-// leaves is another's to use, and not saved up.
+// The quota of a container may be raised temporarily, as far as the policy allows (package burst
+// decides when; see Container.Raised). The pod's quota is raised by the same amount; bursts do not
+// change. Only a container with a limit of its own can be raised, and only if the pod's limit
+// covers the limits of all its containers. Otherwise another container may use what this one
+// leaves, and that time is not saved up.
 //
 // # Core sets
 //
-// A static-burst container of limit n may use the shared CPUs of its NUMA nodes,
-// its region, and needs min(n, size of the region) of them. The sets are planned
-// together, from the sets of before, in two stages.
+// A static-burst container of limit n may use the shared CPUs of its NUMA nodes, its region. It
+// needs min(n, size of the region) of them, its core set. All core sets of a node are planned
+// together, starting from the previous sets, in two stages.
 //
-// First, what must be. CPUs that left a region leave the set. Sets shall be
-// disjoint while there is room, which is a matching: each container wants as many
-// CPUs of its region as it needs, and no CPU is two containers'.
-// The sets of before are matched first, then augmenting paths fill what is
-// missing: a shortest path moves as few others as possible. The next CPU taken is,
-// in this order, one that the container had before, one of a core already begun, one
-// of a core it can have whole, one of the idlest core, one in nobody's set rather
-// than one that somebody has beyond need, the lowest. A maximum matching leaves
-// somebody short only when there is no room for disjoint sets; then who is short
-// shares the CPUs that fewest have. When the sets of before are as good already,
-// nothing moves. This stage follows at once on what it is told, and load alone never
-// triggers it.
+// The first stage establishes what is required. CPUs that left a region leave the set. Sets are
+// disjoint while there is room. This is a bipartite matching: each container wants as many CPUs of
+// its region as it needs, and no CPU belongs to two containers. The previous sets are matched
+// first. Augmenting paths then fill what is missing; a shortest path moves as few other containers
+// as possible. The next CPU is chosen in this order of preference:
 //
-// Then, what would be better, once per sample of usage (Usage.Sequence) and at most
-// Tuning.Step cores per container: give back a busy core beyond need; exchange a core
-// for one that nobody's set has and that is idler by Tuning.Margin; spread over a core
-// that nobody's set has and that is idle. "Busy" and "idle" are apart, so that a core
-// between the two stays as it is, and what the static-burst containers themselves use
-// is taken off a CPU's load. So sets do not flap, move at a bounded rate, and planning
-// again from the result with the same sample changes nothing.
+//  1. a CPU that the container had before;
+//  2. a CPU of a core that the container already uses in part;
+//  3. a CPU of a core that it can have whole;
+//  4. a CPU of the idlest core;
+//  5. a CPU in no set, rather than one that a container has beyond its need;
+//  6. the lowest CPU.
 //
-// Static-burst init containers do not run beside the main containers of their pod.
-// They take CPUs of those first, then the CPUs that fewest others have, and move nobody.
+// A maximum matching leaves a container short only when disjoint sets are impossible. Such a
+// container shares the CPUs that the fewest others have. If the previous sets are equally good,
+// nothing moves. This stage reacts to every input at once, and load alone never triggers it.
 //
-// # Order
+// The second stage improves the sets, once per usage sample (Usage.Sequence) and by at most
+// Tuning.Step cores per container. It gives back a busy core beyond need, exchanges a core for one
+// in no set that is idler by Tuning.Margin, or extends the set by an idle core in no set. The
+// thresholds for busy and idle differ, so a core between them does not change. The usage of the
+// static-burst containers themselves is subtracted from a CPU's load. So sets do not oscillate,
+// they move at a bounded rate, and planning again from the result with the same sample changes
+// nothing.
 //
-// While settings change from one plan to the next, a CPU must not be enforced for
-// two either. [Steps] orders the cpuset writes of containers: who gives up CPUs
-// first, who receives them afterwards. The order of writes within one branch of the
-// cgroup tree (parent and child, quota and burst) is the business of linux/cgroup.
-// A container that is created must get its CPUs only after the steps that free
-// them were taken.
+// Static-burst init containers do not run at the same time as the main containers of their pod.
+// They take the CPUs of those first, then the CPUs that the fewest others have, and move no other
+// container.
+//
+// # Order of writes
+//
+// While settings change from one plan to the next, no CPU may be exclusive to two pods either.
+// [Steps] orders the cpuset writes of containers: first those that give up CPUs, then those that
+// receive them. A new container must get its CPUs only after the steps that free them. Package
+// linux/cgroup orders the writes within one branch of the cgroup tree (parent and child, quota and
+// burst).
 package nodeplan

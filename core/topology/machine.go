@@ -1,17 +1,17 @@
-// Package topology describes the CPUs of one machine: which logical CPUs share a
-// core, a last-level cache (LLC), a NUMA node, a die and a package, how far the
-// NUMA nodes are from each other, and which kinds of core there are.
+// Package topology describes the CPU topology of one machine: which logical CPUs share a core, a
+// last-level cache (LLC), a NUMA node, a die and a package, the distances between the NUMA nodes,
+// and the kinds of core.
 //
-// A [Machine] is plain data. It is read from /sys by package linux/sysfs, from a
-// cluster object by kube/nodetopology, from JSON by [Decode], and built
-// synthetically by [Shape.Build]. Whatever its origin, [Machine.Validate] holds
-// for it before anything is decided on it.
+//	m, err := topology.Decode(r)             // from JSON
+//	for _, core := range m.Cores() { ... }
 //
-// Nesting that every machine obeys (a violation is an error of Validate): the
-// threads of a core share its LLC, NUMA node, die, package and kind. Nothing
-// more is assumed: an LLC may span NUMA nodes, a NUMA node may span LLCs or
-// packages, ids may be sparse, a NUMA node may have no CPUs and a CPU no NUMA
-// node.
+// A [Machine] is plain data. Package linux/sysfs reads it from /sys, kube/nodetopology from a
+// cluster object, and [Decode] from JSON; [Shape.Build] makes a synthetic one. Every machine must
+// pass [Machine.Validate] before it is used for a decision.
+//
+// Validate enforces the nesting that every machine obeys: the threads of a core share its LLC, NUMA
+// node, die, package and kind. Nothing more is assumed. An LLC may span NUMA nodes, a NUMA node may
+// span LLCs or packages, ids may be sparse, a NUMA node may have no CPUs and a CPU no NUMA node.
 package topology
 
 import (

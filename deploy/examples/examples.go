@@ -1,16 +1,16 @@
-// Package examples holds example manifests. Those in this directory show one annotation each,
+// Package examples contains example manifests. Those in this directory show one annotation each,
 // and can be applied together:
 //
 //	kubectl apply -f deploy/examples
 //
-// burst.yaml is for the experiment in docs/bandwidth.md, which ACK's documentation on CPU Burst
-// made with the same server: seven pods of Apache httpd, without a limit, and with one of a
-// tenth of a CPU and different ways to burst.
+// burst.yaml is for the experiment in docs/bandwidth.md, which repeats that of the documentation
+// on CPU Burst of Alibaba Cloud's Container Service for Kubernetes (ACK) with the same server:
+// seven pods of Apache httpd, without a limit, and with a limit of a tenth of a CPU and different
+// ways to burst.
 //
-// Those in ack are what the documentation on topology-aware CPU scheduling of Alibaba
-// Cloud's Container Service for Kubernetes (ACK) gives its users, as they stand
-// there. They are Pinfold's requirements: what runs there unchanged must run here
-// unchanged. nginx selects nodes with the label policy=intel7.
+// Those in ack are from ACK's documentation on topology-aware CPU scheduling, unchanged. They are
+// requirements of Pinfold: manifests that run there must run here unchanged. nginx selects nodes
+// with the label policy=intel7.
 //
 //	cal-pi.yaml          a pod of 4 CPUs that computes pi
 //	go-demo.yaml         a Deployment of 4 replicas, request 1 CPU, limit 4

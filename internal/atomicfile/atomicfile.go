@@ -1,9 +1,9 @@
-// Package atomicfile writes files that appear whole or not at all:
+// Package atomicfile writes files atomically: a file appears complete or not at all.
 //
 //	err := atomicfile.Write("settings.json", text, atomicfile.Options{Perm: 0o600, Sync: true})
 //
-// A file is written under another name in the same folder, which then becomes its name. On
-// an error nothing is left behind.
+// The file is written under a temporary name in the same directory and then renamed. On an error,
+// no temporary file remains.
 package atomicfile
 
 import (

@@ -1,4 +1,4 @@
-// Package sleep waits for a time that a context can cut short:
+// Package sleep waits for a duration or until a context ends:
 //
 //	if !sleep.For(ctx, time.Second) {
 //		return context.Cause(ctx)

@@ -1,33 +1,40 @@
-// Package admission makes the policy by which the API server keeps CPUs with the
-// pods that were given them.
+// Package admission defines the ValidatingAdmissionPolicies that protect CPU allocations from being
+// changed by users. [Install] installs the policies in a cluster; [Policy] and [Binding] return the
+// main objects.
 //
-// What a bound pod has is what its allocation says, as long as the pod asks; and of
-// two pods that name one CPU, the one that was bound first has it. So whoever may
-// edit an older pod could take the CPUs of a younger one: by writing them into the
-// allocation, or by taking the asking words away, which gives the pod's CPUs back,
-// and writing them again when somebody else has those CPUs. And a pod whose limits are
-// resized in place has an allocation that does not match them any more, which costs it
-// its CPUs. The policy refuses all of that:
+//	err := admission.Install(ctx, client)
 //
-//   - a new pod that has an allocation: with a node in its spec it would take CPUs past
-//     the scheduler;
-//   - an update of a pod that writes, changes or removes its allocation. The
-//     scheduler does not update pods: it sends a Binding, to the subresource
-//     pods/binding, which the policy does not match;
-//   - an update by which a bound pod begins to ask;
-//   - a resize that changes an amount of CPU of a bound pod that asks and has an
-//     allocation: of one of its containers, or of the pod as a whole. Memory is resized
-//     freely, and so are pods that do not ask.
+// # Protection of allocations
 //
-// It matches pods/status too, because an update of a pod's status may change its
-// annotations, and pods/resize, where alone an update may change resources
-// (k8s.io/kubernetes pkg/registry/core/pod/strategy.go, 1.37). The other subresources
-// can do neither.
+// The allocation annotation of a bound pod determines its CPUs while the pod asks for CPUs. If two
+// pods name the same CPU, the pod that was bound first has it. Without the policy, anyone who may
+// edit an older pod could take the CPUs of a younger one: by writing those CPUs into the
+// allocation, or by removing the requesting annotations, which releases the pod's CPUs, and
+// restoring them when another pod has the CPUs. A pod whose limits are resized in place would lose
+// its CPUs, because its allocation no longer matches. The policy rejects:
 //
-// A second policy ([AgentPolicy]) keeps every node's agent to its node: RBAC gives the
-// agents' service account the right to write all Node statuses, topology objects and
-// leases, and whoever takes over one node would have the token to do so.
+//   - a new pod with an allocation: with a node in its spec it would take CPUs without the
+//     scheduler;
+//   - an update of a pod that adds, changes or removes its allocation. The scheduler is not
+//     affected: it sends a Binding to the subresource pods/binding, which the policy does not
+//     match;
+//   - an update by which a bound pod starts to ask for CPUs;
+//   - a resize that changes a CPU amount, of a container or of the pod, if the pod is bound, asks
+//     for CPUs and has an allocation. Memory can be resized, and so can pods that do not ask for
+//     CPUs.
 //
-// From the first, nobody is exempt. Namespaces with the label of [UnprotectedLabel] are: that is the
-// way to repair by hand.
+// The policy also matches pods/status, because a status update may change annotations, and
+// pods/resize, the only way to update resources (k8s.io/kubernetes
+// pkg/registry/core/pod/strategy.go, 1.37). The other subresources can do neither.
+//
+// Nobody is exempt from this policy. Namespaces with the label [UnprotectedLabel] are exempt, for
+// manual repair.
+//
+// # Other policies
+//
+// [AgentPolicy] confines each node's agent to its own node. RBAC alone allows the agents' service
+// account to write all Node statuses, topology objects and leases, so a compromised node would hold
+// a token for all nodes.
+//
+// [Fence] rejects Bindings from a scheduler that is no longer the leader.
 package admission

@@ -1,10 +1,14 @@
-// Package api holds the words that users write on pods, and the one that the
-// scheduler writes back: what they are called, what they may say, what they mean
-// together, and what the user is told when they make no sense.
+// Package api defines the annotations and labels by which users request CPUs for pods, and the
+// allocation annotation that the scheduler writes back. It parses and validates them and produces
+// the messages for users.
 //
-// # Words
+//	intent, err := api.Parse(pod)            // what the pod asks for
+//	allocation, err := api.AllocationOf(pod) // what the scheduler decided
+//	claim, err := api.Claim(pod, machine)    // the pod's entry in the node's books
 //
-//	annotation (label)            also                              values
+// # Annotations and labels
+//
+//	annotation (label)            aliases                           values
 //	pinfold.dev/cpuset-scheduler  cpuset-scheduler                  "true", "false"
 //	pinfold.dev/cpu-policy        cpu-policy                        static, static-burst, none
 //	pinfold.dev/full-cores                                          preferred, required
@@ -13,46 +17,44 @@
 //	pinfold.dev/cpu-burst         koordinator.sh/cpuBurst,          JSON, see [BurstCeiling]
 //	                              alibabacloud.com/cpuBurst
 //	pinfold.dev/cpu-period                                          1ms to 1s
-//	pinfold.dev/cpu-allocation                                      JSON, see [Allocation]; the scheduler's
+//	pinfold.dev/cpu-allocation                                      JSON, see [Allocation]; written by the scheduler
 //
-// A word that stands under several keys must mean the same under each.
+// A setting that is given under several keys must have the same meaning under each.
 //
-// # Who gets CPUs
+// # Which containers get CPUs
 //
-// A pod asks with cpuset-scheduler "true" and any policy but none. Each of its
-// containers with a whole number n of CPUs as limits.cpu gets n CPUs (static), or
-// is confined to NUMA nodes with room for n (static-burst), whatever it requests.
-// All other containers live in the shared CPUs. Only limits of containers count: a
-// pod-level limit gives nobody CPUs of their own, and one below what the
-// containers are given together is refused.
+// A pod asks for CPUs with cpuset-scheduler "true" and any policy except none. Each of its
+// containers whose limits.cpu is a whole number n gets n CPUs (static), or is confined to NUMA
+// nodes with room for n (static-burst), regardless of its request. All other containers run in the
+// shared CPUs. Only container limits count: a pod-level limit gives no container exclusive CPUs,
+// and a pod-level limit below the sum of what the containers get is rejected.
 //
-// A pod lives in phases: each ordinary init container runs alone but for the
-// restartable init containers (sidecars) before it; then sidecars and main
-// containers run together. The pod is given the largest need of any phase, and
-// ordinary init containers run on CPUs out of these.
+// A pod runs in phases. Each ordinary init container runs with only the restartable init containers
+// (sidecars) before it. Then sidecars and main containers run together. The pod gets the largest
+// need of any phase, and ordinary init containers use CPUs out of these.
 //
-// # What the books count
+// # Which requests are counted
 //
-// All that is not on a static container's own CPUs requests CPU time of the shared
-// ones: the containers without CPUs of their own in the phase where they request
-// most, pod overhead, and what a pod-level request leaves over when the static
-// containers that run for long are served. Together with the requests of the static
-// and static-burst containers this is never less than what kube-scheduler counts.
+// Everything that does not run on a static container's own CPUs requests CPU time of the shared
+// CPUs. This comprises the containers without own CPUs, in the phase in which they request most;
+// the pod overhead; and the rest of a pod-level request after the long-running static containers
+// are served. Together with the requests of the static and static-burst containers, this is never
+// less than what kube-scheduler counts.
 //
 // # Contradictions
 //
-// What cannot be meant is refused, with a message that names the words: a pod with
-// qos BE that asks for CPUs; a limit of the pod below those of its containers. What
-// merely has no effect is a warning: cpu-policy or full-cores on a pod that does
-// not ask; full-cores required with static-burst; cpu-burst or cpu-period where no
-// container and no pod has a CPU limit. On static containers, which have no quota, bursts
-// and periods have nothing to act on; that is normal and not warned of.
+// Contradictory settings are rejected with a message that names them: a pod with qos BE that asks
+// for CPUs, or a pod limit below the limits of its containers.
+//
+// Settings without effect produce a warning: cpu-policy or full-cores on a pod that does not ask
+// for CPUs; full-cores required with static-burst; cpu-burst or cpu-period where neither a
+// container nor the pod has a CPU limit. Burst and period also have no effect on static containers,
+// which have no quota. That is normal and produces no warning.
 //
 // # After binding
 //
-// The decision stands as it was written: on a bound pod the allocation alone counts,
-// as long as the pod still asks, so that later edits of the other words neither
-// move nor take CPUs. Taking cpuset-scheduler away, or the policy none, gives the
-// CPUs back. An allocation on a pod without a node is ignored. One that cannot be
-// believed gives the pod nothing but the shared CPUs, and an error that says why.
+// On a bound pod only the allocation counts, while the pod still asks for CPUs. Later edits of the
+// other annotations neither move nor remove its CPUs. Removing cpuset-scheduler, or setting the
+// policy none, releases the CPUs. An allocation on a pod without a node is ignored. A pod with an
+// invalid allocation gets only the shared CPUs, and an error that states the reason.
 package api

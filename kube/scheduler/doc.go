@@ -1,41 +1,41 @@
-// Package scheduler is a kube-scheduler plugin that gives pods which ask for it
-// specific CPUs of a specific node, and keeps all other pods out of CPUs that are
-// given away. There is one file per extension point.
+// Package scheduler is a kube-scheduler plugin that allocates specific CPUs of a node to pods that
+// ask for them, and keeps all other pods off those CPUs. [NewFactory] returns the plugin's factory
+// under the [Name] Pinfold; package command builds the complete scheduler. There is one file per
+// extension point.
 //
-// # Books without a second memory
+// # Books
 //
-// What a node has left is derived, every time it changes, from two things only: the
-// node's topology and the scheduler's own list of the pods on it (NodeInfo). Each
-// pod there contributes a claim to the node's books (package ledger):
+// The plugin stores no allocations of its own. On each change it derives the state of a node from
+// the node's topology and the scheduler's own list of the pods on it (NodeInfo). Each pod adds a
+// claim to the node's books (package ledger):
 //
-//   - a bound pod by its annotation, which Bind has written with the node name;
-//   - a pod that the scheduler assumes to be bound by its [reservation], made by
-//     Reserve, because no annotation has come back yet. Whatever allocation such a
-//     pod bears was not written by us and counts for nothing;
-//   - a nominated pod (one that waits for its victims to end) by a virtual
-//     placement after all others, or, where it does not fit yet, by the amount it
-//     will take;
-//   - and any of them by what it requests of the shared CPUs.
+//   - A bound pod claims what its annotation says, which Bind wrote together with the node name.
+//   - A pod that the scheduler assumes to be bound claims what its [reservation] says, made by
+//     Reserve, because the annotation has not come back yet. An allocation annotation on such a pod
+//     was not written by this plugin and is ignored.
+//   - A nominated pod (one that waits for its victims to end) claims a virtual placement after all
+//     others or, if it does not fit yet, the amount it will take.
+//   - Every pod claims what it requests of the shared CPUs.
 //
-// While a node's topology is missing or cannot be used, sums stand for the books: the
-// CPUs that bound pods have for themselves and everything that is requested must fit in
-// what the node can allocate.
+// While a node's topology is missing or unusable, sums replace the books: the exclusive CPUs of
+// bound pods and all requests must fit in the node's allocatable CPUs.
 //
-// So there is nothing that could drift from the cluster, a restart needs no
-// recovery, a pod that has ended is gone from the books when it is gone from
-// NodeInfo, and a pod whose node's topology is unknown is booked when it becomes
-// known.
+// The books therefore cannot diverge from the cluster. A restart needs no recovery, a pod that has
+// ended leaves the books together with NodeInfo, and pods on a node with unknown topology are
+// booked when the topology becomes known.
 //
-// NodeInfo has a generation, which changes with every pod or node change on it and
-// never repeats. Together with the address of the topology it identifies the state
-// of a node, so a state is kept until one of the two changes, with all answers it
-// has given: of many pods alike, each costs one new state, of the node that took the
-// one before. Copies of NodeInfo with pods added or taken away (nominated pods,
-// preemption) have generations of their own; states made from them are not kept.
+// # Caching
 //
-// # What a pod is told
+// The generation of a NodeInfo changes with every change of its pods or node and never repeats.
+// Generation and topology address together identify the state of a node. A state is cached until
+// one of the two changes, with all answers it has given. For many equal pods, each pod costs one
+// new state, that of the node that took the previous pod. Copies of NodeInfo with pods added or
+// removed (nominated pods, preemption) have generations of their own; states made from them are not
+// cached.
 //
-// Words that cannot be served as written end in PreFilter with the message of
-// package api. Filter tells apart what eviction can resolve (CPUs in use) and what
-// it cannot (no topology, too small a machine). See reasons.go for the message.
+// # Messages
+//
+// PreFilter rejects pods whose annotations cannot be satisfied as written, with the message of
+// package api. Filter distinguishes what eviction can resolve (CPUs in use) from what it cannot (no
+// topology, machine too small). The messages are in reasons.go.
 package scheduler

@@ -1,14 +1,15 @@
-// Package demo runs the example manifests on a cluster and shows where their
-// pods went. It has three rounds: nginx without placement, everything with the
-// manifests' own policy (static), and everything with policy static-burst. Each
-// round creates its objects, waits until all of their pods are bound, draws what
-// came out, and deletes the objects again.
+// Package demo runs the example manifests on a cluster and shows where their pods were placed.
+// [Run] uses simulated nodes; [RunReal] uses this machine.
 //
-// On a real node, RunReal runs the workloads once more, one at a time, and shows what
-// the kernel says about the threads of their containers.
+// [Run] has three rounds: nginx without placement, everything with the manifests' own policy
+// (static), and everything with policy static-burst. Each round creates its objects, waits until
+// all of their pods are bound, draws the result, and deletes the objects again.
 //
-// How good a placement is, is told by comparison: with the best that the same
-// machine could give the same container if nothing else ran on it.
+// [RunReal] runs the workloads on a real node, one at a time, and shows the kernel's view of their
+// containers' threads.
+//
+// Each placement is rated against the best placement that the same container could get on the same
+// machine with nothing else running.
 package demo
 
 import (

@@ -1,7 +1,7 @@
-// Package images lists the container images of a local cluster. They stand in, under
-// the same names, for the images of the example manifests, so that these run
-// unchanged on a machine that can pull nothing. Each is one static program of the
-// folders below and the few files that it, or a volume, needs.
+// Package images lists the container images of a local cluster ([All]). They replace, under the
+// same names, the images of the example manifests, so that the manifests run unchanged on a machine
+// that cannot pull images. Each image is one static program, built from the directories below, and
+// the few files that it or a volume needs.
 package images
 
 import "path/filepath"

@@ -1,18 +1,20 @@
-// Package load sends requests by a plan and tells how long each took.
+// Package load sends requests according to a plan and measures their latencies.
 //
-// The plan is open: requests leave when it says so, whether earlier ones were answered
-// or not, as those of many independent users would. A closed loop, in which each
-// client waits for its answer, slows down together with a server that is throttled,
-// and so hides what it should show.
+//	result, err := load.Run(ctx, plan, send)
+//	p99 := result.Quantile(0.99)
 //
-// For the same reason a latency counts from the moment at which the request was due,
-// not from the one at which it left. Should the generator itself be late, that is in
-// the latencies, and [Result.Lateness] tells how much of them it can be.
+// The plan is an open loop: requests are sent at planned times, whether or not earlier ones were
+// answered, like those of many independent users. In a closed loop each client waits for its
+// answer, so the load slows down together with a throttled server and hides the throttling.
 //
-// Batches at exactly a multiple of the kernel's bandwidth period would always meet the
-// same point of it. Choose an interval that shares no factor with it (503 ms for
-// periods of 100 ms), or let [Plan.Jitter] move each batch.
+// For the same reason, latency is measured from the planned time of a request, not from the time it
+// was sent. If the generator itself is late, that is part of the latency; [Result.Lateness] is an
+// upper bound for it.
 //
-// Every latency is kept, so quantiles are exact. That, and the number of requests that
-// can be under way, is why plans are bounded; see [Plan.Check].
+// Batches at exact multiples of the kernel's bandwidth period would always meet the same point of
+// the period. Choose an interval without a common factor (503 ms for periods of 100 ms), or use
+// [Plan.Jitter] to move each batch.
+//
+// Every latency is kept, so quantiles are exact. To bound memory and the number of concurrent
+// requests, plans are limited; see [Plan.Check].
 package load

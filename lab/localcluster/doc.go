@@ -1,30 +1,32 @@
-// Package localcluster runs a whole Kubernetes control plane on this machine:
-// etcd, kube-apiserver, kube-controller-manager, a scheduler, and KWOK, which
-// plays the kubelets of simulated nodes. Everything listens on 127.0.0.1 or on
-// a Unix socket, needs no privilege, and lives below one data directory:
+// Package localcluster runs a complete Kubernetes control plane on this machine: etcd,
+// kube-apiserver, kube-controller-manager, a scheduler, and KWOK, which simulates the kubelets of
+// simulated nodes. [Start] starts a cluster.
 //
-//	lock         says that the directory is a cluster's (see lock.go); held while one
-//	             runs here; contains the supervisor's pid
+//	cluster, err := localcluster.Start(ctx, config)
+//
+// Everything listens on 127.0.0.1 or on a Unix socket, needs no privilege, and is stored below one
+// data directory:
+//
+//	lock         marks the directory as a cluster's (see lock.go); held while one runs here;
+//	             contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
 //	logs/        one file per component
 //	config/      kubeconfigs and configuration files of the components
-//	pki/         certificates and keys, made anew at every start
+//	pki/         certificates and keys, created at every start
 //	etcd/        the data; etcd.sock, etcd-peer.sock: its sockets
 //
-// The package contains no server. It is given a multi-call executable and
-// starts each component as
+// The package contains no servers. It is given a multi-call executable and starts each component as
 //
 //	EXECUTABLE component NAME FLAGS...
 //
-// in a process of its own, so that flags and feature gates of one component,
-// which Kubernetes keeps in global variables, cannot reach another.
+// in a separate process, because Kubernetes keeps flags and feature gates in global variables, and
+// those of one component must not affect another.
 //
-// A cluster starts empty and is gone when it ends. So nothing needs to be
-// synced to disk (etcd runs without fsync), and nothing is gained by ending a
-// component gently: Stop kills all of them at once.
+// A cluster starts empty and is discarded when it ends. So nothing needs to be synced to disk (etcd
+// runs without fsync), and components need no graceful shutdown: Stop kills all of them at once.
 //
-// Two clusters never get in each other's way: etcd listens on Unix sockets in
-// the data directory, and the ports of the other components are reserved for
-// as long as the cluster runs (see ports.go).
+// Several clusters can run at the same time: etcd listens on Unix sockets in the data directory,
+// and the ports of the other components are reserved for as long as the cluster runs (see
+// ports.go).
 package localcluster

@@ -1,26 +1,27 @@
-// Package chart draws line charts, as SVG and as PNG.
+// Package chart draws line charts as SVG, PNG and HTML.
 //
-// A [Chart] says what there is to see: axes, series of points with what is known
-// about their error, and lines at values to compare with. How it looks is decided
-// here, so that all charts of Pinfold look alike:
+//	c := chart.Chart{...}
+//	err := c.SVG(w)
 //
-//   - Axes are linear or logarithmic, may point down or left, and end at round
-//     numbers outside the data. An axis may have natural bounds (a probability does
-//     not exceed 1), beyond which it does not go.
-//   - The legend stands beside the drawing, where it covers no line. Labels of
-//     vertical lines stand above it.
-//   - The colours are those of Okabe and Ito, which colour-blind people can tell apart.
-//     Series should differ in dashes or markers as well, for those who print in grey.
-//   - A value that is NaN is not known: the line is broken there. A point that has no
-//     neighbours is drawn as a dot. A hollow marker is a value that is not certain.
-//   - A band or bars of error end where the axis does.
+// A [Chart] contains the data: axes, series of points with their error, and reference lines. The
+// package decides on the appearance, so that all charts of Pinfold look alike:
 //
-// SVG files hold text as text, so they are small and the text can be searched; the
-// typeface is Liberation Sans, or what has the same widths (Arial, Helvetica). PNG
-// files have twice as many pixels as the SVG has units, and the typeface inside.
-// The same chart gives the same bytes.
+//   - Axes are linear or logarithmic, may point down or left, and end at round numbers outside the
+//     data. An axis may have natural bounds (a probability does not exceed 1), which it does not
+//     exceed.
+//   - The legend is beside the drawing, where it covers no line. Labels of vertical lines are above
+//     it.
+//   - The colours are those of Okabe and Ito, which colour-blind people can distinguish. Series
+//     should also differ in dashes or markers, for print in grey.
+//   - A NaN value is unknown and interrupts the line. A point without neighbours is drawn as a dot.
+//     A hollow marker is an uncertain value.
+//   - Error bands and bars are clipped at the end of the axis.
 //
-// [Chart.HTML] is for pages: the same drawing without a background, in which every
-// colour is a CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the
-// printed colour as its default, so that a page may be dark.
+// SVG files contain text as text, so they are small and searchable. The typeface is Liberation Sans
+// or one with the same widths (Arial, Helvetica). PNG files have twice as many pixels as the SVG
+// has units, and use an embedded typeface. The same chart gives the same bytes.
+//
+// [Chart.HTML] returns the same drawing for use in pages, without a background. Every colour is a
+// CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the print colour as its default,
+// so that a page may be dark.
 package chart

@@ -1,5 +1,5 @@
-// Package terminal tells how to draw on what a program writes to: on a terminal as
-// wide as that is and in colour, anywhere else as plain text.
+// Package terminal detects how to draw on a writer: in colour and at the terminal's width if it is
+// a terminal, otherwise as plain text.
 package terminal
 
 import (

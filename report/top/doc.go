@@ -1,17 +1,16 @@
-// Package top is a table of control groups that lives: what each uses against its limit, how
-// it was throttled, and what it did in its last periods. It has no clock, no terminal and
-// no kernel: samples and keys go in ([Model.Add], [Model.Press]), text comes out
+// Package top implements the live table of "pinfold top": for each cgroup, its usage against its
+// limit, its throttling, and its most recent periods. It has no clock, terminal or kernel access.
+// Samples and keys are the inputs ([Model.Add], [Model.Press]) and text is the output
 // ([Model.Draw]).
 //
-// What was sampled is kept per group in cells of 100 ms, by the end of each sample, for ten
-// seconds. A figure for a window is the sum of the newest cells that cover it, divided
-// by the time that they really cover: a late sample makes the window longer, not the
-// figure larger.
+// Samples are stored per group in cells of 100 ms, by the end of each sample, for ten seconds. The
+// value for a window is the sum of the newest cells that cover it, divided by the time that they
+// really cover. So a late sample makes the window longer, not the value larger.
 //
-// Throttling is told as two shares of the last ten seconds. THR/TIMER is that of the periods in which the
-// kernel's timer ran (nr_throttled/nr_periods): a group that sleeps in between has few of
-// these. THR/WALL is that of all periods that went by.
+// Throttling is shown as two shares of the last ten seconds. THR/TIMER is the share of the periods
+// in which the kernel's timer ran (nr_throttled/nr_periods); a group that sleeps in between has few
+// of these. THR/WALL is the share of all wall-clock periods.
 //
-// Where columns do not all fit, those that tell least are left out, in the order of
-// column.drop. Names keep their ends.
+// If the columns do not all fit, the least important ones are omitted, in the order of column.drop.
+// Names keep their ends.
 package top

@@ -1,6 +1,6 @@
-// Package busy is for tests on a machine that does other things, too. Such a test measures
-// whether it was disturbed, and is repeated when it was; see [Repeat]. It asserts
-// nothing less for that.
+// Package busy supports tests that must hold on a busy machine. Such a test measures whether it was
+// disturbed by other load, and [Repeat] repeats it if it was. Its assertions are as strict as
+// without load.
 package busy
 
 import (

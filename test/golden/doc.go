@@ -1,9 +1,15 @@
-// Package golden compares what tests get with files in testdata, and rewrites these
-// files instead when the variable PINFOLD_UPDATE is 1. The tests of all rooms use it,
-// core's too; so it imports nothing else of this module.
+// Package golden compares test results with files in testdata. With PINFOLD_UPDATE=1 it rewrites
+// the files instead.
 //
-// There are three kinds of file. A golden file is a text and nothing else (Compare). A
-// scenario has commands and, between them, what they print; the player of the scenario
-// returns the whole anew (Scenarios), usually by Blocks. A txtar archive has the files
-// that a test begins with, and last the text that is expected (Archives).
+//	golden.Compare(t, "testdata/map.txt", got)
+//
+// There are three kinds of file:
+//
+//   - A golden file contains the expected text only ([Compare]).
+//   - A scenario contains commands, each followed by its output. A player runs the commands and
+//     returns the whole text with the actual output ([Scenarios]), usually with [Blocks].
+//   - A txtar archive contains the input files of a test and, last, the expected text ([Archives]).
+//
+// All packages use it in their tests, including those of core, so it imports no other package of
+// this module.
 package golden

@@ -1,31 +1,29 @@
-// Package history records what happens in a cluster and checks afterwards that Pinfold's
-// promises held at every moment of it.
+// Package history records the changes in a cluster and checks afterwards that Pinfold's guarantees
+// held at every moment.
 //
-// A [Recorder] watches pods, nodes, topologies, leases and namespaces and writes down
-// every change. [Check] goes through the changes in the order of their resourceVersions
-// and reports each [Violation] of a [Rule]. [Write] and [Read] keep a history as JSON
-// lines, so that a failed run can be looked at later:
+// A [Recorder] watches pods, nodes, topologies, leases and namespaces and records every change.
+// [Check] processes the changes in the order of their resourceVersions and reports each [Violation]
+// of a [Rule]. [Write] and [Read] store a history as JSON lines, so that a failed run can be
+// examined later:
 //
 //	PINFOLD_TEST_HISTORY=FILE go test ./test/history -run TestReplay -v
 //
-// # What the checker may conclude
+// # Order and gaps
 //
-// All resources are kept in one etcd, so their resourceVersions are revisions of one
-// store and order the changes of all resources. A recorder that loses its place (the API
-// server was restarted, or history was compacted away) lists the objects anew and writes
-// down a [Gap]. Inside a gap of pods it is not known when a pod that is gone went, so no two
-// pods are compared there; they are compared at its end. Inside one of nodes or topologies
-// no sums are made.
+// All resources are in one etcd, so their resourceVersions are revisions of one store and order the
+// changes of all resources. A recorder that loses its position (because the API server restarted,
+// or history was compacted) lists the objects again and records a [Gap]. Within a gap of pods, the
+// time at which a deleted pod was removed is unknown, so pods are compared only at the end of the
+// gap. Within a gap of nodes or topologies, sums are not checked.
 //
-// # Who decided
+// # Pods that are checked
 //
-// The rules bind the scheduler. They therefore compare only pods that the scheduler
-// placed: those that were seen without a node first, and whose allocation came in the
-// same change as the node. A pod that was created with a node, or whose allocation was
-// edited later, came in beside the scheduler and breaks no rule by what it claims.
-// Editing an allocation is a violation by itself, except in namespaces that the admission
-// policy does not cover.
+// The rules constrain the scheduler. So they compare only pods that the scheduler placed: pods that
+// were first observed without a node, and whose allocation appeared in the same change as the node.
+// A pod that was created with a node, or whose allocation was edited later, bypassed the scheduler,
+// and its claim does not violate a rule. Editing an allocation is a violation by itself, except in
+// namespaces that the admission policy does not cover.
 //
-// The checker reads allocations as all of Pinfold does, with package kube/api. Who
-// overlaps and what sums up to too much it finds out by itself, CPU by CPU.
+// The checker parses allocations with package kube/api, as all of Pinfold does. It computes
+// overlaps and sums independently, CPU by CPU.
 package history

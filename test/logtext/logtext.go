@@ -1,4 +1,5 @@
-// Package logtext keeps what a program logs, for tests that read it meanwhile.
+// Package logtext collects the log of a program under test, so that the test can read it while the
+// program writes.
 package logtext
 
 import (

@@ -1,5 +1,5 @@
-// Package race tells tests whether they run with the race detector, which makes programs
-// allocate memory that they otherwise do not, and run several times slower.
+// Package race reports whether tests run with the race detector ([Enabled]), which adds memory
+// allocations and makes programs several times slower.
 package race
 
 import "testing"

@@ -1,22 +1,20 @@
-// Package rings holds the repository to its own layout (docs/design.md, section 2):
+// Package rings tests that the repository follows its own layout (docs/design.md, section 2):
 //
-//   - Imports point inward: core < linux, kube < agent < lab < cmd < test, where
-//     report stands beside lab and sees core only, and deploy sees nothing. Rooms
-//     of one ring do not see each other, nor do commands; cmd/internal is what
-//     they share. internal is what rooms that do I/O share; it sees nothing. What a room may import is written in rooms; a folder without an
-//     entry there is an error, so that every new room is placed on purpose. The
-//     tests of all rooms share test/busy, test/golden, test/logtext, test/race and
-//     test/variables, which see no other room.
-//   - core decides and does nothing else: of the standard library it takes
-//     neither files, sockets, clocks, standard output nor random numbers without a
-//     source that was passed in; of other modules only gonum, and libraries for
-//     tests in tests.
-//   - Every package says in a comment what it is.
-//   - No file is longer than 400 lines, generated ones excepted.
+//   - Imports point inward: core < linux, kube < agent < lab < cmd < test. A room is a directory
+//     with an entry in the map rooms, which lists its permitted imports. A directory without an
+//     entry is an error, so that every new room is placed deliberately. Rooms of one ring do not
+//     import each other, nor do commands; commands share cmd/internal. report is on the same level
+//     as lab and imports core only; deploy imports nothing. internal is shared by rooms that do I/O
+//     and imports nothing. The tests of all rooms share test/busy, test/golden, test/logtext,
+//     test/race and test/variables, which import no other room.
+//   - core has no I/O: of the standard library it uses neither files, sockets, clocks, standard
+//     output nor random numbers without a source that was passed in. Of other modules it uses only
+//     gonum, and test libraries in tests.
+//   - Every package has a package comment.
+//   - No file is longer than 400 lines, except generated files.
 //
-// The checks read the source text of every .go file, whatever its build tags
-// ask for, and need neither the Go command nor a network. Test code is _test.go
-// files and packages named ...test, as net/http/httptest is; only test code may
-// import the latter. Modules inside the module, testdata and folders that the Go
-// command ignores are left out.
+// The checks read the source text of every .go file, regardless of build tags, and need neither the
+// go command nor a network. Test code is _test.go files and packages named ...test, such as
+// net/http/httptest; only test code may import such packages. Modules inside the module, testdata
+// and directories that the go command ignores are excluded.
 package rings

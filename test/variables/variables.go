@@ -1,4 +1,4 @@
-// Package variables reads the environment variables that make tests longer or repeat them.
+// Package variables reads the environment variables that make tests run longer or repeat them.
 package variables
 
 import (

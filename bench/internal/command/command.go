@@ -1,5 +1,5 @@
-// Package command is the frame of the programs that compare: their exit status, wrong usage,
-// and the line that says how far they are.
+// Package command implements what the benchmark programs share: exit status, usage errors, and the
+// progress line.
 package command
 
 import (

@@ -1,6 +1,5 @@
-// Package usage is how commands refuse what they do not understand, and the status with
-// which they end: 0 when they did what was asked, 1 when they could not, 2 when the question
-// was wrong.
+// Package usage reports command-line usage errors and defines the exit status of commands: 0 on
+// success, 1 on failure, 2 on wrong usage ([ExitStatus]).
 package usage
 
 import (

@@ -1,4 +1,4 @@
-// Package cli is the command line of pinfold-local.
+// Package cli implements the command line of pinfold-local.
 package cli
 
 import (

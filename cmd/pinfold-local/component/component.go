@@ -1,7 +1,6 @@
-// Package component contains the servers of a local cluster: one function for
-// each, of which a process runs one. They are separate processes of one
-// executable because Kubernetes keeps flags and feature gates in global
-// variables.
+// Package component contains the servers of a local cluster, one function for each. A process runs
+// one of them. They are separate processes of one executable because Kubernetes keeps flags and
+// feature gates in global variables.
 package component
 
 import (

@@ -1,11 +1,10 @@
-// Package topologytest draws machines for property tests.
+// Package topologytest generates random machines for property tests.
 //
-// [Random] draws small machines that are as irregular as [topology.Machine]
-// allows: cores of one, two, four or eight threads side by side, some of them
-// offline; several kinds of core; sparse ids; CPUs without a NUMA node and nodes
-// without CPUs; LLCs that span NUMA nodes and nodes that span packages; distances
-// that are neither symmetric nor a metric. Half of the machines are nested
-// properly (LLC in NUMA node in die in package), since code takes other paths on those.
+// [Random] draws small machines that are as irregular as [topology.Machine] permits: cores of one,
+// two, four or eight threads side by side, some of them offline; several kinds of core; sparse ids;
+// CPUs without a NUMA node and nodes without CPUs; LLCs that span NUMA nodes and nodes that span
+// packages; distances that are neither symmetric nor a metric. Half of the machines are properly
+// nested (LLC in NUMA node in die in package), because code takes other paths on those.
 // [RandomShape] draws regular machines.
 //
 // Draws shrink towards one core of one thread.

@@ -1,10 +1,10 @@
-// Package command makes the command line of kube-scheduler with the Pinfold plugin:
+// Package command builds the kube-scheduler command with the Pinfold plugin:
 //
 //	os.Exit(cli.Run(command.New()))
 //
-// It is [app.NewSchedulerCommand] with one addition: the plugin observes the lease by
-// which a leader is elected, so that no decision of an earlier leader is bound. The app
-// keeps its configuration to itself, which is why the command is made here.
+// It is [app.NewSchedulerCommand] with one addition: the plugin watches the leader election lease,
+// so that no decision of a former leader is bound. [app.NewSchedulerCommand] does not expose its
+// configuration, so the command is built here.
 package command
 
 import (

@@ -1,7 +1,7 @@
-// Command pi computes digits of pi in many threads: the stand-in for the published
-// java-pi, with its environment (limit, the number of digits, and threadNum) and its
-// log, spelling included. One thing differs: the published log says 3.14159264, and
-// pi begins with 3.14159265.
+// Command pi computes digits of pi in many threads. It replaces the published java-pi image, with
+// the same environment variables (limit, the number of digits, and threadNum) and the same log,
+// including its spelling. One difference: the published log prints 3.14159264, whereas pi begins
+// with 3.14159265.
 package main
 
 import (

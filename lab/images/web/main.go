@@ -1,5 +1,5 @@
-// Command web is a small web server that can use a chosen amount of CPU time for
-// each request: the stand-in for nginx, Apache httpd and go-demo.
+// Command web is a small web server that can use a chosen amount of CPU time for each request. It
+// replaces nginx, Apache httpd and go-demo in the example manifests.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package terminaltest makes terminals for tests.
+// Package terminaltest provides pseudo-terminals for tests.
 package terminaltest
 
 import (

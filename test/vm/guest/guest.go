@@ -1,7 +1,7 @@
-// Package guest is what a virtual machine and the test that started it say to each
-// other: the test puts a [Config] into the machine's root file system, and the
-// machine's first process (guest/init) answers with [Event] values, a JSON object
-// a line, on the machine's second serial port. The first one is the kernel's.
+// Package guest defines the messages between a virtual machine and the test that started it. The
+// test puts a [Config] into the machine's root file system. The machine's first process
+// (guest/init) answers with [Event] values, one JSON object per line, on the second serial port.
+// The first serial port belongs to the kernel.
 package guest
 
 import (

@@ -1,4 +1,4 @@
-// Package inside has the tests that run within the virtual machines of test/vm: of
-// the files of version 2 of control groups and of what they do to real tasks, on
-// a machine of several packages and NUMA nodes. Elsewhere they skip.
+// Package inside contains the tests that run within the virtual machines of test/vm: tests of
+// cgroup version 2 files and of their effect on real tasks, on a machine with several packages and
+// NUMA nodes. Elsewhere they skip.
 package inside

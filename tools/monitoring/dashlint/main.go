@@ -1,5 +1,5 @@
-// Dashlint checks a dashboard and alert rules against the metrics that are exposed: see
-// package lint for what it looks at.
+// Dashlint checks dashboards and alert rules against the exposed metrics. Package lint documents
+// the checks.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package grafana has the parts of a Grafana dashboard that ours are made of, as types. A
-// file that has anything else is refused, so that a misspelt option does not pass as one
-// that Grafana ignores. The model is that of Grafana 10 and later (schema version 39).
+// Package grafana defines the parts of a Grafana dashboard that Pinfold's dashboards use, as Go
+// types. It rejects a file with any other field, because Grafana would silently ignore a misspelt
+// option. The model is that of Grafana 10 and later (schema version 39).
 package grafana

@@ -1,21 +1,21 @@
-// Package lint finds what is wrong with dashboards and alert rules before somebody looks at
-// them in need.
+// Package lint checks Grafana dashboards and Prometheus alert rules for mistakes.
 //
-// Of each query, in dashboards and rules alike:
+// For each query, in dashboards and rules, it checks that
 //
-//   - it parses;
-//   - it names only metrics that are exposed, by a file of such metrics, and only labels and
-//     label values that these have (any reason may be named, there are more than the file has);
-//   - counters are looked at through rate or increase, and gauges are not;
-//   - an aggregation keeps only labels that there are, and histogram_quantile is given le.
+//   - the query parses;
+//   - it names only metrics that are exposed, according to a file of metrics, and only labels and
+//     label values that these have (any reason may be named, because the file does not list all);
+//   - counters are used through rate or increase, and gauges are not;
+//   - an aggregation keeps only existing labels, and histogram_quantile gets le.
 //
-// Of dashboards besides:
+// For dashboards it also checks that
 //
-//   - every panel has a title, a description, a unit, queries, a place of its own in the
-//     grid, an ID of its own and the data source that is chosen;
+//   - every panel has a title, a description, a unit, queries, its own place in the grid, its own
+//     ID and the selected data source;
 //   - every selector has the matchers of job and instance, and every range is $__rate_interval;
-//   - variables are asked of the data source that is chosen, anew when the time range changes,
-//     all that are named exist, and all that exist are used; the job is never all jobs.
+//   - variables query the selected data source and are refreshed when the time range changes, all
+//     variables that are named exist, and all that exist are used; the job is never all jobs.
 //
-// Of alerts besides: a severity, a summary, a description, and a section of the runbook.
+// For alerts it also checks that each has a severity, a summary, a description, and a section in
+// the runbook.
 package lint

@@ -1,6 +1,6 @@
-// Command init is the first process of the virtual machines of test/vm: it mounts
-// what programs need, runs those of the machine's [guest.Config], says what they
-// print and how they end, and powers the machine off.
+// Command init is the first process of the virtual machines of test/vm. It mounts the file systems
+// that programs need, runs the programs of the [guest.Config], reports their output and exit
+// status, and powers the machine off.
 package main
 
 import (
