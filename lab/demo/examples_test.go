@@ -1,4 +1,4 @@
-package examples_test
+package demo_test
 
 import (
 	"io/fs"
@@ -13,11 +13,11 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// TestFolder: the files of the folder can be applied together: pods of different names that
+// TestExampleFolder: the files of the folder can be applied together: pods of different names that
 // run on any node. There is one for each annotation that users write, all are in the README,
 // and none says something that is not read or has no effect.
-func TestFolder(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+func TestExampleFolder(t *testing.T) {
+	readme, err := os.ReadFile("../../deploy/examples/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
