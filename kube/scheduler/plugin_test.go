@@ -30,7 +30,7 @@ func barePlugin(t testing.TB) *Plugin {
 	agents := newHeartbeats("", 0)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
 		topologies: newTopologies(agents), reservations: newReservations(), agents: agents,
-		waiting: newWaitingPods(func(map[string]*corev1.Pod) {}),
+		waiting: newWaitingPods(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }),
 		auditor: &auditor{topologies: newTopologies(agents)}, signing: &signing{}, synced: func() bool { return true },
 	}}
 	p.nodes = newNodeStates(p.shared.topologies, p.derive)

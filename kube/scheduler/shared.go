@@ -86,7 +86,13 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 
 // start makes what is shared and has the informers feed it.
 func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
-	s.waiting = newWaitingPods(func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) })
+	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	s.waiting = newWaitingPods(
+		func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) },
+		func(pod *corev1.Pod) bool {
+			known, err := lister.Pods(pod.Namespace).Get(pod.Name)
+			return err == nil && known.UID == pod.UID
+		})
 	s.agents = newHeartbeats(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration)
 	s.agents.changed = s.agentChanged
 	s.topologies, s.reservations = newTopologies(s.agents), newReservations()

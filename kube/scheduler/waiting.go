@@ -24,6 +24,7 @@ const (
 // would list and watch all topologies a second time for the other.
 type waitingPods struct {
 	activate func(map[string]*corev1.Pod) // by namespace and name; as fwk.Handle's Activate
+	exists   func(*corev1.Pod) bool       // in the scheduler's list of pods
 	delay    time.Duration                // before the first release
 
 	// deciding is the pod of the current scheduling cycle. It is tried again, too: it may
@@ -37,15 +38,19 @@ type waitingPods struct {
 	last    time.Time // when pods were released
 }
 
-func newWaitingPods(activate func(map[string]*corev1.Pod)) *waitingPods {
-	return &waitingPods{activate: activate, delay: releaseDelay, refused: map[types.UID]*corev1.Pod{}}
+func newWaitingPods(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool) *waitingPods {
+	return &waitingPods{activate: activate, exists: exists, delay: releaseDelay, refused: map[types.UID]*corev1.Pod{}}
 }
 
-// add records that a pod was refused.
+// add records that a pod was refused. One that was deleted during its scheduling cycle is
+// removed again: remove was called for it before.
 func (w *waitingPods) add(pod *corev1.Pod) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.refused[pod.UID] = pod
+	w.mu.Unlock()
+	if !w.exists(pod) {
+		w.remove(pod.UID)
+	}
 }
 
 // remove drops a pod that was deleted or has been given a node.

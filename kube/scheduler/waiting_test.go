@@ -14,9 +14,10 @@ import (
 // the queue, once; what was given a node stays away.
 func TestWaitingPods(t *testing.T) {
 	released := make(chan []string, 1)
-	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) })
+	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) },
+		func(pod *corev1.Pod) bool { return pod.Name != "deleted" })
 	w.delay = time.Millisecond
-	for _, name := range []string{"refused", "placed"} {
+	for _, name := range []string{"refused", "placed", "deleted"} {
 		w.add(askingPod(name, 2))
 	}
 	w.remove("placed")
@@ -40,7 +41,8 @@ func TestReleasesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var at []time.Duration
-		w := newWaitingPods(func(map[string]*corev1.Pod) { at = append(at, time.Since(begun).Round(time.Millisecond)) })
+		w := newWaitingPods(func(map[string]*corev1.Pod) { at = append(at, time.Since(begun).Round(time.Millisecond)) },
+			func(*corev1.Pod) bool { return true })
 		w.deciding.Store(askingPod("a", 2))
 		for range 4000 { // a change every 10 ms, for 40 s
 			w.release()
