@@ -71,6 +71,16 @@ RACE_PACKAGES = $$(git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go
 race: bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
 	@CGO_ENABLED=1 bin/gotestsum --format pkgname --format-hide-empty-pkg -- -race -ldflags '$(KUBE_FLAGS)' -timeout 30m $(RACE_PACKAGES)
 
+# Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
+# that they were disturbed.
+HOST_PACKAGES := ./agent ./linux/... ./lab/load ./lab/throttling ./test/kernel
+ROUNDS ?= 20
+
+.PHONY: test-busy
+test-busy: ## run the tests of this machine's kernel ROUNDS (20) times beside two busy loops (root)
+	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
+	for round in $$(seq $(ROUNDS)); do echo "round $$round"; go test -count=1 $(HOST_PACKAGES) || exit 1; done
+
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)
 	@test -n "$$PINFOLD_TEST_KERNEL" || (echo "set PINFOLD_TEST_KERNEL, see the package comment of test/vm" >&2; exit 1)

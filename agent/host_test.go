@@ -79,12 +79,27 @@ func (h *hostTree) make(group string) {
 			continue
 		}
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			text, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			h.write(filepath.Join(dir, file), strings.TrimSpace(string(text)))
+			h.inherit(dir, file)
 		}
+	}
+}
+
+// inherit gives a group a setting of the one above. An agent may take CPUs from that one
+// meanwhile, and the kernel then refuses what it had.
+func (h *hostTree) inherit(dir, file string) {
+	h.t.Helper()
+	var err error
+	for range 10 {
+		text, readErr := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+		if readErr != nil {
+			h.t.Fatal(readErr)
+		}
+		if err = tryWrite(filepath.Join(dir, file), strings.TrimSpace(string(text))); !errors.Is(err, os.ErrPermission) {
+			break
+		}
+	}
+	if err != nil {
+		h.t.Fatal(err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // TestAverageOnThisMachine: whatever a container asks for and whenever agents are replaced,
@@ -58,7 +58,7 @@ func TestAverageOnThisMachine(t *testing.T) {
 // longTest is how long a test runs: 5 s, or PINFOLD_TEST_LONG.
 func longTest(t *testing.T) time.Duration {
 	t.Helper()
-	return history.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second)
+	return variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second)
 }
 
 // lateness is how late a goroutine of this process wakes up on this machine at worst.

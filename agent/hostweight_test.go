@@ -39,7 +39,11 @@ func TestWeightOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := tree.shareOf(agent, neighbour)
-	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with its own", 100*before, 100*after)
+	wait := func(share float64) time.Duration {
+		return time.Duration(5 / share * float64(time.Millisecond)).Round(time.Millisecond)
+	}
+	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with its own: 5 ms of it take %v and %v",
+		100*before, 100*after, wait(before), wait(after))
 	if before > 0.1 || after < 0.2 || after > 0.5 {
 		t.Errorf("%.3f of the CPU before, %.3f after; want about 0.005 and 0.33", before, after)
 	}

@@ -138,6 +138,8 @@ type podState struct {
 	words  words
 	// capped says what of the words is above the ceilings.
 	capped []string
+	// unknown are sentences on annotations and labels that are not read.
+	unknown []string
 	// ids are the containers' ids by name, as far as the status says.
 	ids map[string]string
 	// resizing says that the pod's limits are about to change.

@@ -331,3 +331,44 @@ func TestCeilingsOfPods(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownAnnotations: a misspelled annotation is an event on the pod, once, and so is one that
+// is written later. Of very many only a few are.
+func TestUnknownAnnotations(t *testing.T) {
+	n := newFakeNode()
+	for _, line := range []string{"machine cores=4 threads=1", "restart", "round", "pod web app=100m", "create web/app", "start web/app", "status web/app"} {
+		if _, err := n.run(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := func(annotations map[string]string) (all []string) {
+		before, after := n.pods["web"], n.pods["web"].DeepCopy()
+		after.Annotations = annotations
+		n.pods["web"] = after
+		if n.control.Alike(before, after) {
+			t.Errorf("a pod with %v is as it was", annotations)
+		}
+		n.tell()
+		n.decide()
+		for _, e := range n.control.Report().Events {
+			if e.Reason == UnknownKey && e.Pod.Name == "web" {
+				all = append(all, e.Message)
+			}
+		}
+		return all
+	}
+	const want = "pod default/web: annotation pinfold.dev/cpu-polcy is not known and has no effect: is the annotation pinfold.dev/cpu-policy meant?"
+	if got := told(map[string]string{"pinfold.dev/cpu-polcy": "static"}); len(got) != 1 || got[0] != want {
+		t.Errorf("%q", got)
+	}
+	if got := told(map[string]string{"pinfold.dev/cpu-polcy": "static", "pinfold.dev/cpu-brst": "{}"}); len(got) != 1 || !strings.Contains(got[0], "cpu-brst") {
+		t.Errorf("%q", got)
+	}
+	many := map[string]string{}
+	for i := range 100 {
+		many[fmt.Sprintf("pinfold.dev/%d", i)] = ""
+	}
+	if got := told(many); len(got) != mostUnknown {
+		t.Errorf("%d events", len(got))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,8 @@ import (
 func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
 	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
-	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object)}
+	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object),
+		unknown: api.Unknown(object)}
 	s.plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
 		Tier:     api.TierOf(object),
@@ -41,7 +43,7 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 func (c *Control) Alike(a, b *corev1.Pod) bool {
 	x, y := newPodState(a, nil, c.config.Keys), newPodState(b, nil, c.config.Keys)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && hasEnded(a) == hasEnded(b) && x.resizing == y.resizing &&
-		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && maps.Equal(x.ids, y.ids) && x.words == y.words && reflect.DeepEqual(x.plan, y.plan)
+		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && slices.Equal(x.unknown, y.unknown) && maps.Equal(x.ids, y.ids) && x.words == y.words && reflect.DeepEqual(x.plan, y.plan)
 }
 
 func (s *podState) addContainers() {

@@ -38,6 +38,9 @@ type budget struct {
 	path string
 }
 
+// mostUnknown bounds the notices about the keys on a pod, which may have thousands.
+const mostUnknown = 3
+
 // tellAfter is how long new words wait before users are told.
 const tellAfter = 10 * time.Second
 
@@ -252,6 +255,9 @@ func (c *Control) aboutWords(now time.Time) (all []Notice) {
 		for _, says := range s.capped {
 			all = append(all, Notice{s.object, AboveCeiling, fmt.Sprintf("pod %s: %s", name, says)})
 		}
+		for _, says := range s.unknown[:min(len(s.unknown), mostUnknown)] {
+			all = append(all, Notice{s.object, UnknownKey, fmt.Sprintf("pod %s: %s", name, says)})
+		}
 		if a := c.adopted[s.plan.ID]; a != nil && !s.resizing && !a.waits.IsZero() && now.Sub(a.waits) >= tellAfter {
 			all = append(all, Notice{s.object, Postponed, fmt.Sprintf("pod %s: the change of its CPU annotations waits until its containers "+
 				"have used less than their limits for a moment, because the change itself gives them CPU time", name)})
@@ -264,6 +270,8 @@ func (c *Control) aboutWords(now time.Time) (all []Notice) {
 const (
 	// AboveCeiling says that a pod asks for more than the administrator allows.
 	AboveCeiling = "AboveCeiling"
+	// UnknownKey says that an annotation or label is not read, as it may be misspelled.
+	UnknownKey = "UnknownAnnotation"
 	// Postponed says that changed annotations have no effect yet.
 	Postponed = "ChangePostponed"
 )

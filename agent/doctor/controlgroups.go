@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -134,4 +134,3 @@ func (x *examination) onHost(p string) string {
 	}
 	return p
 }
-

@@ -1,11 +1,11 @@
 package doctor
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"context"
 	"fmt"
 	"os"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 

@@ -1,10 +1,11 @@
 package doctor
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"fmt"
 	"io"
 	"strings"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // WriteText writes the report for people: a line for every check, and below it what to

@@ -20,10 +20,10 @@ const outPatch = "patch"
 
 func newAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `advise TRACE... [--group CGROUP]... [--throttled SHARE] [--burst B]
-                 [--node-cpus CPUS [--wcet1 P]] [--period TIME]
-                 [--interval TIME] [--seed S] [--html FILE [--force]]
-                 [-o text|json|patch]`,
+		Use: `advise TRACE... [--group CGROUP]... [--throttled SHARE]
+                 [--burst PERCENT] [--node-cpus CPUS [--wcet1 P]]
+                 [--period TIME] [--interval TIME] [--seed S]
+                 [--html FILE [--force]] [-o text|json|patch]`,
 		Short: "Which limit and burst containers need, and why",
 		Long: `Say which CPU limit each recorded container needs, without burst and with it,
 and which burst, period and number of threads; whether binding to CPUs pays, and
@@ -61,6 +61,7 @@ func someTraces(cmd *cobra.Command, args []string) error {
 type consultation struct {
 	selection
 	goal   advice.Goal
+	burst  burst
 	node   cpuAmount // 0 for none
 	period time.Duration
 	seed   uint64
@@ -74,7 +75,8 @@ func newConsultation(cmd *cobra.Command) *consultation {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&q.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be given again")
 	flags.Var((*proportion)(&q.goal.ThrottleRatio), "throttled", "the share of all periods that may be throttled")
-	flags.Var((*proportion)(&q.goal.Burst), "burst", "the burst to reckon with, in multiples of the quota: 0 to 1")
+	q.burst = burst(100 * q.goal.Burst)
+	flags.Var(&q.burst, "burst", "the burst to calculate with, as a percentage of the quota: 0 to 100%")
 	flags.Var(&q.node, "node-cpus", "say how many such containers fit on a node with so many `CPUS`")
 	flags.Var((*proportion)(&q.goal.ProbabilityWCET1), "wcet1", "P(WCET = 1) on the node: how often all that is wanted in a period is to be done in it")
 	flags.DurationVar(&q.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
@@ -100,6 +102,7 @@ func (p *proportion) Set(text string) error {
 
 // check refuses what cannot be, before anything is read.
 func (q *consultation) check(cmd *cobra.Command) error {
+	q.goal.Burst = q.burst.quotas()
 	if err := q.goal.Validate(); err != nil {
 		return &wrongUsage{err.Error() + ", as in --throttled 1%, --burst 100% or --wcet1 99%"}
 	}

@@ -162,4 +162,3 @@ func unstable(mean float64, advice string) string {
 	}
 	return "there is no stationary state, as " + what + "; " + advice
 }
-

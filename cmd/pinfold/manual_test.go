@@ -11,12 +11,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestManual executes the examples of docs/pinfold.md: "json file=NAME" and "csv file=NAME" blocks
 // are files, as are the recordings of testdata, "console" blocks are commands with what they
 // print, "console cgroups" blocks are those that make control groups.
 func TestManual(t *testing.T) {
+	race.SkipLong(t)
 	manual, err := os.ReadFile("../../docs/pinfold.md")
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,8 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
               [--limit CPUS [--burst PERCENT] [--period TIME]] [--idle]
-              [--wait] [-o text|json] [--stats-file FILE] -- COMMAND [ARG...]`,
+              [--name NAME] [--wait] [-o text|json] [--stats-file FILE]
+              -- COMMAND [ARG...]`,
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and say at the end what it used
 and how often it was throttled. The group is removed whatever happens. It takes
@@ -33,7 +34,7 @@ command's; 128 and the signal's number when a signal ended it; 126 when it
 cannot be executed, 127 when there is none, 125 when pinfold itself failed.
 
 Processes that the command leaves behind are killed, unless --wait is given.`,
-		Example: `  pinfold run --limit 0.5 --burst 100 -- ./server
+		Example: `  pinfold run --limit 0.5 --burst 100% -- ./server
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
 		DisableFlagsInUseLine: true,
@@ -46,9 +47,10 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	q.fullCores = oneOf(string(placement.FullCoresPreferred), string(placement.FullCoresRequired))
 	f.Var(q.fullCores, "full-cores", "whether whole cores are a wish or a condition; for --cpus")
 	f.Var(&q.limit, "limit", "CPU time per time, such as 0.5, 500m or 4")
-	f.Var(&q.burst, "burst", "unused time to save up and use later, in percent of the limit for one period: 0 to 100")
+	f.Var(&q.burst, "burst", "unused quota to save up and use later, as a percentage of the quota: 0 to 100%")
 	f.DurationVar(&q.period, "period", q.period, "enforce the limit in each such `TIME`, 1ms to 1s")
 	f.BoolVar(&q.idle, "idle", false, "use only CPU time that nothing else here wants")
+	f.StringVar(&q.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
 	f.BoolVar(&q.wait, "wait", false, "wait for processes that the command leaves behind")
 	q.output = outputFlag(cmd)
 	f.StringVar(&q.statsFile, "stats-file", "", "write the figures to `FILE`")
@@ -85,9 +87,10 @@ type confinement struct {
 	cpuset    cpuList
 	fullCores *choice
 	limit     cpuAmount
-	burst     percent
+	burst     burst
 	period    time.Duration
 	idle      bool
+	name      string
 	wait      bool
 	output    *choice
 	statsFile string
@@ -104,10 +107,17 @@ func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
 		return &wrongUsage{"--full-cores is about how --cpus chooses: give that, too"}
 	case flags.Changed("burst") && !flags.Changed("limit"):
 		return &wrongUsage{"--burst is a part of the limit: give --limit, too"}
+	case q.burst > 100:
+		return &wrongUsage{fmt.Sprintf("--burst %v: at most 100%%: the kernel refuses a burst above the quota", q.burst)}
 	case flags.Changed("period") && !flags.Changed("limit"):
 		return &wrongUsage{"--period is what the limit is enforced in: give --limit, too"}
 	case flags.Changed("stats-file") && q.statsFile == "":
 		return &wrongUsage{"--stats-file is empty: name a file"}
+	}
+	if flags.Changed("name") {
+		if err := confine.CheckName(q.name); err != nil {
+			return &wrongUsage{"--name: " + err.Error()}
+		}
 	}
 	if q.limit == 0 {
 		return nil
@@ -130,7 +140,7 @@ func (q *confinement) settings() cgroup.Wanted {
 		w.Quota, w.Period = &quota, &q.period
 	}
 	if q.burst != 0 {
-		w.Burst = new((*w.Quota * time.Duration(q.burst) / 100).Truncate(time.Microsecond))
+		w.Burst = new(time.Duration(float64(*w.Quota) * float64(q.burst) / 100).Truncate(time.Microsecond))
 	}
 	if q.idle {
 		w.Idle = &q.idle
@@ -150,7 +160,7 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, stats.Close()) }()
 	result, err := confine.Run(cmd.Context(), confine.Spec{
-		Path: path, Args: args, Settings: q.settings(), CPUs: q.choose(cmd.ErrOrStderr()), Wait: q.wait,
+		Name: q.name, Path: path, Args: args, Settings: q.settings(), CPUs: q.choose(cmd.ErrOrStderr()), Wait: q.wait,
 		Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 		Notify: func(message string) { fmt.Fprintln(cmd.ErrOrStderr(), "pinfold:", message) },
 	})

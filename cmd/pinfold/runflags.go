@@ -66,23 +66,6 @@ func leastLimit(period time.Duration) string {
 	return least.String()
 }
 
-// percent is a flag of 0 to 100.
-type percent int
-
-func (p *percent) Type() string   { return "PERCENT" }
-func (p *percent) String() string { return strconv.Itoa(int(*p)) }
-func (p *percent) Set(text string) error {
-	n, err := strconv.ParseUint(strings.TrimSuffix(text, "%"), 10, 31)
-	switch {
-	case err != nil:
-		return errors.New("must be a whole number of percent, 0 to 100")
-	case n > 100:
-		return errors.New("is at most 100: the kernel refuses a burst above the quota")
-	}
-	*p = percent(n)
-	return nil
-}
-
 // cpuList is a flag for CPUs by number; empty means that it was not given.
 type cpuList struct{ cpus cpuset.Set }
 

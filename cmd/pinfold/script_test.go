@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestMain lets scripts run this test binary as the commands pinfold and terminal.
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
-// and the condition [cgroups], whether control groups can be made. The variable
+// and the conditions [cgroups], whether control groups can be made, and [race], whether the
+// race detector is on. The variable
 // RECORDINGS is the folder testdata/recordings.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
@@ -67,10 +69,13 @@ func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {
 }
 
 func condition(name string) (bool, error) {
-	if name != "cgroups" {
-		return false, fmt.Errorf("unknown condition %q", name)
+	switch name {
+	case "cgroups":
+		return canMakeGroups() == nil, nil
+	case "race":
+		return race.Enabled, nil
 	}
-	return canMakeGroups() == nil, nil
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 // canMakeGroups says why this test cannot make control groups.

@@ -28,7 +28,7 @@ or equal parts of --cpus, or as recorded.
 The WCET of a period is the number of periods until what was wanted in it is
 done: 1 when the machine does it in the same period.`,
 		Example: `  pinfold simulate --distribution exponential --mean 0.5,70% --cgroups 10,20
-  pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 2,inf
+  pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 200%,inf
   pinfold simulate --trace web.parquet --cgroups 10 --burst 200% --cpus 4`,
 		DisableFlagsInUseLine: true,
 	}
@@ -37,14 +37,13 @@ done: 1 when the machine does it in the same period.`,
 		replay:  replayFlags(cmd),
 		means:   newValues("U,U,...", "", parseNumber),
 		cgroups: newValues("M,M,...", "", parseCount),
-		bursts:  newValues("B,B,...", "0,1", parseBurst),
+		bursts:  newValues("B,B,...", "0,100%", parseBurst),
 		effort:  effortFlags(cmd),
 		output:  outputFlag(cmd),
 	}
 	cmd.Flags().Var(s.means, "mean", "demand per period, on average, in multiples of the quota")
 	cmd.Flags().Var(s.cgroups, "cgroups", "how many containers share the machine (with --trace by default one of each recorded)")
-	cmd.Flags().Var(s.bursts, "burst", "unused quota that each may save up, in multiples of its quota; inf is without end")
-	cmd.Flags().BoolVar(&s.approximate, "approximation", false, "give P(WCET = 1) as approximated, too; nobody knows how well")
+	cmd.Flags().Var(s.bursts, "burst", "unused quota that each may save up, as a percentage of its quota such as 200%; inf is unlimited")
 	cmd.Args = s.moreFiles
 	cmd.RunE = asked(s.run)
 	cmd.AddCommand(newSweep())
@@ -53,14 +52,13 @@ done: 1 when the machine does it in the same period.`,
 
 // scenario is what is asked of the simulator.
 type scenario struct {
-	demand      *demandFlags
-	replay      *replayed
-	means       *values[float64]
-	cgroups     *values[int]
-	bursts      *values[burst]
-	approximate bool
-	effort      *effort
-	output      *choice
+	demand  *demandFlags
+	replay  *replayed
+	means   *values[float64]
+	cgroups *values[int]
+	bursts  *values[burst]
+	effort  *effort
+	output  *choice
 }
 
 // moreFiles takes further files of --trace.
@@ -107,9 +105,6 @@ func (s *scenario) ask(cmd *cobra.Command) ([]combination, error) {
 	}
 	if err := s.effort.checkAll(all); err != nil {
 		return nil, s.refuse(err)
-	}
-	if s.approximate {
-		return all, s.approximateAll(all)
 	}
 	return all, nil
 }
@@ -167,7 +162,7 @@ func (s *scenario) drawn() ([]combination, error) {
 		for _, m := range s.cgroups.each {
 			quota := 1 / float64(m)
 			for _, b := range s.bursts.each {
-				group := interference.Group{Count: m, Quota: quota, Burst: float64(b), Demand: process}
+				group := interference.Group{Count: m, Quota: quota, Burst: b.quotas(), Demand: process}
 				all = append(all, combination{name: s.demand.name, mean: mean, cgroups: m, burst: b, quota: quota, capacity: 1,
 					groups: []interference.Group{group}})
 			}

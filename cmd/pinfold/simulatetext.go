@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -23,9 +22,6 @@ func (s *scenario) printText(w io.Writer, done []simulated) error {
 		printRows(b, s.replay.kindRows(done))
 	}
 	fmt.Fprintln(b)
-	if s.approximate {
-		fmt.Fprintln(b, "What is approximated is P(WCET = 1), without a bound on the error.")
-	}
 	fmt.Fprintln(b, conclude(done))
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("print the result: %w", err)
@@ -58,21 +54,15 @@ func (r *replayed) printKinds(w io.Writer) {
 }
 
 func (s *scenario) rows(done []simulated) [][]string {
-	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "approximated", "throttled", "backlog"}}
+	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "throttled", "backlog"}}
 	for _, d := range done {
-		g, approximated := d.average(), ""
-		if d.approximation != nil {
-			approximated = fmt.Sprintf("%.4f%%", 100**d.approximation)
-		}
+		g := d.average()
 		rows = append(rows, []string{cpus(d.quota), quantity.Share(d.mean).String(), fmt.Sprint(d.cgroups), d.burst.String(),
-			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"), approximated,
+			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"),
 			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
 	}
-	for i := range rows {
-		if !s.approximate {
-			rows[i] = slices.Delete(rows[i], 6, 7)
-		}
-		if len(s.replay.kinds) == 0 { // quotas are parts of the machine
+	if len(s.replay.kinds) == 0 { // quotas are parts of the machine
+		for i := range rows {
 			rows[i] = rows[i][1:]
 		}
 	}

@@ -96,7 +96,7 @@ func (r *replayed) combinations(cgroups []int, bursts []burst) ([]combination, e
 		for _, b := range bursts {
 			c.burst, c.groups = b, slices.Clone(c.groups)
 			for i := range c.groups {
-				c.groups[i].Burst = float64(b)
+				c.groups[i].Burst = b.quotas()
 			}
 			all = append(all, c)
 		}

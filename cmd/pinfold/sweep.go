@@ -39,7 +39,7 @@ or not at all. --force replaces a DIR that an earlier sweep has made.`,
 		demand:  newDemandFlags(cmd),
 		means:   newValues("U,U,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", parseNumber),
 		cgroups: newValues("M,M,...", "10,20,30", parseCount),
-		bursts:  newValues("B,B,...", "1,2,inf", parseBurst),
+		bursts:  newValues("B,B,...", "100%,200%,inf", parseBurst),
 		effort:  effortFlags(cmd),
 	}
 	flags := cmd.Flags()
@@ -48,7 +48,7 @@ or not at all. --force replaces a DIR that an earlier sweep has made.`,
 	named.DefValue, q.demand.name = defaultDistributions, defaultDistributions
 	flags.Var(q.means, "mean", "demand per period, on average, in multiples of the quota")
 	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MostCgroups))
-	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save up, in multiples of its quota; inf is without end; %d at most", sweep.MostBursts))
+	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save up, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MostBursts))
 	flags.StringVarP(&q.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
 	flags.BoolVar(&q.force, "force", false, "replace the sweep that is in DIR")
 	cmd.RunE = asked(q.run)
@@ -215,7 +215,7 @@ func (q *sweeping) sweep(cmd *cobra.Command, done []simulated) (*sweep.Sweep, er
 		s.Distributions = append(s.Distributions, sweep.Distribution{Name: name, Label: one.label()})
 	}
 	for _, d := range done {
-		s.Points = append(s.Points, sweep.Point{Distribution: d.name, Mean: d.mean, Cgroups: d.cgroups, Burst: float64(d.burst), Result: d.Result})
+		s.Points = append(s.Points, sweep.Point{Distribution: d.name, Mean: d.mean, Cgroups: d.cgroups, Burst: d.burst.quotas(), Result: d.Result})
 	}
 	return s, nil
 }

@@ -34,7 +34,7 @@ func TestSweepFiles(t *testing.T) {
 	}
 	for range 2 {
 		err := run(t.Context(), []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--force", "--distribution", strings.Join(names, ","),
-			"--mean", ".5", "--cgroups", "2", "--burst", "1", "--periods", "6400"}, strings.NewReader(""), io.Discard, io.Discard)
+			"--mean", ".5", "--cgroups", "2", "--burst", "100%", "--periods", "6400"}, strings.NewReader(""), io.Discard, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestDocsNumbers(t *testing.T) {
 	for _, which := range [][]string{{"exponential", "0.9", "10", "1"}, {"pareto", "0.8", "10", "inf"}} {
 		dir := filepath.Join(t.TempDir(), "sweep")
 		err := run(t.Context(), []string{"simulate", "sweep", "-o", dir, "--distribution", which[0], "--mean", which[1],
-			"--cgroups", which[2], "--burst", which[3]}, strings.NewReader(""), io.Discard, io.Discard)
+			"--cgroups", which[2], "--burst", strings.Replace(which[3], "1", "100%", 1)}, strings.NewReader(""), io.Discard, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,15 +22,15 @@ func newThrottle() *cobra.Command {
 		Long: `Compute how often one container is throttled under its limit, for each burst,
 with proven bounds. Periods are taken as independent; 'pinfold simulate' keeps
 the order of a recording, and does other demand that remembers.`,
-		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,2
+		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,200%
   pinfold throttle --trace web.parquet --limit 2 -o json`,
 		DisableFlagsInUseLine: true,
 		Args:                  noArguments,
 	}
-	t := &throttleQuestion{demand: newDemandFlags(cmd), recordings: recordingFlags(cmd), bursts: newValues("B,B,...", "0,1", parseBurst), output: outputFlag(cmd)}
+	t := &throttleQuestion{demand: newDemandFlags(cmd), recordings: recordingFlags(cmd), bursts: newValues("B,B,...", "0,100%", parseBurst), output: outputFlag(cmd)}
 	t.mean = newValues("U", "", parseNumber)
 	cmd.Flags().Var(t.mean, "mean", "demand per period, on average, in multiples of the quota")
-	cmd.Flags().Var(t.bursts, "burst", "unused quota that may be saved up, in multiples of the quota; inf is without end")
+	cmd.Flags().Var(t.bursts, "burst", "unused quota that may be saved up, as a percentage of the quota such as 100%; inf is unlimited")
 	cmd.Flags().IntVar(&t.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
 	cmd.RunE = asked(t.run)
 	return cmd
@@ -84,7 +84,7 @@ func (t *throttleQuestion) run(cmd *cobra.Command, _ []string) error {
 func solve(d demand.Distribution, bursts []burst, steps int) (lindley.Solution, error) {
 	var at []float64
 	for _, b := range bursts {
-		at = append(at, float64(b))
+		at = append(at, b.quotas())
 	}
 	if _, dense := d.(lindley.Unimodal); dense {
 		return lindley.Solve(d, at, steps)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
@@ -34,14 +35,15 @@ periods and the CPU time used beyond quota.
 THR/TIMER is the share of those periods in which the kernel's timer ran, THR/WALL of
 all that went by. 100ms% and 1s% are shares of the limit. What does not fit is left out.
 
-Without a GROUP it shows all containers of this node's kubelet. A GROUP is a path
-within the hierarchy or a directory below /sys/fs/cgroup: no Kubernetes is needed.
+Without a GROUP it shows what 'pinfold run' runs, and all containers of this node's
+kubelet. A GROUP is a path in the hierarchy, a directory, or a pattern of one of
+them in quotes ('/system.slice/*.service'), as for 'pinfold sample'.
 
 On a terminal it goes on until q or ctrl-C; keys are named at the bottom. Anywhere
 else, and with --once, it samples for a second and prints a table.`,
 		Example: `  pinfold top
   pinfold top --sort throttled
-  pinfold top /system.slice/ssh.service /user.slice
+  pinfold top /user.slice '/system.slice/*.service'
   pinfold top --once > table.txt`,
 		DisableFlagsInUseLine: true,
 	}
@@ -74,7 +76,8 @@ type topCommand struct {
 
 	fs     *cgroup.FS
 	names  *containerNames
-	groups []string // that were named; none for all containers
+	groups []string // that were named; none for all containers and runs
+	listed bool     // there were containers or runs before
 }
 
 // longestInterval keeps the figures for 1 s true.
@@ -101,14 +104,11 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	t.names = newContainerNames(t.root)
 	for _, arg := range args {
-		group, err := groupOf(t.fs, t.root, arg)
-		if err == nil {
-			err = checkGroup(t.fs, arg, group)
-		}
+		found, err := matchingGroups(t.fs, t.root, arg, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		t.groups = append(t.groups, group)
+		t.groups = append(t.groups, found...)
 	}
 	if len(args) == 0 {
 		if _, err := t.list(); err != nil {
@@ -123,6 +123,7 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) (err error) {
 	defer stop()
 	model := top.New()
 	model.Sort, model.All = top.Order(t.order.value), t.all || len(args) > 0
+	model.Always = confine.IsRun
 	if !t.once && terminal.Is(cmd.OutOrStdout()) {
 		if keys, ok := cmd.InOrStdin().(*os.File); ok && terminal.Is(keys) {
 			return newLive(t, s, model, keys, cmd.OutOrStdout().(*os.File)).run(ctx)
@@ -136,15 +137,24 @@ func (t *topCommand) list() ([]string, error) {
 	if t.groups != nil {
 		return t.groups, nil
 	}
-	naming, err := t.fs.Naming(t.cgroupRoot)
-	if errors.Is(err, cgroup.ErrNoKubepods) {
-		return nil, fmt.Errorf("%w; or name control groups to watch: %s", err, "pinfold top /system.slice")
-	}
+	runs, err := confine.Runs(t.fs)
 	if err != nil {
 		return nil, err
 	}
+	naming, err := t.fs.Naming(t.cgroupRoot)
+	switch {
+	case errors.Is(err, cgroup.ErrNoKubepods) && (t.listed || len(runs) > 0):
+		t.listed = true
+		return runs, nil
+	case errors.Is(err, cgroup.ErrNoKubepods):
+		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch: pinfold top /system.slice", err)
+	case err != nil:
+		return nil, err
+	}
+	t.listed = true
 	t.names.learn(naming)
-	return sampler.Containers(t.fs, naming)
+	containers, err := sampler.Containers(t.fs, naming)
+	return append(containers, runs...), err
 }
 
 // name is what a group is called in the table.

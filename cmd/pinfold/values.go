@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -68,33 +69,57 @@ func parseCount(word string) (int, error) {
 	return int(n), err
 }
 
-// burst is a multiple of the quota, 0 or more; +Inf is without end.
+// burst is a percentage of the quota, 0 or more; +Inf is unlimited. As a flag it is written
+// with its unit: a bare number is ambiguous, except for 0.
 type burst float64
 
-var errBurst = errors.New("must be multiples of the quota, 0 or more, such as 1 or 100%, or inf for a burst without end")
+var errBurst = errors.New("must be a percentage of the quota, such as 100%, or 0, or inf for an unlimited burst")
 
 func parseBurst(word string) (burst, error) {
 	if strings.EqualFold(word, "inf") {
 		return burst(math.Inf(1)), nil
 	}
-	x, err := parseNumber(word)
-	if err != nil || !(x >= 0) {
+	digits, unit := strings.CutSuffix(word, "%")
+	x, err := strconv.ParseFloat(digits, 64)
+	switch {
+	case err != nil || !(x >= 0) || math.IsInf(x, 0):
 		return 0, errBurst
+	case x == 0:
+		return 0, nil // also for -0
+	case unit:
+		return burst(x), nil
+	case x <= 10:
+		return 0, fmt.Errorf("has no unit: write %v for %[2]s times the quota, or %[2]s%% for %[2]s percent of it", burst(100*x), digits)
 	}
-	return burst(math.Abs(x)), nil // -0 is 0
+	return 0, fmt.Errorf("has no unit: write %s%% for %[1]s percent of the quota", digits)
+}
+
+func (b *burst) Type() string { return "PERCENT" }
+func (b *burst) Set(text string) error {
+	parsed, err := parseBurst(text)
+	if err == nil {
+		*b = parsed
+	}
+	return err
 }
 
 func (b burst) String() string {
-	if math.IsInf(float64(b), 1) {
+	switch {
+	case math.IsInf(float64(b), 1):
 		return "inf"
+	case b == 0:
+		return "0"
 	}
-	return strconv.FormatFloat(float64(b), 'g', -1, 64)
+	return strconv.FormatFloat(float64(b), 'g', -1, 64) + "%"
 }
 
-// MarshalJSON writes a number, or "inf", which JSON has no number for.
+// quotas returns the burst in multiples of the quota.
+func (b burst) quotas() float64 { return float64(b) / 100 }
+
+// MarshalJSON writes multiples of the quota, or "inf", which JSON has no number for.
 func (b burst) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(b), 1) {
 		return json.Marshal(b.String())
 	}
-	return json.Marshal(float64(b))
+	return json.Marshal(b.quotas())
 }

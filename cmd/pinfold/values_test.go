@@ -13,19 +13,19 @@ import (
 func TestBursts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0", `[0]`},
-		{"1,200%,inf", `[1,2,"inf"]`},
-		{" 0.5 , INF", `[0.5,"inf"]`},
-		{"1e-3,50%", `[0.001,0.5]`},
+		{"100%,200%,inf", `[1,2,"inf"]`},
+		{" 50% , INF", `[0.5,"inf"]`},
+		{"1e-1%,50%", `[0.001,0.5]`}, {"7%,29%", `[0.07,0.29]`},
 		{"-0,-0%", `[0,0]`},
-		{"", ""}, {"1,", ""}, {"-1", ""}, {"-0.1%", ""}, {"NaN", ""}, {"NaN%", ""}, {"two", ""}, {"inf%", ""}, {"-inf", ""}, {"1;2", ""}, {"%", ""},
+		{"", ""}, {"1", ""}, {"100", ""}, {"100%,2", ""}, {"1e300", ""}, {"100%,", ""}, {"-1", ""}, {"-0.1%", ""}, {"NaN", ""}, {"NaN%", ""}, {"two", ""}, {"inf%", ""}, {"-inf", ""}, {"1;2", ""}, {"%", ""},
 	} {
-		v := newValues("B", "0,1", parseBurst)
+		v := newValues("B", "0,100%", parseBurst)
 		err := v.Set(c.text)
 		if c.want == "" {
 			if err == nil {
 				t.Errorf("%q was read as %v", c.text, v.each)
 			}
-			if diff := cmp.Diff([]burst{0, 1}, v.each); diff != "" {
+			if diff := cmp.Diff([]burst{0, 100}, v.each); diff != "" {
 				t.Errorf("after %q the defaults are gone:\n%s", c.text, diff)
 			}
 			continue
@@ -53,7 +53,7 @@ func TestValuesGrow(t *testing.T) {
 // FuzzBurst reads anything. What is accepted is 0 or more, and reads the same when it is
 // printed.
 func FuzzBurst(f *testing.F) {
-	for _, text := range []string{"0", "1.5", "200%", "inf", "1e300", "-0", "0x1p-3", "NaN", "1_0"} {
+	for _, text := range []string{"0", "1.5%", "200%", "inf", "1e300%", "1e300", "-0", "0x1p-3", "NaN", "1_0"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

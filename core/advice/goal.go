@@ -34,7 +34,7 @@ func (g Goal) Validate() error {
 		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, as no recording can promise never",
 			ErrGoal, g.ThrottleRatio)
 	case !(g.Burst >= 0 && g.Burst <= 1):
-		return fmt.Errorf("%w: a burst of %v of the quota; the kernel takes 0 to 1", ErrGoal, g.Burst)
+		return fmt.Errorf("%w: a burst of %v%% of the quota; the kernel takes 0 to 100%%", ErrGoal, 100*g.Burst)
 	case !(g.ProbabilityWCET1 > 0 && g.ProbabilityWCET1 < 1):
 		return fmt.Errorf("%w: deadlines met with probability %v; take a number above 0 and below 1", ErrGoal, g.ProbabilityWCET1)
 	}

@@ -19,6 +19,8 @@ const (
 	// SchedulerAnnotation is on a Binding, and on the pod that was bound by it: the lease
 	// of the scheduler, and its holder.
 	SchedulerAnnotation = "pinfold.dev/scheduler"
+	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
+	WithoutAgentAnnotation = "pinfold.dev/without-agent"
 )
 
 // Word is one annotation or label as it stands on a pod.

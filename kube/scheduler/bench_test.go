@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -52,6 +53,42 @@ func BenchmarkChangedNode(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkNamespaceCeiling is what a ceiling costs per pod whose namespace has 4,000 pods
+// with CPUs of their own on 1,000 nodes.
+func BenchmarkNamespaceCeiling(b *testing.B) {
+	p := barePlugin(b)
+	most := 1 << 20
+	p.args.Ceilings.Default.ExclusiveCPUs.PerNamespace = &most
+	machine := topology.AMD256().MustBuild()
+	nodes := make([]fwk.NodeInfo, 1000)
+	for i := range nodes {
+		name := fmt.Sprint("n", i)
+		node := nodeInfoOf(name, 256)
+		reportMachine(b, p, name, machine, 1)
+		for j := range 4 {
+			pod := askingPod(fmt.Sprintf("p%d-%d", i, j), 4)
+			assumed := assume(b, p, startCycle(b, p, pod, node), pod, node)
+			comeBack(b, p, assumed, node)
+		}
+		nodes[i] = node
+	}
+	pod := askingPod("a", 4)
+	state := startCycle(b, p, pod, nodes[0])
+	c, err := p.cycleOf(state)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, node := range nodes { // as in the cycle before
+		p.Filter(context.Background(), state, pod, node)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if message := p.aboveCeiling(&c.question, pod, nodes); message != "" {
+			b.Fatal(message)
+		}
 	}
 }
 

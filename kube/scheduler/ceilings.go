@@ -8,7 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -51,19 +50,19 @@ func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, without typ
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
 			if pod := info.GetPod(); pod.Namespace == namespace && pod.UID != without {
-				cpus += p.exclusiveOf(pod)
+				cpus += p.exclusiveOf(pod, node.Node())
 			}
 		}
 	}
 	return cpus
 }
 
-func (p *Plugin) exclusiveOf(pod *corev1.Pod) int {
-	var claim ledger.Claim
-	if res, ok := p.shared.reservations.of(pod); ok {
+func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
+	claim, known := p.nodes.claimOf(node, pod)
+	if res, reserved := p.shared.reservations.of(pod); reserved {
 		claim = res.claim
-	} else if _, allocated := pod.Annotations[api.AllocationAnnotation]; allocated {
-		claim, _ = api.Claim(pod, nil) // an allocation that cannot be believed gives no CPUs
+	} else if _, allocated := pod.Annotations[api.AllocationAnnotation]; allocated && !known {
+		claim, _ = p.shared.signing.keys.Claim(pod, nil) // an allocation that cannot be believed gives no CPUs
 	}
 	var own cpuset.Set
 	for _, c := range claim.Containers {

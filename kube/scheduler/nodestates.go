@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // nodeStates keeps the last state of every node.
@@ -90,6 +92,17 @@ func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTo
 		kept.last.Store(state)
 	}
 	return state
+}
+
+// claimOf returns what a pod claimed in the last state of its node, false when it was not
+// there, or has changed since.
+func (n *nodeStates) claimOf(node *corev1.Node, pod *corev1.Pod) (ledger.Claim, bool) {
+	last := n.kept(node.Name).last.Load()
+	if last == nil {
+		return ledger.Claim{}, false
+	}
+	read, ok := last.claims[pod.UID]
+	return read.claim, ok && read.pod == pod
 }
 
 func (n *nodeStates) kept(name string) *keptNode {

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/simnode"

@@ -1,12 +1,12 @@
 package demo
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"fmt"
 	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -94,4 +94,3 @@ func summary(all []placed) string {
 	}
 	return strings.Join(shared, "\n")
 }
-

@@ -1,13 +1,14 @@
 package throttling
 
 import (
-	"pinfold.dev/pinfold/core/quantity"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // WriteTable writes rows as text. Failures, and a generator that was late, follow the

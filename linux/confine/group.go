@@ -65,6 +65,11 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	}
 	defer above.release()
 	taken := g.sweep(s.Notify)
+	if s.Name != "" {
+		if err := g.checkFree(s.Name); err != nil {
+			return nil, err
+		}
+	}
 	wanted := s.Settings
 	wanted.CPUs = nil
 	if s.CPUs != nil {
@@ -74,7 +79,7 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 		}
 		wanted.CPUs = &cpus
 	}
-	if err := g.make(home.StepAside, wanted); err != nil {
+	if err := g.make(home.StepAside, s.Name, wanted); err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
@@ -93,8 +98,8 @@ func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) 
 	return choose(Room{Parent: parent, Affinity: affinity, Taken: taken})
 }
 
-// make makes the groups. What it has made when it fails is for remove.
-func (g *group) make(stepAside bool, wanted cgroup.Wanted) (err error) {
+// make makes the groups; without a name it makes one up. What it has made when it fails is for remove.
+func (g *group) make(stepAside bool, name string, wanted cgroup.Wanted) (err error) {
 	id := fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
 	if stepAside {
 		if err := g.fs.StepAside(selfPrefix + id); err != nil {
@@ -102,10 +107,13 @@ func (g *group) make(stepAside bool, wanted cgroup.Wanted) (err error) {
 		}
 		g.Self = selfPrefix + id
 	}
-	if err := g.fs.MakeMode(runPrefix+id, privateMode, g.Of...); err != nil {
+	if name == "" {
+		name = id
+	}
+	if err := g.fs.MakeMode(runPrefix+name, privateMode, g.Of...); err != nil {
 		return err
 	}
-	g.Name = runPrefix + id
+	g.Name = runPrefix + name
 	if g.lock, err = tryLock(g.fs.Dir(cgroup.CPU, g.Name)); err != nil {
 		return err
 	}

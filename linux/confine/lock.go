@@ -83,12 +83,16 @@ func isStill(f *os.File, dir string) bool {
 }
 
 // heldByName stands in for the lock on kernels without any (CONFIG_FILE_LOCKING, which
-// small ones leave out): a group is held while the process in its name is there.
+// small ones leave out): a group is held while the process in its name is there. Runs that
+// were given a name need the lock.
 func heldByName(dir string) error {
 	name, isRun := strings.CutPrefix("/"+filepath.Base(dir), runPrefix)
 	pid, _, _ := strings.Cut(name, "-")
 	if !isRun || pid == strconv.Itoa(os.Getpid()) {
 		return nil
+	}
+	if CheckName(pid) == nil {
+		return errors.New("the kernel has no file locks (CONFIG_FILE_LOCKING), which runs with a name need")
 	}
 	if _, err := os.Stat("/proc/" + pid); err == nil {
 		return errHeld

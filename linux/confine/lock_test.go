@@ -148,4 +148,7 @@ func TestHeldByName(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
+	if err := heldByName("/x" + runPrefix + "web-abc"); err == nil || errors.Is(err, errHeld) {
+		t.Errorf("without locks a run with a name: %v", err)
+	}
 }

@@ -25,6 +25,11 @@ func Run(ctx context.Context, s Spec) (r *Result, err error) {
 	if s.Path == "" || len(s.Args) == 0 {
 		return nil, errors.New("no command given")
 	}
+	if s.Name != "" {
+		if err := CheckName(s.Name); err != nil {
+			return nil, err
+		}
+	}
 	caught := catch()
 	defer caught.release()
 	machine, err := cgroup.Open("/")

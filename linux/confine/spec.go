@@ -11,6 +11,9 @@ import (
 
 // Spec is a command and how to run it.
 type Spec struct {
+	// Name is that of the control group, after a prefix: see CheckName. Without one the
+	// group has a name of its own.
+	Name string
 	Path string   // of the file to execute; see Look
 	Args []string // the command's name and its arguments
 	// Quota, Period, Burst and Idle; nil leaves to the kernel's default. CPUs is not

@@ -26,6 +26,7 @@ type page struct {
 // section is one container on the page.
 type section struct {
 	ID, Title, Group string
+	Verdict          string
 	Open             bool
 	Facts            [][2]string
 	Rows             []row
@@ -90,7 +91,7 @@ func (r *Report) goalText() string {
 func (r *Report) section(i int) (section, error) {
 	c := &r.Containers[i]
 	s := section{ID: fmt.Sprintf("container-%d", i+1), Title: c.title(), Group: c.heading(), Open: len(r.Containers) <= openAtMost,
-		Facts: c.facts(), Rows: c.rows(), Wanted: wanted(&c.Recorded),
+		Facts: c.facts(), Rows: c.rows(r.Goal), Verdict: c.verdict(r.Goal), Wanted: wanted(&c.Recorded),
 		Limit: limitRow("", &c.LimitWithBurst, c.Recorded.LimitCPUs)}
 	for _, d := range []struct {
 		chart   *chart.Chart

@@ -21,7 +21,7 @@ type row struct {
 }
 
 // rows are all pieces of advice, in the order in which they are shown.
-func (c *Container) rows() []row {
+func (c *Container) rows(goal advice.Goal) []row {
 	present := c.Recorded.LimitCPUs
 	all := []row{limitRow("limit", &c.LimitWithoutBurst, present)}
 	if c.LimitWithBurst.BurstPercent > 0 {
@@ -36,7 +36,11 @@ func (c *Container) rows() []row {
 	if c.Node != nil {
 		all = append(all, nodeRow(c.Node))
 	}
-	return joined(all)
+	all = joined(all)
+	if c.LimitWithBurst.Enough {
+		all = append(all, c.patchRow(goal))
+	}
+	return all
 }
 
 // joined makes one row of all when each lacks the same.

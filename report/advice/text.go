@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -27,7 +28,7 @@ func (r *Report) Text(w io.Writer, width int) error {
 		if i > 0 {
 			fmt.Fprintln(p)
 		}
-		p.container(&r.Containers[i])
+		p.container(&r.Containers[i], r.Goal)
 	}
 	if err := p.Flush(); err != nil {
 		return fmt.Errorf("print the advice: %w", err)
@@ -41,13 +42,17 @@ type printer struct {
 	width int
 }
 
-func (p printer) container(c *Container) {
+func (p printer) container(c *Container, goal advice.Goal) {
+	for _, part := range wrap(c.verdict(goal), p.width) {
+		fmt.Fprintln(p, part)
+	}
+	fmt.Fprintln(p)
 	p.line("group", c.heading())
 	for _, fact := range c.facts() {
 		p.line(fact[0], fact[1])
 	}
 	before := ""
-	for _, row := range c.rows() {
+	for _, row := range c.rows(goal) {
 		text := row.sentence()
 		if text == before {
 			text = "the same"

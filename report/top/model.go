@@ -15,10 +15,12 @@ type Model struct {
 	Sort    Order
 	Reverse bool
 	All     bool // show groups that have no limit and have not used any CPU time, too
-	Status  Status
-	rows    map[string]*row
-	top     int // first row shown
-	page    int // rows that the last drawing had room for
+	// Always reports whether a group is shown even then.
+	Always func(group string) bool
+	Status Status
+	rows   map[string]*row
+	top    int // first row shown
+	page   int // rows that the last drawing had room for
 }
 
 // Status is what the first line says besides the groups.
@@ -45,7 +47,9 @@ const (
 func Orders() []Order { return []Order{ByUsage, ByShare, ByThrottled, ByBurst, ByLimit, ByName} }
 
 // New returns a table without groups.
-func New() *Model { return &Model{Sort: ByUsage, rows: map[string]*row{}} }
+func New() *Model {
+	return &Model{Sort: ByUsage, Always: func(string) bool { return false }, rows: map[string]*row{}}
+}
 
 // Add adds a sample of a group. NoBursts says that the kernel does not count bursts.
 func (m *Model) Add(group string, noBursts bool, s trace.Sample) {
@@ -123,7 +127,7 @@ func orderOf(k Key) (Order, bool) {
 // shown returns the rows that are shown, in their order, and how many are left out.
 func (m *Model) shown() (rows []*row, hidden int) {
 	for _, r := range m.rows {
-		if m.All || r.active {
+		if m.All || r.active || m.Always(r.group) {
 			rows = append(rows, r)
 		} else {
 			hidden++

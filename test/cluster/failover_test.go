@@ -15,7 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // ownLease is the lease of the test's own schedulers.
@@ -105,7 +105,7 @@ func (r *replicas) lead() (leader *ownScheduler) {
 // other one leads and has decided about other pods first. No CPU belongs to two pods
 // afterwards, and all pods are bound. PINFOLD_TEST_FAILOVERS=50 does it as often.
 func TestFailover(t *testing.T) {
-	trials := history.Variable(t, failoversVariable, 3)
+	trials := variables.Int(t, failoversVariable, 3)
 	c := begin(t)
 	c.fence()
 	kubeconfig := filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig")

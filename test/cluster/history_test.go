@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // failoversVariable is how often fail-over tests stop the leader.
@@ -27,7 +28,7 @@ func TestHistory(t *testing.T) {
 	h := record(t, seed(t))
 	h.driver.Components = []string{localcluster.Scheduler, localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager}
 	h.driver.Faults = 1
-	operations := history.Variable(t, history.OperationsVariable, 400)
+	operations := variables.Int(t, variables.Operations, 400)
 	h.run(operations)
 	if report := h.check(); report.Decisions < operations/10 || report.HandedOver < operations/20 {
 		t.Errorf("%s: too little was decided to test %d operations", report, operations)
@@ -37,7 +38,7 @@ func TestHistory(t *testing.T) {
 // seed is another one each time, unless a run is repeated.
 func seed(t *testing.T) uint64 {
 	t.Helper()
-	return uint64(history.Variable(t, history.SeedVariable, int(time.Now().UnixNano()>>10)))
+	return uint64(variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10)))
 }
 
 // recorded is a cluster whose history is written down.
@@ -52,7 +53,7 @@ type recorded struct {
 func record(t *testing.T, seed uint64) *recorded {
 	t.Helper()
 	h := &recorded{test: begin(t), seed: seed}
-	t.Logf("%s=%d repeats the operations of this run", history.SeedVariable, seed)
+	t.Logf("%s=%d repeats the operations of this run", variables.Seed, seed)
 	recorder, err := history.Record(context.Background(), h.objects)
 	h.must(err)
 	h.recorder = recorder

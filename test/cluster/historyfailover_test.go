@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // Two schedulers share a lease while pods of all kinds come and go. The leader is stopped
@@ -28,7 +28,7 @@ func TestHistoryFailover(t *testing.T) {
 		}
 		return ""
 	})
-	for range history.Variable(t, failoversVariable, 3) {
+	for range variables.Int(t, failoversVariable, 3) {
 		next := h.startScheduler(configuration)
 		next.says("ttempting to acquire leader lease")
 		over, done := make(chan struct{}), make(chan error, 1)

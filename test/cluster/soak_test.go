@@ -19,7 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // TestSoak lets pods come and go in rounds, on simulated nodes and on one with an agent, and
@@ -27,7 +27,7 @@ import (
 // where it was after the first rounds. It takes a minute, or PINFOLD_TEST_SOAK=1h.
 func TestSoak(t *testing.T) {
 	const seed = 1
-	duration := history.Duration(t, "PINFOLD_TEST_SOAK", time.Minute)
+	duration := variables.Duration(t, "PINFOLD_TEST_SOAK", time.Minute)
 	s := newSoak(begin(t), rand.New(rand.NewPCG(seed, 0)))
 	const least = 3 // rounds, before and after the first look
 	begun := time.Now()

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // TestHistory runs random operations on real containers while agent, kubelet, containerd
@@ -30,7 +31,7 @@ func TestHistory(t *testing.T) {
 		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
 	}
 	c := start(t)
-	seed := history.Variable(t, history.SeedVariable, int(time.Now().UnixNano()>>10))
+	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
 	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
 	config, err := clientcmd.BuildConfigFromFlags("", c.dir+"/kubeconfig")
 	if err != nil {
@@ -59,7 +60,7 @@ func TestHistory(t *testing.T) {
 	sampled := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { s.run(ctx); close(sampled) }()
-	err = driver.Run(t.Context(), history.Variable(t, history.OperationsVariable, 100))
+	err = driver.Run(t.Context(), variables.Int(t, variables.Operations, 100))
 	if err == nil {
 		eventually(t, "the kernel agrees in the end", func() error { return s.settled() })
 	}

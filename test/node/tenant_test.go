@@ -24,7 +24,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/variables"
 )
 
 // tenantNamespace is the only namespace whose objects the tenant may edit.
@@ -81,11 +81,18 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 	if _, err := h.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "editor"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
-	if _, err := h.client.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	resizer := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "resizer"}, // which an editor is not
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/resize"}, Verbs: []string{"patch"}}}}
+	if _, err := h.client.RbacV1().Roles(tenantNamespace).Create(t.Context(), resizer, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	for kind, role := range map[string]string{"ClusterRole": "edit", "Role": resizer.Name} {
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
+		if _, err := h.client.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(h.dir, "kubeconfig"))
 	if err != nil {
@@ -136,7 +143,7 @@ func (h *hostile) overuse(t *testing.T, limit string, change func(pod string, n 
 	before := must(h.kernel.groups.Stat(group))(t)
 	h.spin(t, group)
 	begun, changes := time.Now(), 0
-	for duration := history.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
+	for duration := variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
 		if err := change(name, changes); err != nil && !apierrors.IsConflict(err) {
 			t.Fatal(err)
 		}

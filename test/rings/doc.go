@@ -5,8 +5,8 @@
 //     of one ring do not see each other, nor do commands; cmd/internal is what
 //     they share. internal is what rooms that do I/O share; it sees nothing. What a room may import is written in rooms; a folder without an
 //     entry there is an error, so that every new room is placed on purpose. The
-//     tests of all rooms share test/busy, test/golden, test/logtext and test/race,
-//     which see no other room.
+//     tests of all rooms share test/busy, test/golden, test/logtext, test/race and
+//     test/variables, which see no other room.
 //   - core decides and does nothing else: of the standard library it takes
 //     neither files, sockets, clocks, standard output nor random numbers without a
 //     source that was passed in; of other modules only gonum, and libraries for

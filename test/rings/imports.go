@@ -8,7 +8,9 @@ import (
 
 // support are packages that the tests of every room may import, core's too: therefore each
 // is a room by itself, inside the room test, and sees no other.
-func support() []string { return []string{"test/busy", "test/golden", "test/logtext", "test/race"} }
+func support() []string {
+	return []string{"test/busy", "test/golden", "test/logtext", "test/race", "test/variables"}
+}
 
 // rooms says for each folder at the module's root, and for support, which others its
 // packages may import, besides their own.

@@ -1,6 +1,5 @@
 // Package lindley computes how often one control group is throttled, for every burst at once
-// and for any independent demand, with proven bounds; and, without a bound, how often
-// many groups together ask for more than the machine has.
+// and for any independent demand, with proven bounds.
 //
 // # The queue
 //
@@ -95,16 +94,4 @@
 // The estimate takes 6 to 11 ms.
 //
 // More steps than 1024 do not help against a heavy tail, as the lattice then ends sooner.
-//
-// # Many groups
-//
-// [Aggregate] takes what one group submits when no other is in its way, min(X + backlog, 1 +
-// tokens), with tokens and backlog from the stationary V of one group; adds up m independent
-// ones; and solves the queue of the sum on the machine. The groups' waiting together is left
-// out, so it is an approximation, and nobody knows its error. Demand should have a density.
-// Beside package interference, under the strict rule, it was within the noise of half a
-// million periods wherever the probability is below 5% (TestAggregateIsNearSimulation), and
-// within 3% or two units of the last digit of the published tables (testdata/aggregate.txt).
-// At 20 groups and more than 5% it is still within 2% of those; with 5 groups at u = .9, b = 1
-// and exponential demand, where 45% of the periods miss under the strict rule, it says 38%.
 package lindley

@@ -1,4 +1,5 @@
-package history
+// Package variables reads the environment variables that make tests longer or repeat them.
+package variables
 
 import (
 	"os"
@@ -7,14 +8,14 @@ import (
 	"time"
 )
 
-// The environment variables of tests with random operations.
+// The variables of tests with random operations.
 const (
-	OperationsVariable = "PINFOLD_TEST_OPERATIONS" // how many there are
-	SeedVariable       = "PINFOLD_TEST_SEED"       // repeats the operations of a run
+	Operations = "PINFOLD_TEST_OPERATIONS" // how many there are
+	Seed       = "PINFOLD_TEST_SEED"       // repeats the operations of a run
 )
 
-// Variable returns the number in an environment variable, and value when it is not set.
-func Variable(t testing.TB, name string, value int) int {
+// Int returns the number in an environment variable, and value when it is not set.
+func Int(t testing.TB, name string, value int) int {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {

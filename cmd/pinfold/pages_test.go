@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// measuring is a page with others in frames of some widths. When it is loaded it holds what a
+// reader of each would see, as JSON. Widths of frames are those of windows for the pages' styles.
+const measuring = `<!DOCTYPE html><body><pre id="seen"></pre><script>
+const seen = [];
+function measure(frame) {
+  const page = frame.contentDocument, root = page.documentElement;
+  for (const d of page.querySelectorAll("details")) d.open = true;
+  seen.push({
+    page: frame.dataset.page, width: frame.contentWindow.innerWidth, needed: root.scrollWidth,
+    charts: [...page.querySelectorAll("svg")].map(c => c.getBoundingClientRect().width),
+    cut: [...page.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX != "visible").map(e => e.className),
+  });
+  document.querySelector("#seen").textContent = JSON.stringify(seen);
+}
+</script>%s</body>`
+
+// layout is what measuring says about a page at a width, in CSS pixels.
+type layout struct {
+	Page          string
+	Width, Needed int
+	Charts        []float64
+	Cut           []string // classes of elements that have to be scrolled sideways
+}
+
+// leastChart is the width below which the text of a chart cannot be read.
+const leastChart = 450
+
+// TestPagesFit shows every HTML page that the program can write in a browser, at the widths of a
+// telephone, a half and a whole screen. No page has to be scrolled sideways as a whole, and
+// on a screen no part of it either.
+func TestPagesFit(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("no browser to show pages in: %v; install it with 'apt-get install chromium'", err)
+	}
+	dir := t.TempDir()
+	shop, fine, long := "testdata/recordings/shop.csv", "testdata/recordings/fine.csv", "testdata/manual/cg1.csv"
+	for name, args := range map[string][]string{
+		"one.html":   {"advise", shop, "--node-cpus", "16", "--html"},
+		"none.html":  {"advise", fine, "--throttled", ".1%", "--html"},
+		"many.html":  {"advise", shop, fine, long, "--html"},
+		"sweep":      {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "-o"},
+		"sweep-four": {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "--burst", "0,50%,100%,inf", "--distribution", "onoff", "-o"},
+	} {
+		if err := run(t.Context(), append(args, filepath.Join(dir, name)), strings.NewReader(""), io.Discard, io.Discard); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	pages := []string{"one.html", "none.html", "many.html", "sweep/index.html", "sweep-four/index.html"}
+	widths := []int{360, 800, 1200}
+	seen := showIn(t, browser, dir, pages, widths)
+	if len(seen) != len(pages)*len(widths) {
+		t.Fatalf("%d layouts, want %d", len(seen), len(pages)*len(widths))
+	}
+	charts := 0
+	for _, l := range seen {
+		where := fmt.Sprintf("%s at %d px", l.Page, l.Width)
+		if l.Needed > l.Width {
+			t.Errorf("%s needs %d px", where, l.Needed)
+		}
+		if l.Width >= 800 && len(l.Cut) > 0 {
+			t.Errorf("%s has parts that are cut: %q", where, l.Cut)
+		}
+		for _, width := range l.Charts {
+			charts++
+			if width < leastChart {
+				t.Errorf("%s has a chart of %.0f px, want %d or more", where, width, leastChart)
+			}
+		}
+	}
+	if charts < len(seen) {
+		t.Errorf("%d charts on %d pages", charts, len(seen))
+	}
+}
+
+// showIn shows the pages of a folder at some widths.
+func showIn(t *testing.T, browser, dir string, pages []string, widths []int) []layout {
+	t.Helper()
+	var frames strings.Builder
+	for _, page := range pages {
+		for _, width := range widths {
+			fmt.Fprintf(&frames, `<iframe data-page="%s" src="/pages/%[1]s" style="border:0;width:%dpx;height:900px" onload="measure(this)"></iframe>`, page, width)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/pages/", http.StripPrefix("/pages", http.FileServer(http.Dir(dir))))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, measuring, frames.String()) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	// Its sandbox takes privileges that tests do not have; the pages are our own.
+	command := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--window-size=1300,900", "--dump-dom", server.URL)
+	var messages strings.Builder
+	command.Stderr = &messages
+	shown, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, messages.String())
+	}
+	found := regexp.MustCompile(`(?s)<pre id="seen">(.*?)</pre>`).FindSubmatch(shown)
+	var all []layout
+	if found == nil || json.Unmarshal([]byte(html.UnescapeString(string(found[1]))), &all) != nil {
+		t.Fatalf("the browser shows\n%.1000s\n%s", shown, messages.String())
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// domain is the prefix of Pinfold's own keys.
+const domain = "pinfold.dev/"
+
+// nearMiss is the number of edits up to which a key without a domain counts as misspelled:
+// such a key may also be someone else's.
+const nearMiss = 2
+
+// Unknown returns a sentence for each annotation and label of a pod that is not read, but was
+// probably meant to be: one in Pinfold's domain, or one that is nearly cpuset-scheduler or
+// cpu-policy. Each names the nearest known key.
+func Unknown(pod *corev1.Pod) []string {
+	return append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
+}
+
+func unknownIn(texts map[string]string, labels bool) (sentences []string) {
+	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), []string{QoSLabel}, "a label"
+	if labels {
+		known, elsewhere, kind = elsewhere, annotationKeys(), "an annotation"
+	}
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		own, word := strings.HasPrefix(key, domain), Word{labels, key, ""}
+		switch {
+		case !own && (labels || strings.Contains(key, "/")) || slices.Contains(known, key):
+		case own && slices.Contains(elsewhere, key):
+			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", word.name(), kind))
+		default:
+			nearest, edits := nearestKey(key, append(annotationKeys(), QoSLabel), own)
+			if !own && edits > nearMiss {
+				continue
+			}
+			meant := Word{Label: nearest == QoSLabel, Key: nearest}
+			sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", word.name(), meant.name()))
+		}
+	}
+	return sentences
+}
+
+// annotationKeys are the annotations that users write.
+func annotationKeys() []string {
+	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation})
+}
+
+// writtenKeys are the annotations that Pinfold itself writes on pods.
+func writtenKeys() []string {
+	return []string{AllocationAnnotation, SchedulerAnnotation, WithoutAgentAnnotation}
+}
+
+// nearestKey returns the known key, of those in Pinfold's domain or of the others, that is the
+// fewest edits away.
+func nearestKey(key string, known []string, own bool) (nearest string, edits int) {
+	for _, k := range known {
+		if strings.HasPrefix(k, domain) != own {
+			continue
+		}
+		if n := distance(key, k); nearest == "" || n < edits {
+			nearest, edits = k, n
+		}
+	}
+	return nearest, edits
+}
+
+// distance is that of Levenshtein: how many bytes have to be inserted, removed or replaced.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // from what was read of a to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
