@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Unlimited is the quota of a group without one.
+// Unlimited is the quota of a group without a limit.
 const Unlimited time.Duration = -1
 
 // The bounds of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
@@ -17,17 +17,17 @@ const (
 	MaxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
 )
 
-// Limits are a group's bandwidth settings as the kernel holds them.
+// Limits are a group's bandwidth settings in the kernel.
 type Limits struct {
 	Quota  time.Duration // CPU time per period, or Unlimited
 	Period time.Duration // 1 ms to 1 s
 	Burst  time.Duration // unused CPU time that may be saved up; 0 <= Burst <= Quota unless unlimited
 }
 
-// WithoutBurst returns quota and period alone.
+// WithoutBurst returns the limits with a burst of 0.
 func (l Limits) WithoutBurst() Limits { return Limits{Quota: l.Quota, Period: l.Period} }
 
-// CPUs returns the quota as a number of CPUs; false when there is none.
+// CPUs returns the quota in CPUs, and false if there is no quota.
 func (l Limits) CPUs() (float64, bool) {
 	if l.Quota == Unlimited {
 		return 0, false
@@ -35,7 +35,7 @@ func (l Limits) CPUs() (float64, bool) {
 	return float64(l.Quota) / float64(l.Period), true
 }
 
-// Validate returns an error for settings that the kernel does not take.
+// Validate returns an error for settings that the kernel rejects.
 func (l Limits) Validate() error {
 	limited := l.Quota != Unlimited
 	switch {

@@ -2,9 +2,9 @@ package bandwidth
 
 import "time"
 
-// Replay is Step for each period of a trace, only faster: it allocates nothing and
-// branches on nothing that the demand decides. What became of period i is written to
-// dst[i] as long as there is room; a nil dst is for callers who want the Stats only.
+// Replay is equivalent to calling Step for each period of a trace, but faster: it does not
+// allocate, and no branch depends on the demand. It writes the outcome of period i to dst[i] as far
+// as dst has room. Pass a nil dst to get only the Stats.
 func (c *Controller) Replay(dst []Period, demand []time.Duration) {
 	if c.pool.limits.Quota == Unlimited {
 		c.steps(dst, demand)

@@ -47,7 +47,7 @@ func (b *Budget) credit() time.Duration {
 	return scaled(b.quota, creditTime, b.period)
 }
 
-// OpenNew returns the budget of a group that was made just now.
+// OpenNew returns the budget of a group that was just created.
 func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now}
 	b.InForce(now, l)
@@ -55,22 +55,22 @@ func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	return b
 }
 
-// OpenKnown returns the budget of a group that may have existed for long. It has no
-// credit: what the group had before is not known.
+// OpenKnown returns the budget of a group that may have existed for some time. It has no credit,
+// because the group's earlier usage is unknown.
 func OpenKnown(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now, usage: -1}
 	b.InForce(now, l)
 	return b
 }
 
-// Replaced tells that the group was made anew, at a restart of its container. The credit
-// is gone, since nobody knows what the last group used at its end. Debt stays.
+// Replaced records that the group was created again, at a restart of its container. Credit is
+// dropped, because the final usage of the old group is unknown. Debt is kept.
 func (b *Budget) Replaced(now time.Duration, l bandwidth.Limits) {
 	*b = Budget{tokens: min(b.tokens, 0), at: now}
 	b.InForce(now, l)
 }
 
-// InForce tells what the group holds from now on.
+// InForce records the group's limits from now on.
 func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
 	if passed := now - b.at; passed > 0 {
 		if b.quota > 0 {
@@ -86,7 +86,7 @@ func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
 	}
 }
 
-// Used tells the CPU time that the group has used since it was made.
+// Used records the CPU time that the group has used since it was created.
 func (b *Budget) Used(now, usage time.Duration) {
 	b.InForce(now, bandwidth.Limits{Quota: b.quota, Period: b.period})
 	switch {
@@ -100,6 +100,6 @@ func (b *Budget) Used(now, usage time.Duration) {
 	b.free, b.bound = b.quota <= 0, b.quota > 0
 }
 
-// Pays reports whether the budget held a full bucket of a write, of quota and burst, when
-// usage was told last.
+// Pays reports whether the budget covered a write, that is a full bucket of quota and burst, when
+// usage was last recorded.
 func (b *Budget) Pays(bucket time.Duration) bool { return b.usage >= 0 && b.tokens >= bucket }
