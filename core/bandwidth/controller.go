@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Controller is a group's bandwidth controller, one period at a time: demand is an
-// amount of CPU time per period, and the group runs on as many CPUs as it needs.
-// What is not served is backlog and comes before later demand.
+// Controller simulates a group's bandwidth controller, one period at a time. Demand is an amount of
+// CPU time per period, and the group runs on as many CPUs as it needs. Unserved demand becomes
+// backlog, which is served before later demand.
 //
-// A period is calls of [Controller.Use] and [Controller.Write] in any order, ended
-// by [Controller.Tick]; [Controller.Step] is one Use and the tick. A Controller is a
-// value: a copy is a state to come back to. Sums of demand must stay below what a
-// Duration holds (292 years).
+// A period consists of calls of [Controller.Use] and [Controller.Write] in any order, ended by
+// [Controller.Tick]; [Controller.Step] is one Use and one Tick. A Controller is a value: a copy
+// saves its state. Sums of demand must not overflow a time.Duration (292 years).
 type Controller struct {
 	pool      pool
 	backlog   time.Duration // >= 0

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Group is a group's bandwidth controller within periods: requests for CPU time
-// arrive at any nanosecond, run on CPUs, are throttled and finish. It goes from
-// event to event; nothing is rounded.
+// Group simulates a group's bandwidth controller within periods: requests for CPU time arrive at
+// any nanosecond, run on CPUs, are throttled and finish. It is an event simulation in whole
+// nanoseconds, without rounding.
 //
-// [Group.Advance] lets time go by; [Group.Submit] and [Group.Write] act at the
-// present time. What happens in one nanosecond happens in this order: requests
-// finish, by CPU; the period's timer; the slack timer; CPUs look at what they used,
-// and take turns; then what the caller does. Times must stay below a hundred years.
+// [Group.Advance] advances the time; [Group.Submit] and [Group.Write] act at the current time.
+// Events in the same nanosecond happen in this order: requests finish, by CPU; the period's timer;
+// the slack timer; CPUs account their usage and take turns; then the caller's actions. Times must
+// stay below a hundred years.
 type Group struct {
 	machine Machine
 	pool    pool

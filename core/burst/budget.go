@@ -6,22 +6,22 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Budget bounds what writes of a control group's quota, period and burst give away. Each
-// write refills the kernel's bucket and forgives debt, so a write that is repeated often
-// enough lifts the limit. A write that somebody without rights on the node can cause is
-// therefore done only when [Budget.Pays].
+// Budget limits the CPU time granted by writes to a cgroup's quota, period and burst. Each write
+// refills the kernel's bucket and forgives debt, so a write that is repeated often enough lifts the
+// limit. A write that a user without rights on the node can cause is therefore done only if
+// [Budget.Pays].
 //
-// The budget gains what the quota in force gives and loses what the group used. A write is
-// paid for when the group could have what it gives anyway: it holds the CPU time of one
-// full bucket. So, at any time since the budget was opened and whenever such writes come,
+// The budget gains what the quota in force grants and loses what the group used. A write is paid
+// for if the group could have used what the write grants anyway: the budget holds the CPU time of
+// one full bucket. So, at any time since the budget was opened, and whenever such writes happen,
 //
 //	used <= quota in force x time + credit + a full bucket + one quota
 //
-// A group that is always throttled gains nothing: its writes wait until it uses less. What
-// writes of others give away is counted when it is used, and may leave the budget in debt.
+// A group that is always throttled gains nothing: its writes wait until it uses less. CPU time
+// granted by writes of others is counted when it is used, and may put the budget in debt.
 //
-// Usage is read only when a write is to be decided on. In between the kernel keeps the
-// group within its quota, so nothing is lost by that.
+// Usage is read only when a write is to be decided. In between, the kernel keeps the group within
+// its quota, so reading it more often would not change the result.
 type Budget struct {
 	tokens time.Duration // when usage was read last
 	earned time.Duration // since then
