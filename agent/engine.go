@@ -27,7 +27,7 @@ import (
 type engine struct {
 	log    *slog.Logger
 	now    func() time.Time
-	said   *said
+	dedup  *logDedup
 	wake   chan struct{}        // something has changed
 	events func(control.Notice) // where users see them
 	report func(control.Report) // after each decision
@@ -73,7 +73,7 @@ type figures struct {
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
-		log: o.Log, now: o.Now, said: newSaid(o.Now), wake: make(chan struct{}, 1),
+		log: o.Log, now: o.Now, dedup: newLogDedup(o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {},
 		askKubelet: func() {}, kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
 		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
@@ -152,7 +152,7 @@ func (e *engine) round() {
 		return
 	}
 	e.stale = 0
-	e.said.clear("groups")
+	e.dedup.clear("groups")
 	e.health = nodetopology.AgentHealthy
 	e.decide()
 	e.figures.rounds++
@@ -166,7 +166,7 @@ func (e *engine) lookAtMachine() {
 	case err != nil:
 		e.unhealthy("machine", err)
 	case m != nil:
-		e.said.clear("machine")
+		e.dedup.clear("machine")
 		e.log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
 	}
@@ -175,7 +175,7 @@ func (e *engine) lookAtMachine() {
 // unhealthy reports that the agent cannot do its work.
 func (e *engine) unhealthy(about string, err error) {
 	e.health = err.Error()
-	e.said.warn(e.log, about, "cannot enforce anything", err)
+	e.dedup.warn(e.log, about, "cannot enforce anything", err)
 }
 
 // observe reads the groups, without the lock that it is called with, and reports whether
@@ -204,7 +204,7 @@ func (e *engine) observe() (observed bool, err error) {
 	if err := groups.CheckWritable(); err != nil {
 		return false, err
 	}
-	e.said.warnOrClear(e.log, "reading", "cannot read some control groups; they are left alone", partial)
+	e.dedup.warnOrClear(e.log, "reading", "cannot read some control groups; they are left alone", partial)
 	if e.asked != asked {
 		return false, nil
 	}
@@ -234,18 +234,18 @@ func (e *engine) decide() {
 	actions := e.control.Decide(e.now())
 	e.figures.holding = actions.Hold != ""
 	if actions.Hold != "" {
-		e.said.info(e.log, "hold", "nothing is changed for now: "+actions.Hold)
+		e.dedup.info(e.log, "hold", "nothing is changed for now: "+actions.Hold)
 		e.report(e.control.Report())
 		return
 	}
-	e.said.clear("hold")
+	e.dedup.clear("hold")
 	for _, f := range actions.Foreign {
 		count := e.figures.foreign
 		if f.Left {
 			count = e.figures.left
 		}
 		count[f.Field]++
-		e.said.info(e.log, "foreign "+f.Path+" "+string(f.Field), f.String())
+		e.dedup.info(e.log, "foreign "+f.Path+" "+string(f.Field), f.String())
 	}
 	result := actions.Carry(e.kernel.groups.Apply)
 	e.control.Applied(result)
@@ -276,7 +276,7 @@ func (e *engine) logResult(r control.Result) {
 			continue // it ended meanwhile
 		}
 		e.figures.failed++
-		e.said.warn(e.log, "write "+path, "cannot give a control group what it should have", err)
+		e.dedup.warn(e.log, "write "+path, "cannot give a control group what it should have", err)
 	}
 }
 

@@ -32,7 +32,7 @@ type heartbeat struct {
 	worked *atomic.Int64
 	now    func() time.Time
 	log    *slog.Logger
-	said   *said
+	dedup  *logDedup
 	// every is how often it renews, retry how soon again when that failed, and recent how
 	// old the last round of the engine may be.
 	every, retry, recent time.Duration
@@ -52,7 +52,7 @@ func (h *heartbeat) loop(ctx context.Context) {
 			wait = min(h.every, h.retry)
 		}
 		if ctx.Err() == nil {
-			h.said.warnOrClear(h.log, "lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
+			h.dedup.warnOrClear(h.log, "lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
 		}
 		sleep.For(ctx, wait)
 	}

@@ -19,7 +19,7 @@ import (
 func (e *engine) watchGroups(ctx context.Context, period, retry time.Duration) {
 	for ctx.Err() == nil {
 		if err := e.watchTiers(ctx, period, retry); ctx.Err() == nil {
-			e.said.warn(e.log, "watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
+			e.dedup.warn(e.log, "watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
 			sleep.For(ctx, period)
 		}
 	}

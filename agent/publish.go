@@ -35,7 +35,7 @@ type publisher struct {
 	runDir     string
 	engine     *engine
 	log        *slog.Logger
-	said       *said
+	dedup      *logDedup
 	now        func() time.Time
 	// every is how often it looks, and retry when that failed.
 	every, retry time.Duration
@@ -87,15 +87,15 @@ func (p *publisher) loop(ctx context.Context) {
 // once does all of it. What fails of it does not keep the rest from being done.
 func (p *publisher) once(ctx context.Context) error {
 	errNode := p.lookAtNode(ctx)
-	p.said.warnOrClear(p.log, "node", "cannot read the Node object; its last state counts", errNode)
+	p.dedup.warnOrClear(p.log, "node", "cannot read the Node object; its last state counts", errNode)
 	errKubelet := p.lookAtKubelet(ctx)
-	p.said.warnOrClear(p.log, "kubelet", "the kubelet's configuration is as it was last known", errKubelet)
+	p.dedup.warnOrClear(p.log, "kubelet", "the kubelet's configuration is as it was last known", errKubelet)
 	errStatic := p.lookAtStaticPods(ctx)
-	p.said.warnOrClear(p.log, "static pods", "mirror pods are given nothing of their static pods' groups", errStatic)
+	p.dedup.warnOrClear(p.log, "static pods", "mirror pods are given nothing of their static pods' groups", errStatic)
 	errTopology := p.publishTopology(ctx)
-	p.said.warnOrClear(p.log, "topology", "cannot publish the CPU topology of this node", errTopology)
+	p.dedup.warnOrClear(p.log, "topology", "cannot publish the CPU topology of this node", errTopology)
 	errCondition := p.publishCondition(ctx)
-	p.said.warnOrClear(p.log, "condition", "cannot publish the node's condition", errCondition)
+	p.dedup.warnOrClear(p.log, "condition", "cannot publish the node's condition", errCondition)
 	return errors.Join(errNode, errKubelet, errStatic, errTopology, errCondition)
 }
 

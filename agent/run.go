@@ -46,7 +46,7 @@ func Run(ctx context.Context, o Options) error {
 	stopEvents := e.showEvents(o.Client, o.NodeName)
 	defer stopEvents()
 	p := &publisher{node: o.NodeName, client: o.Client, topologies: o.Topologies, kubelet: o.Kubelet, staticPods: o.StaticPods, runDir: o.RunDir,
-		engine: e, log: o.Log, said: newSaid(o.Now), now: o.Now, every: o.APIEvery, retry: o.RetryAfter, changed: make(chan struct{}, 1)}
+		engine: e, log: o.Log, dedup: newLogDedup(o.Now), now: o.Now, every: o.APIEvery, retry: o.RetryAfter, changed: make(chan struct{}, 1)}
 	e.report = func(r control.Report) { p.conditionIs(r.Condition) }
 	e.askKubelet = p.soon
 	if err := e.watchPods(ctx, o.Client, o.NodeName); err != nil {
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() error { p.loop(ctx); return nil })
 	if o.LeaseNamespace != "" {
 		h := &heartbeat{client: o.Client, namespace: o.LeaseNamespace, name: o.NodeName, node: &p.uid, worked: &e.worked, now: o.Now,
-			log: o.Log, said: newSaid(o.Now),
+			log: o.Log, dedup: newLogDedup(o.Now),
 			every: o.LeaseEvery, retry: o.RetryAfter, recent: 2 * o.Period, resumed: p.soon}
 		group.Go(func() error { h.loop(ctx); return nil })
 	}
@@ -106,7 +106,7 @@ func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, nod
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		e.said.warn(e.log, "pods", "the pods of this node cannot be watched; those known last count", err)
+		e.dedup.warn(e.log, "pods", "the pods of this node cannot be watched; those known last count", err)
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}

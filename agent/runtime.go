@@ -163,9 +163,9 @@ func (e *engine) serveRuntime(ctx context.Context, o Options) {
 // runtimeIs notes whether the runtime asks.
 func (e *engine) runtimeIs(s nri.State) {
 	if s.Connected {
-		e.said.clear("runtime")
+		e.dedup.clear("runtime")
 	} else if s.Err != nil {
-		e.said.warn(e.log, "runtime", withoutNRI, s.Err)
+		e.dedup.warn(e.log, "runtime", withoutNRI, s.Err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -179,7 +179,7 @@ func (e *engine) runtimeConflict(c nri.Conflict) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.figures.rivals++
-		if n := e.control.About(c.Pod.UID, "NRIConflict", c.String()); e.said.fresh("rival "+c.Container.ID, n.Message) {
+		if n := e.control.About(c.Pod.UID, "NRIConflict", c.String()); e.dedup.fresh("rival "+c.Container.ID, n.Message) {
 			e.log.Warn(n.Message, "reason", n.Reason)
 			e.events(n)
 		}

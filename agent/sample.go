@@ -27,7 +27,7 @@ func (e *engine) sample() bool {
 		return false
 	}
 	load, err := readStat(e.kernel.root)
-	e.said.warnOrClear(e.log, "load", "core sets do not follow the load", err)
+	e.dedup.warnOrClear(e.log, "load", "core sets do not follow the load", err)
 	if err != nil {
 		return false
 	}

@@ -28,7 +28,7 @@ func (e *engine) sampleContainers(ctx context.Context, shortest, retry time.Dura
 			err = s.Run(ctx, func(t *sampler.Tick) error { e.meters.take(t.Samples); return nil })
 		}
 		if ctx.Err() == nil {
-			e.said.warn(e.log, "sampler", "containers are not sampled: no quota is raised, and metrics stand still", err)
+			e.dedup.warn(e.log, "sampler", "containers are not sampled: no quota is raised, and metrics stand still", err)
 			sleep.For(ctx, retry)
 		}
 	}
@@ -109,7 +109,7 @@ func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
 		return nil, 0
 	}
 	times, err := readStat(e.kernel.root)
-	e.said.warnOrClear(e.log, "idle", "no quota is raised", err)
+	e.dedup.warnOrClear(e.log, "idle", "no quota is raised", err)
 	if err != nil {
 		return nil, 0
 	}

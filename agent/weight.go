@@ -34,7 +34,7 @@ func (e *engine) keepWeight(ctx context.Context, period time.Duration) {
 		naming := e.kernel.naming
 		e.mu.Unlock()
 		if naming.Driver != 0 {
-			e.said.warnOrClear(e.log, "weight", "the agent may answer the container runtime too late on a busy machine", weigh(e.kernel.groups, naming, own))
+			e.dedup.warnOrClear(e.log, "weight", "the agent may answer the container runtime too late on a busy machine", weigh(e.kernel.groups, naming, own))
 			sleep.For(ctx, period)
 		}
 		sleep.For(ctx, tickEvery)

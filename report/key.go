@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -217,7 +218,7 @@ func (k *key) ownerLines(width int) []line {
 
 // facts are the tokens behind an owner's name.
 func (k *key) facts(o Owner) []string {
-	head := counted(o.CPUs.Len(), "CPU")
+	head := quantity.Count(o.CPUs.Len(), "CPU")
 	if o.Confined {
 		head = "confined to " + head
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -92,33 +93,24 @@ func summary(m *topology.Machine) []string {
 		threads += fmt.Sprintf(" to %d", largest)
 	}
 	out := []string{
-		counted(len(m.CPUs), "CPU") + " online",
-		counted(len(m.Packages()), "package"),
+		quantity.Count(len(m.CPUs), "CPU") + " online",
+		quantity.Count(len(m.Packages()), "package"),
 	}
 	if dies := len(m.Dies()); dies != len(m.Packages()) {
-		out = append(out, counted(dies, "die"))
+		out = append(out, quantity.Count(dies, "die"))
 	}
-	out = append(out, counted(len(m.NUMANodes), "NUMA node"), counted(len(m.LLCs()), "LLC"),
-		counted(len(cores), "core")+threads+" thread"+plural(largest))
+	out = append(out, quantity.Count(len(m.NUMANodes), "NUMA node"), quantity.Count(len(m.LLCs()), "LLC"),
+		quantity.Count(len(cores), "core")+threads+" "+quantity.Plural(largest, "thread"))
 	if len(m.Kinds) > 1 {
 		for _, kind := range m.Kinds {
 			n := m.CPUsOfKind(kind).Len()
 			if kind == "" {
 				kind = "unknown"
 			}
-			out = append(out, fmt.Sprintf("%s of kind %s", counted(n, "CPU"), kind))
+			out = append(out, fmt.Sprintf("%s of kind %s", quantity.Count(n, "CPU"), kind))
 		}
 	}
 	return out
-}
-
-func counted(n int, what string) string { return fmt.Sprintf("%d %s%s", n, what, plural(n)) }
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 // outside tells what has no place in the boxes.

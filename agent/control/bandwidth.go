@@ -11,7 +11,7 @@ func (c *Control) bandwidth(a *Actions, all []limited) {
 	for _, l := range all {
 		w := c.rest(l)
 		if l.resizes {
-			w = c.calm(l)
+			w = c.prepareResize(l)
 		}
 		if w != (cgroup.Wanted{}) {
 			a.Rest[l.path] = w
@@ -39,11 +39,11 @@ func (c *Control) listBelow(a *Actions) {
 // to change now.
 func (s *podState) kubeletResizes() bool { return s.resizing && len(s.plan.Claim.Containers) == 0 }
 
-// calm takes back what stands in the way of the quota that the kubelet is about to write:
+// prepareResize takes back what stands in the way of the quota that the kubelet is about to write:
 // the kernel refuses one that is below the burst, and of a pod one that is below its
 // container's, which may be raised.
-func (c *Control) calm(l limited) (w cgroup.Wanted) {
-	present, before := c.view.Settings[l.path], c.settled[l.path]
+func (c *Control) prepareResize(l limited) (w cgroup.Wanted) {
+	present, before := c.view.Settings[l.path], c.beforeResize[l.path]
 	if l.want.Burst < present.Burst {
 		w.Burst = &l.want.Burst
 	}
@@ -53,22 +53,22 @@ func (c *Control) calm(l limited) (w cgroup.Wanted) {
 	return w
 }
 
-// settle remembers what was planned for groups before their resize.
-func (c *Control) settle(all []limited) {
-	settled := make(map[string]limited, len(all))
+// rememberPlanned remembers what was planned for groups before their resize.
+func (c *Control) rememberPlanned(all []limited) {
+	planned := make(map[string]limited, len(all))
 	for _, l := range all {
-		if before, ok := c.settled[l.path]; ok && l.resizes {
+		if before, ok := c.beforeResize[l.path]; ok && l.resizes {
 			l = before
 		}
-		settled[l.path] = l
+		planned[l.path] = l
 	}
-	c.settled = settled
+	c.beforeResize = planned
 }
 
 // rest is what a group has otherwise than it should.
 func (c *Control) rest(l limited) (w cgroup.Wanted) {
 	present := c.view.Settings[l.path]
-	if _, others := c.left[l.path]; !others {
+	if _, others := c.foreignOwned[l.path]; !others {
 		w = bandwidthWanted(present, l.want)
 	}
 	if idle := l.want.Idle; l.isPod() && idle != present.Idle && !present.NoIdle {

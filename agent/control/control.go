@@ -103,11 +103,11 @@ type Control struct {
 	// expected is what each group held after the last round.
 	expected map[string]cgroup.Settings
 	changed  []Foreign // of the last observation
-	// left is the bandwidth of groups that is somebody else's, with quota and period of the limit.
-	left map[string]bandwidth.Limits
-	// limited are the groups of the last plan, settled those before a resize.
-	limited []limited
-	settled map[string]limited
+	// foreignOwned is the bandwidth of groups that is somebody else's, with quota and period of the limit.
+	foreignOwned map[string]bandwidth.Limits
+	// limited are the groups of the last plan, beforeResize those before a resize.
+	limited      []limited
+	beforeResize map[string]limited
 	// raised are the quotas above limits that were decided on, by group, decisions those of
 	// the last tick, whose room is used again, and writes the writes of bandwidth since then.
 	burst     *burst.Controller
@@ -154,18 +154,18 @@ type podState struct {
 func New(config Config) *Control {
 	config.Ceilings = config.Ceilings.Allowing(config.Burst)
 	return &Control{
-		config:    config,
-		static:    map[ledger.PodID]types.NamespacedName{},
-		runtime:   map[nodeplan.Ref]created{},
-		used:      map[nodeplan.Ref]ledger.MilliCPU{},
-		expected:  map[string]cgroup.Settings{},
-		left:      map[string]bandwidth.Limits{},
-		burst:     burst.New(burst.Tuning{}),
-		raised:    map[string]Raise{},
-		writes:    map[string]int{},
-		usages:    map[string]time.Duration{},
-		exclusive: map[string]cpuset.Set{},
-		noticed:   map[string]bool{},
+		config:       config,
+		static:       map[ledger.PodID]types.NamespacedName{},
+		runtime:      map[nodeplan.Ref]created{},
+		used:         map[nodeplan.Ref]ledger.MilliCPU{},
+		expected:     map[string]cgroup.Settings{},
+		foreignOwned: map[string]bandwidth.Limits{},
+		burst:        burst.New(burst.Tuning{}),
+		raised:       map[string]Raise{},
+		writes:       map[string]int{},
+		usages:       map[string]time.Duration{},
+		exclusive:    map[string]cpuset.Set{},
+		noticed:      map[string]bool{},
 	}
 }
 

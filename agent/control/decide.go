@@ -86,10 +86,10 @@ func (c *Control) Decide(now time.Time) Actions {
 	c.move(&a, d, g)
 	c.narrow(&a, d, g)
 	c.limited = c.limitedGroups(d, g)
-	left := c.leave(c.limited)
+	found := c.findForeignOwned(c.limited)
 	c.bandwidth(&a, c.limited)
-	c.settle(c.limited)
-	a.Foreign = append(c.undone(&a), left...)
+	c.rememberPlanned(c.limited)
+	a.Foreign = append(c.undone(&a), found...)
 	c.restored = true
 	return a
 }
@@ -207,7 +207,7 @@ func (c *Control) Applied(r Result) {
 			}
 		}
 	}
-	c.settleBudgets(c.now)
+	c.updateBudgets(c.now)
 	c.changed = nil
 	c.expected = maps.Clone(c.view.Settings)
 	for path := range c.problems {

@@ -27,7 +27,7 @@ func (c *Control) GiveBack() Actions {
 		c.unbind(&a, g)
 	}
 	c.exclusive = map[string]cpuset.Set{}
-	clear(c.left)
+	clear(c.foreignOwned)
 	c.bandwidth(&a, c.limitedGroups(d, g))
 	return a
 }

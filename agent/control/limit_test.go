@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -24,7 +25,7 @@ type hostile struct {
 	t       rapid.TB
 	r       *rand.Rand
 	node    *fakeNode
-	kernel  bandwidth.Controller
+	kernel  bandwidthtest.Controller
 	now     time.Duration
 	refill  time.Duration // when the kernel's period ends
 	threads time.Duration
@@ -80,7 +81,7 @@ func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }
 func (h *hostile) start(how string) {
 	h.run(how + " web/app")
 	s := h.node.kernel.groups[h.group()]
-	kernel, err := bandwidth.NewController(s.Limits)
+	kernel, err := bandwidthtest.NewController(s.Limits)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func (h *hostile) resize(limit string) {
 func (h *hostile) restartContainer() {
 	h.before += h.kernel.Stats().Usage
 	h.run("end web/app")
-	h.kernel, _ = bandwidth.NewController(bandwidth.Limits{Quota: ms, Period: 100 * ms})
+	h.kernel, _ = bandwidthtest.NewController(bandwidth.Limits{Quota: ms, Period: 100 * ms})
 	h.pass(time.Duration(h.r.IntN(1000))*ms, false)
 	h.start("create")
 }

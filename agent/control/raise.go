@@ -49,15 +49,15 @@ func (c *Control) Raises() bool {
 // mayRaise reports whether a container's quota may be raised, by policy and because it is
 // ours.
 func (c *Control) mayRaise(l *limited) bool {
-	_, others := c.left[l.path]
-	_, podOthers := c.left[l.pod]
+	_, others := c.foreignOwned[l.path]
+	_, podOthers := c.foreignOwned[l.pod]
 	return l.Policy.Mode != "" && !l.isPod() && !others && !podOthers && c.exists(l.path)
 }
 
 // quotaDecided is the quota above its limit that a container is to have. What others have
 // given it counts as well: its pod must have room for that.
 func (c *Control) quotaDecided(path string) time.Duration {
-	if _, others := c.left[path]; others {
+	if _, others := c.foreignOwned[path]; others {
 		return c.view.Settings[path].Quota
 	}
 	return c.raised[path].Quota

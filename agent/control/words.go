@@ -211,8 +211,8 @@ func (c *Control) account(a *adopted, s *podState, g groups, at time.Duration) {
 	}
 }
 
-// settleBudgets tells the budgets what their groups hold after a round.
-func (c *Control) settleBudgets(now time.Time) {
+// updateBudgets tells the budgets what their groups hold after a round.
+func (c *Control) updateBudgets(now time.Time) {
 	for _, a := range c.adopted {
 		for _, b := range a.budgets {
 			if present, ok := c.view.Settings[b.path]; ok {

@@ -1,13 +1,17 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -44,7 +48,7 @@ func parts(err error) []error {
 }
 
 func (x *examination) writable() {
-	err := x.groups.CheckWritable()
+	err := cmp.Or(x.groups.CheckWritable(), x.permitted())
 	if err == nil {
 		x.add("writable", OK, "mounted read-write", "")
 		return
@@ -63,6 +67,18 @@ func (x *examination) writable() {
 	}
 }
 
+// permitted returns an error for each hierarchy in which this user may not write.
+func (x *examination) permitted() error {
+	var errs []error
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+		h := x.groups.Hierarchy(c)
+		if err := unix.Access(h.Mount, unix.W_OK); err != nil {
+			errs = append(errs, &cgroup.HierarchyError{Controller: c, Where: h.Mount, Problem: fmt.Errorf("this user may not write here: %w", err), Do: "run as root"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (x *examination) kubeletGroups() {
 	naming, err := x.groups.Naming(x.CgroupRoot)
 	switch {
@@ -79,7 +95,7 @@ func (x *examination) kubeletGroups() {
 		x.add("kubelet's groups", Problem, err.Error(), "run as root")
 		return
 	}
-	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, count(len(pods), "pod")), "")
+	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
 	if naming.Driver == cgroup.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
@@ -97,7 +113,7 @@ func (x *examination) unknownGroups(pods []cgroup.Pod) {
 		x.add("groups in pods", OK, "all are containers'", "")
 		return
 	}
-	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", count(len(others), "group"), others[0]),
+	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", quantity.Count(len(others), "group"), others[0]),
 		"nothing for CRI-O's monitors (conmon); another runtime's groups (kata_*) are kept to the CPUs of their pod, but the quota of each "+
 			"container in them is not enforced")
 }
@@ -132,11 +148,4 @@ func (x *examination) onHost(p string) string {
 		p = strings.ReplaceAll(p, root+"/", "/")
 	}
 	return p
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

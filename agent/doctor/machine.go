@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -15,8 +16,8 @@ func (x *examination) machine(context.Context) {
 		x.add("topology", Problem, err.Error(), "send the output of 'pinfold topology capture' with a report of this")
 		return
 	}
-	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", count(len(m.Packages()), "package"), count(len(m.NUMANodes), "NUMA node"),
-		count(len(m.LLCs()), "LLC"), count(len(m.Cores()), "core"), count(len(m.CPUs), "CPU")), "")
+	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", quantity.Count(len(m.Packages()), "package"), quantity.Count(len(m.NUMANodes), "NUMA node"),
+		quantity.Count(len(m.LLCs()), "LLC"), quantity.Count(len(m.Cores()), "core"), quantity.Count(len(m.CPUs), "CPU")), "")
 	if !m.Offline.IsEmpty() {
 		x.add("offline CPUs", Note, m.Offline.String(), "nothing; pods whose CPUs go offline keep the others, and have them again when they are online")
 	}

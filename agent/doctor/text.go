@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // WriteText writes the report for people: a line for every check, and below it what to
@@ -42,9 +44,9 @@ func verdict(r Report) string {
 	}
 	switch n := r.Problems(); {
 	case n > 0:
-		return count(n, "problem") + ": see what stands after ->"
+		return quantity.Count(n, "problem") + ": see what stands after ->"
 	case notes > 0:
-		return "no problems, " + count(notes, "note")
+		return "no problems, " + quantity.Count(notes, "note")
 	default:
 		return "no problems"
 	}

@@ -32,8 +32,9 @@ func TestCommandLine(t *testing.T) {
 		says   string
 	}{
 		{"version", 0, "pinfold-agent "},
+		{"--version", 0, "pinfold-agent "},
 		{"--help", 0, "When it stops, nothing is undone"},
-		{"run --help", 0, "--min-shared-cpus"},
+		{"run --help", 0, "as in the scheduler's minSharedCPUs (default 1)"},
 		{"fly", 2, `does not know what to do with "fly"`},
 		{"run fly", 2, "does not know what to do with"},
 		{"run --fly", 2, "unknown flag: --fly; see pinfold-agent run --help"},

@@ -2,14 +2,14 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 func newRun() *cobra.Command {
@@ -68,7 +68,7 @@ func newRun() *cobra.Command {
 	flags.StringVar(&certificate.KeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
 	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
 	flags.StringVar(&allocationKeys, "allocation-keys", "", "file of public keys (PEM): only allocations that one of them has signed count (default: all count)")
-	flags.IntVar(&minShared, "min-shared-cpus", 0, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
+	flags.IntVar(&minShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
 	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
 	flags.DurationVar(&sampleInterval, "sample-interval", agent.DefaultSampleInterval,
@@ -106,18 +106,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version, revision := "(unknown)", ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				if info.Main.Version != "" {
-					version = info.Main.Version
-				}
-				for _, setting := range info.Settings {
-					if setting.Key == "vcs.revision" {
-						revision = " " + setting.Value
-					}
-				}
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "pinfold-agent %s%s, %s, %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Of("pinfold-agent"))
 			return err
 		},
 	}

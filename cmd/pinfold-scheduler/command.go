@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
 )
@@ -16,8 +17,19 @@ func newCommand() *cobra.Command {
 	cmd := command.New()
 	cmd.Use = "pinfold-scheduler"
 	cmd.Short = "kube-scheduler with the Pinfold plugin"
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return useDefaultConfiguration(cmd) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		sayVersion(cmd)
+		return useDefaultConfiguration(cmd)
+	}
 	return cmd
+}
+
+// sayVersion prints Pinfold's version where --version asks for versions. Kubernetes's follows:
+// kube-scheduler prints it and ends.
+func sayVersion(cmd *cobra.Command) {
+	if asked := cmd.Flags().Lookup("version"); asked.Changed && asked.Value.String() != "false" {
+		fmt.Fprintln(cmd.OutOrStdout(), version.Of(cmd.Name()))
+	}
 }
 
 // useDefaultConfiguration sets --config where it is not given. kube-scheduler takes

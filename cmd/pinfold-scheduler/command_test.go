@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -51,6 +52,24 @@ func TestDefaultConfiguration(t *testing.T) {
 	}
 	if !c.LeaderElection.LeaderElect || c.LeaderElection.ResourceName != "kube-scheduler" {
 		t.Errorf("leader election %+v: one replica is active, by kube-scheduler's lease", c.LeaderElection)
+	}
+}
+
+// TestVersion: --version says Pinfold's version, too. Kubernetes's is printed at the run.
+func TestVersion(t *testing.T) {
+	for flag, want := range map[string]string{"--version": "pinfold-scheduler ", "--version=raw": "pinfold-scheduler ", "--version=false": "", "--v=0": ""} {
+		cmd := newCommand()
+		var out strings.Builder
+		cmd.SetOut(&out)
+		if err := cmd.ParseFlags([]string{flag}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.PreRunE(cmd, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(out.String(), want) || want == "" && out.Len() > 0 {
+			t.Errorf("%s: %q, want %q first", flag, out.String(), want)
+		}
 	}
 }
 

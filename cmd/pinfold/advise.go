@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 const outPatch = "patch"
@@ -90,7 +91,7 @@ func newConsultation(cmd *cobra.Command) *consultation {
 type proportion float64
 
 func (p *proportion) Type() string   { return "SHARE" }
-func (p *proportion) String() string { return percentage(float64(*p)) }
+func (p *proportion) String() string { return quantity.Share(*p).String() }
 func (p *proportion) Set(text string) error {
 	x, err := parseNumber(text)
 	if err == nil {

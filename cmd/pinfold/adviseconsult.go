@@ -55,9 +55,9 @@ func (q *consultation) consult(ctx context.Context, stderr io.Writer) (*show.Rep
 
 // advise returns the advice for one group.
 func (q *consultation) advise(ctx context.Context, file string, interval time.Duration, s *trace.Series) (show.Container, error) {
-	means := advice.Means{Random: (&effort{seed: q.seed}).random, Workers: runtime.GOMAXPROCS(0)}
+	options := advice.Options{Random: (&effort{seed: q.seed}).random, Workers: runtime.GOMAXPROCS(0)}
 	q.setPeriod(s)
-	c, err := advice.ForContainer(ctx, s, interval, q.goal, means)
+	c, err := advice.ForContainer(ctx, s, interval, q.goal, options)
 	if err != nil {
 		return show.Container{}, fmt.Errorf("%s: %s: %w", file, s.Group, err)
 	}
@@ -70,7 +70,7 @@ func (q *consultation) advise(ctx context.Context, file string, interval time.Du
 		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: q.nodeCPUs(), BurstPercent: 100 * q.goal.Burst}
 		return out, nil
 	}
-	node, err := advice.ForNode(ctx, s, interval, q.nodeCPUs(), limit, q.goal, means)
+	node, err := advice.ForNode(ctx, s, interval, q.nodeCPUs(), limit, q.goal, options)
 	if err != nil {
 		return show.Container{}, fmt.Errorf("%s: %s: %w", file, s.Group, err)
 	}

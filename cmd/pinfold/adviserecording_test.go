@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/tracefile"
@@ -62,14 +63,14 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], 1)
 	r := rand.New(rand.NewChaCha8(key))
-	g, err := bandwidth.NewGroup(bandwidth.Fluid(s.cpus), s.limits)
+	g, err := bandwidthtest.NewGroup(bandwidthtest.Fluid(s.cpus), s.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := trace.Series{Group: s.group, Name: s.name}
 	drawn := func(mean time.Duration) time.Duration { return 1 + time.Duration(r.ExpFloat64()*float64(mean)) }
 	single, crowd := drawn(s.every), drawn(s.crowdEvery)
-	before := bandwidth.Stats{}
+	before := bandwidthtest.Stats{}
 	for i := range samples {
 		end := interval * time.Duration(i+1)
 		for min(single, crowd) < end {
@@ -81,7 +82,7 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 				single += drawn(s.every)
 			}
 			for range requests {
-				if _, err := g.Submit(bandwidth.Request{Work: drawn(s.work), CPU: bandwidth.AnyCPU}); err != nil {
+				if _, err := g.Submit(bandwidthtest.Request{Work: drawn(s.work), CPU: bandwidthtest.AnyCPU}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -94,7 +95,7 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 }
 
 // sample is what happened between two readings.
-func (s server) sample(end, interval time.Duration, before, now bandwidth.Stats) trace.Sample {
+func (s server) sample(end, interval time.Duration, before, now bandwidthtest.Stats) trace.Sample {
 	return trace.Sample{
 		At: end, Interval: interval, Usage: now.Usage - before.Usage, Limits: s.limits,
 		Periods: uint32(now.Periods - before.Periods), Throttled: uint32(now.Throttled - before.Throttled), Bursts: uint32(now.Bursts - before.Bursts),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -91,7 +92,7 @@ func provenance(dir string, now time.Time) (string, error) {
 		}
 		kernel = fmt.Sprintf("%s %s %s", cString(u.Sysname[:]), cString(u.Release[:]), cString(u.Machine[:]))
 	}
-	b := thisBuild()
+	b := version.This()
 	by := "pinfold " + b.Version
 	if b.Revision != "" && !strings.Contains(b.Version, b.Revision[:min(12, len(b.Revision))]) {
 		by += " (" + b.Revision + ")"

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // demandFlags are the flags that say what a group wants in each period, when that is not
@@ -156,18 +156,9 @@ func (f *demandFlags) process(mean float64) (demand.Process, error) {
 // unstable says what becomes of a group whose mean demand is its quota or more, and what
 // to do.
 func unstable(mean float64, advice string) string {
-	what := fmt.Sprintf("its backlog grows by %s of the quota per period, without end", percentage(mean-1))
+	what := fmt.Sprintf("its backlog grows by %s of the quota per period, without end", quantity.Share(mean-1))
 	if mean == 1 {
 		what = "it never makes up for a backlog, which grows without end"
 	}
 	return "there is no stationary state, as " + what + "; " + advice
-}
-
-// percentage prints a share to three digits, and what is not all of it as less than that.
-func percentage(share float64) string {
-	text := fmt.Sprintf("%.3g%%", 100*share)
-	if text == "100%" && share < 1 {
-		text = strconv.FormatFloat(100*share, 'g', -1, 64) + "%"
-	}
-	return text
 }

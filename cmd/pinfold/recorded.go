@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -39,14 +40,14 @@ func (r *recorded) doubts() []string {
 		add("only %d periods of %v were recorded: what happens less often than once in %d of them is not known; record for longer", n, r.Period, n)
 	}
 	if r.Averaged > 0 {
-		add("%s of the periods are averages over late samples, which hide how high single ones were", percentage(r.Averaged))
+		add("%s of the periods are averages over late samples, which hide how high single ones were", quantity.Share(r.Averaged))
 	}
 	if r.Throttled > 0 {
-		add("it was throttled in samples that are %s of the time: %s of its usage was moved to where it was wanted", percentage(r.Throttled), percentage(r.Moved))
+		add("it was throttled in samples that are %s of the time: %s of its usage was moved to where it was wanted", quantity.Share(r.Throttled), quantity.Share(r.Moved))
 	}
 	if r.Open > 0 {
 		add("throttling did not end %d times (%s of the time): how much more was wanted there is not known, so the result is too good; record without a limit",
-			r.Open, percentage(r.OpenShare))
+			r.Open, quantity.Share(r.OpenShare))
 	}
 	return out
 }
@@ -65,6 +66,6 @@ func (r *recorded) most() float64 { return slices.Max(r.CPUs) }
 
 // tooMuch is the error for a quota that is not above the mean.
 func (r *recorded) tooMuch(quota float64, advice string) error {
-	return fmt.Errorf("%s wants %s CPUs on average, %s of a quota of %s CPUs: %s", r.what(), cpus(r.mean), percentage(r.mean/quota), cpus(quota),
+	return fmt.Errorf("%s wants %s CPUs on average, %s of a quota of %s CPUs: %s", r.what(), cpus(r.mean), quantity.Share(r.mean/quota), cpus(quota),
 		unstable(r.mean/quota, advice))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/version"
 )
 
 func newRoot() *cobra.Command {
@@ -27,6 +29,7 @@ Nothing else on the machine changes.`,
   pinfold top                         # containers, their limits and throttling
   pinfold advise web.parquet          # and which burst? why?
   pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?`,
+		Version:                    version.Of("pinfold"),
 		Args:                       cobra.ArbitraryArgs, // unknown commands get a message of ours
 		DisableFlagsInUseLine:      true,
 		SilenceErrors:              true,
@@ -41,6 +44,8 @@ Nothing else on the machine changes.`,
 		return unknownCommand(cmd, args[0])
 	})
 	root.AddCommand(newTopology(), newPlace(), newRun(), newSample(), newTop(), newTrace(), newSimulate(), newThrottle(), newAdvise(), newVersion())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "say which pinfold this is")
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(usage)
 	return root

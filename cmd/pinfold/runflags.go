@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // cpuAmount is a flag for CPU time per time, in thousandths of a CPU; 0 means that it
@@ -19,10 +20,8 @@ const maxAmount cpuAmount = 100_000 * 1000
 
 var errAmount = errors.New("must be a number of CPUs above 0 with at most three places, such as 0.5 or 4, or thousandths of one, such as 500m")
 
-func (a *cpuAmount) Type() string { return "CPUS" }
-func (a *cpuAmount) String() string {
-	return strconv.FormatFloat(float64(*a)/1000, 'f', -1, 64)
-}
+func (a *cpuAmount) Type() string   { return "CPUS" }
+func (a *cpuAmount) String() string { return ledger.MilliCPU(*a).String() }
 
 func (a *cpuAmount) Set(text string) error {
 	amount, err := parseAmount(text)

@@ -44,7 +44,6 @@ done: 1 when the machine does it in the same period.`,
 	cmd.Flags().Var(s.means, "mean", "demand per period, on average, in multiples of the quota")
 	cmd.Flags().Var(s.cgroups, "cgroups", "how many containers share the machine (with --trace by default one of each recorded)")
 	cmd.Flags().Var(s.bursts, "burst", "unused quota that each may save up, as a percentage of its quota such as 200%; inf is unlimited")
-	cmd.Flags().BoolVar(&s.approximate, "approximation", false, "give P(WCET = 1) as approximated, too; nobody knows how well")
 	cmd.Args = s.moreFiles
 	cmd.RunE = asked(s.run)
 	cmd.AddCommand(newSweep())
@@ -53,14 +52,13 @@ done: 1 when the machine does it in the same period.`,
 
 // scenario is what is asked of the simulator.
 type scenario struct {
-	demand      *demandFlags
-	replay      *replayed
-	means       *values[float64]
-	cgroups     *values[int]
-	bursts      *values[burst]
-	approximate bool
-	effort      *effort
-	output      *choice
+	demand  *demandFlags
+	replay  *replayed
+	means   *values[float64]
+	cgroups *values[int]
+	bursts  *values[burst]
+	effort  *effort
+	output  *choice
 }
 
 // moreFiles takes further files of --trace.
@@ -107,9 +105,6 @@ func (s *scenario) ask(cmd *cobra.Command) ([]combination, error) {
 	}
 	if err := s.effort.checkAll(all); err != nil {
 		return nil, s.refuse(err)
-	}
-	if s.approximate {
-		return all, s.approximateAll(all)
 	}
 	return all, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Burst does next to no harm to the neighbours while P(WCET = 1) is at least harmless, and
@@ -40,7 +42,7 @@ func conclude(done []simulated) string {
 func concludeSafe(safe []simulated, all int) string {
 	if len(safe) == 0 {
 		return fmt.Sprintf("In none of %d combinations are %s of the periods surely done in time: take fewer containers, or a smaller burst, before you turn it on.",
-			all, percentage(harmless))
+			all, quantity.Share(harmless))
 	}
 	many := fmt.Sprintf("%d of", len(safe))
 	if len(safe) == all {
@@ -51,7 +53,7 @@ func concludeSafe(safe []simulated, all int) string {
 	})
 	return fmt.Sprintf("In %s %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.\n"+
 		"Least throttled of these is %s: in %s of the periods.",
-		many, all, percentage(harmless), least.what(), percentage(least.average().ThrottleRatio.Value))
+		many, all, quantity.Share(harmless), least.what(), quantity.Share(least.average().ThrottleRatio.Value))
 }
 
 // conclude is that of one combination.
@@ -68,7 +70,7 @@ func (s *simulated) conclude() string {
 		verdict = "the machine is too small for these quotas, without any burst; take fewer containers"
 	}
 	return fmt.Sprintf("With burst %v, %d containers that want %s of their quotas on average: %s, and a container is throttled in %s of the periods: %s.",
-		s.burst, s.cgroups, percentage(s.mean), s.lateness(), percentage(s.average().ThrottleRatio.Value), verdict)
+		s.burst, s.cgroups, quantity.Share(s.mean), s.lateness(), quantity.Share(s.average().ThrottleRatio.Value), verdict)
 }
 
 // surely is P(WCET = 1), less what chance may have added to it.

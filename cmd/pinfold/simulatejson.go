@@ -17,20 +17,14 @@ type simulation struct {
 	Seed         uint64  `json:"seed"`
 	Periods      int64   `json:"periods"`
 
-	ExpectedWCET                  float64        `json:"expectedWCET"`
-	ExpectedWCETStandardError     float64        `json:"expectedWCETStandardError"`
-	ProbabilityWCET1              float64        `json:"probabilityWCET1"`
-	ProbabilityWCET1StandardError float64        `json:"probabilityWCET1StandardError"`
-	Approximation                 *approximation `json:"approximation,omitempty"`
-	WCET                          []int64        `json:"wcetPeriods"` // with a WCET of 1, 2, ...; the 4096th counts longer ones, too
+	ExpectedWCET                  float64 `json:"expectedWCET"`
+	ExpectedWCETStandardError     float64 `json:"expectedWCETStandardError"`
+	ProbabilityWCET1              float64 `json:"probabilityWCET1"`
+	ProbabilityWCET1StandardError float64 `json:"probabilityWCET1StandardError"`
+	WCET                          []int64 `json:"wcetPeriods"` // with a WCET of 1, 2, ...; the 4096th counts longer ones, too
 	served
 	Groups   []servedGroup `json:"groups,omitempty"` // recorded ones
 	Warnings []string      `json:"warnings"`
-}
-
-type approximation struct {
-	ProbabilityWCET1 float64 `json:"probabilityWCET1"`
-	Note             string  `json:"note"`
 }
 
 // served are figures of containers.
@@ -74,9 +68,6 @@ func (s *scenario) simulations(done []simulated) []simulation {
 			ExpectedWCET: d.ExpectedWCET.Value, ExpectedWCETStandardError: d.ExpectedWCET.StandardError,
 			ProbabilityWCET1: d.ProbabilityWCET1.Value, ProbabilityWCET1StandardError: d.ProbabilityWCET1.StandardError,
 			WCET: d.WCET[1:], served: newServed(d.average()), Warnings: append(s.replay.doubts(), d.Warnings...),
-		}
-		if d.approximation != nil {
-			one.Approximation = &approximation{*d.approximation, "approximation without error bound"}
 		}
 		if one.Warnings == nil {
 			one.Warnings = []string{}

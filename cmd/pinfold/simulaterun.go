@@ -22,8 +22,6 @@ type combination struct {
 	quota    float64 // of a group
 	capacity float64 // in the unit of the quotas
 	groups   []interference.Group
-	// approximation of P(WCET = 1), nil when it was not asked for.
-	approximation *float64
 }
 
 // simulated is a combination with what came out.

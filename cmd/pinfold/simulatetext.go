@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // printText prints a row for each combination, and what they mean.
@@ -22,9 +22,6 @@ func (s *scenario) printText(w io.Writer, done []simulated) error {
 		printRows(b, s.replay.kindRows(done))
 	}
 	fmt.Fprintln(b)
-	if s.approximate {
-		fmt.Fprintln(b, "What is approximated is P(WCET = 1), without a bound on the error.")
-	}
 	fmt.Fprintln(b, conclude(done))
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("print the result: %w", err)
@@ -57,21 +54,15 @@ func (r *replayed) printKinds(w io.Writer) {
 }
 
 func (s *scenario) rows(done []simulated) [][]string {
-	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "approximated", "throttled", "backlog"}}
+	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "throttled", "backlog"}}
 	for _, d := range done {
-		g, approximated := d.average(), ""
-		if d.approximation != nil {
-			approximated = fmt.Sprintf("%.4f%%", 100**d.approximation)
-		}
-		rows = append(rows, []string{cpus(d.quota), percentage(d.mean), fmt.Sprint(d.cgroups), d.burst.String(),
-			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"), approximated,
+		g := d.average()
+		rows = append(rows, []string{cpus(d.quota), quantity.Share(d.mean).String(), fmt.Sprint(d.cgroups), d.burst.String(),
+			withError(d.ExpectedWCET, 1, ""), withError(d.ProbabilityWCET1, 100, "%"),
 			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
 	}
-	for i := range rows {
-		if !s.approximate {
-			rows[i] = slices.Delete(rows[i], 6, 7)
-		}
-		if len(s.replay.kinds) == 0 { // quotas are parts of the machine
+	if len(s.replay.kinds) == 0 { // quotas are parts of the machine
+		for i := range rows {
 			rows[i] = rows[i][1:]
 		}
 	}
@@ -84,7 +75,7 @@ func (r *replayed) kindRows(done []simulated) [][]string {
 	for _, d := range done {
 		for i, k := range r.kinds {
 			g := d.groups[i]
-			rows = append(rows, []string{cpus(g.Quota), percentage(g.Demand.Mean()), fmt.Sprint(g.Count), d.burst.String(),
+			rows = append(rows, []string{cpus(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), d.burst.String(),
 				withError(d.Groups[i].ThrottleRatio, 100, "%"), withError(d.Groups[i].Backlog, 100, "%"), k.what()})
 		}
 	}
@@ -129,5 +120,5 @@ func warnSimulated(w io.Writer, done []simulated) {
 
 // what names a combination in a sentence.
 func (c *combination) what() string {
-	return fmt.Sprintf("mean %s, %d cgroups, burst %v", percentage(c.mean), c.cgroups, c.burst)
+	return fmt.Sprintf("mean %s, %d cgroups, burst %v", quantity.Share(c.mean), c.cgroups, c.burst)
 }

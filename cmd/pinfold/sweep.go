@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report/sweep"
 )
@@ -206,7 +207,7 @@ func (q *sweeping) sweep(cmd *cobra.Command, done []simulated) (*sweep.Sweep, er
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + thisBuild().Version, Rule: rule, Seed: q.effort.seed}
+	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + version.This().Version, Rule: rule, Seed: q.effort.seed}
 	for _, name := range q.names() {
 		one, err := q.only(cmd.Flags(), name)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 func newThrottle() *cobra.Command {
@@ -118,7 +119,7 @@ func (t *throttleQuestion) distribution(ctx context.Context, stderr io.Writer) (
 	if !ok {
 		return "", nil, &wrongUsage{fmt.Sprintf("--distribution %s remembers what was before: use 'pinfold simulate --cgroups 1'", t.demand.name)}
 	}
-	return fmt.Sprintf("%s, mean %s of the quota", t.demand.name, percentage(mean)), independent.Distribution, nil
+	return fmt.Sprintf("%s, mean %s of the quota", t.demand.name, quantity.Share(mean)), independent.Distribution, nil
 }
 
 // recorded returns the demand of one recorded group, each period by itself.
@@ -152,5 +153,5 @@ func (t *throttleQuestion) recorded(ctx context.Context, stderr io.Writer) (stri
 		fmt.Fprintln(stderr, "pinfold:", doubt)
 	}
 	d, err := demand.NewEmpirical(r.samples(quota))
-	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.what(), percentage(r.mean/quota), cpus(quota)), d, err
+	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.what(), quantity.Share(r.mean/quota), cpus(quota)), d, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 func printThrottling(w io.Writer, about string, answers []throttling, s lindley.Solution) error {
@@ -27,7 +28,7 @@ func printThrottling(w io.Writer, about string, answers []throttling, s lindley.
 }
 
 // percent7 shows seven digits of a probability.
-func percent7(p float64) string { return fmt.Sprintf("%.7g%%", 100*p) }
+func percent7(p float64) string { return quantity.Share(p).Digits(7) }
 
 // concludeThrottling says in a sentence what the largest burst is worth.
 func concludeThrottling(answers []throttling) string {
@@ -40,9 +41,9 @@ func concludeThrottling(answers []throttling) string {
 			most = a
 		}
 	}
-	text := fmt.Sprintf("With burst %v the container is throttled in %s of the periods", least.Burst, percentage(least.Probability))
+	text := fmt.Sprintf("With burst %v the container is throttled in %s of the periods", least.Burst, quantity.Share(least.Probability))
 	if most.Burst > least.Burst {
-		text += fmt.Sprintf(", with burst %v in %s", most.Burst, percentage(most.Probability))
+		text += fmt.Sprintf(", with burst %v in %s", most.Burst, quantity.Share(most.Probability))
 	}
 	return text + "."
 }

@@ -37,18 +37,6 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// TestPercentage prints no share as more than it is.
-func TestPercentage(t *testing.T) {
-	for _, c := range []struct {
-		share float64
-		want  string
-	}{{0.7, "70%"}, {1, "100%"}, {1.0001, "100%"}, {0.99996, "99.996%"}, {0.999999999999, "99.9999999999%"}, {1e-300, "1e-298%"}} {
-		if got := percentage(c.share); got != c.want {
-			t.Errorf("%v is printed as %s, want %s", c.share, got, c.want)
-		}
-	}
-}
-
 // TestValuesGrow gives a flag twice.
 func TestValuesGrow(t *testing.T) {
 	v := newValues("U", "0.1", parseNumber)

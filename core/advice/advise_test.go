@@ -39,11 +39,11 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 		Node      advice.Node
 	}
 	ask := func(seed uint64, workers int) (b both) {
-		means := seeded(seed)
-		means.Workers = workers
+		options := seeded(seed)
+		options.Workers = workers
 		var err, nodeErr error
-		b.Container, err = advice.ForContainer(context.Background(), s, trace.DefaultPeriod, advice.DefaultGoal(), means)
-		b.Node, nodeErr = advice.ForNode(context.Background(), s, trace.DefaultPeriod, 6, 1, advice.DefaultGoal(), means)
+		b.Container, err = advice.ForContainer(context.Background(), s, trace.DefaultPeriod, advice.DefaultGoal(), options)
+		b.Node, nodeErr = advice.ForNode(context.Background(), s, trace.DefaultPeriod, 6, 1, advice.DefaultGoal(), options)
 		if err := errors.Join(err, nodeErr); err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +112,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("no error for a limit of %v CPUs", cpus)
 		}
 	}
-	for name, means := range map[string]advice.Means{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
-		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, goal, means); err == nil {
+	for name, options := range map[string]advice.Options{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
+		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, goal, options); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -1,6 +1,10 @@
 package advice
 
-import "fmt"
+import (
+	"fmt"
+
+	"pinfold.dev/pinfold/core/quantity"
+)
 
 // limitAt is the limit that advice is for.
 type limitAt struct {
@@ -12,12 +16,12 @@ type limitAt struct {
 // recorded.
 func (sub *subject) limitToAdviseFor(advised Limit) limitAt {
 	if cpus, limited := sub.limit(); limited {
-		return limitAt{cpus: cpus, name: fmt.Sprintf("the present limit of %s", cpuText(cpus))}
+		return limitAt{cpus: cpus, name: fmt.Sprintf("the present limit of %s", quantity.CPUs(cpus))}
 	}
 	if !advised.Enough {
 		return limitAt{}
 	}
-	return limitAt{cpus: advised.LimitCPUs, name: fmt.Sprintf("the advised limit of %s (none was recorded)", cpuText(advised.LimitCPUs))}
+	return limitAt{cpus: advised.LimitCPUs, name: fmt.Sprintf("the advised limit of %s (none was recorded)", quantity.CPUs(advised.LimitCPUs))}
 }
 
 // unknown says why nothing can be said at this limit; "" when something can.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // finest is the longest interval of samples that shows how many threads run at a time.
@@ -41,7 +44,7 @@ func (b *Binding) queue(wanted amounts, interval time.Duration) {
 	var backlog, longest int64
 	waiting, waits, work := 0, 0.0, 0.0
 	for _, d := range wanted {
-		backlog = max(backlog+d-room, 0)
+		backlog = bandwidth.NextDebt(backlog, d, room)
 		if backlog > 0 {
 			waiting++
 		}
@@ -57,7 +60,7 @@ func (b *Binding) queue(wanted amounts, interval time.Duration) {
 }
 
 func (b *Binding) explain(sub *subject, at limitAt) {
-	cpus := count(b.CPUs, "CPU", "CPUs")
+	cpus := quantity.Count(b.CPUs, "CPU")
 	whole := ""
 	if math.Abs(float64(b.CPUs)-at.cpus) > 1e-9 {
 		whole = fmt.Sprintf(" (bound containers need a whole number, so the limit would be %d)", b.CPUs)
@@ -65,12 +68,12 @@ func (b *Binding) explain(sub *subject, at limitAt) {
 	if b.Pays {
 		waits := "never wait: binding takes nothing away"
 		if b.WaitingShare > 0 {
-			waits = fmt.Sprintf("wait in %s of the time, up to %s: binding takes little away", share(b.WaitingShare), stall(b.LongestWait.Duration))
+			waits = fmt.Sprintf("wait in %s of the time, up to %s: binding takes little away", quantity.Share(b.WaitingShare), stall(b.LongestWait.Duration))
 		}
 		b.Reason = fmt.Sprintf("on %s of its own%s, used to %s, work would %s, and what it gives (caches and memory nearby) is gained",
-			cpus, whole, share(sub.summary.CPUs()/float64(b.CPUs)), waits)
+			cpus, whole, quantity.Share(sub.summary.CPUs()/float64(b.CPUs)), waits)
 		return
 	}
 	b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, up to %s, as up to %s are wanted at a time; unbound it may run on more of them at once: binding is no silver bullet",
-		cpus, whole, share(b.WaitingShare), stall(b.LongestWait.Duration), cpuText(b.PeakCPUs))
+		cpus, whole, quantity.Share(b.WaitingShare), stall(b.LongestWait.Duration), quantity.CPUs(b.PeakCPUs))
 }

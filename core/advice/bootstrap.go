@@ -23,7 +23,7 @@ type interval struct{ low, high float64 }
 
 // bootstrap returns the confidence intervals of statistics: it computes them for recordings
 // that are strung together of pieces of this one.
-func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period time.Duration, means Means, statistics func(amounts) []float64) ([]interval, error) {
+func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period time.Duration, options Options, statistics func(amounts) []float64) ([]interval, error) {
 	times := min(resamples, max(leastResamples, resampledPeriods/periods))
 	found := make([][]float64, times)
 	next := make(chan int, times)
@@ -32,14 +32,14 @@ func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period t
 	}
 	close(next)
 	var all sync.WaitGroup
-	for range min(means.Workers, times) {
+	for range min(options.Workers, times) {
 		all.Go(func() {
 			cpus := make([]float64, periods)
 			for i := range next {
 				if ctx.Err() != nil {
 					return
 				}
-				r := means.Random(uint64(i))
+				r := options.Random(uint64(i))
 				source := blocks.Start(r)
 				for j := range cpus {
 					cpus[j] = source.Next(r)

@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // burstAt returns the burst worth having at a limit, without its interval.
@@ -27,23 +28,23 @@ func (b *Burst) explain(sub *subject, at limitAt) {
 	if !b.Enough {
 		return
 	}
-	goal := share(sub.goal.ThrottleRatio)
+	goal := quantity.Share(sub.goal.ThrottleRatio)
 	switch {
 	case b.BurstPercent == 0 && b.ReachesGoal:
-		b.Reason = fmt.Sprintf("at %s only %s of the periods are throttled without burst (wanted: at most %s)", at.name, share(b.ThrottleRatioWithout), goal)
+		b.Reason = fmt.Sprintf("at %s only %s of the periods are throttled without burst (wanted: at most %s)", at.name, quantity.Share(b.ThrottleRatioWithout), goal)
 	case sub.mean >= at.cpus:
 		b.Reason = fmt.Sprintf("at %s it wants %s on average, so there is nothing to save up for a burst: %s of the periods are throttled whatever it is",
-			at.name, cpuText(sub.mean), share(b.ThrottleRatioWith))
+			at.name, quantity.CPUs(sub.mean), quantity.Share(b.ThrottleRatioWith))
 	case b.ReachesGoal:
 		b.Reason = fmt.Sprintf("at %s, %s of the periods are throttled without burst, and %s with a burst of %s of the quota (between %.0f%% and %.0f%% with %s confidence; wanted: at most %s)",
-			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), share(b.BurstPercent/100), b.LowPercent, b.HighPercent, share(Confidence), goal)
+			at.name, quantity.Share(b.ThrottleRatioWithout), quantity.Share(b.ThrottleRatioWith), quantity.Share(b.BurstPercent/100), b.LowPercent, b.HighPercent, quantity.Share(Confidence), goal)
 	default:
 		beyond := "and the kernel takes no more than 100% of the quota"
 		if b.BurstPercent < 100 {
-			beyond = fmt.Sprintf("and beyond %s of the quota it gets hardly better", share(b.BurstPercent/100))
+			beyond = fmt.Sprintf("and beyond %s of the quota it gets hardly better", quantity.Share(b.BurstPercent/100))
 		}
 		b.Reason = fmt.Sprintf("at %s burst takes the throttled periods from %s to %s, not to the wanted %s, %s; a higher limit is needed as well",
-			at.name, share(b.ThrottleRatioWithout), share(b.ThrottleRatioWith), goal, beyond)
+			at.name, quantity.Share(b.ThrottleRatioWithout), quantity.Share(b.ThrottleRatioWith), goal, beyond)
 	}
 }
 
@@ -86,7 +87,7 @@ func (sub *subject) independent(limit float64, bursts []float64) ([]lindley.Thro
 	}
 	throttling, _, err := lindley.Bounds(empirical, bursts, lindley.DefaultSteps)
 	if errors.Is(err, lindley.ErrUnstable) {
-		return nil, fmt.Errorf("it wants %s on average, which is not below the limit", cpuText(sub.mean))
+		return nil, fmt.Errorf("it wants %s on average, which is not below the limit", quantity.CPUs(sub.mean))
 	}
 	return throttling, err
 }

@@ -25,8 +25,8 @@ func exponentialSeries(seed uint64, periods int, mean float64, limits bandwidth.
 	return s
 }
 
-func seeded(seed uint64) Means {
-	return Means{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
+func seeded(seed uint64) Options {
+	return Options{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
 }
 
 // rightLimit is the limit that throttles a share of the periods of exponential demand:

@@ -4,8 +4,8 @@
 // that there is not enough data.
 //
 //	goal := advice.DefaultGoal()
-//	c, err := advice.ForContainer(ctx, series, nominal, goal, means)
-//	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, means)
+//	c, err := advice.ForContainer(ctx, series, nominal, goal, options)
+//	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, options)
 //
 // The caller passes in the random numbers. The same random numbers give the same advice.
 //
@@ -14,12 +14,8 @@
 // The demand of each period comes from [trace.Series.Demand]: the usage or, where the container was
 // throttled, an estimate of what it would have used. The demand is replayed in recorded order
 // through a model of the kernel's bandwidth controller, so bursts that last several periods are
-// modelled as they occurred. With V = burst - tokens + backlog in nanoseconds, the controller is
-//
-//	V' = max(V + demand - quota, 0), and the period is throttled when V' > burst
-//
-// This equals [bandwidth.Controller.Replay] to the nanosecond (a property test compares them). One
-// pass over the recording gives the result for every burst. The throttle ratio is the share of
+// modelled as they occurred ([bandwidth.NextDebt], which equals the controller to the nanosecond).
+// One pass over the recording gives the result for every burst. The throttle ratio is the share of
 // wall-clock periods, not of the periods in which the kernel's timer ran. Raising a limit never
 // throttles an additional period, so bisection finds the smallest limit, in steps of 10m CPUs.
 //

@@ -11,8 +11,8 @@ import (
 // ForContainer returns the advice for one series that was recorded at a nominal interval. Missing
 // data is not an error: the finding reports it. The error wraps ErrGoal if the goal is invalid, or
 // is that of ctx.
-func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, means Means) (Container, error) {
-	if err := check(goal, means); err != nil {
+func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, options Options) (Container, error) {
+	if err := check(goal, options); err != nil {
 		return Container{}, err
 	}
 	sub := newSubject(s, nominal, goal)
@@ -23,7 +23,7 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	at := sub.limitToAdviseFor(c.LimitWithBurst)
 	c.Burst = sub.burstAt(at)
 	c.ScaleOut = sub.scaleOutAt(at)
-	if err := sub.intervals(ctx, &c, at, means); err != nil {
+	if err := sub.intervals(ctx, &c, at, options); err != nil {
 		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
 	}
 	c.LimitWithoutBurst.explain(sub)
@@ -38,12 +38,12 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 }
 
 // intervals computes the confidence intervals of all that was found in the same resamples.
-func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, means Means) error {
+func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, options Options) error {
 	if sub.blocks == nil || sub.unsure != "" {
 		return nil
 	}
 	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
-	found, err := bootstrap(ctx, sub.blocks, len(sub.wanted), sub.period, means, func(a amounts) []float64 {
+	found, err := bootstrap(ctx, sub.blocks, len(sub.wanted), sub.period, options, func(a amounts) []float64 {
 		counts := a.bursts(quota)
 		return []float64{
 			stepsToCPUs(a.smallestLimit(sub.period, 0, ratio)),

@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -27,8 +28,8 @@ const (
 // ForNode returns how many containers like the recorded one fit on a node with nodeCPUs CPUs, each
 // with a limit of limitCPUs and the goal's burst. Its errors are those of ForContainer, and an
 // error for a number of CPUs that is not above 0.
-func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, means Means) (Node, error) {
-	if err := check(goal, means); err != nil {
+func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, options Options) (Node, error) {
+	if err := check(goal, options); err != nil {
 		return Node{}, err
 	}
 	for _, c := range []struct {
@@ -46,10 +47,10 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 	}
 	n.Utilisation = sub.mean / limitCPUs
 	if n.Utilisation >= mostLoad {
-		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", cpuText(limitCPUs), cpuText(sub.mean))
+		n.Reason = fmt.Sprintf("with a limit of %s nothing can be said of a node: it wants %s on average; take a higher limit", quantity.CPUs(limitCPUs), quantity.CPUs(sub.mean))
 		return n, nil
 	}
-	c := crowd{sub: sub, node: &n, means: means, known: map[int]Density{}}
+	c := nodeSearch{sub: sub, node: &n, options: options, known: map[int]Density{}}
 	if err := c.search(ctx); err != nil {
 		return Node{}, fmt.Errorf("advise on a node of containers like %s: %w", s.Group, err)
 	}
@@ -59,17 +60,17 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 	return n, nil
 }
 
-// crowd tries numbers of containers on a node.
-type crowd struct {
-	sub    *subject
-	node   *Node
-	means  Means
-	blocks *demand.Blocks // in quotas
-	known  map[int]Density
-	err    error // the first
+// nodeSearch tries numbers of containers on a node.
+type nodeSearch struct {
+	sub     *subject
+	node    *Node
+	options Options
+	blocks  *demand.Blocks // in quotas
+	known   map[int]Density
+	err     error // the first
 }
 
-func (c *crowd) search(ctx context.Context) error {
+func (c *nodeSearch) search(ctx context.Context) error {
 	n := c.node
 	quotas := inQuotas(c.sub.demand.CPUs, n.LimitCPUs)
 	var err error
@@ -95,7 +96,7 @@ func (c *crowd) search(ctx context.Context) error {
 }
 
 // judgeHalves simulates as many containers as fit with each half of the recording alone.
-func (c *crowd) judgeHalves(ctx context.Context, quotas []float64) {
+func (c *nodeSearch) judgeHalves(ctx context.Context, quotas []float64) {
 	half := len(quotas) / 2
 	for i, part := range [][]float64{quotas[:half], quotas[half:]} {
 		c.node.Halves[i].Value = 1
@@ -116,12 +117,12 @@ func inQuotas(cpus []float64, limit float64) []float64 {
 }
 
 // largest returns the largest number of containers, up to most, whose P(WCET = 1) is good.
-func (c *crowd) largest(ctx context.Context, most int, good func(Estimate) bool) int {
+func (c *nodeSearch) largest(ctx context.Context, most int, good func(Estimate) bool) int {
 	return sort.Search(most, func(i int) bool { return !good(c.try(ctx, i+1).ProbabilityWCET1) })
 }
 
 // try simulates a number of containers; none never miss.
-func (c *crowd) try(ctx context.Context, containers int) Density {
+func (c *nodeSearch) try(ctx context.Context, containers int) Density {
 	if d, ok := c.known[containers]; ok {
 		return d
 	}
@@ -133,7 +134,7 @@ func (c *crowd) try(ctx context.Context, containers int) Density {
 	return d
 }
 
-func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
+func (c *nodeSearch) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
 	n := c.node
 	d := Density{Containers: containers, Load: float64(containers) * blocks.Mean() * n.LimitCPUs / n.CPUs}
 	if c.err != nil || d.Load > mostLoad {
@@ -145,8 +146,8 @@ func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blo
 		Rule:      interference.Strict,
 		Periods:   groupPeriods / int64(containers),
 		Precision: (1 - c.sub.goal.ProbabilityWCET1) / 20,
-		Random:    c.means.Random,
-		Workers:   c.means.Workers,
+		Random:    c.options.Random,
+		Workers:   c.options.Workers,
 	})
 	if err != nil {
 		c.err = err
@@ -160,7 +161,7 @@ func (c *crowd) simulate(ctx context.Context, containers int, blocks *demand.Blo
 
 // safeUtilisation returns the largest average demand over the limit, in hundredths, with which
 // so many containers reach the goal.
-func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
+func (c *nodeSearch) safeUtilisation(ctx context.Context, containers int) float64 {
 	first := sort.Search(int(100*mostLoad), func(i int) bool {
 		blocks, err := c.blocks.WithMean(float64(i+1) / 100)
 		if err != nil {
@@ -174,28 +175,28 @@ func (c *crowd) safeUtilisation(ctx context.Context, containers int) float64 {
 }
 
 func (n *Node) explain(sub *subject) {
-	goal := share(sub.goal.ProbabilityWCET1)
+	goal := quantity.Share(sub.goal.ProbabilityWCET1)
 	allowed, fits := &n.ByLimits, &n.Fits
 	most := ""
 	if n.CPUs/n.LimitCPUs >= mostContainers+1 {
 		most = " and more"
 	}
-	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", count(allowed.Containers, "container", "containers"), most, cpuText(n.LimitCPUs), cpuText(n.CPUs))
+	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", quantity.Count(allowed.Containers, "container"), most, quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs))
 	met := func(d *Density) string {
-		return fmt.Sprintf("all is done in time in %s of the periods", share(d.ProbabilityWCET1.Value))
+		return fmt.Sprintf("all is done in time in %s of the periods", quantity.Share(d.ProbabilityWCET1.Value))
 	}
-	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, share(n.SafeUtilisation), share(n.Utilisation))
+	safe := fmt.Sprintf("with %d it is safe up to an average use of %s of the limit, and they use %s", allowed.Containers, quantity.Share(n.SafeUtilisation), quantity.Share(n.Utilisation))
 	switch {
 	case allowed.Containers == 0 && fits.Containers == 0:
-		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and alone it would not be done in time in %s of the periods", cpuText(n.LimitCPUs), cpuText(n.CPUs), goal)
+		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and alone it would not be done in time in %s of the periods", quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs), goal)
 	case allowed.Containers == 0:
-		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, share(fits.ProbabilityWCET1.Value), goal)
+		n.Reason = "not even one fits by its limit; " + fmt.Sprintf("with %d of them all would be done in time in %s of the periods (wanted: %s)", fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), goal)
 	case n.LessDensity:
 		n.Reason = fmt.Sprintf("%s, but with a burst of %s %s (wanted: %s), so less density before burst: with %d it is %s; %s",
-			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, share(fits.ProbabilityWCET1.Value), safe)
+			limits, quantity.Share(sub.goal.Burst), met(allowed), goal, fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), safe)
 	default:
 		n.Reason = fmt.Sprintf("%s, and with a burst of %s %s (wanted: %s, which up to %d reach); %s",
-			limits, share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
+			limits, quantity.Share(sub.goal.Burst), met(allowed), goal, fits.Containers, safe)
 	}
 }
 
@@ -213,7 +214,7 @@ func (n *Node) warn(goal Goal) {
 	for i, name := range []string{"first", "second"} {
 		if p := n.Halves[i]; n.Low > 0 && p.Value+sure*p.StandardError < goal.ProbabilityWCET1 {
 			n.Warnings = append(n.Warnings, fmt.Sprintf("with the %s half of the recording alone all is done in time in %s of the periods only: it is not the same all the time, so record for longer, or at the busiest time",
-				name, share(p.Value)))
+				name, quantity.Share(p.Value)))
 		}
 	}
 }

@@ -45,22 +45,22 @@ func (g Goal) Validate() error {
 // same sources give the same advice.
 type Random func(n uint64) *rand.Rand
 
-// Means are the random numbers and the number of goroutines to use.
-type Means struct {
+// Options are the random numbers and the number of goroutines to use.
+type Options struct {
 	Random  Random
 	Workers int // 1 or more; does not change the advice
 }
 
-// check returns an error for a goal that is none, and for means that do not suffice.
-func check(goal Goal, means Means) error {
+// check returns an error for a goal that is none, and for options that do not suffice.
+func check(goal Goal, options Options) error {
 	if err := goal.Validate(); err != nil {
 		return err
 	}
-	if means.Random == nil {
+	if options.Random == nil {
 		return errors.New("no random numbers to draw from")
 	}
-	if means.Workers < 1 {
-		return fmt.Errorf("%d workers; take 1 or more", means.Workers)
+	if options.Workers < 1 {
+		return fmt.Errorf("%d workers; take 1 or more", options.Workers)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // limitFor returns the limit for a burst in multiples of the quota, without its interval.
@@ -44,13 +46,13 @@ func (l *Limit) cautions(sub *subject) []string {
 	var w []string
 	if used := sub.mean / l.LimitCPUs; used > nearlyAll {
 		w = append(w, fmt.Sprintf("it wants %s of the advised limit of %s on average, which leaves little to catch up with: any more load, or the same at other moments of a period, may be throttled most of the time, so take a higher limit",
-			share(used), cpuText(l.LimitCPUs)))
+			quantity.Share(used), quantity.CPUs(l.LimitCPUs)))
 	}
 	quota := quotaOf(l.LimitCPUs, sub.period)
 	all, longest := sub.wanted.longestRow(quota, int64(l.BurstPercent/100*float64(quota)))
 	if longest >= leastThrottled && 2*longest >= all {
 		w = append(w, fmt.Sprintf("most of what is throttled at the advised limit of %s is one row of %v: a single event, in which it waits for long; so record for longer, or want a smaller share if such events count",
-			cpuText(l.LimitCPUs), (time.Duration(longest)*sub.period).Round(time.Second/10)))
+			quantity.CPUs(l.LimitCPUs), (time.Duration(longest)*sub.period).Round(time.Second/10)))
 	}
 	return w
 }
@@ -69,9 +71,9 @@ func (l *Limit) explain(sub *subject) {
 	}
 	with := "without burst"
 	if l.BurstPercent > 0 {
-		with = fmt.Sprintf("with a burst of %s", share(l.BurstPercent/100))
+		with = fmt.Sprintf("with a burst of %s", quantity.Share(l.BurstPercent/100))
 	}
 	l.Reason = fmt.Sprintf("%s, a limit of %s throttles %s of %d periods (wanted: at most %s); with %s confidence the limit is between %s and %s; fitted to the first half alone it is %s, which throttles %s of the second",
-		with, cpuText(l.LimitCPUs), share(l.ThrottleRatio), len(sub.wanted), share(sub.goal.ThrottleRatio),
-		share(Confidence), trimZeros(fmt.Sprintf("%.2f", l.LowCPUs)), cpuText(l.HighCPUs), cpuText(l.HeldOut.LimitCPUs), share(l.HeldOut.JudgedThrottleRatio))
+		with, quantity.CPUs(l.LimitCPUs), quantity.Share(l.ThrottleRatio), len(sub.wanted), quantity.Share(sub.goal.ThrottleRatio),
+		quantity.Share(Confidence), quantity.Number(l.LowCPUs, 2), quantity.CPUs(l.HighCPUs), quantity.CPUs(l.HeldOut.LimitCPUs), quantity.Share(l.HeldOut.JudgedThrottleRatio))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // periodStep is how finely periods are tried.
@@ -47,23 +48,23 @@ func (sub *subject) periodAt(at limitAt) Period {
 }
 
 func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Duration) {
-	goal, stalls := share(sub.goal.ThrottleRatio), ""
+	goal, stalls := quantity.Share(sub.goal.ThrottleRatio), ""
 	if p.LongestStall.Duration > 0 {
 		stalls = fmt.Sprintf("; as many threads as at the peak (%s) may then all wait for %s in a period, now for %s",
-			cpuText(peak), stall(p.LongestStall.Duration), stall(p.PresentStall.Duration))
+			quantity.CPUs(peak), stall(p.LongestStall.Duration), stall(p.PresentStall.Duration))
 		if longest == sub.period {
-			stalls = fmt.Sprintf("; as many threads as at the peak (%s) may all wait for %s in a period", cpuText(peak), stall(p.PresentStall.Duration))
+			stalls = fmt.Sprintf("; as many threads as at the peak (%s) may all wait for %s in a period", quantity.CPUs(peak), stall(p.PresentStall.Duration))
 		}
 	}
 	switch {
 	case p.Period.Duration == sub.period:
 		p.Reason = fmt.Sprintf("at %s the present period of %v does without burst: %s of the periods are throttled (wanted: at most %s)%s",
-			at.name, sub.period, share(p.ThrottleRatio), goal, stalls)
+			at.name, sub.period, quantity.Share(p.ThrottleRatio), goal, stalls)
 	case p.Period.Duration > 0:
-		p.Reason = fmt.Sprintf("at %s a period of %v has %s throttled without burst (wanted: at most %s)%s", at.name, p.Period, share(p.ThrottleRatio), goal, stalls)
+		p.Reason = fmt.Sprintf("at %s a period of %v has %s throttled without burst (wanted: at most %s)%s", at.name, p.Period, quantity.Share(p.ThrottleRatio), goal, stalls)
 	default:
 		p.Reason = fmt.Sprintf("at %s no period up to %v does without burst: of those of %v, %s are throttled (wanted: at most %s)",
-			at.name, longest, longest, share(p.ThrottleRatio), goal)
+			at.name, longest, longest, quantity.Share(p.ThrottleRatio), goal)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // limitSteps is in how many steps one CPU is divided: limits are multiples of 10m CPUs.
@@ -30,7 +32,7 @@ func amountsOf(cpus []float64, period time.Duration) amounts {
 func (a amounts) throttled(quota, burst int64) int {
 	var debt, n int64
 	for _, d := range a {
-		debt = max(debt+d-quota, 0)
+		debt = bandwidth.NextDebt(debt, d, quota)
 		n += int64(uint64(burst-debt) >> 63)
 	}
 	return int(n)
@@ -41,7 +43,7 @@ func (a amounts) longestRow(quota, burst int64) (all, longest int) {
 	var debt int64
 	row := 0
 	for _, d := range a {
-		if debt = max(debt+d-quota, 0); debt <= burst {
+		if debt = bandwidth.NextDebt(debt, d, quota); debt <= burst {
 			row = 0
 			continue
 		}
@@ -85,7 +87,7 @@ func (a amounts) bursts(quota int64) byBurst {
 	b := byBurst{periods: len(a)}
 	var debt int64
 	for _, d := range a {
-		debt = max(debt+d-quota, 0)
+		debt = bandwidth.NextDebt(debt, d, quota)
 		if debt == 0 {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 const period = 100 * time.Millisecond
@@ -22,15 +23,13 @@ func TestReplayIsController(t *testing.T) {
 		wanted := drawAmounts(t)
 		quota := time.Duration(rapid.IntRange(1000, 400_000).Draw(t, "quota")) * time.Microsecond
 		burst := time.Duration(rapid.IntRange(0, int(quota/time.Microsecond)).Draw(t, "burst")) * time.Microsecond
-		controller, err := bandwidth.NewController(bandwidth.Limits{Quota: quota, Period: period, Burst: burst})
+		controller, err := bandwidthtest.NewController(bandwidth.Limits{Quota: quota, Period: period, Burst: burst})
 		if err != nil {
 			t.Fatal(err)
 		}
-		demand := make([]time.Duration, len(wanted))
-		for i, d := range wanted {
-			demand[i] = time.Duration(d)
+		for _, d := range wanted {
+			controller.Step(time.Duration(d))
 		}
-		controller.Replay(nil, demand)
 		if got, want := wanted.throttled(int64(quota), int64(burst)), controller.Stats().Throttled; int64(got) != want {
 			t.Errorf("%d periods are throttled, the controller says %d", got, want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/race"
@@ -40,8 +41,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func seeded(seed uint64) advice.Means {
-	return advice.Means{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
+func seeded(seed uint64) advice.Options {
+	return advice.Options{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
 }
 
 func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) string {
@@ -193,9 +194,9 @@ func parse(t *testing.T, text string) script {
 func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	s := parse(t, text)
 	r := rand.New(rand.NewPCG(9, 9))
-	m := bandwidth.Fluid(8)
+	m := bandwidthtest.Fluid(8)
 	m.PeriodPhase = 37 * time.Millisecond // against the sampler's
-	g, err := bandwidth.NewGroup(m, s.limits[0].limits)
+	g, err := bandwidthtest.NewGroup(m, s.limits[0].limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,12 +236,12 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	return series, s.interval
 }
 
-func (l load) submit(t *testing.T, g *bandwidth.Group) {
+func (l load) submit(t *testing.T, g *bandwidthtest.Group) {
 	for range l.threads {
 		if l.work == 0 {
 			return
 		}
-		if _, err := g.Submit(bandwidth.Request{Work: l.work, CPU: bandwidth.AnyCPU}); err != nil {
+		if _, err := g.Submit(bandwidthtest.Request{Work: l.work, CPU: bandwidthtest.AnyCPU}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,7 +254,7 @@ func (l load) pause(r *rand.Rand) time.Duration {
 	return 1 + time.Duration(r.ExpFloat64()*float64(l.every))
 }
 
-func sample(before bandwidth.Stats, g *bandwidth.Group, at, interval time.Duration, late bool) trace.Sample {
+func sample(before bandwidthtest.Stats, g *bandwidthtest.Group, at, interval time.Duration, late bool) trace.Sample {
 	now := g.Stats()
 	return trace.Sample{
 		At: at, Interval: interval, Limits: g.Limits(), Late: late, Usage: now.Usage - before.Usage,

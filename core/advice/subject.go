@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -75,10 +76,10 @@ func (sub *subject) whyUnknown() string {
 	switch {
 	case d.OpenShare >= sub.goal.ThrottleRatio:
 		return fmt.Sprintf("not enough data: in %s of the time it was throttled and never had room again, so nobody knows what it wanted; record without limit, or with a higher one",
-			share(d.OpenShare))
+			quantity.Share(d.OpenShare))
 	case d.Averaged > mostAveraged:
 		return fmt.Sprintf("not enough data: %s of the periods are known as averages over several only, since samples came late; record on a less busy machine, or with more of its time",
-			share(d.Averaged))
+			quantity.Share(d.Averaged))
 	}
 	return ""
 }
@@ -104,7 +105,7 @@ func (sub *subject) whyUnexplained() string {
 		return ""
 	}
 	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, and replayed at the same limit it is in %s; record without limit, or with a higher one",
-		share(counted), share(replayed))
+		quantity.Share(counted), quantity.Share(replayed))
 }
 
 // isFarOff reports whether the replay does not say what the kernel counted.
@@ -161,32 +162,32 @@ func (sub *subject) warnings() []string {
 	var w []string
 	d := &sub.demand
 	if sub.summary.LimitChanges > 0 {
-		w = append(w, fmt.Sprintf("the limit or burst changed %s while recording; the last one counts as the present one", count(sub.summary.LimitChanges, "time", "times")))
+		w = append(w, fmt.Sprintf("the limit or burst changed %s while recording; the last one counts as the present one", quantity.Count(sub.summary.LimitChanges, "time")))
 	}
 	if d.Moved > 0 {
 		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there, an estimate that confidence intervals do not cover; a recording without limit says more, as clients that wait send less",
-			share(d.Moved)))
+			quantity.Share(d.Moved)))
 	}
 	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 {
 		w = append(w, fmt.Sprintf("throttling was counted in %s of the time, without its duration, so what was wanted there is taken to be what was used; record with pinfold sample",
-			share(d.Throttled)))
+			quantity.Share(d.Throttled)))
 	}
 	replayed, comparable := sub.replayed()
 	counted := sub.summary.ThrottledOfWall()
 	unlike := comparable && isFarOff(replayed, counted)
 	if r := counted; r > mostlyThrottled && sub.lacking() == "" && !(unlike && replayed < counted) {
-		w = append(w, fmt.Sprintf("%s of the periods were throttled while recording: what is advised is likely too much; record again with it, and ask again", share(r)))
+		w = append(w, fmt.Sprintf("%s of the periods were throttled while recording: what is advised is likely too much; record again with it, and ask again", quantity.Share(r)))
 	}
 	if d.Open > 0 {
-		w = append(w, fmt.Sprintf("%s, in %s of the time: what was wanted there is not known, and more than was recorded",
-			count(d.Open, "run of throttling had no end", "runs of throttling had no end"), share(d.OpenShare)))
+		w = append(w, fmt.Sprintf("%s of throttling had no end, in %s of the time: what was wanted there is not known, and more than was recorded",
+			quantity.Count(d.Open, "run"), quantity.Share(d.OpenShare)))
 	}
 	if unlike {
 		w = append(w, fmt.Sprintf("replayed at its own limit it is throttled in %s of the periods, where the kernel counted %s: when in a period it runs, or what runs beside it, matters more here than is modelled, so take the figures with care",
-			share(replayed), share(counted)))
+			quantity.Share(replayed), quantity.Share(counted)))
 	}
 	if d.Averaged > sub.goal.ThrottleRatio {
-		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", share(d.Averaged)))
+		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", quantity.Share(d.Averaged)))
 	}
 	return w
 }

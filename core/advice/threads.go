@@ -3,6 +3,8 @@ package advice
 import (
 	"fmt"
 	"math"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // parallelismAt returns how many threads quota and burst of a period can feed.
@@ -21,13 +23,13 @@ func (sub *subject) parallelismAt(at limitAt, burst Burst) Parallelism {
 	p.Threads = max(1, int(math.Floor(fed+1e-9)))
 	with := ""
 	if saved > 0 {
-		with = fmt.Sprintf(" and %s of %s", which, share(saved))
+		with = fmt.Sprintf(" and %s of %s", which, quantity.Share(saved))
 	}
 	switch {
 	case fed < 1:
 		p.Reason = fmt.Sprintf("%s%s cannot feed even one thread for one whole period; one waits least", at.name, with)
 	default:
-		p.Reason = fmt.Sprintf("%s%s can feed %s for one whole period; more use it up sooner, and then all wait", at.name, with, count(p.Threads, "thread", "threads"))
+		p.Reason = fmt.Sprintf("%s%s can feed %s for one whole period; more use it up sooner, and then all wait", at.name, with, quantity.Count(p.Threads, "thread"))
 	}
 	return p
 }
@@ -73,8 +75,8 @@ func (s *ScaleOut) explain(sub *subject, at limitAt, burst Burst) {
 			when = "for more load "
 		}
 		s.Reason = fmt.Sprintf("it wants %s%s on average, %s of %s; above half of a limit little is left unused to save up for bursts: %stake more replicas or a higher limit",
-			least, cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name, when)
+			least, quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name, when)
 		return
 	}
-	s.Reason = fmt.Sprintf("it wants %s on average, %s of %s, and not above half of it", cpuText(sub.summary.CPUs()), share(s.Utilisation), at.name)
+	s.Reason = fmt.Sprintf("it wants %s on average, %s of %s, and not above half of it", quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name)
 }

@@ -1,3 +1,11 @@
+// Package bandwidth defines the settings of the kernel's CFS bandwidth controller for one cgroup
+// (quota, period and burst; [Limits]) and computes when a demand for CPU time is throttled
+// ([NextDebt]):
+//
+//	limits := bandwidth.Limits{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}
+//	debt = bandwidth.NextDebt(debt, demand, limits.Quota) // once per period
+//
+// Package bandwidthtest contains models of the controller for testing policies.
 package bandwidth
 
 import (

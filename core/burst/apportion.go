@@ -8,7 +8,7 @@ import (
 
 // claim is somebody's wish for a part of the idle time of CPUs.
 type claim struct {
-	set    int  // index into division.sets
+	set    int  // index into apportioner.sets
 	weight Rate // > 0
 	most   Rate // 0 <= grant <= most
 	grant  Rate
@@ -22,8 +22,8 @@ type pool struct {
 	left Rate // of room, while claims are granted
 }
 
-// division apportions the idle time of CPUs. Its fields are scratch that is used again.
-type division struct {
+// apportioner apportions the idle time of CPUs. Its fields are scratch that is used again.
+type apportioner struct {
 	sets   []cpuset.Set // different ones
 	pools  []pool
 	within []bool // pool x set: the set is within the pool's CPUs
@@ -34,7 +34,7 @@ type division struct {
 const maxPools = 128
 
 // set returns the index of a CPU set.
-func (d *division) set(cpus cpuset.Set) int {
+func (d *apportioner) set(cpus cpuset.Set) int {
 	if i := slices.Index(d.sets, cpus); i >= 0 {
 		return i
 	}
@@ -45,7 +45,7 @@ func (d *division) set(cpus cpuset.Set) int {
 // spread makes the pools: each set, and each union of sets that overlap. Claims can be
 // served together exactly when those within each union of sets can; a union of sets that
 // do not overlap says no more than they do. Beyond maxPools, all CPUs make the last pool.
-func (d *division) spread() {
+func (d *apportioner) spread() {
 	d.pools = d.pools[:0]
 	for _, s := range d.sets {
 		d.pools = append(d.pools, pool{cpus: s})
@@ -72,21 +72,21 @@ func (d *division) spread() {
 	}
 }
 
-func (d *division) all() (all cpuset.Set) {
+func (d *apportioner) all() (all cpuset.Set) {
 	for _, s := range d.sets {
 		all = all.Union(s)
 	}
 	return all
 }
 
-func (d *division) addUnion(cpus cpuset.Set) {
+func (d *apportioner) addUnion(cpus cpuset.Set) {
 	if !slices.ContainsFunc(d.pools, func(p pool) bool { return p.cpus == cpus }) {
 		d.pools = append(d.pools, pool{cpus: cpus})
 	}
 }
 
 // take reduces the room of all pools that the set is within.
-func (d *division) take(set int, amount Rate) {
+func (d *apportioner) take(set int, amount Rate) {
 	for i := range d.pools {
 		if d.within[i*len(d.sets)+set] {
 			d.pools[i].left -= amount
@@ -98,7 +98,7 @@ func (d *division) take(set int, amount Rate) {
 // the weights: all grow together until one has what it wants or a pool that it is in is
 // empty; the others go on. Nobody's grant could be raised without lowering that of
 // somebody who has no more for his weight.
-func (d *division) apportion(claims []claim) {
+func (d *apportioner) apportion(claims []claim) {
 	for i := range claims {
 		claims[i].grant, claims[i].done = 0, false
 	}
@@ -115,7 +115,7 @@ func (d *division) apportion(claims []claim) {
 }
 
 // weigh sums up the weights of the claims that are not done; false when all are.
-func (d *division) weigh(claims []claim) (open bool) {
+func (d *apportioner) weigh(claims []claim) (open bool) {
 	d.weight = append(d.weight[:0], make([]Rate, len(d.sets))...)
 	for i := range claims {
 		if !claims[i].done {
@@ -127,7 +127,7 @@ func (d *division) weigh(claims []claim) (open bool) {
 }
 
 // tightest returns the pool that has least left for the weight of its open claims.
-func (d *division) tightest() (tight int, weight Rate) {
+func (d *apportioner) tightest() (tight int, weight Rate) {
 	tight = -1
 	for i := range d.pools {
 		var w Rate
@@ -145,7 +145,7 @@ func (d *division) tightest() (tight int, weight Rate) {
 
 // satisfy grants what they want to those whose share of the level left/weight is at
 // least that.
-func (d *division) satisfy(claims []claim, left, weight Rate) (some bool) {
+func (d *apportioner) satisfy(claims []claim, left, weight Rate) (some bool) {
 	for i := range claims {
 		c := &claims[i]
 		if !c.done && c.most <= share(left, c.weight, weight) {
@@ -157,7 +157,7 @@ func (d *division) satisfy(claims []claim, left, weight Rate) (some bool) {
 }
 
 // exhaust divides what is left in a pool.
-func (d *division) exhaust(claims []claim, tight int, weight Rate) {
+func (d *apportioner) exhaust(claims []claim, tight int, weight Rate) {
 	left := d.pools[tight].left
 	for i := range claims {
 		c := &claims[i]

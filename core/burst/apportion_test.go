@@ -10,9 +10,9 @@ import (
 
 const crumb = OneCPU / 1000
 
-// drawDivision draws sets of up to 6 CPUs, idle time by CPU, and claims.
-func drawDivision(t *rapid.T) (*division, []Rate, []claim) {
-	d := new(division)
+// drawApportioner draws sets of up to 6 CPUs, idle time by CPU, and claims.
+func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
+	d := new(apportioner)
 	idle := make([]Rate, rapid.IntRange(1, 6).Draw(t, "cpus"))
 	for i := range idle {
 		idle[i] = Rate(rapid.IntRange(0, 20).Draw(t, "idle")) * OneCPU / 20
@@ -39,7 +39,7 @@ func drawDivision(t *rapid.T) (*division, []Rate, []claim) {
 }
 
 // fits reports whether CPUs can serve the amounts: by Hall's condition, over all sets of CPUs.
-func fits(d *division, idle []Rate, claims []claim, amounts []Rate) bool {
+func fits(d *apportioner, idle []Rate, claims []claim, amounts []Rate) bool {
 	for bits := range 1 << len(idle) {
 		var cpus cpuset.Set
 		var room, wanted Rate
@@ -63,7 +63,7 @@ func fits(d *division, idle []Rate, claims []claim, amounts []Rate) bool {
 
 // pour is the slow way: everybody in turn gets a crumb for each part of his weight, until
 // he has what he wants or it does not fit.
-func pour(d *division, idle []Rate, claims []claim) []Rate {
+func pour(d *apportioner, idle []Rate, claims []claim) []Rate {
 	amounts := make([]Rate, len(claims))
 	full := make([]bool, len(claims))
 	for done := 0; done < len(claims); {
@@ -90,7 +90,7 @@ func pour(d *division, idle []Rate, claims []claim) []Rate {
 // there is, and what some do not need goes to the others.
 func TestApportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, idle, claims := drawDivision(t)
+		d, idle, claims := drawApportioner(t)
 		want := pour(d, idle, claims)
 		d.apportion(claims)
 		got := make([]Rate, len(claims))
@@ -114,7 +114,7 @@ func TestApportion(t *testing.T) {
 // TestApportionManySets has more unions of overlapping sets than are looked at: still not
 // more is granted than there is altogether, and in each set.
 func TestApportionManySets(t *testing.T) {
-	d := new(division)
+	d := new(apportioner)
 	var claims []claim
 	const cpus = 200
 	for i := range cpus {

@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// crowd is a tick of 250 containers on 128 CPUs, one in ten with CPUs of its own.
-func crowd() *Tick {
+// fullTick is a tick of 250 containers on 128 CPUs, one in ten with CPUs of its own.
+func fullTick() *Tick {
 	t := &Tick{Interval: 100 * ms}
 	for range 128 {
 		t.Idle = append(t.Idle, 60*ms)
@@ -52,7 +52,7 @@ func (t *Tick) step(c *Controller, throttled int, into []Decision) []Decision {
 func BenchmarkStep(b *testing.B) {
 	for _, throttled := range []int{0, 20, 100} {
 		b.Run(fmt.Sprintf("raised=%d", throttled), func(b *testing.B) {
-			c, t := New(Tuning{}), crowd()
+			c, t := New(Tuning{}), fullTick()
 			var into []Decision
 			for range 200 {
 				into = t.step(c, throttled, into)
@@ -67,7 +67,7 @@ func BenchmarkStep(b *testing.B) {
 
 // TestStepAllocatesNothing in the steady state.
 func TestStepAllocatesNothing(t *testing.T) {
-	c, tick := New(Tuning{}), crowd()
+	c, tick := New(Tuning{}), fullTick()
 	var into []Decision
 	raised := 0
 	for range 200 {

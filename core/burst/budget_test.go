@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 // TestBudget: somebody wants other settings at any moment and gets them when the budget
@@ -22,7 +23,7 @@ func TestBudget(t *testing.T) {
 			return bandwidth.Limits{Quota: quota, Period: period, Burst: []time.Duration{0, quota / 2, quota}[r.IntN(3)].Truncate(time.Microsecond)}
 		}
 		l := setting()
-		kernel, err := bandwidth.NewController(l)
+		kernel, err := bandwidthtest.NewController(l)
 		if err != nil {
 			t.Fatal(err)
 		}

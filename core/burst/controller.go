@@ -33,21 +33,21 @@ type Controller struct {
 	looked time.Duration
 	view   bool // idle has a meaning
 
-	seats    []seat // scratch: of Tick.Containers
-	division division
-	claims   []claim
-	claimant []int // scratch: index into seats, by claim
+	candidates  []candidate // scratch: of Tick.Containers
+	apportioner apportioner
+	claims      []claim
+	claimant    []int // scratch: index into candidates, by claim
 }
 
-// seat is one container during one tick.
-type seat struct {
+// candidate is one container during one tick.
+type candidate struct {
 	container *Container
 	account   *account
 	terms     terms
 	reason    Reason
 	was       time.Duration // account.want at the beginning of the tick
 	hungry    bool          // asks for quota to be raised, and the bucket pays for it
-	set       int           // index into division.sets when raised or hungry
+	set       int           // index into apportioner.sets when raised or hungry
 }
 
 // New returns a controller without containers.
@@ -59,22 +59,22 @@ func New(tuning Tuning) *Controller {
 // order.
 func (c *Controller) Step(t *Tick, into []Decision) []Decision {
 	c.look(t)
-	c.seats = c.seats[:0]
+	c.candidates = c.candidates[:0]
 	for i := range t.Containers {
-		c.seats = append(c.seats, c.seat(&t.Containers[i], t.Now))
+		c.candidates = append(c.candidates, c.candidate(&t.Containers[i], t.Now))
 	}
 	c.share(t.Now)
-	for i := range c.seats {
-		into = append(into, c.seats[i].decision(t.Now))
+	for i := range c.candidates {
+		into = append(into, c.candidates[i].decision(t.Now))
 	}
 	c.sweep(t.Now)
 	return into
 }
 
-// seat books a container's tick, lowers its quota where that needs no look at others,
+// candidate books a container's tick, lowers its quota where that needs no look at others,
 // and finds out whether it asks for more.
-func (c *Controller) seat(container *Container, now time.Duration) seat {
-	s := seat{container: container}
+func (c *Controller) candidate(container *Container, now time.Duration) candidate {
+	s := candidate{container: container}
 	var on bool
 	s.terms, on = termsOf(container, c.tuning.Tick)
 	a := c.accounts[container.ID]
@@ -114,7 +114,7 @@ func (c *Controller) seat(container *Container, now time.Duration) seat {
 }
 
 // mustLower says why a raised quota cannot stay, whatever the others need.
-func (s *seat) mustLower(changed bool, now time.Duration) (Reason, bool) {
+func (s *candidate) mustLower(changed bool, now time.Duration) (Reason, bool) {
 	a, t := s.account, &s.terms
 	present := s.container.Present
 	arrived := present.Quota == a.want && present.Period == t.period
@@ -137,7 +137,7 @@ func (s *seat) mustLower(changed bool, now time.Duration) (Reason, bool) {
 
 // request says whether a container whose quota is that of the base may have more, as far
 // as that is its own affair.
-func (s *seat) request(wanted Reason, now time.Duration) (Reason, bool) {
+func (s *candidate) request(wanted Reason, now time.Duration) (Reason, bool) {
 	a, t := s.account, &s.terms
 	switch {
 	case t.ceiling-t.quota < t.least:
@@ -151,17 +151,17 @@ func (s *seat) request(wanted Reason, now time.Duration) (Reason, bool) {
 }
 
 // mayRaise is the same of a container whose quota is raised.
-func (s *seat) mayRaise(now time.Duration) bool {
+func (s *candidate) mayRaise(now time.Duration) bool {
 	a, t := s.account, &s.terms
 	return t.ceiling-a.want >= t.least && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
 }
 
-func (s *seat) lower(why Reason) {
+func (s *candidate) lower(why Reason) {
 	s.account.want, s.reason, s.hungry = 0, why, false
 }
 
 // decision is what comes out, once all is decided.
-func (s *seat) decision(now time.Duration) Decision {
+func (s *candidate) decision(now time.Duration) Decision {
 	a := s.account
 	d := Decision{Quota: s.container.Base.Quota, Reason: s.reason, Tokens: a.tokens, Capacity: s.terms.capacity}
 	if a.want > 0 {

@@ -12,11 +12,11 @@ func (c *Controller) share(now time.Duration) {
 	if !some {
 		return
 	}
-	c.division.spread()
-	c.rooms(now, func(s *seat) bool { return s.was > 0 })
+	c.apportioner.spread()
+	c.rooms(now, func(s *candidate) bool { return s.was > 0 })
 	c.reclaim(now)
 	if hungry {
-		c.rooms(now, func(s *seat) bool { return s.was > 0 || s.hungry })
+		c.rooms(now, func(s *candidate) bool { return s.was > 0 || s.hungry })
 		c.makeWay(now)
 		c.grant(now)
 	}
@@ -24,11 +24,11 @@ func (c *Controller) share(now time.Duration) {
 
 // gather lists the CPU sets of all that are raised or ask to be.
 func (c *Controller) gather() (hungry, some bool) {
-	c.division.sets = c.division.sets[:0]
-	for i := range c.seats {
-		s := &c.seats[i]
+	c.apportioner.sets = c.apportioner.sets[:0]
+	for i := range c.candidates {
+		s := &c.candidates[i]
 		if s.was > 0 || s.hungry {
-			s.set = c.division.set(s.container.CPUs)
+			s.set = c.apportioner.set(s.container.CPUs)
 			some = true
 		}
 		hungry = hungry || s.hungry
@@ -40,8 +40,8 @@ func (c *Controller) gather() (hungry, some bool) {
 // the time that its CPUs are idle or used by them, without the margin and their limits.
 // Who uses how much of it makes no difference, so a raise does not take away its own
 // ground, and since all means are smoothed alike, neither does it for a moment.
-func (c *Controller) rooms(now time.Duration, member func(*seat) bool) {
-	d := &c.division
+func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
+	d := &c.apportioner
 	known := c.view && now-c.looked < stale
 	for i := range d.pools {
 		d.pools[i].room = 0
@@ -49,8 +49,8 @@ func (c *Controller) rooms(now time.Duration, member func(*seat) bool) {
 			d.pools[i].room = c.idleOf(d.pools[i].cpus) - c.margin(d.pools[i].cpus)
 		}
 	}
-	for i := range c.seats {
-		s := &c.seats[i]
+	for i := range c.candidates {
+		s := &c.candidates[i]
 		if !known || !member(s) {
 			continue
 		}
@@ -79,9 +79,9 @@ func (c *Controller) margin(cpus cpuset.Set) Rate {
 // there is, then to the limit. Within the last quarter a quota is left as it is, so that
 // noise does not move it.
 func (c *Controller) reclaim(now time.Duration) {
-	c.claim(func(s *seat) (Rate, Rate) { return 0, s.extra() })
+	c.claim(func(s *candidate) (Rate, Rate) { return 0, s.extra() })
 	for i, at := range c.claimant {
-		s, fair := &c.seats[at], c.claims[i].grant
+		s, fair := &c.candidates[at], c.claims[i].grant
 		a := s.account
 		if !tooMuch(s.extra(), fair) {
 			a.short = false
@@ -101,14 +101,14 @@ func (c *Controller) reclaim(now time.Duration) {
 
 // makeWay lowers raised quotas for the sake of newcomers, to what is everybody's share.
 func (c *Controller) makeWay(now time.Duration) {
-	c.claim(func(s *seat) (Rate, Rate) {
+	c.claim(func(s *candidate) (Rate, Rate) {
 		if s.hungry {
 			return 0, s.terms.rateOf(s.terms.ceiling - s.terms.quota)
 		}
 		return 0, s.extra()
 	})
 	for i, at := range c.claimant {
-		s, fair := &c.seats[at], c.claims[i].grant
+		s, fair := &c.candidates[at], c.claims[i].grant
 		if tooMuch(s.extra(), fair) && s.account.mayRaise(now) && s.shrink(fair, &c.tuning, now) {
 			s.hungry = false
 		}
@@ -117,14 +117,14 @@ func (c *Controller) makeWay(now time.Duration) {
 
 // grant raises quotas out of what is left.
 func (c *Controller) grant(now time.Duration) {
-	c.claim(func(s *seat) (Rate, Rate) {
+	c.claim(func(s *candidate) (Rate, Rate) {
 		if !s.hungry {
 			return s.extra(), 0
 		}
 		return s.extra(), s.terms.rateOf(s.terms.ceiling - max(s.account.want, s.terms.quota))
 	})
 	for i, at := range c.claimant {
-		s := &c.seats[at]
+		s := &c.candidates[at]
 		if !s.hungry {
 			continue
 		}
@@ -146,14 +146,14 @@ func (c *Controller) grant(now time.Duration) {
 
 // claim apportions the rooms among raised and hungry containers. The function says what
 // each keeps whatever the others want, and what it wants besides.
-func (c *Controller) claim(wish func(*seat) (keeps, wants Rate)) {
-	d := &c.division
+func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
+	d := &c.apportioner
 	for i := range d.pools {
 		d.pools[i].left = d.pools[i].room
 	}
 	c.claims, c.claimant = c.claims[:0], c.claimant[:0]
-	for i := range c.seats {
-		s := &c.seats[i]
+	for i := range c.candidates {
+		s := &c.candidates[i]
 		if s.account.want == 0 && !s.hungry {
 			continue
 		}
@@ -176,12 +176,12 @@ func (t *terms) rate() Rate { return t.rateOf(t.quota) }
 func (t *terms) rateOf(quota time.Duration) Rate { return rateOf(quota, t.period) }
 
 // extra is how much more than its limit a container may use.
-func (s *seat) extra() Rate {
+func (s *candidate) extra() Rate {
 	return s.terms.rateOf(max(0, s.account.want-s.terms.quota))
 }
 
 // shrink lowers a raised quota to a smaller raised one, when that is worth a write.
-func (s *seat) shrink(extra Rate, tuning *Tuning, now time.Duration) bool {
+func (s *candidate) shrink(extra Rate, tuning *Tuning, now time.Duration) bool {
 	a, t := s.account, &s.terms
 	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
 	if quota-t.quota < t.least || a.tokens < t.write(a.want)+t.reserve(quota) {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 // life is one container on a machine on which everything goes wrong that can.
@@ -48,7 +49,7 @@ func drawLife(t *rapid.T) *life {
 	l := &life{t: t, controller: New(Tuning{}), r: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))}
 	l.m.cpus = rapid.IntRange(1, 8).Draw(t, "cpus")
 	base := drawBase(t)
-	kernel, err := bandwidth.NewController(base)
+	kernel, err := bandwidthtest.NewController(base)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/trace"
 )
@@ -32,11 +33,11 @@ type group struct {
 	name   string
 	base   bandwidth.Limits
 	policy Policy
-	kernel bandwidth.Controller
+	kernel bandwidthtest.Controller
 	load   load
 	queue  time.Duration // CPU time that is wanted and was not handed to the kernel model yet
 
-	seen    bandwidth.Stats
+	seen    bandwidthtest.Stats
 	seenAt  time.Duration
 	writes  int
 	missing bool // no samples can be taken
@@ -52,7 +53,7 @@ type load struct {
 
 func newGroup(t fataler, name string, base bandwidth.Limits, p Policy, l load) *group {
 	t.Helper()
-	kernel, err := bandwidth.NewController(base)
+	kernel, err := bandwidthtest.NewController(base)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 // TestTogether: several containers compete for the same CPUs. Each keeps its limit in the
@@ -42,7 +43,7 @@ func TestTogether(t *testing.T) {
 func drawGroup(t *rapid.T, name string) *group {
 	quota := time.Duration(rapid.IntRange(1, 10).Draw(t, "tenths of a CPU")) * 10 * ms
 	base := bandwidth.Limits{Quota: quota, Period: 100 * ms, Burst: quota * time.Duration(rapid.IntRange(0, 1).Draw(t, "burst"))}
-	kernel, err := bandwidth.NewController(base)
+	kernel, err := bandwidthtest.NewController(base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestBurstsAreServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		quota := time.Duration(rapid.IntRange(5, 100).Draw(t, "quota in ms")) * ms
 		base := bandwidth.Limits{Quota: quota, Period: 100 * ms, Burst: quota * time.Duration(rapid.IntRange(0, 1).Draw(t, "burst"))}
-		kernel, err := bandwidth.NewController(base)
+		kernel, err := bandwidthtest.NewController(base)
 		if err != nil {
 			t.Fatal(err)
 		}

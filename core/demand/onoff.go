@@ -53,7 +53,7 @@ func (o OnOff) Peak() float64 { return o.mean * (o.on + o.off) / o.on }
 
 // Start returns clients of which each is on with the probability of the long run.
 func (o OnOff) Start(r *rand.Rand) Source {
-	s := &crowd{OnOff: o}
+	s := &onOffSource{OnOff: o}
 	for range o.clients {
 		if r.Float64() < o.on/(o.on+o.off) {
 			s.working++
@@ -62,7 +62,7 @@ func (o OnOff) Start(r *rand.Rand) Source {
 	return s
 }
 
-type crowd struct {
+type onOffSource struct {
 	OnOff
 	working int
 }
@@ -70,7 +70,7 @@ type crowd struct {
 // Next goes from one change of a client to the next. As exponential times have no memory, only
 // the number of working clients counts, and the time to the next change of any is exponential,
 // too.
-func (s *crowd) Next(r *rand.Rand) float64 {
+func (s *onOffSource) Next(r *rand.Rand) float64 {
 	worked, left := 0.0, 1.0
 	for {
 		stops, starts := float64(s.working)/s.on, float64(s.clients-s.working)/s.off

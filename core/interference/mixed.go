@@ -70,7 +70,7 @@ func (x *mixed) step() (bool, error) {
 		shareByWeight(x.wants, x.weights, free)
 	}
 	for i := range x.kinds {
-		x.settle(&x.kinds[i], unmet)
+		x.grant(&x.kinds[i], unmet)
 	}
 	return x.rule.missed(free, wants), nil
 }
@@ -96,9 +96,9 @@ func (x *mixed) submit(k *kind) (within, beyond int64, err error) {
 	return within, beyond, nil
 }
 
-// settle gives each group of a kind its quota and its want, less what sharing left
+// grant gives each group of a kind its quota and its want, less what sharing left
 // unmet of it.
-func (x *mixed) settle(k *kind, unmet bool) {
+func (x *mixed) grant(k *kind, unmet bool) {
 	for i := k.first; i < k.end; i++ {
 		used := max(min(x.need[i]-k.quota, x.token[i]), 0)
 		if unmet {

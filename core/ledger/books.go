@@ -68,7 +68,7 @@ func (b *Books) add(e *entry, claim Claim) {
 		b.settleAll()
 	default: // it has no part in anybody's conflict, so its place in the order is all one
 		b.entries = slices.Insert(b.entries, at, e)
-		b.settle(e)
+		b.grantOrLose(e)
 	}
 }
 
@@ -104,13 +104,13 @@ func (b *Books) settleAll() {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
 	})
 	for _, e := range order {
-		b.settle(e)
+		b.grantOrLose(e)
 	}
 }
 
-// settle lets e have what it claims, or lose it all. Of the entries that claim
+// grantOrLose lets e have what it claims, or lose it all. Of the entries that claim
 // the same CPUs the senior ones must have been settled, and no others.
-func (b *Books) settle(e *entry) {
+func (b *Books) grantOrLose(e *entry) {
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {
 		return

@@ -25,8 +25,8 @@ type burster struct {
 	set cpuset.Set
 }
 
-// division is the shared CPUs among static-burst containers.
-type division struct {
+// coreSetPlan is the shared CPUs among static-burst containers.
+type coreSetPlan struct {
 	bursters []*burster // the senior pods first
 	// residents are the bursters that are no init containers.
 	residents []*burster
@@ -36,10 +36,10 @@ type division struct {
 }
 
 // planCoreSets plans the core sets of all static-burst containers that have not ended.
-func (h *housing) planCoreSets() CoreSets {
-	d := h.newDivision()
-	d.settle()
-	d.takeTurns()
+func (h *cpuPlan) planCoreSets() CoreSets {
+	d := h.newCoreSetPlan()
+	d.assignNeeds()
+	d.assignInits()
 	if h.Usage.Sequence != h.Previous.Sequence {
 		d.improve(h.Tuning)
 	}
@@ -57,9 +57,9 @@ func (h *housing) planCoreSets() CoreSets {
 	return CoreSets{Sequence: h.Usage.Sequence, Sets: h.sets}
 }
 
-func (h *housing) newDivision() *division {
+func (h *cpuPlan) newCoreSetPlan() *coreSetPlan {
 	m := h.Index.Machine()
-	d := &division{}
+	d := &coreSetPlan{}
 	for i, core := range m.Cores() {
 		d.cores = append(d.cores, core.CPUs)
 		for c := range core.CPUs.All() {
@@ -87,7 +87,7 @@ func (h *housing) newDivision() *division {
 }
 
 // burster returns nil for containers that have no core set.
-func (h *housing) burster(p *Pod, c *Container) *burster {
+func (h *cpuPlan) burster(p *Pod, c *Container) *burster {
 	claim := h.claimOf(p, c)
 	if claim == nil || claim.Policy != placement.StaticBurst || c.Phase == Ended {
 		return nil
@@ -110,7 +110,7 @@ func (h *housing) burster(p *Pod, c *Container) *burster {
 // setLoad takes what the residents use off the load of the CPUs that they are on.
 // Where it is not known on which, the busiest of their set are taken: threads that
 // work do not spread themselves evenly.
-func (d *division) setLoad(s *State) {
+func (d *coreSetPlan) setLoad(s *State) {
 	for c, busy := range s.Usage.Busy {
 		if c.Valid() {
 			d.load[c] = busy
@@ -137,7 +137,7 @@ func (d *division) setLoad(s *State) {
 }
 
 // discount takes an amount off the load of CPUs, the busiest first.
-func (d *division) discount(set cpuset.Set, amount ledger.MilliCPU) {
+func (d *coreSetPlan) discount(set cpuset.Set, amount ledger.MilliCPU) {
 	cpus := slices.Collect(set.All())
 	slices.SortStableFunc(cpus, func(a, b cpuset.CPU) int { return int(d.load[b] - d.load[a]) })
 	for _, c := range cpus {
@@ -148,7 +148,7 @@ func (d *division) discount(set cpuset.Set, amount ledger.MilliCPU) {
 }
 
 // heldBeside counts the residents beside b whose set has the CPU.
-func (d *division) heldBeside(b *burster, c cpuset.CPU) (n int) {
+func (d *coreSetPlan) heldBeside(b *burster, c cpuset.CPU) (n int) {
 	for _, other := range d.residents {
 		if other != b && other.set.Contains(c) {
 			n++
@@ -158,7 +158,7 @@ func (d *division) heldBeside(b *burster, c cpuset.CPU) (n int) {
 }
 
 // held is the union of the sets of all bursters.
-func (d *division) held() (all cpuset.Set) {
+func (d *coreSetPlan) held() (all cpuset.Set) {
 	for _, b := range d.bursters {
 		all = all.Union(b.set)
 	}
@@ -168,7 +168,7 @@ func (d *division) held() (all cpuset.Set) {
 // coreLoad is how busy a core is for one who takes the CPUs of it: the mean of its
 // threads, to a tenth of a CPU so that noise does not choose. A thread that somebody
 // else's set has counts as busy.
-func (d *division) coreLoad(core int, taken cpuset.Set) ledger.MilliCPU {
+func (d *coreSetPlan) coreLoad(core int, taken cpuset.Set) ledger.MilliCPU {
 	var sum ledger.MilliCPU
 	for c := range d.cores[core].All() {
 		if taken.Contains(c) {

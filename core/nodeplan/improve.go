@@ -8,7 +8,7 @@ import (
 )
 
 // improve moves sets towards idle CPUs, at most tuning.Step cores of each.
-func (d *division) improve(tuning Tuning) {
+func (d *coreSetPlan) improve(tuning Tuning) {
 	moved := make([]int, len(d.residents))
 	for i, b := range d.residents {
 		for moved[i] < tuning.Step && (d.giveBack(b, tuning) || d.exchange(b, tuning)) {
@@ -33,7 +33,7 @@ func (d *division) improve(tuning Tuning) {
 }
 
 // giveBack takes the busiest core out of a set when it is busy and not needed.
-func (d *division) giveBack(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
 	extra := b.set.Len() - b.need
 	core, ok := d.busiest(b.set)
 	if extra <= 0 || !ok || d.background(core) < tuning.BusyAbove {
@@ -50,7 +50,7 @@ func (d *division) giveBack(b *burster, tuning Tuning) bool {
 
 // exchange gives a resident CPUs of the idlest core that nobody has for those of the
 // busiest of its own, when that is worth it.
-func (d *division) exchange(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	from, ok := d.busiest(b.set)
 	if !ok {
 		return false
@@ -72,7 +72,7 @@ func (d *division) exchange(b *burster, tuning Tuning) bool {
 }
 
 // spread gives a resident one more core that is idle and that nobody has.
-func (d *division) spread(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) spread(b *burster, tuning Tuning) bool {
 	free := b.region.Difference(d.held())
 	core, ok := d.idlest(free, 1)
 	if !ok || d.background(core) > tuning.IdleBelow {
@@ -90,7 +90,7 @@ func (d *division) spread(b *burster, tuning Tuning) bool {
 // slower. All of improve uses this measure, which does not depend on who has which
 // thread. Under a load that stays the same, sets therefore come to rest: a core that is
 // spread to is none that is given back, and every exchange makes a set idler.
-func (d *division) background(core int) (sum ledger.MilliCPU) {
+func (d *coreSetPlan) background(core int) (sum ledger.MilliCPU) {
 	for c := range d.cores[core].All() {
 		sum += d.load[c]
 	}
@@ -98,7 +98,7 @@ func (d *division) background(core int) (sum ledger.MilliCPU) {
 }
 
 // busiest returns the busiest core of which the set has a CPU, the lowest of equals.
-func (d *division) busiest(set cpuset.Set) (core int, found bool) {
+func (d *coreSetPlan) busiest(set cpuset.Set) (core int, found bool) {
 	for i, threads := range d.cores {
 		if threads.Intersects(set) && (!found || d.background(i) > d.background(core)) {
 			core, found = i, true
@@ -109,7 +109,7 @@ func (d *division) busiest(set cpuset.Set) (core int, found bool) {
 
 // idlest returns the idlest core of which at least n CPUs are free; of equals one that
 // is free as a whole, and then the lowest.
-func (d *division) idlest(free cpuset.Set, n int) (core int, found bool) {
+func (d *coreSetPlan) idlest(free cpuset.Set, n int) (core int, found bool) {
 	for i, threads := range d.cores {
 		if threads.Intersection(free).Len() < n {
 			continue

@@ -7,32 +7,32 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// seats says whose a CPU is while sets are matched; -1 is nobody's. No CPU is two
+// matching says whose a CPU is while sets are matched; -1 is nobody's. No CPU is two
 // residents'.
-type seats struct {
-	*division
+type matching struct {
+	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
 	own   []cpuset.Set // by resident: the inverse of owner
 	open  []cpuset.Set // by resident: the CPUs it may take
 }
 
-// settle gives every resident as many CPUs as it needs, disjoint while there is room.
+// assignNeeds gives every resident as many CPUs as it needs, disjoint while there is room.
 // It leaves the sets as they are when they cannot be better at that.
-func (d *division) settle() {
+func (d *coreSetPlan) assignNeeds() {
 	if d.plainlyFine() {
 		return
 	}
-	m := d.newSeats()
+	m := d.newMatching()
 	kept := m.fill(func(b *burster) cpuset.Set { return b.set })
 	all := m.fill(func(b *burster) cpuset.Set { return b.region })
-	if kept == all && d.settled() {
+	if kept == all && d.satisfied() {
 		return
 	}
 	m.apply()
 }
 
 // plainlyFine reports whether all have what they need and no two have the same CPU.
-func (d *division) plainlyFine() bool {
+func (d *coreSetPlan) plainlyFine() bool {
 	var taken cpuset.Set
 	for _, b := range d.residents {
 		if b.set.Len() < b.need || b.set.Intersects(taken) {
@@ -43,9 +43,9 @@ func (d *division) plainlyFine() bool {
 	return true
 }
 
-// settled reports whether all have what they need, and nobody who has more has a
+// satisfied reports whether all have what they need, and nobody who has more has a
 // CPU in common with another.
-func (d *division) settled() bool {
+func (d *coreSetPlan) satisfied() bool {
 	for _, b := range d.residents {
 		if b.set.Len() < b.need {
 			return false
@@ -59,8 +59,8 @@ func (d *division) settled() bool {
 	return true
 }
 
-func (d *division) newSeats() *seats {
-	m := &seats{division: d, own: make([]cpuset.Set, len(d.residents)), open: make([]cpuset.Set, len(d.residents))}
+func (d *coreSetPlan) newMatching() *matching {
+	m := &matching{coreSetPlan: d, own: make([]cpuset.Set, len(d.residents)), open: make([]cpuset.Set, len(d.residents))}
 	for i := range m.owner {
 		m.owner[i] = -1
 	}
@@ -68,8 +68,8 @@ func (d *division) newSeats() *seats {
 }
 
 // fill makes the matching a largest one in which each takes what is open to it, and
-// returns how many CPUs are matched. Whoever had a seat keeps one.
-func (m *seats) fill(open func(*burster) cpuset.Set) (matched int) {
+// returns how many CPUs are matched. Whoever had a CPU keeps one.
+func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	for i, b := range m.residents {
 		m.open[i] = open(b)
 	}
@@ -85,7 +85,7 @@ func (m *seats) fill(open func(*burster) cpuset.Set) (matched int) {
 
 // augment gives a resident one more CPU by the shortest chain of residents that
 // give theirs to the one before and take another. It reports false when there is none.
-func (m *seats) augment(first int) bool {
+func (m *matching) augment(first int) bool {
 	type link struct {
 		resident, before int        // before is an index into chain
 		through          cpuset.CPU // of resident, wanted by the one before
@@ -112,7 +112,7 @@ func (m *seats) augment(first int) bool {
 	return false
 }
 
-func (m *seats) give(c cpuset.CPU, resident int) {
+func (m *matching) give(c cpuset.CPU, resident int) {
 	if o := m.owner[c]; o >= 0 {
 		m.own[o].Remove(c)
 	}
@@ -122,7 +122,7 @@ func (m *seats) give(c cpuset.CPU, resident int) {
 
 // candidates are the CPUs open to a resident that it does not own, the best first:
 // see the package comment.
-func (m *seats) candidates(resident int) []cpuset.CPU {
+func (m *matching) candidates(resident int) []cpuset.CPU {
 	b := m.residents[resident]
 	var others cpuset.Set // that others own
 	var spare cpuset.Set  // that others had
@@ -139,12 +139,12 @@ func (m *seats) candidates(resident int) []cpuset.CPU {
 		core := m.cores[m.coreOf[c]]
 		whole := left < core.Len() || core.IsSubsetOf(b.region.Difference(others))
 		rank[c] = [6]int{
-			no(!others.Contains(c)),
-			no(b.set.Contains(c)),
-			no(core.Intersects(m.own[resident])),
-			no(whole),
+			rankFirst(!others.Contains(c)),
+			rankFirst(b.set.Contains(c)),
+			rankFirst(core.Intersects(m.own[resident])),
+			rankFirst(whole),
 			int(m.coreLoad(m.coreOf[c], others)),
-			no(!spare.Contains(c)),
+			rankFirst(!spare.Contains(c)),
 		}
 	}
 	cpus := slices.Collect(free.All())
@@ -155,8 +155,8 @@ func (m *seats) candidates(resident int) []cpuset.CPU {
 	return cpus
 }
 
-// no is 0 for what is wanted, which then comes first.
-func no(wanted bool) int {
+// rankFirst is a sort key that puts what is wanted first.
+func rankFirst(wanted bool) int {
 	if wanted {
 		return 0
 	}
@@ -165,7 +165,7 @@ func no(wanted bool) int {
 
 // apply makes sets of the matching: what each owns; for who is short, the CPUs that
 // fewest have; and what each had beyond need and nobody else has now.
-func (m *seats) apply() {
+func (m *matching) apply() {
 	before := make([]cpuset.Set, len(m.residents))
 	for i, b := range m.residents {
 		before[i], b.set = b.set, m.own[i]
@@ -183,12 +183,12 @@ func (m *seats) apply() {
 }
 
 // share fills up a set with CPUs that others have too, those of before first.
-func (d *division) share(b *burster, before cpuset.Set) {
+func (d *coreSetPlan) share(b *burster, before cpuset.Set) {
 	cpus := slices.Collect(b.region.Difference(b.set).All())
 	slices.SortStableFunc(cpus, func(x, y cpuset.CPU) int {
 		return cmp.Or(
 			cmp.Compare(d.heldBeside(b, x), d.heldBeside(b, y)),
-			cmp.Compare(no(before.Contains(x)), no(before.Contains(y))),
+			cmp.Compare(rankFirst(before.Contains(x)), rankFirst(before.Contains(y))),
 			cmp.Compare(d.coreLoad(d.coreOf[x], cpuset.Set{}), d.coreLoad(d.coreOf[y], cpuset.Set{})),
 			cmp.Compare(d.cores[d.coreOf[x]].First(), d.cores[d.coreOf[y]].First()))
 	})
@@ -197,9 +197,9 @@ func (d *division) share(b *burster, before cpuset.Set) {
 	}
 }
 
-// takeTurns gives init containers CPUs: those of their pod's main containers first,
+// assignInits gives init containers CPUs: those of their pod's main containers first,
 // beside which they do not run, then those that fewest others have. They move nobody.
-func (d *division) takeTurns() {
+func (d *coreSetPlan) assignInits() {
 	for _, b := range d.bursters {
 		if !b.init || b.set.Len() >= b.need {
 			continue
@@ -213,7 +213,7 @@ func (d *division) takeTurns() {
 			}
 		}
 		order := func(c cpuset.CPU) [3]int {
-			return [3]int{no(!others.Contains(c)), no(pods.Contains(c)), int(d.coreLoad(d.coreOf[c], others))}
+			return [3]int{rankFirst(!others.Contains(c)), rankFirst(pods.Contains(c)), int(d.coreLoad(d.coreOf[c], others))}
 		}
 		cpus := slices.Collect(b.region.Difference(b.set).All())
 		slices.SortStableFunc(cpus, func(x, y cpuset.CPU) int {

@@ -81,7 +81,7 @@ func Plan(s State) Desired {
 	if s.BindingOff != "" {
 		return planUnbound(&s)
 	}
-	h := newHousing(&s)
+	h := newCPUPlan(&s)
 	online := s.Index.Machine().Online()
 	d := Desired{Tiers: tiers(online), Exclusive: h.books.Exclusive(), Shared: h.books.Shared()}
 	d.CoreSets = h.planCoreSets()

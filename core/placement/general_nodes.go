@@ -15,7 +15,7 @@ func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, e
 		if !ok {
 			return impossible, nil, d.exact
 		}
-		return d.cost, func() cpuset.Set { return g.pickDivision(d) }, d.exact
+		return d.cost, func() cpuset.Set { return g.pickNodeShares(d) }, d.exact
 	}
 	p := g.newProgramme(nodes)
 	least = p.best(p.start(g.n))

@@ -56,8 +56,8 @@ func combine(a, b []cost, most int) []cost {
 	return sum
 }
 
-// division says how many CPUs each of some nodes gives.
-type division struct {
+// nodeShares says how many CPUs each of some nodes gives.
+type nodeShares struct {
 	nodes []int
 	take  []int
 	cost  cost
@@ -78,7 +78,7 @@ type divider struct {
 	ties   []tie
 	visits int
 	take   []int
-	best   division
+	best   nodeShares
 }
 
 // tie is a limit on some of the nodes.
@@ -88,14 +88,14 @@ type tie struct {
 }
 
 // divide returns the cheapest division, and false when there is none.
-func (g *general) divide(nodes cpuset.Set) (division, bool) {
+func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	d := divider{g: g}
 	for n := range nodes.All() {
 		d.nodes = append(d.nodes, int(n))
 		d.tables = append(d.tables, g.table(int(n)).after[0])
 	}
 	if !d.applyLimits() {
-		return division{exact: true}, false
+		return nodeShares{exact: true}, false
 	}
 	d.bound = make([][]cost, len(d.nodes)+1)
 	d.bound[len(d.nodes)] = []cost{{}}
@@ -187,9 +187,9 @@ func (d *divider) room(i, left int) bool {
 	return true
 }
 
-// pickDivision returns the CPUs of a division; of equally good choices those that
+// pickNodeShares returns the CPUs of a division; of equally good choices those that
 // take the most from the earliest pieces.
-func (g *general) pickDivision(d division) cpuset.Set {
+func (g *general) pickNodeShares(d nodeShares) cpuset.Set {
 	var cpus cpuset.Set
 	for i, n := range d.nodes {
 		after, left := g.table(n).after, d.take[i]

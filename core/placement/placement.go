@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -98,9 +99,9 @@ type InsufficientError struct {
 
 func (e *InsufficientError) Error() string {
 	if e.Have >= e.Want {
-		return fmt.Sprintf("%s wanted, but whole cores here make %d or %s", cpus(e.Want), e.Lower, cpus(e.Higher))
+		return fmt.Sprintf("%s wanted, but whole cores here make %d or %s", quantity.Count(e.Want, "CPU"), e.Lower, quantity.Count(e.Higher, "CPU"))
 	}
-	have := cpus(e.Have)
+	have := quantity.Count(e.Have, "CPU")
 	verb := "are"
 	if e.Have == 1 {
 		verb = "is"
@@ -111,12 +112,5 @@ func (e *InsufficientError) Error() string {
 	case e.FullCores == FullCoresRequired:
 		have += " in whole cores"
 	}
-	return fmt.Sprintf("%s wanted, but at most %s %s free for it", cpus(e.Want), have, verb)
-}
-
-func cpus(n int) string {
-	if n == 1 {
-		return "1 CPU"
-	}
-	return fmt.Sprintf("%d CPUs", n)
+	return fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
 }

@@ -9,7 +9,7 @@ func (u *uniform) countLLCs(ix *Index, s *scratch, c *candidate) {
 	switch {
 	case c.rest == 0:
 		c.llcs, _, _ = u.prefix(ix, s, c.mask, c.whole)
-	case !c.scrap:
+	case !c.partialOnly:
 		u.countWithRest(ix, s, c)
 	case u.threads == 2:
 		c.llcs = c.sum.llcsWhole() + u.extraForScrap(ix, s, c)
@@ -144,8 +144,8 @@ func (u *uniform) countScrap(ix *Index, s *scratch, c *candidate) {
 		c.llcs = ix.fewestLLCsExactly(s.free, c.mask, c.whole*u.threads+c.rest)
 		return
 	}
-	c.scrapSet = u.smallestScrapSet(s, c, inside)
-	c.llcs = c.sum.llcsWhole() + bits.OnesCount32(c.scrapSet)
+	c.partialLLCs = u.fewestPartialLLCs(s, c, inside)
+	c.llcs = c.sum.llcsWhole() + bits.OnesCount32(c.partialLLCs)
 }
 
 // splitScrap adds up the LLCs of the mask that have a whole free core and fills
@@ -166,9 +166,9 @@ func (u *uniform) splitScrap(ix *Index, s *scratch, m mask) (inside freeSum) {
 	return inside
 }
 
-// smallestScrapSet returns the smallest set of LLCs of s.group, bit i for entry i,
+// fewestPartialLLCs returns the smallest set of LLCs of s.group, bit i for entry i,
 // that gives the candidate's demand together with the LLCs in `inside`.
-func (u *uniform) smallestScrapSet(s *scratch, c *candidate, inside freeSum) uint32 {
+func (u *uniform) fewestPartialLLCs(s *scratch, c *candidate, inside freeSum) uint32 {
 	cpus := c.whole*u.threads + c.rest
 	for size := range len(s.group) + 1 {
 		for set := uint32(1)<<size - 1; set < 1<<len(s.group); set = nextOfSize(set) {

@@ -33,7 +33,7 @@ func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, pa
 		u.pickWhole(s, l, s.take[l], broken)
 	}
 	switch {
-	case c.scrap && c.rest > 0:
+	case c.partialOnly && c.rest > 0:
 		u.pickScrap(ix, s, c, &packages)
 	case s.partialLLC >= 0:
 		s.usePackage(u.llcs[s.partialLLC].pkg, &packages)
@@ -153,7 +153,7 @@ func (u *uniform) pickFree(s *scratch, core, n int) {
 // pickScrap takes the rest of a demand that has used up the whole cores: out of
 // the cores with the most free threads, in the LLCs that criterion 5 allows.
 func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) {
-	u.scrapLLCs(ix, s, c)
+	u.collectPartialLLCs(ix, s, c)
 	rest := c.rest
 	for f := u.threads - 1; f > 0 && rest > 0; f-- {
 		for _, l := range s.group {
@@ -187,12 +187,12 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	return rest
 }
 
-// scrapLLCs fills s.group with the LLCs that partly free cores are taken from,
+// collectPartialLLCs fills s.group with the LLCs that partly free cores are taken from,
 // ascending: those with whole cores, and the others that criterion 5 counted.
-func (u *uniform) scrapLLCs(ix *Index, s *scratch, c *candidate) {
+func (u *uniform) collectPartialLLCs(ix *Index, s *scratch, c *candidate) {
 	if u.threads > 2 {
 		u.splitScrap(ix, s, c.mask)
-		for set := c.scrapSet; set != 0; set &= set - 1 {
+		for set := c.partialLLCs; set != 0; set &= set - 1 {
 			s.take[s.group[bits.TrailingZeros32(set)]] = -1
 		}
 	} else {

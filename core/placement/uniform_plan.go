@@ -17,21 +17,21 @@ func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 			s.take[l] = s.llcs[l].whole()
 		}
 	}
-	if c.scrap || c.rest == 0 && c.left == 0 {
+	if c.partialOnly || c.rest == 0 && c.left == 0 {
 		return
 	}
 	u.sortLLCs(ix, s, c.mask)
-	best := leaving{host: -1}
+	best := untouched{host: -1}
 	if c.rest > 0 && !c.breaks {
 		for l := range s.llcs {
 			if c.mask>>u.llcs[l].node&1 == 1 && u.hasPartial(s.llcs[l], c.rest) {
-				if u.leave(s, c, l, &best) {
+				if u.findUntouched(s, c, l, &best) {
 					s.partialLLC = l
 				}
 			}
 		}
 	} else {
-		u.leave(s, c, -1, &best)
+		u.findUntouched(s, c, -1, &best)
 	}
 	for _, l := range s.bestOut {
 		s.take[l] = 0
@@ -39,8 +39,8 @@ func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	u.putBack(s, best)
 }
 
-// leaving is a choice of LLCs that are left untouched (in s.bestOut).
-type leaving struct {
+// untouched is a choice of LLCs that are left untouched (in s.bestOut).
+type untouched struct {
 	host int // the node that keeps all that remains, -1 when several do
 	rest int // whole cores that remain in the LLCs that are used
 	some bool
@@ -75,10 +75,10 @@ func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 	}
 }
 
-// leave finds the best LLCs to leave out when LLC `forced` (or none, -1) has to
+// findUntouched finds the best LLCs to leave out when LLC `forced` (or none, -1) has to
 // be used, and keeps them in best and s.bestOut when they are better than what is
 // there. It reports whether they were.
-func (u *uniform) leave(s *scratch, c *candidate, forced int, best *leaving) bool {
+func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *untouched) bool {
 	used := c.llcs
 	if forced >= 0 && s.llcs[forced].whole() == 0 {
 		used--
@@ -98,7 +98,7 @@ func (u *uniform) leave(s *scratch, c *candidate, forced int, best *leaving) boo
 			}
 		}
 		if rest, ok := s.leaveOut(out, c.left); ok {
-			better = s.keepLeaving(leaving{host, rest, true}, best) || better
+			better = s.keepUntouched(untouched{host, rest, true}, best) || better
 			hosted = true
 		}
 	}
@@ -112,7 +112,7 @@ func (u *uniform) leave(s *scratch, c *candidate, forced int, best *leaving) boo
 		}
 	}
 	if rest, ok := s.leaveOut(out, c.left); ok {
-		return s.keepLeaving(leaving{-1, rest, true}, best)
+		return s.keepUntouched(untouched{-1, rest, true}, best)
 	}
 	return false
 }
@@ -150,8 +150,8 @@ func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 	return budget, true
 }
 
-// keepLeaving replaces best by s.excluded when that leaves larger LLCs free.
-func (s *scratch) keepLeaving(found leaving, best *leaving) bool {
+// keepUntouched replaces best by s.excluded when that leaves larger LLCs free.
+func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
 	if best.some && s.compareLeaving(found.rest, best.rest) <= 0 {
 		return false
 	}
@@ -193,7 +193,7 @@ func nextRoom(s *scratch, list []int, at, rest *int) int {
 
 // putBack frees the rest in the highest LLC of the host that can keep all of it,
 // or, where none can, in the highest ones.
-func (u *uniform) putBack(s *scratch, best leaving) {
+func (u *uniform) putBack(s *scratch, best untouched) {
 	rest := best.rest
 	for l := len(s.take) - 1; l >= 0 && rest > 0; l-- {
 		if (best.host < 0 || u.llcs[l].node == best.host) && s.take[l] >= rest {

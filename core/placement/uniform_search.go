@@ -11,10 +11,10 @@ import (
 // fit are taken; then one more core gives the rest, or, when no whole core is
 // left, the partly free cores with the most free threads do.
 type demand struct {
-	whole int  // cores taken whole
-	rest  int  // CPUs beyond them
-	split int  // cores that are split to give the rest: the minimum
-	scrap bool // no whole core is left: the rest comes from partly free cores only
+	whole       int  // cores taken whole
+	rest        int  // CPUs beyond them
+	split       int  // cores that are split to give the rest: the minimum
+	partialOnly bool // no whole core is left: the rest comes from partly free cores only
 }
 
 func (u *uniform) demandOn(sum freeSum, cpus int) demand {
@@ -25,7 +25,7 @@ func (u *uniform) demandOn(sum freeSum, cpus int) demand {
 	case d.whole < sum.whole():
 		d.split = 1
 	default:
-		d.scrap = true
+		d.partialOnly = true
 		left := d.rest
 		for f := u.threads - 1; f > 0 && left > 0; f-- {
 			n := u.partialCores(sum, f)
@@ -50,9 +50,9 @@ type candidate struct {
 	left    int  // whole free cores that remain in the nodes of the mask
 	general bool // the general solver has to pick the cores
 	planned bool // s.bestTake and s.bestPartial are its plan
-	// scrapSet are the LLCs without a whole free core that are used on SMT4 and
-	// SMT8 machines, as smallestScrapSet returns them.
-	scrapSet uint32
+	// partialLLCs are the LLCs without a whole free core that are used on SMT4 and
+	// SMT8 machines, as fewestPartialLLCs returns them.
+	partialLLCs uint32
 }
 
 // searchUniform finds the best nodes for a request among those allowed. The

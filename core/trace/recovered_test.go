@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -131,9 +132,9 @@ func (e experiment) run(t *testing.T) outcome {
 	var o outcome
 	r := rand.New(rand.NewPCG(uint64(e.interval), uint64(e.load.work)))
 	for range draws {
-		m := bandwidth.Fluid(cpus)
+		m := bandwidthtest.Fluid(cpus)
 		if e.machine == "kernel" {
-			m = bandwidth.Kernel(cpus)
+			m = bandwidthtest.Kernel(cpus)
 		}
 		m.PeriodPhase = 1 + time.Duration(r.Int64N(int64(period)))
 		phase := 1 + time.Duration(r.Int64N(int64(period)))
@@ -159,17 +160,17 @@ func (e experiment) run(t *testing.T) outcome {
 }
 
 // record samples a group that is given requests.
-func record(t *testing.T, m bandwidth.Machine, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
-	g, err := bandwidth.NewGroup(m, l)
+func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
+	g, err := bandwidthtest.NewGroup(m, l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &trace.Series{}
-	var before bandwidth.Stats
+	var before bandwidthtest.Stats
 	for at := phase; at <= until; at += interval {
 		for len(arrivals) > 0 && arrivals[0].at <= at {
 			g.Advance(arrivals[0].at)
-			if _, err := g.Submit(bandwidth.Request{Work: arrivals[0].work, CPU: bandwidth.AnyCPU}); err != nil {
+			if _, err := g.Submit(bandwidthtest.Request{Work: arrivals[0].work, CPU: bandwidthtest.AnyCPU}); err != nil {
 				t.Fatal(err)
 			}
 			arrivals = arrivals[1:]

@@ -1,8 +1,16 @@
-// Package examples contains example manifests.
+// Package examples contains example manifests. Those in this directory show one annotation each,
+// and can be applied together:
 //
-// Most are from the documentation on topology-aware CPU scheduling of Alibaba Cloud's Container
-// Service for Kubernetes (ACK), unchanged. They are requirements of Pinfold: manifests that run
-// there must run here unchanged. nginx selects nodes with the label policy=intel7.
+//	kubectl apply -f deploy/examples
+//
+// burst.yaml is for the experiment in docs/bandwidth.md, which repeats that of the documentation
+// on CPU Burst of Alibaba Cloud's Container Service for Kubernetes (ACK) with the same server:
+// seven pods of Apache httpd, without a limit, and with a limit of a tenth of a CPU and different
+// ways to burst.
+//
+// Those in ack are from ACK's documentation on topology-aware CPU scheduling, unchanged. They are
+// requirements of Pinfold: manifests that run there must run here unchanged. nginx selects nodes
+// with the label policy=intel7.
 //
 //	cal-pi.yaml          a pod of 4 CPUs that computes pi
 //	go-demo.yaml         a Deployment of 4 replicas, request 1 CPU, limit 4
@@ -10,17 +18,11 @@
 //	configmap.yaml       its configuration
 //	nginx-baseline.yaml  nginx without placement: its annotations are null
 //	nginx.yaml           nginx with placement
-//
-// One is for the experiment in docs/bandwidth.md, which repeats that of ACK's documentation on CPU
-// Burst with the same server:
-//
-//	burst.yaml           seven pods of Apache httpd: without a limit, and with a limit of a
-//	                     tenth of a CPU and different ways to burst
 package examples
 
 import "embed"
 
 // Files are the manifests.
 //
-//go:embed *.yaml
+//go:embed *.yaml ack/*.yaml
 var Files embed.FS

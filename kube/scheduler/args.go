@@ -33,9 +33,6 @@ const (
 	ArgsKind    = "PinfoldArgs"
 )
 
-// DefaultMinSharedCPUs stay shared on every node when the arguments do not say.
-const DefaultMinSharedCPUs = 1
-
 // DefaultAgentGracePeriod is four renewals of an agent's lease.
 const DefaultAgentGracePeriod = 40 * time.Second
 
@@ -109,7 +106,7 @@ func (a *Args) complete() error {
 		a.ScoringStrategy = LeastAllocated
 	}
 	if a.MinSharedCPUs == nil {
-		n := DefaultMinSharedCPUs
+		n := api.DefaultMinSharedCPUs
 		a.MinSharedCPUs = &n
 	}
 	if a.AgentGracePeriod == nil {

@@ -16,7 +16,7 @@ func TestShrunkNodeIsReported(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=8", "pod asks cpus=6"} {
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 	}
 	s.awaitOverflow("n1", "")
 	s.setAllocatable("n1", "5")
@@ -41,7 +41,7 @@ func TestStaleTopologyIsLoggedOnce(t *testing.T) {
 		{"report n1 cores=8 owner=zeroth", 3},
 	} {
 		s.run(strings.Fields(test.command))
-		s.settle()
+		s.awaitIdle()
 		for range 3 {
 			a.audit("n1")
 		}

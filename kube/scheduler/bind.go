@@ -102,7 +102,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 		if sent == nil {
 			return nil
 		}
-		result, now := p.settle(ctx, binding, sent)
+		result, now := p.resolveBinding(ctx, binding, sent)
 		switch {
 		case result == bound:
 			klog.FromContext(ctx).Info("The binding succeeded in spite of its error", "pod", klog.KObj(pod), "node", binding.Target.Name, "err", sent)
@@ -151,14 +151,14 @@ const (
 	boundOtherwise                // or gone
 )
 
-// settle finds out what has become of a Binding, and makes sure that it is carried out now
+// resolveBinding finds out what has become of a Binding, and makes sure that it is carried out now
 // or never. With "unbound" comes the pod as it is.
 //
 // The API server carries out a Binding only at the version of the pod that it names, and
 // the version is compared in etcd's transaction (storage/etcd3, GuaranteedUpdate). So a
 // Binding is void as soon as the pod has another version. Where it still has that one, a
 // write to its status moves it on.
-func (p *Plugin) settle(ctx context.Context, binding *corev1.Binding, sent error) (outcome, *corev1.Pod) {
+func (p *Plugin) resolveBinding(ctx context.Context, binding *corev1.Binding, sent error) (outcome, *corev1.Pod) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(binding), "node", binding.Target.Name)
 	pods := p.handle.ClientSet().CoreV1().Pods(binding.Namespace)
 	for {

@@ -43,7 +43,7 @@ func TestCeilings(t *testing.T) {
 		{"pod fourth cpus=4", []string{"fourth on n1: static 0-3 of NUMA [0]"}},
 	} {
 		s.run(strings.Fields(test.command))
-		s.settle()
+		s.awaitIdle()
 		var got []string
 		for _, change := range s.changes() {
 			change = strings.Replace(change, "0/1 nodes are available: ", "", 1)

@@ -29,7 +29,7 @@ func TestLongWordsFitIntoEvents(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=4", "pod plain request=1 cpu-policy=" + strings.Repeat("ö", 1000)} {
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 	}
 	events := 0
 	for _, line := range s.changes() {

@@ -155,8 +155,8 @@ func setBound(pod *corev1.Pod, node, version string) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at}}
 }
 
-// settle waits until the scheduler has nothing to do with what is there.
-func (c *fakeCluster) settle() {
+// awaitIdle waits until the scheduler has nothing to do with what is there.
+func (c *fakeCluster) awaitIdle() {
 	c.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for quiet := 0; quiet < 4; {

@@ -58,14 +58,14 @@ func TestConditionOfASilentNode(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod asks cpus=1", "silence n1"} {
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 	}
 	c := s.condition("n1")
 	if c.Status != corev1.ConditionUnknown || c.Reason != SilentReason || !strings.Contains(c.Message, "lease pinfold-system/n1 since 20") {
 		t.Errorf("the condition is %+v", c)
 	}
 	s.run(strings.Fields("renew n1"))
-	s.settle()
+	s.awaitIdle()
 	if again := s.condition("n1"); again != c {
 		t.Errorf("the scheduler has changed the condition to %+v", again)
 	}

@@ -29,10 +29,10 @@ import (
 // A nil *Leadership, or one that observes no lease, is of a scheduler without leader
 // election, and keeps nothing back.
 type Leadership struct {
-	mu     sync.Mutex
-	lock   resourcelock.Interface
-	lasts  time.Duration // of a renewal
-	settle time.Duration // after the lease was taken from another holder
+	mu       sync.Mutex
+	lock     resourcelock.Interface
+	lasts    time.Duration // of a renewal
+	quietFor time.Duration // after the lease was taken from another holder
 
 	renewed time.Time // when the last renewal was sent
 	holder  string    // of the lease, as last seen
@@ -48,7 +48,7 @@ type Leadership struct {
 func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lock, l.lasts, l.settle = config.Lock, config.RenewDeadline, config.RetryPeriod
+	l.lock, l.lasts, l.quietFor = config.Lock, config.RenewDeadline, config.RetryPeriod
 	config.Lock = observedLock{config.Lock, l}
 }
 
@@ -97,7 +97,7 @@ func (l *Leadership) wrote(holder string, sent time.Time, err error) {
 		return
 	}
 	if l.holder != "" && l.holder != holder {
-		l.quiet = time.Now().Add(l.settle)
+		l.quiet = time.Now().Add(l.quietFor)
 	}
 	l.renewed, l.holder = sent, holder
 }

@@ -48,7 +48,7 @@ func replay(t *testing.T, text string) string {
 		}
 		fmt.Fprintln(&out, line)
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 		for _, change := range s.changes() {
 			fmt.Fprintln(&out, change)
 		}
@@ -65,7 +65,7 @@ func TestOtherBinderFirst(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, strings.Replace(DefaultConfiguration, disabled, "", 1)), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=4", "pod asks cpus=2", "pod plain request=1"} {
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 	}
 	want := []string{
 		"asks waits: 0/1 nodes are available: the scheduler is misconfigured: plugin Pinfold must be the first at extension point bind, and DefaultBinder is; disable DefaultBinder there.",

@@ -1,15 +1,11 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -107,29 +103,5 @@ func TestTopologyChanges(t *testing.T) {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)
 		}
-	}
-}
-
-// A release returns the pods that were refused, and the one that is being decided about, to
-// the queue, once; what was given a node stays away.
-func TestWaitingPods(t *testing.T) {
-	released := make(chan []string, 1)
-	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) })
-	w.delay = time.Millisecond
-	for _, name := range []string{"refused", "placed"} {
-		w.add(askingPod(name, 2))
-	}
-	w.remove("placed")
-	w.deciding.Store(askingPod("deciding", 2))
-	w.release()
-	w.release()
-	if got, want := <-released, []string{"default/deciding", "default/refused"}; !slices.Equal(got, want) {
-		t.Errorf("released %v, want %v", got, want)
-	}
-	w.deciding.Store(nil)
-	w.add(askingPod("again", 2))
-	w.release()
-	if got := <-released; !slices.Equal(got, []string{"default/again"}) {
-		t.Errorf("released %v", got)
 	}
 }

@@ -44,7 +44,7 @@ func keyFiles(t *testing.T) (private, public string) {
 func (s *scenario) play(commands ...string) (changes []string) {
 	for _, command := range commands {
 		s.run(strings.Fields(command))
-		s.settle()
+		s.awaitIdle()
 		changes = append(changes, s.changes()...)
 	}
 	return changes
@@ -62,7 +62,7 @@ func TestForgedAllocationsTakeNothing(t *testing.T) {
 	forged := s.podOf("forged", []string{"cpus=4", "bound=n1", "cpu-allocation=" + forgedAllocation})
 	forged.UID, forged.Status.Conditions = "a", innocent.Status.Conditions // bound in the same second, with the lower UID
 	s.must(s.client.Tracker().Add(forged))
-	s.settle()
+	s.awaitIdle()
 	if said := s.changes(); !slices.ContainsFunc(said, func(line string) bool {
 		return strings.HasPrefix(line, "event on forged: CPUAllocationInvalid:") && strings.Contains(line, "it has no signature")
 	}) {

@@ -10,16 +10,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// releaseDelay collects changes of many nodes, as at the start of a cluster, before the
-// pods that wait for them are tried again.
-const releaseDelay = 100 * time.Millisecond
+// A release waits for releaseDelay, to collect the changes of many nodes. The delay doubles
+// while releases follow each other, as at the start of a large cluster or where an agent
+// flaps, so that the scheduler does not try the same pods all the time. The maximum is that
+// of the scheduling queue's own backoff.
+const (
+	releaseDelay    = 100 * time.Millisecond
+	maxReleaseDelay = 10 * time.Second
+)
 
 // waitingPods are the pods that this plugin has refused. They are tried again when a node's
 // topology changes, or its agent reports again: the framework has no event for the one, and
 // would list and watch all topologies a second time for the other.
 type waitingPods struct {
 	activate func(map[string]*corev1.Pod) // by namespace and name; as fwk.Handle's Activate
-	delay    time.Duration
+	delay    time.Duration                // before the first release
 
 	// deciding is the pod of the current scheduling cycle. It is tried again, too: it may
 	// just be refused by what a node reported before.
@@ -28,6 +33,8 @@ type waitingPods struct {
 	mu      sync.Mutex
 	refused map[types.UID]*corev1.Pod
 	pending bool // a release
+	next    time.Duration
+	last    time.Time // when pods were released
 }
 
 func newWaitingPods(activate func(map[string]*corev1.Pod)) *waitingPods {
@@ -48,7 +55,7 @@ func (w *waitingPods) remove(pod types.UID) {
 	delete(w.refused, pod)
 }
 
-// release returns all pods to the scheduling queue after the delay. Those that are refused
+// release returns all pods to the scheduling queue after a delay. Those that are refused
 // again wait again.
 func (w *waitingPods) release() {
 	w.mu.Lock()
@@ -57,17 +64,21 @@ func (w *waitingPods) release() {
 		return
 	}
 	w.pending = true
-	time.AfterFunc(w.delay, func() {
+	if time.Since(w.last) > maxReleaseDelay {
+		w.next = w.delay
+	}
+	time.AfterFunc(w.next, func() {
 		if pods := w.take(); len(pods) > 0 {
 			w.activate(pods)
 		}
 	})
+	w.next = min(2*w.next, maxReleaseDelay)
 }
 
 func (w *waitingPods) take() map[string]*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pending = false
+	w.pending, w.last = false, time.Now()
 	pods := make(map[string]*corev1.Pod, len(w.refused)+1)
 	for _, pod := range w.refused {
 		pods[klog.KObj(pod).String()] = pod

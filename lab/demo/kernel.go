@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -26,7 +27,7 @@ type seen struct {
 }
 
 func (s seen) String() string {
-	threads := counted(s.threads, "thread")
+	threads := quantity.Count(s.threads, "thread")
 	if s.uneven {
 		threads += " (not all the same)"
 	}

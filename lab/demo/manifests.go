@@ -19,7 +19,7 @@ const policyKey = "cpu-policy"
 func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(files))
 	for _, name := range files {
-		text, err := fs.ReadFile(examples.Files, name)
+		text, err := fs.ReadFile(examples.Files, "ack/"+name)
 		if err != nil {
 			return nil, fmt.Errorf("read manifest: %w", err)
 		}

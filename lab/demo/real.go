@@ -12,7 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/report"
 )
@@ -54,7 +56,7 @@ func RunReal(ctx context.Context, config *rest.Config, real Real, out Output) er
 	cpus := real.Machine.Online().Len() - real.MinShared
 	if cpus < 1 {
 		return fmt.Errorf("this machine has %s, and %d stays shared: no pod can have one for itself",
-			counted(real.Machine.Online().Len(), "CPU"), real.MinShared)
+			quantity.Count(real.Machine.Online().Len(), "CPU"), real.MinShared)
 	}
 	cluster, err := newCluster(config)
 	if err != nil {
@@ -127,9 +129,7 @@ func observe(ctx context.Context, cluster *cluster, kernel *kernel, placed []pla
 		if time.Now().After(deadline) {
 			return found, nil
 		}
-		select {
-		case <-time.After(pollInterval):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pollInterval) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -156,10 +156,7 @@ func load(ctx context.Context, cluster *cluster) (stop func()) {
 			for i := range pods {
 				request(ctx, &pods[i])
 			}
-			select {
-			case <-time.After(pollInterval):
-			case <-ctx.Done():
-			}
+			sleep.For(ctx, pollInterval)
 		}
 	})
 	return func() { cancel(); group.Wait() }
@@ -206,7 +203,7 @@ func (v *view) showReal(out Output, heading string, changes cut, placed []placed
 		return fmt.Errorf("draw node %s: %w", v.names[0], err)
 	}
 	_, err := fmt.Fprintf(out.Writer, "\nThe scheduler chose %s; the kernel keeps %d of %s there.\n\n",
-		choices(placed), right, counted(len(placed), "container"))
+		choices(placed), right, quantity.Count(len(placed), "container"))
 	return err
 }
 

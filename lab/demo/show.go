@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -36,7 +37,7 @@ func (v *view) drawNode(out Output, node string, all []placed) error {
 			Name: p.name, CPUs: p.cpus, Confined: p.policy == placement.StaticBurst, Note: p.note(),
 		})
 	}
-	if _, err := fmt.Fprintf(out.Writer, "Node %s: %s\n", node, counted(len(options.Owners), "placed container")); err != nil {
+	if _, err := fmt.Fprintf(out.Writer, "Node %s: %s\n", node, quantity.Count(len(options.Owners), "placed container")); err != nil {
 		return err
 	}
 	if err := report.MachineMap(out.Writer, v.indexes[node].Machine(), options); err != nil {
@@ -59,18 +60,18 @@ func (p placed) note() string {
 }
 
 func (p placed) describe(quality placement.Quality) string {
-	nodes := counted(quality.NUMANodes, "NUMA node")
+	nodes := quantity.Count(quality.NUMANodes, "NUMA node")
 	if p.policy == placement.StaticBurst {
 		return nodes
 	}
-	return strings.Join([]string{nodes, counted(quality.LLCs, "LLC"), wholeCores(quality.SplitCores)}, ", ")
+	return strings.Join([]string{nodes, quantity.Count(quality.LLCs, "LLC"), wholeCores(quality.SplitCores)}, ", ")
 }
 
 func wholeCores(split int) string {
 	if split == 0 {
 		return "whole cores"
 	}
-	return counted(split, "split core")
+	return quantity.Count(split, "split core")
 }
 
 // summary says the whole round in a sentence or two.
@@ -89,14 +90,7 @@ func summary(all []placed) string {
 	}
 	slices.Sort(shared)
 	if asked > 0 {
-		shared = append(shared, fmt.Sprintf("%d of %s placed as well as on an empty node.", optimal, counted(asked, "container")))
+		shared = append(shared, fmt.Sprintf("%d of %s placed as well as on an empty node.", optimal, quantity.Count(asked, "container")))
 	}
 	return strings.Join(shared, "\n")
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

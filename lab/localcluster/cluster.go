@@ -26,6 +26,8 @@ type Cluster struct {
 	node       *localnode.Node // nil: only simulated ones
 	supervisor *supervisor.Supervisor
 	failed     chan error
+	// exportedInto are the directories that were made for Config.ExportKubeconfig, the innermost first.
+	exportedInto []string
 
 	mu      sync.Mutex                   // also keeps the writes of the state apart
 	running map[string]*supervisor.Child // by component; the last one where it was started again
@@ -207,6 +209,9 @@ func (c *Cluster) Stop() error {
 	var withdrawal error
 	if c.config.ExportKubeconfig != "" && c.ports[APIServer] != nil {
 		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
+		for _, dir := range c.exportedInto {
+			_ = os.Remove(dir) // refused where something else is in it
+		}
 	}
 	restored := localnode.Restore(c.layout.path(nodeDirName), c.config.Logger)
 	if c.node != nil {

@@ -65,7 +65,11 @@ func TestFailedStartSaysWhy(t *testing.T) {
 func TestCanceledStartLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dir := filepath.Join(t.TempDir(), "hang")
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	above := filepath.Join(t.TempDir(), "kept")
+	if err := os.Mkdir(above, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(above, "made", "too", "kubeconfig")
 	config := testConfig(t, dir)
 	config.ExportKubeconfig = kubeconfig
 	interrupted := errors.New("interrupted")
@@ -83,10 +87,13 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 	if _, err := Start(ctx, config); !errors.Is(err, interrupted) {
 		t.Errorf("Start = %v, want %v", err, interrupted)
 	}
-	for _, path := range []string{dir, kubeconfig} {
+	for _, path := range []string{dir, kubeconfig, filepath.Join(above, "made")} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", path, err)
 		}
+	}
+	if _, err := os.Stat(above); err != nil {
+		t.Error(err)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !os.IsNotExist(err) {
 		t.Errorf("etcd still runs as process %d", pid)

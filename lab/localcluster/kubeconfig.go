@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,6 +76,16 @@ func exportKubeconfig(path string, config *clientcmdapi.Config) error {
 	}
 	// Beside it may be files of other people's, under any name.
 	return replaceFile(path, data, "")
+}
+
+// missingParents returns the directories above a path that do not exist, the innermost first.
+func missingParents(path string) (missing []string) {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
 }
 
 // withdrawKubeconfig removes an exported kubeconfig, unless another cluster

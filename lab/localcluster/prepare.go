@@ -158,6 +158,7 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	if c.config.ExportKubeconfig == "" {
 		return nil
 	}
+	c.exportedInto = missingParents(c.config.ExportKubeconfig)
 	return exportKubeconfig(c.config.ExportKubeconfig, config)
 }
 

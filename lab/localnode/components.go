@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
@@ -64,7 +64,7 @@ func (n *Node) serving(port int) string {
 
 // minShared is how many CPUs the scheduler keeps shared when its configuration does
 // not say.
-const minShared = scheduler.DefaultMinSharedCPUs
+const minShared = api.DefaultMinSharedCPUs
 
 func (n *Node) agentFlags(credentials Credentials) []string {
 	return append([]string{

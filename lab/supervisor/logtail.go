@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,7 +32,24 @@ func logTail(path string) string {
 			lines[i] = strings.ToValidUTF8(line[:lineBytes], "") + " ..."
 		}
 	}
-	return fmt.Sprintf("; the end of its log %s:\n    %s", path, strings.Join(lines, "\n    "))
+	return fmt.Sprintf(": %s; the end of its log %s:\n    %s", cause(lines), path, strings.Join(lines, "\n    "))
+}
+
+// failed begins the last words of programs: errors of klog and of other loggers, and panics.
+var failed = regexp.MustCompile(`^[EF]\d{4} .*?\] |^.*"level":"(?:error|fatal|panic)"|^(?:panic|fatal error|[Ee]rror): `)
+
+// cause returns the last line that says what went wrong, or else the last line. Time, process
+// and place of klog are left out.
+func cause(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		if begin := failed.FindString(line); begin != "" {
+			if strings.HasSuffix(begin, "] ") {
+				return strings.TrimSpace(line[len(begin):])
+			}
+			return strings.TrimSpace(line)
+		}
+	}
+	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // withoutStacks cuts off the stacks at the end of the log of a Go program that

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// rowJSON is a row for programs. What is not known, without a limit or a group, is
-// left out.
+// rowJSON is a row for programs. What is not known, without a limit, a group or an
+// answer, is left out.
 type rowJSON struct {
 	Name       string         `json:"name"`
 	Requests   int            `json:"requests"`
 	Failed     map[string]int `json:"failed,omitempty"`
-	Mean       float64        `json:"meanMilliseconds"`
-	P50        float64        `json:"p50Milliseconds"`
-	P99        float64        `json:"p99Milliseconds"`
-	Longest    float64        `json:"longestMilliseconds"`
+	Mean       *float64       `json:"meanMilliseconds,omitempty"`
+	P50        *float64       `json:"p50Milliseconds,omitempty"`
+	P99        *float64       `json:"p99Milliseconds,omitempty"`
+	Longest    *float64       `json:"longestMilliseconds,omitempty"`
 	Lateness   float64        `json:"latenessMilliseconds"`
 	Duration   float64        `json:"durationMilliseconds"`
 	Throttling *countedJSON   `json:"throttling,omitempty"`
@@ -39,9 +39,12 @@ func WriteJSON(w io.Writer, rows []Row) error {
 	list := make([]rowJSON, len(rows))
 	for i, r := range rows {
 		list[i] = rowJSON{
-			Name: r.Name, Requests: r.Load.Sent, Failed: r.Load.Failures, Mean: inMilliseconds(r.Load.Mean()),
-			P50: inMilliseconds(r.Load.Quantile(0.5)), P99: inMilliseconds(r.Load.Quantile(0.99)), Longest: inMilliseconds(r.Load.Quantile(1)),
+			Name: r.Name, Requests: r.Load.Sent, Failed: r.Load.Failures,
 			Lateness: inMilliseconds(r.Load.Lateness), Duration: inMilliseconds(r.Wall), Throttling: r.counted(),
+		}
+		if len(r.Load.Latencies) > 0 {
+			list[i].Mean, list[i].P50 = new(inMilliseconds(r.Load.Mean())), new(inMilliseconds(r.Load.Quantile(0.5)))
+			list[i].P99, list[i].Longest = new(inMilliseconds(r.Load.Quantile(0.99))), new(inMilliseconds(r.Load.Quantile(1)))
 		}
 	}
 	encoder := json.NewEncoder(w)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // WriteTable writes rows as text. Failures, and a generator that was late, follow the
@@ -16,8 +18,8 @@ func WriteTable(w io.Writer, rows []Row) error {
 	fmt.Fprintln(table, "\tREQUESTS\tMEAN\tP50\tP99\tLONGEST\tTHROTTLED PERIODS\tOF ALL\tBURSTS\tUSAGE/LIMIT")
 	for _, r := range rows {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Load.Sent,
-			milliseconds(r.Load.Mean()), milliseconds(r.Load.Quantile(0.5)), milliseconds(r.Load.Quantile(0.99)), milliseconds(r.Load.Quantile(1)),
-			r.throttled(), r.unlessUnlimited(percent(r.OfWallPeriods())), r.bursts(), r.unlessUnlimited(percent(r.Used())))
+			r.ifAnswered(r.Load.Mean()), r.ifAnswered(r.Load.Quantile(0.5)), r.ifAnswered(r.Load.Quantile(0.99)), r.ifAnswered(r.Load.Quantile(1)),
+			r.throttled(), r.unlessUnlimited(quantity.Share(r.OfWallPeriods()).Whole()), r.bursts(), r.unlessUnlimited(quantity.Share(r.Used()).Whole()))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -52,7 +54,7 @@ func (r Row) writeRemarks(w io.Writer) error {
 
 // throttled is the share of the timer's periods, and both numbers.
 func (r Row) throttled() string {
-	return r.unlessUnlimited(fmt.Sprintf("%s (%d of %d)", percent(r.OfTimerPeriods()), r.Counted.Throttled, r.Counted.Periods))
+	return r.unlessUnlimited(fmt.Sprintf("%s (%d of %d)", quantity.Share(r.OfTimerPeriods()).Whole(), r.Counted.Throttled, r.Counted.Periods))
 }
 
 func (r Row) bursts() string {
@@ -70,6 +72,10 @@ func (r Row) unlessUnlimited(text string) string {
 	return text
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
-
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1fms", d.Seconds()*1000) }
+// ifAnswered leaves out latencies of which there are none.
+func (r Row) ifAnswered(d time.Duration) string {
+	if len(r.Load.Latencies) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fms", d.Seconds()*1000)
+}

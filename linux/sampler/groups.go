@@ -115,8 +115,8 @@ func (s *Sampler) intervalOf(x *series) time.Duration {
 	return period * max(1, (s.options.Shortest+period-1)/period)
 }
 
-// settle places the groups whose period has changed.
-func (s *Sampler) settle() {
+// placeMoving places the groups whose period has changed.
+func (s *Sampler) placeMoving() {
 	for _, x := range s.moving {
 		s.place(x, s.now())
 	}

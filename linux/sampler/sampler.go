@@ -181,7 +181,7 @@ func (s *Sampler) round(planned time.Duration) {
 			gaps += s.sampleGrid(g)
 		}
 	}
-	s.settle()
+	s.placeMoving()
 	s.account(planned, gaps, cpu)
 }
 

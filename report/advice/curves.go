@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report/chart"
 )
 
@@ -33,13 +34,13 @@ func (c *Container) timescaleChart() *chart.Chart {
 func (c *Container) limits() []chart.Reference {
 	all := []chart.Reference{{Value: 0}} // the axis begins there
 	if now := c.Recorded.LimitCPUs; now > 0 {
-		all = append(all, chart.Reference{Value: now, Label: "now " + amount(now)})
+		all = append(all, chart.Reference{Value: now, Label: "now " + quantity.CPUs(now).Amount()})
 	}
 	if l := &c.LimitWithoutBurst; l.Enough {
-		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "advised " + amount(l.LimitCPUs)})
+		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "advised " + quantity.CPUs(l.LimitCPUs).Amount()})
 	}
 	if l := &c.LimitWithBurst; l.Enough && l.BurstPercent > 0 {
-		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "with burst " + amount(l.LimitCPUs)})
+		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "with burst " + quantity.CPUs(l.LimitCPUs).Amount()})
 	}
 	return all
 }
@@ -47,9 +48,9 @@ func (c *Container) limits() []chart.Reference {
 func timeLabel(seconds float64) string {
 	d := time.Duration(math.Round(seconds * float64(time.Second)))
 	if d >= time.Second {
-		return number(d.Seconds(), 3) + " s"
+		return quantity.Number(d.Seconds(), 3) + " s"
 	}
-	return number(1000*d.Seconds(), 3) + " ms"
+	return quantity.Number(1000*d.Seconds(), 3) + " ms"
 }
 
 // mostLeast is the largest share at which the axis of throttled periods begins.
@@ -75,13 +76,13 @@ func (c *Container) throttleChart(wanted float64) *chart.Chart {
 		}
 	}
 	return &chart.Chart{
-		Title:       fmt.Sprintf("Throttled periods with a limit of %s", cpus(c.Curve.AtLimitCPUs)),
+		Title:       fmt.Sprintf("Throttled periods with a limit of %s", quantity.CPUs(c.Curve.AtLimitCPUs)),
 		Description: fmt.Sprintf("The share of the periods of %s that are throttled, over the burst.", c.title()),
 		X:           chart.Axis{Label: "burst", Unit: "% of the quota"},
-		Y:           chart.Axis{Label: "throttled periods", Scale: chart.Logarithmic, Least: least, Most: 1, Format: percent},
+		Y:           chart.Axis{Label: "throttled periods", Scale: chart.Logarithmic, Least: least, Most: 1, Format: func(share float64) string { return quantity.Share(share).String() }},
 		Series:      []chart.Series{replay, independent},
 		References: []chart.Reference{
-			{Value: max(wanted, least), Label: "wanted " + percent(wanted)},
+			{Value: max(wanted, least), Label: "wanted " + quantity.Share(wanted).String()},
 			{Value: 100, Vertical: true, Label: "the kernel's most"},
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report/chart"
 )
 
@@ -77,12 +78,12 @@ func (r *Report) HTML(w io.Writer) error {
 }
 
 func (r *Report) goalText() string {
-	text := fmt.Sprintf("At most %s of the periods throttled", percent(r.Goal.ThrottleRatio))
+	text := fmt.Sprintf("At most %s of the periods throttled", quantity.Share(r.Goal.ThrottleRatio))
 	if r.Goal.Burst > 0 {
-		text += fmt.Sprintf(", with a burst of %s of the quota", percent(r.Goal.Burst))
+		text += fmt.Sprintf(", with a burst of %s of the quota", quantity.Share(r.Goal.Burst))
 	}
 	if slices.ContainsFunc(r.Containers, func(c Container) bool { return c.Node != nil }) {
-		text += fmt.Sprintf("; on a node, all that is wanted in a period done in it with probability %s", percent(r.Goal.ProbabilityWCET1))
+		text += fmt.Sprintf("; on a node, all that is wanted in a period done in it with probability %s", quantity.Share(r.Goal.ProbabilityWCET1))
 	}
 	return text + "."
 }
@@ -125,7 +126,7 @@ func (c *Container) throttleCaption() string {
 
 func densities(n *advice.Node) []density {
 	row := func(what string, d *advice.Density) density {
-		return density{what, fmt.Sprint(d.Containers), percent(d.Load), estimate(d.ProbabilityWCET1, 100, "%"),
+		return density{what, fmt.Sprint(d.Containers), quantity.Share(d.Load).String(), estimate(d.ProbabilityWCET1, 100, "%"),
 			estimate(d.ExpectedWCET, 1, ""), estimate(d.ThrottleRatio, 100, "%")}
 	}
 	return []density{row("as the limits allow", &n.ByLimits), row("advised", &n.Fits)}
@@ -134,7 +135,7 @@ func densities(n *advice.Node) []density {
 // estimate prints a figure with its standard error.
 func estimate(e advice.Estimate, unit float64, suffix string) string {
 	if e.StandardError == 0 {
-		return number(unit*e.Value, 4) + suffix
+		return quantity.Number(unit*e.Value, 4) + suffix
 	}
 	return fmt.Sprintf("%.4g%s ± %.1g", unit*e.Value, suffix, unit*e.StandardError)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -130,7 +131,7 @@ func (p *pod) Because() []string {
 			report.Printable(c.File), with.sentence()), widest-2)...)
 		if l := &c.LimitWithoutBurst; l.Enough && p.Burst > 0 {
 			lines = append(lines, wrap(fmt.Sprintf("Where pinfold-agent does not run there is no burst: then take %s (%.0fm).",
-				cpus(l.LimitCPUs), 1000*l.LimitCPUs), widest-2)...)
+				quantity.CPUs(l.LimitCPUs), 1000*l.LimitCPUs), widest-2)...)
 		}
 		for _, w := range c.Warnings {
 			lines = append(lines, wrap("Note: "+report.Printable(w)+".", widest-2)...)

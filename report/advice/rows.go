@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -83,11 +84,11 @@ func (r row) when(change bool) row {
 }
 
 func limitRow(name string, l *advice.Limit, present float64) row {
-	value := cpus(l.LimitCPUs)
+	value := quantity.CPUs(l.LimitCPUs).String()
 	if l.BurstPercent > 0 {
 		value += fmt.Sprintf(" and a burst of %s", percentOf(l.BurstPercent))
 	}
-	return newRow(name, l.Finding, value).between("%s to %s", amount(l.LowCPUs), amount(l.HighCPUs)).
+	return newRow(name, l.Finding, value).between("%s to %s", quantity.CPUs(l.LowCPUs).Amount(), quantity.CPUs(l.HighCPUs).Amount()).
 		when(present > 0 && (present < l.LowCPUs || present > l.HighCPUs))
 }
 
@@ -118,7 +119,7 @@ func bindingRow(b *advice.Binding) row {
 	if b.Pays {
 		value = "pays"
 	}
-	return newRow("binding", b.Finding, fmt.Sprintf("%s, on %s", value, cpus(float64(b.CPUs))))
+	return newRow("binding", b.Finding, fmt.Sprintf("%s, on %s", value, quantity.CPUs(float64(b.CPUs))))
 }
 
 func scaleOutRow(s *advice.ScaleOut) row {
@@ -126,8 +127,8 @@ func scaleOutRow(s *advice.ScaleOut) row {
 	if s.Needed {
 		value = "needed"
 	}
-	return newRow("scale out", s.Finding, fmt.Sprintf("%s, at %s of the limit", value, percent(s.Utilisation))).
-		between("%s to %s", percent(s.LowUtilisation), percent(s.HighUtilisation)).when(s.Needed)
+	return newRow("scale out", s.Finding, fmt.Sprintf("%s, at %s of the limit", value, quantity.Share(s.Utilisation))).
+		between("%s to %s", quantity.Share(s.LowUtilisation), quantity.Share(s.HighUtilisation)).when(s.Needed)
 }
 
 func nodeRow(n *advice.Node) row {
@@ -135,7 +136,7 @@ func nodeRow(n *advice.Node) row {
 	if n.Most {
 		least = " or more"
 	}
-	r := newRow("node", n.Finding, fmt.Sprintf("%s%s on %s", plural(n.Fits.Containers, "container"), least, cpus(n.CPUs))).when(n.LessDensity)
+	r := newRow("node", n.Finding, fmt.Sprintf("%s%s on %s", quantity.Count(n.Fits.Containers, "container"), least, quantity.CPUs(n.CPUs))).when(n.LessDensity)
 	if n.Low == n.High {
 		return r
 	}
@@ -147,7 +148,7 @@ func (c *Container) facts() [][2]string {
 	r := &c.Recorded
 	periods := "no whole period of " + lasting(r.Period.Duration)
 	if r.Periods > 0 {
-		periods = fmt.Sprintf("%s of %s", plural(r.Periods, "period"), lasting(r.Period.Duration))
+		periods = fmt.Sprintf("%s of %s", quantity.Count(r.Periods, "period"), lasting(r.Period.Duration))
 	}
 	facts := [][2]string{
 		{"recorded", fmt.Sprintf("%s, %s, in %s", lasting(r.Time.Duration), periods, report.Printable(c.File))},
@@ -158,7 +159,7 @@ func (c *Container) facts() [][2]string {
 		under = ", under all the limits that there were"
 	}
 	if r.LimitCPUs > 0 {
-		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", cpus(r.LimitCPUs), percentOf(r.BurstPercent), percent(r.ThrottleRatio), under)
+		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", quantity.CPUs(r.LimitCPUs), percentOf(r.BurstPercent), quantity.Share(r.ThrottleRatio), under)
 	}
 	facts = append(facts, [2]string{"limit now", now})
 	for _, w := range c.warnings() {
@@ -183,9 +184,9 @@ func wanted(r *advice.Recorded) string {
 	if r.OpenShare > 0 {
 		least = "at least "
 	}
-	text := fmt.Sprintf("average %s%s%s", least, cpus(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
+	text := fmt.Sprintf("average %s%s%s", least, quantity.CPUs(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
 	if r.Periods > 0 && r.OpenShare <= mostOpen {
-		text += fmt.Sprintf(", p99 %s%s, peak %s%s", amount(r.P99CPUs), of(r.P99CPUs, ""), amount(r.PeakCPUs), of(r.PeakCPUs, ""))
+		text += fmt.Sprintf(", p99 %s%s, peak %s%s", quantity.CPUs(r.P99CPUs).Amount(), of(r.P99CPUs, ""), quantity.CPUs(r.PeakCPUs).Amount(), of(r.PeakCPUs, ""))
 	}
 	return text
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // verdict is the advice in one sentence: which limit and burst to set, and what that does.
@@ -14,9 +15,9 @@ func (c *Container) verdict(goal advice.Goal) string {
 		return fmt.Sprintf("%s: set no new limit yet: the recording has too little data, as it says below.", c.title())
 	}
 	text := fmt.Sprintf("%s: set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)",
-		c.title(), setting(l), percent(l.ThrottleRatio), percent(goal.ThrottleRatio))
+		c.title(), setting(l), quantity.Share(l.ThrottleRatio), quantity.Share(goal.ThrottleRatio))
 	if r.LimitCPUs > 0 {
-		text += fmt.Sprintf(", while the present limit of %s throttled %s", cpus(r.LimitCPUs), percent(r.ThrottleRatio))
+		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
 	}
 	return text + "."
 }
@@ -24,9 +25,9 @@ func (c *Container) verdict(goal advice.Goal) string {
 // setting is a limit with its burst.
 func setting(l *advice.Limit) string {
 	if l.BurstPercent == 0 {
-		return cpus(l.LimitCPUs) + " without burst"
+		return quantity.CPUs(l.LimitCPUs).String() + " without burst"
 	}
-	return fmt.Sprintf("%s and a burst of %s", cpus(l.LimitCPUs), percentOf(l.BurstPercent))
+	return fmt.Sprintf("%s and a burst of %s", quantity.CPUs(l.LimitCPUs), percentOf(l.BurstPercent))
 }
 
 // patchRow says which of the answers the patch contains, and why.
@@ -46,7 +47,7 @@ func (c *Container) patchRow(goal advice.Goal) row {
 	if l.HeldOut.JudgedThrottleRatio > goal.ThrottleRatio {
 		why = append(why, fmt.Sprintf("the check on held-out data misses the goal: the limit from the first half throttles %s of the second; "+
 			"the patch keeps the limit from the whole recording; to be safer, record for longer, or set %s, the upper end of the confidence interval",
-			percent(l.HeldOut.JudgedThrottleRatio), cpus(l.HighCPUs)))
+			quantity.Share(l.HeldOut.JudgedThrottleRatio), quantity.CPUs(l.HighCPUs)))
 	}
 	return row{Name: "patch", Value: fmt.Sprintf("contains '%s'", answer), Reason: strings.Join(append(why, others...), "; ")}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report/chart"
 )
 
@@ -130,4 +131,4 @@ func (s *Sweep) warnings() []string {
 	return all
 }
 
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 6, 64) + "%" }
+func percent(share float64) string { return quantity.Share(share).Digits(6) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // column is one column of figures. Names and bars, whose widths give way, are none.
@@ -94,7 +96,7 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.0f%%", min(100*share, 99999)) }
+func percent(share float64) string { return quantity.Share(min(share, 999.99)).Whole() }
 
 const (
 	heights      = "▁▂▃▄▅▆▇█"

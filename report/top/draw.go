@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Size is what there is to draw on.
@@ -112,7 +114,7 @@ func (m *Model) scroll(rows []*row, room int) []*row {
 }
 
 func (m *Model) status(shown, hidden, width int) string {
-	text := plural(shown, "group")
+	text := quantity.Count(shown, "group")
 	if hidden > 0 {
 		text += fmt.Sprintf(" (and %d idle)", hidden)
 	}
@@ -127,13 +129,6 @@ func (m *Model) status(shown, hidden, width int) string {
 		return text
 	}
 	return cut(text, width)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // keys is the last line: which key does what, as far as that fits.

@@ -89,7 +89,7 @@ func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
 // apply creates what a manifest says, nulls included, with a policy for its pods.
 func (c *test) apply(file string, policy placement.Policy) {
 	c.Helper()
-	text, err := fs.ReadFile(examples.Files, file)
+	text, err := fs.ReadFile(examples.Files, "ack/"+file)
 	c.must(err)
 	obj := &unstructured.Unstructured{}
 	c.must(yaml.Unmarshal(text, &obj.Object))

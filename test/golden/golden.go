@@ -23,7 +23,7 @@ func Compare(t testing.TB, file, got string) {
 	if err != nil && !Updating() {
 		t.Fatalf("%v; %s=1 makes the file", err, variable)
 	}
-	settle(t, file, string(want), got, got)
+	compare(t, file, string(want), got, got)
 }
 
 // Scenarios plays each file of a pattern in a subtest of the file's name without its
@@ -36,7 +36,7 @@ func Scenarios(t *testing.T, pattern string, play func(t *testing.T, text string
 			t.Fatal(err)
 		}
 		got := play(t, string(text))
-		settle(t, file, string(text), got, got)
+		compare(t, file, string(text), got, got)
 	})
 }
 
@@ -58,7 +58,7 @@ func Archives(t *testing.T, pattern, want string, play func(t *testing.T, given 
 		got := play(t, &txtar.Archive{Comment: archive.Comment, Files: archive.Files[:end:end]})
 		expected := string(last.Data)
 		last.Data = []byte(got)
-		settle(t, file, expected, got, string(txtar.Format(archive)))
+		compare(t, file, expected, got, string(txtar.Format(archive)))
 	})
 }
 
@@ -74,8 +74,8 @@ func each(t *testing.T, pattern string, test func(t *testing.T, file string)) {
 	}
 }
 
-// settle compares two texts, or writes a file that has the second one.
-func settle(t testing.TB, file, want, got, rewritten string) {
+// compare compares two texts, or writes a file that has the second one.
+func compare(t testing.TB, file, want, got, rewritten string) {
 	t.Helper()
 	if Updating() {
 		if err := os.WriteFile(file, []byte(rewritten), 0o644); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -132,9 +133,9 @@ func (r run) alone() bool {
 // ticks are, and exactly when periods begin; how long a thread was starved in each of its bursts,
 // and how far it was with its work then; and in which bursts it used the time that the kernel
 // counts beyond what threads read at their beginning and end, to sleep and to wake up.
-func (r run) model(t *testing.T, random *rand.Rand) bandwidth.Stats {
+func (r run) model(t *testing.T, random *rand.Rand) bandwidthtest.Stats {
 	t.Helper()
-	g, err := bandwidth.NewGroup(drawMachine(random, r.slice), r.limits)
+	g, err := bandwidthtest.NewGroup(drawMachine(random, r.slice), r.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func (r run) model(t *testing.T, random *rand.Rand) bandwidth.Stats {
 // played is a run in the model.
 type played struct {
 	*testing.T
-	*bandwidth.Group
+	*bandwidthtest.Group
 	random  *rand.Rand
 	events  []event          // still to come, in the order of time
 	waiting map[int]progress // by the number of the request after which a thread goes on
@@ -198,7 +199,7 @@ func (m *played) goOn(p progress) {
 		m.starve(p, 0)
 		return
 	}
-	id, err := m.Submit(bandwidth.Request{Work: work, CPU: p.cpu})
+	id, err := m.Submit(bandwidthtest.Request{Work: work, CPU: p.cpu})
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -241,8 +242,8 @@ func (m *played) until(end time.Duration) {
 
 // drawMachine draws a machine that this one may be. A thread that reads its own clock
 // is looked at before the tick.
-func drawMachine(random *rand.Rand, slice time.Duration) bandwidth.Machine {
-	m := bandwidth.Kernel(runtime.NumCPU())
+func drawMachine(random *rand.Rand, slice time.Duration) bandwidthtest.Machine {
+	m := bandwidthtest.Kernel(runtime.NumCPU())
 	m.Slice, m.TickPhase = slice, time.Duration(random.Int64N(int64(m.Tick)))
 	if random.IntN(4) == 0 {
 		m.Tick = 0
@@ -320,23 +321,23 @@ func slice(t *testing.T) time.Duration {
 }
 
 // A prediction is what the model says: ranges and medians, over what is not known.
-type prediction struct{ low, median, high bandwidth.Stats }
+type prediction struct{ low, median, high bandwidthtest.Stats }
 
 func (r run) predict(t *testing.T) prediction {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
-	all := make([]bandwidth.Stats, 201)
+	all := make([]bandwidthtest.Stats, 201)
 	for i := range all {
 		all[i] = r.model(t, random)
 	}
 	var p prediction
-	for _, figure := range []func(*bandwidth.Stats) *int64{
-		func(s *bandwidth.Stats) *int64 { return &s.Throttled },
-		func(s *bandwidth.Stats) *int64 { return &s.Periods },
-		func(s *bandwidth.Stats) *int64 { return (*int64)(&s.BurstTime) },
-		func(s *bandwidth.Stats) *int64 { return (*int64)(&s.Usage) },
+	for _, figure := range []func(*bandwidthtest.Stats) *int64{
+		func(s *bandwidthtest.Stats) *int64 { return &s.Throttled },
+		func(s *bandwidthtest.Stats) *int64 { return &s.Periods },
+		func(s *bandwidthtest.Stats) *int64 { return (*int64)(&s.BurstTime) },
+		func(s *bandwidthtest.Stats) *int64 { return (*int64)(&s.Usage) },
 	} {
-		slices.SortFunc(all, func(a, b bandwidth.Stats) int { return cmp.Compare(*figure(&a), *figure(&b)) })
+		slices.SortFunc(all, func(a, b bandwidthtest.Stats) int { return cmp.Compare(*figure(&a), *figure(&b)) })
 		*figure(&p.low) = *figure(&all[0])
 		*figure(&p.median) = *figure(&all[len(all)/2])
 		*figure(&p.high) = *figure(&all[len(all)-1])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -33,7 +34,7 @@ type replay struct {
 
 // A model says what limits make of a recording whose first period ends after so many of
 // its samples.
-type model func(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats
+type model func(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats
 
 // predict replays the recording under limits.
 func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
@@ -50,14 +51,14 @@ func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
 	return p
 }
 
-// perPeriod is bandwidth.Controller with the demand of each period, until all is served.
-func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats {
+// perPeriod is bandwidthtest.Controller with the demand of each period, until all is served.
+func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
 	d, err := (&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := bandwidth.NewController(l)
+	c, err := bandwidthtest.NewController(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +71,13 @@ func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limi
 	return c.Stats()
 }
 
-// perSlice is bandwidth.Group, as the kernel hands out time within a period: each
+// perSlice is bandwidthtest.Group, as the kernel hands out time within a period: each
 // sample's usage is a request when it began, on each of as many CPUs as it used.
-func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidth.Stats {
+func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
-	m := bandwidth.Kernel(runtime.NumCPU())
+	m := bandwidthtest.Kernel(runtime.NumCPU())
 	m.Slice, m.PeriodPhase = slice(t), time.Duration(phase+1)*sampled
-	g, err := bandwidth.NewGroup(m, l)
+	g, err := bandwidthtest.NewGroup(m, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limit
 			if s.Usage < time.Duration(busy) {
 				break
 			}
-			if _, err := g.Submit(bandwidth.Request{Work: s.Usage / time.Duration(busy), CPU: cpu}); err != nil {
+			if _, err := g.Submit(bandwidthtest.Request{Work: s.Usage / time.Duration(busy), CPU: cpu}); err != nil {
 				t.Fatal(err)
 			}
 		}

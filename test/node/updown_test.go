@@ -164,7 +164,7 @@ func (m machine) writeSysctls() error {
 // own CPUs, which would be four.
 func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 	t.Helper()
-	text, err := fs.ReadFile(examples.Files, "go-demo.yaml")
+	text, err := fs.ReadFile(examples.Files, "ack/go-demo.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/version"
 )
 
 // mistake is an error on the command line.
@@ -34,9 +36,13 @@ func ExitStatus(err error) int {
 }
 
 // Complete makes a command the root of others: alone it prints its help; mistakes in
-// flags, also in those of the others, are errors of Errorf. Errors are left to main.
+// flags, also in those of the others, are errors of Errorf. Errors are left to main. The flag
+// --version prints the version.
 func Complete(root *cobra.Command, others ...*cobra.Command) *cobra.Command {
 	root.Args = NoArguments
+	root.Version = version.Of(root.Name())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.DisableDefaultCmd = true

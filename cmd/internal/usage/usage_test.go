@@ -20,6 +20,7 @@ func TestComplete(t *testing.T) {
 	}{
 		{"", 0, "Try things"},
 		{"do", 0, "done"},
+		{"--version", 0, "try "},
 		{"do --times 0", 2, "--times must be more than 0: EOF"},
 		{"do --times 13", 1, "too often"},
 		{"do --fly", 2, "unknown flag: --fly; see try do --help"},

@@ -13,7 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/demo"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -94,7 +94,7 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 	output := demoOutput(stdout, progress)
 	err = demo.Run(ctx, cluster.RESTConfig(), nodes, output)
 	if err == nil && options.node {
-		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: scheduler.DefaultMinSharedCPUs}, output)
+		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: api.DefaultMinSharedCPUs}, output)
 	}
 	if err != nil {
 		if ctx.Err() != nil { // what ended it explains more than what it interrupted

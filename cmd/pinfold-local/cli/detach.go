@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,13 @@ const stopTimeout = 2 * time.Minute
 func detach(ctx context.Context, options upOptions, stdout, stderr io.Writer) error {
 	if state, err := localcluster.ReadState(options.dir); err == nil { // its log is in use
 		return fmt.Errorf("%w in %s (process %d)", localcluster.ErrRunning, options.dir, state.Supervisor)
+	}
+	// The supervisor does this again; here a mistake leaves no directory.
+	if _, err := nodeGroups(options.shapes, options.machines); err != nil {
+		return err
+	}
+	if _, err := options.clusterConfig(io.Discard, nil); err != nil {
+		return err
 	}
 	if err := localcluster.Claim(options.dir); err != nil {
 		return err
@@ -121,11 +129,14 @@ func (s *detached) stop(cause error) error {
 	}
 }
 
-// failure returns what the supervisor wrote before it ended.
+// failure returns what the supervisor said last, which is why it ended, or all that it wrote.
 func (s *detached) failure() error {
 	text, err := io.ReadAll(io.NewSectionReader(s.log, 0, 1<<20))
 	if err != nil {
 		return fmt.Errorf("the supervisor ended: %w (%w)", s.err, err)
+	}
+	if i := strings.LastIndex("\n"+string(text), "\npinfold-local: "); i >= 0 {
+		return errors.New(strings.TrimSpace(strings.TrimPrefix(string(text)[i:], "pinfold-local: ")))
 	}
 	return fmt.Errorf("the supervisor ended: %w\n%s", s.err, strings.TrimSpace(string(text)))
 }

@@ -47,12 +47,3 @@ func BenchmarkBounds(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkAggregate(b *testing.B) {
-	d := must(b, "exponential", ".7")
-	for b.Loop() {
-		if _, err := lindley.Aggregate(d, 20, 1); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

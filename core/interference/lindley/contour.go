@@ -12,12 +12,10 @@ import (
 // near the contour.
 var errWinding = errors.New("the contour does not separate the zeros")
 
-// lattice is the queue of so many groups together, each with demand of weights[k] at k/n
-// and one quota of service. But for Aggregate it is one group.
+// lattice is the queue of a group with demand of weights[k] at k/n and one quota of service.
 type lattice struct {
 	weights []float64
 	n       int
-	groups  int
 	drift   float64 // 1 - mean demand, in quotas
 }
 
@@ -145,7 +143,7 @@ func (l lattice) logarithm(spectrum, z []complex128, radius float64) error {
 	for j, p := range spectrum {
 		// z^-n, its angle reduced in integers.
 		sin, cos := math.Sincos(2 * math.Pi * float64(j*l.n%period) / float64(period))
-		phi := power(p*complex(shrink*cos, shrink*sin), l.groups)
+		phi := p * complex(shrink*cos, shrink*sin)
 		v := (1 - phi) / (1 - 1/z[j])
 		now := cmplx.Phase(v)
 		now += 2 * math.Pi * math.Round((angle-now)/(2*math.Pi))
@@ -175,17 +173,5 @@ func (l lattice) emptiness(c []float64, radius float64) float64 {
 		power *= radius
 		sum += c[k] * power
 	}
-	return l.drift * float64(l.n*l.groups) * math.Exp(-sum)
-}
-
-// power is x^m, m >= 1, by squaring.
-func power(x complex128, m int) complex128 {
-	y := complex(1, 0)
-	for ; m > 1; m /= 2 {
-		if m%2 == 1 {
-			y *= x
-		}
-		x *= x
-	}
-	return x * y
+	return l.drift * float64(l.n) * math.Exp(-sum)
 }

@@ -1,10 +1,8 @@
 // Package lindley computes numerically how often one cgroup is throttled, for any independent
-// demand and for all bursts at once, with proven bounds. It also approximates, without a bound, how
-// often many groups together want more than the machine has.
+// demand and for all bursts at once, with proven bounds.
 //
 //	throttling, method, err := lindley.Bounds(d, bursts, lindley.DefaultSteps)
 //	p, method, err := lindley.Estimate(d, bursts, lindley.DefaultSteps)   // faster, no bounds
-//	p, err := lindley.Aggregate(d, groups, burst)
 //
 // # The queue
 //
@@ -97,17 +95,4 @@
 // The estimate takes 6 to 11 ms.
 //
 // More than 1024 steps do not help against a heavy tail, because the lattice then ends sooner.
-//
-// # Many groups
-//
-// [Aggregate] takes what one group submits when no other group interferes, min(X + backlog, 1 +
-// tokens), with tokens and backlog from the stationary V of one group. It adds m independent copies
-// and solves the queue of the sum on the machine. It ignores that groups wait for each other, so it
-// is an approximation with unknown error. Demand should have a density.
-//
-// Compared with package interference under the strict rule, it was within the noise of half a
-// million periods wherever the probability is below 5% (TestAggregateIsNearSimulation), and within
-// 3% or two units of the last digit of the published tables (testdata/aggregate.txt). At 20 groups
-// and more than 5% it is still within 2% of the tables. With 5 groups at u = .9, b = 1 and
-// exponential demand, where 45% of the periods miss under the strict rule, it gives 38%.
 package lindley

@@ -36,7 +36,7 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 		if horizon*steps > largest {
 			break
 		}
-		l := lattice{groups: 1, n: steps, drift: 1 - d.Mean(), weights: meanWeights(d, steps, horizon)}
+		l := lattice{n: steps, drift: 1 - d.Mean(), weights: meanWeights(d, steps, horizon)}
 		result, method, err := richardson(l, bursts, horizon, -digits/float64(horizon))
 		if err == nil {
 			return result, method, nil
@@ -58,7 +58,7 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 // bounded estimates for demand that goes so many quotas and no further, on a contour
 // outside the unit circle.
 func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([]float64, Method, error) {
-	l := lattice{groups: 1, n: steps, weights: meanWeights(d, steps, quotas+1)}
+	l := lattice{n: steps, weights: meanWeights(d, steps, quotas+1)}
 	l.drift = 1 - l.mean()
 	theta, ok := l.decay()
 	if !ok {
@@ -92,7 +92,7 @@ func (l lattice) mean() float64 {
 
 // richardson solves on the lattice and on one of half the steps.
 func richardson(fine lattice, bursts []float64, horizon int, contour float64) ([]float64, Method, error) {
-	coarse := lattice{groups: fine.groups, n: fine.n / 2, drift: fine.drift, weights: coarsen(fine.weights)}
+	coarse := lattice{n: fine.n / 2, drift: fine.drift, weights: coarsen(fine.weights)}
 	rough, err := coarse.exceed(bursts, horizon, contour)
 	if err != nil {
 		return nil, Method{}, err

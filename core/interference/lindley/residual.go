@@ -28,7 +28,7 @@ type proof struct {
 // lattice.
 func prove(d demand.Distribution, mode float64, n, quotas, far int) (proof, bool) {
 	within := cut{Distribution: d, horizon: float64(quotas), beyond: tail(d, float64(quotas))}
-	l := lattice{groups: 1, n: n, weights: meanWeights(within, n, quotas+1)}
+	l := lattice{n: n, weights: meanWeights(within, n, quotas+1)}
 	l.drift = 1 - l.mean()
 	theta, ok := l.decay()
 	if !ok || l.drift <= 0 {

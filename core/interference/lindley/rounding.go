@@ -29,7 +29,7 @@ func roundDown(d demand.Distribution, n, horizon int) lattice {
 
 // rounded makes a lattice from P(rounded demand > k/n).
 func rounded(n, horizon int, tail func(k int) float64) lattice {
-	l := lattice{groups: 1, n: n, weights: make([]float64, n*horizon+1)}
+	l := lattice{n: n, weights: make([]float64, n*horizon+1)}
 	left := 1.0
 	for k := range l.weights {
 		right := min(tail(k), left)

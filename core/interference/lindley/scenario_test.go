@@ -14,7 +14,6 @@ import (
 // TestScenarios plays testdata/*.txt. The commands are
 //
 //	throttle STEPS DEMAND at BURST...    probability and bounds
-//	aggregate M DEMAND at BURST...       P(m groups submit more than the machine has), in percent
 //
 // with DEMAND as parse takes it.
 func TestScenarios(t *testing.T) {
@@ -44,21 +43,10 @@ func play(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch words[0] {
-	case "throttle":
-		return throttle(lindley.Solve(d, bursts, number)), nil
-	case "aggregate":
-		var out strings.Builder
-		for _, b := range bursts {
-			if p, err := lindley.Aggregate(d, number, b); err != nil {
-				fmt.Fprintln(&out, err)
-			} else {
-				fmt.Fprintf(&out, "%-4v %.3f%%\n", b, 100*p)
-			}
-		}
-		return out.String(), nil
+	if words[0] != "throttle" {
+		return "", fmt.Errorf("unknown command %q", words[0])
 	}
-	return "", fmt.Errorf("unknown command %q", words[0])
+	return throttle(lindley.Solve(d, bursts, number)), nil
 }
 
 func throttle(solution lindley.Solution, err error) string {

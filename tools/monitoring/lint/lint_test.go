@@ -128,7 +128,7 @@ const wholeRules = `groups:
   - alert: TooMany
     expr: cpus > 3
     labels: {severity: warning}
-    annotations: {summary: s, description: d, runbook: docs/book.md#toomany}
+    annotations: {summary: s, description: d, runbook_url: docs/book.md#toomany}
 `
 
 func TestRules(t *testing.T) {

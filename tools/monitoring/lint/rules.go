@@ -49,8 +49,8 @@ func Rules(text []byte, m Metrics, r Runbook) (problems []string) {
 			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 				say("it needs a summary and a description")
 			}
-			if !slices.Contains(anchors, rule.Annotations["runbook"]) {
-				say("its runbook is %q, which is no section of %s", rule.Annotations["runbook"], r.Name)
+			if !slices.Contains(anchors, rule.Annotations["runbook_url"]) {
+				say("its runbook_url is %q, which is no section of %s", rule.Annotations["runbook_url"], r.Name)
 			}
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// leave finds the groups whose bandwidth is somebody else's from now on, where they
+// findForeignOwned finds the groups whose bandwidth is somebody else's from now on, where they
 // own it, and returns what was changed there. It takes back what others have no longer:
 // the group has gone, or its limit has changed.
-func (c *Control) leave(all []limited) (found []Foreign) {
+func (c *Control) findForeignOwned(all []limited) (found []Foreign) {
 	if c.config.QuotaOwner != OwnerOther {
 		return nil
 	}
@@ -19,22 +19,22 @@ func (c *Control) leave(all []limited) (found []Foreign) {
 			changed[f.Path] = append(changed[f.Path], f)
 		}
 	}
-	left := map[string]bandwidth.Limits{}
+	owned := map[string]bandwidth.Limits{}
 	for _, l := range all {
 		present, foreign := c.view.Settings[l.path], changed[l.path]
 		if !c.restored && !l.mayBeOurs(present) {
 			foreign = []Foreign{{Path: l.path, Field: FieldQuota, Ours: durationText(l.want.Quota), Theirs: quotaText(present), Left: true}}
 		}
-		was, others := c.left[l.path]
+		was, others := c.foreignOwned[l.path]
 		switch {
 		case others && was == l.Base.WithoutBurst():
-			left[l.path] = was
+			owned[l.path] = was
 		case len(foreign) > 0 && !l.resizes && bandwidthWanted(present, l.want) != (cgroup.Wanted{}):
-			left[l.path] = l.Base.WithoutBurst()
+			owned[l.path] = l.Base.WithoutBurst()
 			found = append(found, foreign...)
 		}
 	}
-	c.left = left
+	c.foreignOwned = owned
 	return found
 }
 

@@ -1,4 +1,4 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"fmt"

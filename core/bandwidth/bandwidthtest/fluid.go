@@ -1,13 +1,17 @@
-package bandwidth
+package bandwidthtest
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
 
 // In the ideal fluid CPUs hold nothing between events: what was dealt to those that
 // run is gathered before something happens, and dealt anew after it.
 
 // gather puts back into the bucket what CPUs have not used.
 func (g *Group) gather() {
-	if !g.fluid() || g.pool.limits.Quota == Unlimited {
+	if !g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited {
 		return
 	}
 	for i := range g.cpus {
@@ -19,7 +23,7 @@ func (g *Group) gather() {
 // deal gives each CPU that runs the same share of the bucket, the first ones a
 // nanosecond more when it does not divide. A CPU that gets nothing is throttled.
 func (g *Group) deal() {
-	if !g.fluid() || g.pool.limits.Quota == Unlimited {
+	if !g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited {
 		return
 	}
 	g.gather()

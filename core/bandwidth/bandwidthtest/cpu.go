@@ -1,6 +1,10 @@
-package bandwidth
+package bandwidthtest
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
 
 // cpu is what the kernel holds per CPU of a group (struct cfs_rq).
 type cpu struct {
@@ -40,7 +44,7 @@ func (g *Group) next(c *cpu) time.Duration {
 		at = min(at, g.now+max(g.machine.Turn-c.ran, 0))
 	}
 	switch {
-	case g.pool.limits.Quota == Unlimited:
+	case g.pool.limits.Quota == bandwidth.Unlimited:
 	case g.machine.Tick > 0:
 		at = min(at, g.nextTick())
 	default:
@@ -68,7 +72,7 @@ func (g *Group) looks() bool {
 // its debt and a slice, and is throttled when it does not get beyond its debt.
 func (g *Group) account(i int) {
 	c := &g.cpus[i]
-	if g.fluid() || g.pool.limits.Quota == Unlimited || c.throttled || c.local > 0 {
+	if g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited || c.throttled || c.local > 0 {
 		return
 	}
 	c.local += g.take(g.machine.Slice - c.local)
@@ -158,7 +162,7 @@ func (g *Group) shortest() int {
 // giveBack is __return_cfs_rq_runtime.
 func (g *Group) giveBack(c *cpu) {
 	more := c.local - g.machine.Keep
-	if more <= 0 || g.fluid() || g.pool.limits.Quota == Unlimited {
+	if more <= 0 || g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited {
 		return
 	}
 	c.local -= more

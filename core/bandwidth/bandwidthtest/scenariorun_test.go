@@ -1,9 +1,11 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // scenario is the model that a transcript talks to: a Controller or a Group.
@@ -36,7 +38,7 @@ func (s *scenario) run(name string, w words) (string, error) {
 
 func (s *scenario) begin(name string, w words) (err error) {
 	*s = scenario{}
-	l := w.over(Limits{Quota: Unlimited, Period: 100 * time.Millisecond})
+	l := w.over(bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond})
 	if name == "controller" {
 		var c Controller
 		c, err = NewController(l)

@@ -1,8 +1,10 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"fmt"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // Group simulates a group's bandwidth controller within periods: requests for CPU time arrive at
@@ -49,7 +51,7 @@ const never = time.Duration(1<<63 - 1)
 
 // NewGroup returns a group at time 0 that has been idle for some periods: its bucket is full and
 // its timer has stopped. Its CPUs hold no CPU time; in the kernel each may have kept up to Keep.
-func NewGroup(m Machine, l Limits) (*Group, error) {
+func NewGroup(m Machine, l bandwidth.Limits) (*Group, error) {
 	if err := m.validate(); err != nil {
 		return nil, fmt.Errorf("model a group: %w", err)
 	}
@@ -59,7 +61,7 @@ func NewGroup(m Machine, l Limits) (*Group, error) {
 	return newGroup(m, l), nil
 }
 
-func newGroup(m Machine, l Limits) *Group {
+func newGroup(m Machine, l bandwidth.Limits) *Group {
 	g := &Group{machine: m, pool: fullPool(l), slack: -1, cpus: make([]cpu, m.CPUs)}
 	g.period = m.PeriodPhase
 	if g.period == 0 {
@@ -73,7 +75,7 @@ func newGroup(m Machine, l Limits) *Group {
 func (g *Group) Now() time.Duration { return g.now }
 
 // Limits returns the settings in force.
-func (g *Group) Limits() Limits { return g.pool.limits }
+func (g *Group) Limits() bandwidth.Limits { return g.pool.limits }
 
 // Stats returns the counters up to now. As in the kernel, throttled time of a CPU is counted when
 // its throttling ends.
@@ -96,8 +98,8 @@ func (g *Group) Backlog() time.Duration {
 
 // Submit submits a request at the current time and returns its number, counted from 0.
 func (g *Group) Submit(r Request) (int, error) {
-	if r.Work <= 0 || r.Work > MaxQuota {
-		return 0, fmt.Errorf("submit a request: it must need some CPU time, up to %v, not %v", MaxQuota, r.Work)
+	if r.Work <= 0 || r.Work > bandwidth.MaxQuota {
+		return 0, fmt.Errorf("submit a request: it must need some CPU time, up to %v, not %v", bandwidth.MaxQuota, r.Work)
 	}
 	if r.CPU < AnyCPU || r.CPU >= len(g.cpus) {
 		return 0, fmt.Errorf("submit a request: there is no CPU %d, only 0 to %d", r.CPU, len(g.cpus)-1)
@@ -120,7 +122,7 @@ func (g *Group) Submit(r Request) (int, error) {
 // An error means that nothing was changed.
 //
 // A new period takes effect at the end of the present one.
-func (g *Group) Write(l Limits) error {
+func (g *Group) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)
 	}
@@ -128,7 +130,7 @@ func (g *Group) Write(l Limits) error {
 	return nil
 }
 
-func (g *Group) write(l Limits) {
+func (g *Group) write(l bandwidth.Limits) {
 	g.gather()
 	wasActive := g.pool.active
 	g.pool.write(l, &g.stats)

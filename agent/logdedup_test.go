@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-func TestSaid(t *testing.T) {
+func TestLogDedup(t *testing.T) {
 	now := time.Unix(0, 0)
-	s := newSaid(func() time.Time { return now })
+	s := newLogDedup(func() time.Time { return now })
 	for _, step := range []struct {
 		after       time.Duration
 		about, text string
@@ -18,7 +18,7 @@ func TestSaid(t *testing.T) {
 		{time.Second, "a", "x", false},
 		{time.Second, "a", "y", true},
 		{time.Second, "b", "y", true},
-		{sayAgain, "a", "y", true},
+		{repeatAfter, "a", "y", true},
 	} {
 		now = now.Add(step.after)
 		if got := s.fresh(step.about, step.text); got != step.want {
@@ -27,13 +27,13 @@ func TestSaid(t *testing.T) {
 	}
 	s.clear("a")
 	if !s.fresh("a", "y") {
-		t.Error("what is over is not said again")
+		t.Error("what is over is not logged again")
 	}
-	for i := range 3 * mostSaid {
+	for i := range 3 * maxLogged {
 		now = now.Add(time.Second)
 		s.fresh(fmt.Sprint("group ", i), "gone")
 	}
-	if len(s.last) > 2*mostSaid {
+	if len(s.last) > 2*maxLogged {
 		t.Errorf("%d are kept", len(s.last))
 	}
 }

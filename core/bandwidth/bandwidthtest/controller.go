@@ -1,8 +1,10 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"fmt"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // Controller simulates a group's bandwidth controller, one period at a time. Demand is an amount of
@@ -30,7 +32,7 @@ func (p Period) Throttled() bool { return p.Backlog > 0 }
 
 // NewController returns the controller of a group that has been idle for some periods: its bucket
 // is full and its timer has stopped.
-func NewController(l Limits) (Controller, error) {
+func NewController(l bandwidth.Limits) (Controller, error) {
 	if err := l.Validate(); err != nil {
 		return Controller{}, fmt.Errorf("model a bandwidth controller: %w", err)
 	}
@@ -38,7 +40,7 @@ func NewController(l Limits) (Controller, error) {
 }
 
 // Limits returns the settings in force.
-func (c *Controller) Limits() Limits { return c.pool.limits }
+func (c *Controller) Limits() bandwidth.Limits { return c.pool.limits }
 
 // Stats returns the counters since the start.
 func (c *Controller) Stats() Stats { return c.stats }
@@ -55,7 +57,7 @@ func (c *Controller) Left() time.Duration { return c.pool.runtime }
 func (c *Controller) Use(demand time.Duration) time.Duration {
 	need := c.backlog + max(demand, 0)
 	used := need
-	if c.pool.limits.Quota != Unlimited {
+	if c.pool.limits.Quota != bandwidth.Unlimited {
 		used = 0
 		if need > 0 {
 			used = c.pool.take(need)
@@ -73,7 +75,7 @@ func (c *Controller) Use(demand time.Duration) time.Duration {
 // that nothing was changed.
 //
 // A new period takes effect with the tick that comes next.
-func (c *Controller) Write(l Limits) error {
+func (c *Controller) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)
 	}

@@ -1,12 +1,15 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 func between(t *rapid.T, name string, low, high int) time.Duration {
@@ -15,8 +18,8 @@ func between(t *rapid.T, name string, low, high int) time.Duration {
 
 // drawTiny returns settings that the kernel would refuse: a period of some
 // nanoseconds.
-func drawTiny(t *rapid.T) Limits {
-	l := Limits{Quota: Unlimited, Period: between(t, "period", 1, 60)}
+func drawTiny(t *rapid.T) bandwidth.Limits {
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: between(t, "period", 1, 60)}
 	if rapid.IntRange(0, 9).Draw(t, "limited") > 0 {
 		l.Quota = between(t, "quota", 1, 100)
 		l.Burst = between(t, "burst", 0, int(l.Quota))
@@ -114,11 +117,25 @@ func TestFluidGroupIsController(t *testing.T) {
 	})
 }
 
+func randomDemand(n int, mean time.Duration) []time.Duration {
+	r := rand.New(rand.NewPCG(1, 2))
+	demand := make([]time.Duration, n)
+	for i := range demand {
+		demand[i] = time.Duration(r.ExpFloat64() * float64(mean))
+	}
+	return demand
+}
+
 func TestNothingIsAllocated(t *testing.T) {
-	c := newController(t, Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond})
+	c := newController(t, bandwidth.Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond})
 	demand := randomDemand(1000, 10*time.Millisecond)
-	if n := testing.AllocsPerRun(10, func() { c.Replay(nil, demand) }); n > 0 {
-		t.Errorf("Replay: %v allocations", n)
+	steps := func() {
+		for _, d := range demand {
+			c.Step(d)
+		}
+	}
+	if n := testing.AllocsPerRun(10, steps); n > 0 {
+		t.Errorf("Step: %v allocations", n)
 	}
 	g, err := NewGroup(Kernel(2), c.Limits())
 	if err != nil {
@@ -138,7 +155,7 @@ func TestNothingIsAllocated(t *testing.T) {
 }
 
 func TestInvalidGroups(t *testing.T) {
-	l := Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond}
+	l := bandwidth.Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond}
 	for _, m := range []Machine{
 		{}, {CPUs: maxCPUs + 1}, {CPUs: 1, Turn: -1}, {CPUs: 1, Slice: 2 * time.Hour},
 		{CPUs: 1, Keep: 1}, {CPUs: 1, Tick: 1}, {CPUs: 1, Slack: 1},
@@ -147,19 +164,19 @@ func TestInvalidGroups(t *testing.T) {
 			t.Errorf("%+v: no error", m)
 		}
 	}
-	if _, err := NewGroup(Kernel(1), Limits{}); err == nil {
+	if _, err := NewGroup(Kernel(1), bandwidth.Limits{}); err == nil {
 		t.Error("no error for no limits")
 	}
 	g, err := NewGroup(Kernel(2), l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []Request{{}, {Work: -1}, {Work: 1, CPU: 2}, {Work: 1, CPU: -2}, {Work: MaxQuota + 1}} {
+	for _, r := range []Request{{}, {Work: -1}, {Work: 1, CPU: 2}, {Work: 1, CPU: -2}, {Work: bandwidth.MaxQuota + 1}} {
 		if _, err := g.Submit(r); err == nil {
 			t.Errorf("%+v: no error", r)
 		}
 	}
-	if err := g.Write(Limits{Quota: 1, Period: time.Second}); err == nil || g.Limits() != l {
+	if err := g.Write(bandwidth.Limits{Quota: 1, Period: time.Second}); err == nil || g.Limits() != l {
 		t.Errorf("limits %+v, error %v", g.Limits(), err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// housing decides who lives where on a node on which CPUs may be bound.
-type housing struct {
+// cpuPlan decides who lives where on a node on which CPUs may be bound.
+type cpuPlan struct {
 	*State
 	books *ledger.Books
 	// claims are those in force, by pod: without those that lost.
@@ -20,8 +20,8 @@ type housing struct {
 	findings []Finding
 }
 
-func newHousing(s *State) *housing {
-	h := &housing{State: s, sets: map[Ref]cpuset.Set{}}
+func newCPUPlan(s *State) *cpuPlan {
+	h := &cpuPlan{State: s, sets: map[Ref]cpuset.Set{}}
 	var claims []ledger.Claim
 	for i := range s.Pods {
 		claim := s.Pods[i].Claim
@@ -47,10 +47,10 @@ func newHousing(s *State) *housing {
 	return h
 }
 
-func (h *housing) report(f Finding) { h.findings = append(h.findings, f) }
+func (h *cpuPlan) report(f Finding) { h.findings = append(h.findings, f) }
 
 // open makes the books of the claims.
-func (h *housing) open(claims []ledger.Claim) {
+func (h *cpuPlan) open(claims []ledger.Claim) {
 	h.books = ledger.New(h.Index, h.Config, claims...)
 	h.claims = map[ledger.PodID]ledger.Claim{}
 	for _, c := range claims {
@@ -62,7 +62,7 @@ func (h *housing) open(claims []ledger.Claim) {
 }
 
 // needShared reports whether a container that has not ended has no CPUs of its own.
-func (h *housing) needShared() bool {
+func (h *cpuPlan) needShared() bool {
 	for i := range h.Pods {
 		p := &h.Pods[i]
 		for j := range p.Containers {
@@ -78,7 +78,7 @@ func (h *housing) needShared() bool {
 // shareYoungest makes the CPUs of one static pod that has any online shared ones: of the
 // last by rank, which is the youngest, or, where allocations are signed, the one that was
 // decided about first. Pods that lost a conflict do not get them: they are as they were.
-func (h *housing) shareYoungest(claims []ledger.Claim) {
+func (h *cpuPlan) shareYoungest(claims []ledger.Claim) {
 	var youngest ledger.Claim
 	for _, c := range h.claims {
 		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !h.exclusive(&one).IsEmpty() })
@@ -97,7 +97,7 @@ func (h *housing) shareYoungest(claims []ledger.Claim) {
 }
 
 // reportMissing reports claims for containers that the pod does not have.
-func (h *housing) reportMissing(p *Pod) {
+func (h *cpuPlan) reportMissing(p *Pod) {
 	for _, c := range p.Claim.Containers {
 		if p.container(c.Name) == nil {
 			h.report(Finding{Kind: NoSuchContainer, Pod: p.ID, Container: c.Name})
@@ -106,7 +106,7 @@ func (h *housing) reportMissing(p *Pod) {
 }
 
 // claimOf returns the claim in force of a container, nil when it has none.
-func (h *housing) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
+func (h *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 	claims := h.claims[p.ID].Containers
 	for i := range claims {
 		if claims[i].Name == c.Name && !c.Ephemeral {
@@ -118,7 +118,7 @@ func (h *housing) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 
 // exclusive are the CPUs of a claim in force that its container has for itself: none
 // while all of them are offline.
-func (h *housing) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
+func (h *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
 	if claim == nil || claim.Policy != placement.Static {
 		return cpuset.Set{}
 	}
@@ -127,7 +127,7 @@ func (h *housing) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
 
 // static returns the CPUs of a container that lives on exclusive ones, and whether
 // its quota is lifted.
-func (h *housing) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
+func (h *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
 	claim := h.claimOf(p, c)
 	own := h.exclusive(claim)
 	switch {
@@ -143,7 +143,7 @@ func (h *housing) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lift
 
 // podsOwn are the pod's exclusive CPUs without those of the sidecars that run beside
 // an init container.
-func (h *housing) podsOwn(p *Pod, init *Container) cpuset.Set {
+func (h *cpuPlan) podsOwn(p *Pod, init *Container) cpuset.Set {
 	var own, taken cpuset.Set
 	before := true
 	for i := range p.Containers {
@@ -159,7 +159,7 @@ func (h *housing) podsOwn(p *Pod, init *Container) cpuset.Set {
 }
 
 // home returns a container's CPUs.
-func (h *housing) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
+func (h *cpuPlan) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
 	if cpus, home, lifted = h.static(p, c); home != "" {
 		return cpus, home, lifted
 	}
@@ -176,7 +176,7 @@ func (h *housing) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted
 }
 
 // confinement are the CPUs of all NUMA nodes that a pod is confined to.
-func (h *housing) confinement(p *Pod) (cpus cpuset.Set) {
+func (h *cpuPlan) confinement(p *Pod) (cpus cpuset.Set) {
 	for _, c := range h.claims[p.ID].Containers {
 		for _, id := range c.NUMANodes {
 			cpus = cpus.Union(h.Index.Machine().CPUsOfNUMA(id))
@@ -186,7 +186,7 @@ func (h *housing) confinement(p *Pod) (cpus cpuset.Set) {
 }
 
 // pod returns the settings of a pod and its containers.
-func (h *housing) pod(p *Pod) PodSettings {
+func (h *cpuPlan) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	batch := h.batch(p)
@@ -222,7 +222,7 @@ func (h *housing) pod(p *Pod) PodSettings {
 }
 
 // lifts reports whether quota is lifted from a container of the pod.
-func (h *housing) lifts(p *Pod) bool {
+func (h *cpuPlan) lifts(p *Pod) bool {
 	return slices.ContainsFunc(p.Containers, func(c Container) bool {
 		_, _, lifted := h.static(p, &c)
 		return lifted && c.Phase != Ended

@@ -1,15 +1,17 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"slices"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
 // slow is a second Group that goes from nanosecond to nanosecond and looks at
 // everything in each. Tests give it tiny periods.
 type slow struct {
 	m           Machine
-	l           Limits
+	l           bandwidth.Limits
 	now         time.Duration
 	runtime     time.Duration
 	snap        time.Duration
@@ -32,7 +34,7 @@ type slowCPU struct {
 	since     time.Duration
 }
 
-func newSlow(m Machine, l Limits) *slow {
+func newSlow(m Machine, l bandwidth.Limits) *slow {
 	s := &slow{m: m, l: l, runtime: max(l.Quota, 0) + l.Burst, idle: true, cpus: make([]slowCPU, m.CPUs)}
 	s.snap = s.runtime
 	s.expires = m.PeriodPhase
@@ -43,7 +45,7 @@ func newSlow(m Machine, l Limits) *slow {
 	return s
 }
 
-func (s *slow) limited() bool { return s.l.Quota != Unlimited }
+func (s *slow) limited() bool { return s.l.Quota != bandwidth.Unlimited }
 
 func (s *slow) advance(until time.Duration) []Done {
 	s.done = nil
@@ -306,7 +308,7 @@ func (s *slow) submit(r Request) {
 	s.dryUp()
 }
 
-func (s *slow) write(l Limits) {
+func (s *slow) write(l bandwidth.Limits) {
 	s.countWall()
 	s.l = l
 	s.refill()

@@ -1,15 +1,16 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-func drawLimits(t *rapid.T) Limits {
-	l := Limits{Quota: Unlimited, Period: time.Duration(rapid.IntRange(1, 100).Draw(t, "period")) * time.Millisecond}
+func drawLimits(t *rapid.T) bandwidth.Limits {
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: time.Duration(rapid.IntRange(1, 100).Draw(t, "period")) * time.Millisecond}
 	if rapid.IntRange(0, 9).Draw(t, "limited") > 0 {
 		l.Quota = time.Duration(rapid.IntRange(1000, 200_000).Draw(t, "quota")) * time.Microsecond
 		l.Burst = time.Duration(rapid.Int64Range(0, l.Quota.Microseconds()).Draw(t, "burst")) * time.Microsecond
@@ -17,47 +18,13 @@ func drawLimits(t *rapid.T) Limits {
 	return l
 }
 
-func newController(t testing.TB, l Limits) Controller {
+func newController(t testing.TB, l bandwidth.Limits) Controller {
 	t.Helper()
 	c, err := NewController(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// TestReplayIsStep also interrupts Replay with writes in the middle of periods.
-func TestReplayIsStep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimits(t)
-		stepped, err := NewController(l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replayed := stepped
-		for range rapid.IntRange(1, 4).Draw(t, "parts") {
-			demand := rapid.SliceOf(rapid.Custom(drawDemand)).Draw(t, "demand")
-			want := make([]Period, len(demand))
-			for i, d := range demand {
-				want[i] = stepped.Step(d)
-			}
-			got := make([]Period, rapid.IntRange(0, len(demand)).Draw(t, "room"))
-			replayed.Replay(got, demand)
-			if diff := cmp.Diff(want[:len(got)], got); diff != "" {
-				t.Fatalf("periods: -step +replay\n%s", diff)
-			}
-			if stepped != replayed {
-				t.Fatalf("state: step %+v, replay %+v", stepped, replayed)
-			}
-			l, d := drawLimits(t), drawDemand(t)
-			for _, c := range []*Controller{&stepped, &replayed} {
-				c.Use(d)
-				if err := c.Write(l); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	})
 }
 
 func drawDemand(t *rapid.T) time.Duration {
@@ -72,7 +39,7 @@ func drawDemand(t *rapid.T) time.Duration {
 func TestWritesAreFreeTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimits(t)
-		for l.Quota == Unlimited {
+		for l.Quota == bandwidth.Unlimited {
 			l = drawLimits(t)
 		}
 		c, err := NewController(l)
@@ -99,12 +66,12 @@ func TestWritesAreFreeTime(t *testing.T) {
 
 func TestInvalidLimits(t *testing.T) {
 	ms := time.Millisecond
-	good := Limits{Quota: 20 * ms, Period: 100 * ms, Burst: 20 * ms}
-	for _, bad := range []Limits{
+	good := bandwidth.Limits{Quota: 20 * ms, Period: 100 * ms, Burst: 20 * ms}
+	for _, bad := range []bandwidth.Limits{
 		{}, {Quota: ms, Period: ms - 1}, {Quota: ms, Period: time.Second + 1},
 		{Quota: ms - 1, Period: 100 * ms}, {Quota: -2, Period: 100 * ms},
 		{Quota: 20 * ms, Period: 100 * ms, Burst: 20*ms + 1}, {Quota: 20 * ms, Period: 100 * ms, Burst: -1},
-		{Quota: MaxQuota, Period: 100 * ms, Burst: ms}, {Quota: 20*ms + 1, Period: 100 * ms},
+		{Quota: bandwidth.MaxQuota, Period: 100 * ms, Burst: ms}, {Quota: 20*ms + 1, Period: 100 * ms},
 	} {
 		c := newController(t, good)
 		before := c
@@ -115,7 +82,7 @@ func TestInvalidLimits(t *testing.T) {
 			t.Errorf("%+v: no error", bad)
 		}
 	}
-	for _, l := range []Limits{good, {Quota: Unlimited, Period: ms, Burst: time.Hour}} {
+	for _, l := range []bandwidth.Limits{good, {Quota: bandwidth.Unlimited, Period: ms, Burst: time.Hour}} {
 		if err := l.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -1,11 +1,15 @@
-package bandwidth
+package bandwidthtest
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
 
 // pool is what the kernel holds per group (struct cfs_bandwidth): the CPU time that
 // is left, and the timer. A group without quota takes nothing from it.
 type pool struct {
-	limits  Limits
+	limits  bandwidth.Limits
 	runtime time.Duration // 0 <= runtime <= quota + burst
 	snap    time.Duration // runtime just after the last refill
 	active  bool          // the timer runs
@@ -13,7 +17,7 @@ type pool struct {
 }
 
 // fullPool is that of a group which has been idle for some periods.
-func fullPool(l Limits) pool {
+func fullPool(l bandwidth.Limits) pool {
 	full := max(l.Quota, 0) + l.Burst
 	return pool{limits: l, runtime: full, snap: full, idle: true}
 }
@@ -33,7 +37,7 @@ func (p *pool) take(want time.Duration) time.Duration {
 // taken beyond it since the last refill is counted as burst, then what is more than
 // the bucket holds is lost.
 func (p *pool) refill(s *Stats) {
-	if p.limits.Quota == Unlimited {
+	if p.limits.Quota == bandwidth.Unlimited {
 		return
 	}
 	p.runtime += p.limits.Quota
@@ -46,10 +50,10 @@ func (p *pool) refill(s *Stats) {
 }
 
 // write is tg_set_cfs_bandwidth, without what it does to CPUs.
-func (p *pool) write(l Limits, s *Stats) {
+func (p *pool) write(l bandwidth.Limits, s *Stats) {
 	p.limits = l
 	p.refill(s)
-	if l.Quota != Unlimited {
+	if l.Quota != bandwidth.Unlimited {
 		p.active = true
 	}
 }
@@ -62,7 +66,7 @@ func (p *pool) tick(throttled bool, s *Stats) {
 	switch {
 	case !p.active:
 		return
-	case p.limits.Quota == Unlimited:
+	case p.limits.Quota == bandwidth.Unlimited:
 		p.active = false
 		return
 	}

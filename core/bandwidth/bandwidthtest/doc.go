@@ -1,11 +1,11 @@
-// Package bandwidth models the kernel's CFS bandwidth controller: given quota, period and burst of
-// one cgroup and its demand for CPU time, it computes usage, throttling and burst. The source is
-// kernel/sched/fair.c and core.c of Linux 6.18.
+// Package bandwidthtest models the kernel's CFS bandwidth controller for tests: given quota, period
+// and burst of one cgroup and its demand for CPU time, it computes usage, throttling and burst. The
+// source is kernel/sched/fair.c and core.c of Linux 6.18.
 //
-//	c, err := bandwidth.NewController(limits)
+//	c, err := bandwidthtest.NewController(limits)
 //	p := c.Step(demand)                  // one period
 //
-//	g, err := bandwidth.NewGroup(bandwidth.Kernel(cpus), limits)
+//	g, err := bandwidthtest.NewGroup(bandwidthtest.Kernel(cpus), limits)
 //	g.Submit(request)
 //	done := g.Advance(until)             // requests that have finished
 //
@@ -33,8 +33,6 @@
 //	used    = min(backlog + demand, bucket)
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
-//
-// [Controller.Replay] applies it to a trace, at a few nanoseconds per period.
 //
 // [Group] simulates events within a period: requests arrive at any time, run on CPUs, are throttled
 // and finish. This gives latency and throttled time in whole nanoseconds. [Machine] defines how CPU
@@ -65,4 +63,4 @@
 //   - Groups of real-time threads.
 //
 // The tests in test/kernel measure how close the model is to the running kernel.
-package bandwidth
+package bandwidthtest

@@ -1,6 +1,10 @@
-package bandwidth
+package bandwidthtest
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
 
 // nextEvent returns when something is to be done, if the caller does nothing before.
 func (g *Group) nextEvent() time.Duration {
@@ -23,7 +27,7 @@ func (g *Group) run(until time.Duration) {
 	if d == 0 {
 		return
 	}
-	limited := g.pool.limits.Quota != Unlimited
+	limited := g.pool.limits.Quota != bandwidth.Unlimited
 	for i := range g.cpus {
 		c := &g.cpus[i]
 		if !c.running() {
@@ -107,7 +111,7 @@ func (g *Group) startSlack() {
 
 // useSlack is do_sched_cfs_slack_timer, which comes in time here.
 func (g *Group) useSlack() {
-	if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != Unlimited {
+	if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != bandwidth.Unlimited {
 		g.distribute()
 	}
 }

@@ -1,4 +1,4 @@
-package bandwidth
+package bandwidthtest
 
 import (
 	"strconv"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -64,7 +65,7 @@ func (w words) named(name, otherwise string) string {
 
 func duration(s string) time.Duration {
 	if s == "none" {
-		return Unlimited
+		return bandwidth.Unlimited
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -82,7 +83,7 @@ func number(s string) int {
 }
 
 // over returns settings of which some are replaced.
-func (w words) over(l Limits) Limits {
+func (w words) over(l bandwidth.Limits) bandwidth.Limits {
 	for _, word := range w {
 		switch name, value, _ := strings.Cut(word, "="); name {
 		case "quota":

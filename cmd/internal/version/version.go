@@ -1,0 +1,47 @@
+// Package version says which build of Pinfold a program is, from what the Go toolchain has
+// recorded in it:
+//
+//	fmt.Println(version.Of("pinfold-agent"))
+package version
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Build is one build of a program.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// This returns the build of the running program.
+func This() Build {
+	b := Build{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			b.Revision = setting.Value
+		}
+	}
+	return b
+}
+
+// Of returns a line about the running program, by its name.
+func Of(program string) string {
+	b := This()
+	text := program + " " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision + ")"
+	}
+	return fmt.Sprintf("%s, %s, %s", text, b.Go, b.Platform)
+}

@@ -1,0 +1,38 @@
+package bandwidth_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
+)
+
+// TestNextDebt compares the debt with the controller's backlog, period by period.
+func TestNextDebt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		microseconds := func(name string, most int) time.Duration {
+			return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Microsecond
+		}
+		limits := bandwidth.Limits{Quota: bandwidth.MinQuota + microseconds("quota", 200_000), Period: 100 * time.Millisecond}
+		limits.Burst = microseconds("burst", int(limits.Quota/time.Microsecond))
+		c, err := bandwidthtest.NewController(limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var debt time.Duration
+		for range rapid.IntRange(1, 60).Draw(t, "periods") {
+			demand := microseconds("demand", 400_000)
+			debt = bandwidth.NextDebt(debt, demand, limits.Quota)
+			p := c.Step(demand)
+			if got := max(debt-limits.Burst, 0); got != p.Backlog {
+				t.Fatalf("the debt of %v, with a burst of %v, is a backlog of %v, want %v", debt, limits.Burst, got, p.Backlog)
+			}
+			if (debt > limits.Burst) != p.Throttled() {
+				t.Fatalf("the debt is %v, the burst %v, throttled %v", debt, limits.Burst, p.Throttled())
+			}
+		}
+	})
+}

@@ -1,0 +1,73 @@
+// Package quantity writes numbers for people:
+//
+//	quantity.Count(2, "core")     // "2 cores"
+//	quantity.Share(.25).String()  // "25%"
+//	quantity.CPUs(1.5).String()   // "1.5 CPUs"
+package quantity
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Count is a number of things, whose plural ends in s.
+func Count(n int, one string) string { return fmt.Sprintf("%d %s", n, Plural(n, one)) }
+
+// Plural is the word for n things, whose plural ends in s.
+func Plural(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
+// Share is a part of something, 1 for all of it.
+type Share float64
+
+// String writes the share in percent, with three digits, or as many as tell it from all.
+func (s Share) String() string {
+	digits, text := 3, s.Digits(3)
+	for s < 1 && text == "100%" && digits < 12 { // beyond is the rounding of sums
+		digits++
+		text = s.Digits(digits)
+	}
+	return text
+}
+
+// Digits writes the share in percent with at most n digits.
+func (s Share) Digits(n int) string { return strconv.FormatFloat(float64(100*s), 'g', n, 64) + "%" }
+
+// Whole writes the share in whole percent.
+func (s Share) Whole() string { return fmt.Sprintf("%.0f%%", float64(100*s)) }
+
+// CPUs is an amount of CPU time per time.
+type CPUs float64
+
+// String writes the amount with its unit.
+func (c CPUs) String() string {
+	if text := c.Amount(); text != "1" {
+		return text + " CPUs"
+	}
+	return "1 CPU"
+}
+
+// Amount writes the amount without its unit, with at most two places. Small ones keep two
+// digits.
+func (c CPUs) Amount() string {
+	places := 2
+	if c > 0 && c < .1 {
+		places = min(9, 1-int(math.Floor(math.Log10(float64(c)))))
+	}
+	return Number(float64(c), places)
+}
+
+// Number writes a number with at most so many places, and no zeros at the end.
+func Number(x float64, places int) string {
+	text := strconv.FormatFloat(x, 'f', places, 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}

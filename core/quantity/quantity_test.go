@@ -1,0 +1,31 @@
+package quantity
+
+import "testing"
+
+func TestTexts(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{Count(0, "core"), "0 cores"},
+		{Count(1, "core"), "1 core"},
+		{Count(2, "core"), "2 cores"},
+		{Share(.7).String(), "70%"},
+		{Share(1).String(), "100%"},
+		{Share(1.0001).String(), "100%"},
+		{Share(.99996).String(), "99.996%"},
+		{Share(.999999999999).String(), "99.9999999999%"},
+		{Share(1e-300).String(), "1e-298%"},
+		{Share(1. / 3).Digits(6), "33.3333%"},
+		{Share(2. / 3).Whole(), "67%"},
+		{CPUs(1).String(), "1 CPU"},
+		{CPUs(.999).String(), "1 CPU"},
+		{CPUs(1.5).String(), "1.5 CPUs"},
+		{CPUs(20).String(), "20 CPUs"},
+		{CPUs(.0123).String(), "0.012 CPUs"},
+		{CPUs(0).Amount(), "0"},
+		{Number(12.34, 1), "12.3"},
+		{Number(100, 0), "100"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s, want %s", test.got, test.want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package demo_test
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// TestExampleFolder: the files of the folder can be applied together: pods of different names that
+// run on any node. There is one for each annotation that users write, all are in the README,
+// and none says something that is not read or has no effect.
+func TestExampleFolder(t *testing.T) {
+	readme, err := os.ReadFile("../../deploy/examples/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := fs.Glob(examples.Files, "*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	named := map[string]string{}
+	for _, file := range files {
+		if !strings.Contains(string(readme), "]("+file+")") {
+			t.Errorf("the README does not have %s", file)
+		}
+		text, err := fs.ReadFile(examples.Files, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			var pod corev1.Pod
+			if err := yaml.UnmarshalStrict([]byte(document), &pod); err != nil || pod.Kind != "Pod" {
+				t.Fatalf("%s: a %s: %v", file, pod.Kind, err)
+			}
+			if other, ok := named[pod.Name]; ok {
+				t.Errorf("%s and %s overwrite each other's pod %s", file, other, pod.Name)
+			}
+			named[pod.Name] = file
+			intent, err := api.Parse(&pod)
+			if err != nil || len(intent.Warnings) > 0 || len(api.Unknown(&pod)) > 0 || len(pod.Spec.NodeSelector) > 0 {
+				t.Errorf("%s: %v %q %q, selects %v", file, err, intent.Warnings, api.Unknown(&pod), pod.Spec.NodeSelector)
+			}
+		}
+	}
+	for _, key := range []string{api.CPUSetSchedulerAnnotation, api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.QoSLabel, api.CPUBurstAnnotation, api.CPUPeriodAnnotation} {
+		file := strings.TrimPrefix(key, "pinfold.dev/") + ".yaml"
+		if text, err := fs.ReadFile(examples.Files, file); err != nil || !strings.Contains(string(text), key+":") {
+			t.Errorf("there is no example of %s (%v)", key, err)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCauseComesFirst: an error begins with what went wrong, wherever that is in the log.
+func TestCauseComesFirst(t *testing.T) {
+	noise := strings.Repeat("I1122 11:00:00.000000   17 flags.go:64] FLAG: --x=\"y\"\n", 20)
+	for name, c := range map[string]struct{ log, want string }{
+		"klog":  {noise + "E1122 11:00:01.5   17 run.go:72] \"command failed\" err=\"no cheese\"\n" + noise[:60], `: "command failed" err="no cheese"; the end of its log `},
+		"etcd":  {noise + `{"level":"fatal","msg":"failed","error":"no cheese"}` + "\n", `: {"level":"fatal","msg":"failed","error":"no cheese"}; the`},
+		"panic": {noise + "panic: no cheese\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:3 +0x1d\n", ": panic: no cheese; the"},
+		"plain": {"one\nno cheese\n", ": no cheese; the"},
+		"empty": {"", ": ; the"},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(path, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := logTail(path); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q first", name, got, c.want)
+		}
+	}
+}
