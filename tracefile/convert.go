@@ -9,20 +9,20 @@ import (
 	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
-// Output says where a recording goes, and how.
+// Output specifies where and how a recording is written.
 type Output struct {
 	Name    string // its ending tells the format
 	Replace bool   // a file of that name may be replaced
 }
 
-// Converted is what came of writing a recording.
+// Converted is the outcome of writing a recording.
 type Converted struct {
 	Rows int64
 	Note string // what the format could not hold; "" for nothing
 }
 
-// Write writes rows to a file, which appears whole or not at all; without rows it does not,
-// and the error is ErrEmpty. It needs little memory, however many rows there are.
+// Write writes rows to a file, which appears whole or not at all. If there are no rows, it writes
+// no file and returns ErrEmpty. Its memory use does not depend on the number of rows.
 func Write(o Output, h Header, rows iter.Seq2[*Row, error]) (Converted, error) {
 	format, err := FormatOf(o.Name)
 	if err != nil {
@@ -75,7 +75,7 @@ func writeRows(w writer, rows iter.Seq2[*Row, error]) (Converted, error) {
 	return c, nil
 }
 
-// Only passes on the rows of one group.
+// Only returns the rows of one group.
 func Only(group string, rows iter.Seq2[*Row, error]) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		for r, err := range rows {

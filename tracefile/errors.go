@@ -14,15 +14,15 @@ var (
 	ErrNoInterval = errors.New("an .npy file does not say how long its samples are")
 )
 
-// JournalExistsError says that a recording to the same file goes on, or was not finished.
+// JournalExistsError reports that a recording to the same file is in progress or was not finished.
 type JournalExistsError struct{ Journal string }
 
 func (e *JournalExistsError) Error() string {
 	return fmt.Sprintf("%s is there, of a recording that goes on or was not finished", e.Journal)
 }
 
-// KeptError says that a recording could not be made into its output, and that it is
-// still in its journal.
+// KeptError reports that a recording could not be converted to its output and is still in its
+// journal.
 type KeptError struct {
 	Journal string
 	Err     error
@@ -34,7 +34,7 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return e.Err }
 
-// FormatError says that the ending of a name stands for no format.
+// FormatError reports an unknown file name extension.
 type FormatError struct{ Name string }
 
 func (e *FormatError) Error() string {

@@ -17,11 +17,11 @@ const (
 	NPY
 )
 
-// Stdout is the name that stands for CSV on standard output.
+// Stdout is the output name for CSV on standard output.
 const Stdout = "-"
 
-// FormatOf tells the format of an output by the ending of its name; a FormatError when it
-// has another one.
+// FormatOf returns the format for the extension of an output's name, or a FormatError if the
+// extension is unknown.
 func FormatOf(name string) (Format, error) {
 	if name == Stdout {
 		return CSV, nil

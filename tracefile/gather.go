@@ -9,9 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Gather makes a recording of rows: a series per group, in the order of their names, whatever
-// the order of the rows. The samples of each group must be in the order of time. When some began before
-// the start that the header gives, the start is moved to the first of them.
+// Gather collects rows into a recording, with one series per group in the order of their names. The
+// rows may be in any order, except that the samples of each group must be in the order of time. If
+// samples began before the start in the header, the start becomes that of the first of them.
 func Gather(h Header, rows iter.Seq2[*Row, error]) (*trace.Recording, error) {
 	rec := &trace.Recording{Start: h.Start, Interval: h.Interval}
 	index := map[string]int{}
@@ -51,7 +51,7 @@ func shift(rec *trace.Recording, by time.Duration) {
 	}
 }
 
-// Rows are the rows of a recording, series by series.
+// Rows returns the rows of a recording, series by series.
 func Rows(rec *trace.Recording) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		for i := range rec.Series {

@@ -46,9 +46,9 @@ type reader interface {
 	Next() (*Row, error)
 }
 
-// Open opens a recording in any of the formats, or a journal; what it is, is told by its
-// content. An .npy file needs the length of its samples, which is not looked at for others.
-// The error is ErrEmpty when the file holds no sample.
+// Open opens a recording in any of the formats, or a journal, and detects the format from the
+// content. npyInterval is the sample interval of .npy files and is ignored for others. The error is
+// ErrEmpty if the file has no sample.
 func Open(name string, npyInterval time.Duration) (*File, error) {
 	f, err := openOrdinary(name)
 	if err != nil {
@@ -90,11 +90,11 @@ func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
 	}
 }
 
-// Header returns what is known of the whole recording.
+// Header returns the metadata of the recording.
 func (f *File) Header() Header { return f.rows.Header() }
 
-// Rows reads the rows; those of one group come in the order of time, and do not overlap. An
-// error is the last that comes.
+// Rows returns the rows. Those of one group are in the order of time and do not overlap. An error
+// ends the sequence.
 func (f *File) Rows() iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		for {
@@ -130,8 +130,8 @@ func (f *File) next() (*Row, error) {
 	return r, g.add(r)
 }
 
-// Lost returns how many bytes at the end of a journal are not whole, and lost, once the rows
-// have been read; 0 for other files.
+// Lost returns the number of bytes in the incomplete blocks at the end of a journal, after the rows
+// have been read. It is 0 for other files.
 func (f *File) Lost() int64 {
 	if j, ok := f.rows.(*journalReader); ok {
 		return j.Lost()
@@ -142,7 +142,7 @@ func (f *File) Lost() int64 {
 // Close closes the file.
 func (f *File) Close() error { return f.f.Close() }
 
-// Read reads a whole recording; see Open. Lost is as in File.Lost.
+// Read reads a whole recording; see Open. lost is as in File.Lost.
 func Read(name string, npyInterval time.Duration) (rec *trace.Recording, lost int64, err error) {
 	f, err := Open(name, npyInterval)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Recorder takes the samples of a recording while it goes on.
+// Recorder writes a recording while it is made.
 type Recorder interface {
 	// Append adds a sample. After an error no more can be added; those before it are
 	// kept, and Finish makes the output of them.
@@ -21,8 +21,8 @@ type Recorder interface {
 // JournalOf returns the name of the journal of an output.
 func JournalOf(output string) string { return output + ".journal" }
 
-// Record begins a recording to a file, by way of a journal beside it. The error is a
-// JournalExistsError when there is one already.
+// Record starts a recording to a file, through a journal beside it. The error is a
+// JournalExistsError if the journal already exists.
 func Record(o Output, h Header) (Recorder, error) {
 	if _, err := FormatOf(o.Name); err != nil {
 		return nil, err
@@ -60,8 +60,7 @@ func (r *fileRecorder) Finish() (Converted, error) {
 	return c, lost
 }
 
-// Convert makes an output of a recording in another file. For .npy files use Open and
-// Write.
+// Convert converts a recording from one file to another. For .npy files use Open and Write.
 func Convert(from string, to Output) (Converted, error) {
 	f, err := Open(from, 0)
 	if err != nil {

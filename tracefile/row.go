@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Header is what is known of a recording before its first sample.
+// Header is the metadata that is known before the first sample of a recording.
 type Header struct {
 	Start    time.Time     // wall clock when the recording began: At of the samples is since then
 	Interval time.Duration // nominal, > 0

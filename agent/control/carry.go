@@ -9,13 +9,12 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// ErrBlocked says that CPUs are not free because a group of another pod could not be
-// moved off them.
+// ErrBlocked reports that CPUs are not free because a group of another pod could not be moved off
+// them.
 var ErrBlocked = errors.New("the CPUs are still held by another pod, which could not be moved")
 
-// Carry does the actions by means of apply, in their order. A group that cannot be
-// moved keeps what it holds, and the groups of other pods do not get it where one of
-// the two is to have it alone.
+// Carry carries out the actions with apply, in order. A group that cannot be moved keeps its CPUs,
+// and groups of other pods do not get those CPUs if either side is to have them exclusively.
 func (a Actions) Carry(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Result {
 	r := Result{Failed: map[string]error{}, done: map[string][]cgroup.Wanted{}}
 	r.add(a.Widen, apply)

@@ -39,7 +39,7 @@ type Config struct {
 	QuotaOwner QuotaOwner
 }
 
-// QuotaOwner says whose quota, period and burst count when others write them, too.
+// QuotaOwner determines whose quota, period and burst apply when other programs write them too.
 type QuotaOwner string
 
 // The owners.
@@ -51,7 +51,7 @@ const (
 	OwnerOther QuotaOwner = "other"
 )
 
-// Kubelet is what the kubelet's configuration says.
+// Kubelet is the part of the kubelet's configuration that the agent uses.
 type Kubelet struct {
 	CPUManagerPolicy string
 	ReservedCPUs     cpuset.Set
@@ -59,14 +59,14 @@ type Kubelet struct {
 	CgroupRoot       string
 }
 
-// Node is what the Node object says.
+// Node is the part of the Node object that the agent uses.
 type Node struct {
 	UID types.UID
 	// Reserved is capacity - allocatable.
 	Reserved ledger.MilliCPU
 }
 
-// View is what the control groups of pods hold.
+// View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
 	Tiers  []string // their paths, outer ones first
@@ -82,7 +82,8 @@ type created struct {
 	at time.Time
 }
 
-// Control is the state machine. Its methods must be called one at a time.
+// Control is the state machine. Its methods must not be called concurrently, except
+// [Control.Alike].
 type Control struct {
 	config  Config
 	index   *placement.Index
@@ -149,7 +150,7 @@ type podState struct {
 	denied bool
 }
 
-// New returns the state machine of a node about which nothing is known.
+// New returns a state machine without any input.
 func New(config Config) *Control {
 	config.Ceilings = config.Ceilings.Allowing(config.Burst)
 	return &Control{
@@ -168,7 +169,8 @@ func New(config Config) *Control {
 	}
 }
 
-// SetMachine tells what the machine is. Its CPUs may have gone on or off since.
+// SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
+// call.
 func (c *Control) SetMachine(m *topology.Machine) {
 	if c.index != nil && c.index.Machine().SameCPUs(m) {
 		return
@@ -179,16 +181,16 @@ func (c *Control) SetMachine(m *topology.Machine) {
 	}
 }
 
-// SetKubelet tells the kubelet's configuration.
+// SetKubelet sets the kubelet's configuration.
 func (c *Control) SetKubelet(k Kubelet) { c.kubelet = &k }
 
-// Kubelet returns the configuration told last, nil when there is none.
+// Kubelet returns the configuration last set with SetKubelet, or nil.
 func (c *Control) Kubelet() *Kubelet { return c.kubelet }
 
-// SetNode tells what the Node object says.
+// SetNode sets the contents of the Node object.
 func (c *Control) SetNode(n Node) { c.node = n }
 
-// SetPods tells all pods that are bound to the node.
+// SetPods sets all pods that are bound to the node.
 func (c *Control) SetPods(pods []*corev1.Pod) {
 	before := make(map[types.UID]podState, len(c.pods))
 	for _, p := range c.pods {
@@ -207,7 +209,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 	}
 }
 
-// HasPod reports whether a pod is known by the id that the kubelet uses.
+// HasPod reports whether a pod with this id, as the kubelet uses it, is known.
 func (c *Control) HasPod(id ledger.PodID) bool { return c.pod(id) != nil }
 
 func (c *Control) pod(id ledger.PodID) *podState {
@@ -219,18 +221,18 @@ func (c *Control) pod(id ledger.PodID) *podState {
 	return nil
 }
 
-// SetUsage tells how busy the CPUs were, and what containers used of them.
+// SetUsage sets the load of the CPUs and the containers' share of it.
 func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
 	c.usage = nodeplan.Usage{Sequence: c.usage.Sequence + 1, Busy: busy}
 	c.used = used
 }
 
-// Created tells that the runtime is about to create a container.
+// Created records that the runtime is about to create a container.
 func (c *Control) Created(now time.Time, ref nodeplan.Ref, id string) {
 	c.runtime[ref] = created{id, now}
 }
 
-// Stopped tells that a container has stopped.
+// Stopped records that a container has stopped.
 func (c *Control) Stopped(ref nodeplan.Ref, id string) {
 	if c.runtime[ref].id == id {
 		delete(c.runtime, ref)

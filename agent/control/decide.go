@@ -26,10 +26,10 @@ type Actions struct {
 	Foreign []Foreign
 }
 
-// Empty reports whether nothing is to be written.
+// Empty reports whether there is nothing to write.
 func (a Actions) Empty() bool { return len(a.Widen)+len(a.Moves)+len(a.Narrow)+len(a.Rest) == 0 }
 
-// Move gives a container's group other CPUs.
+// Move changes the CPUs of a container's group.
 type Move struct {
 	Path      string
 	Pod       ledger.PodID
@@ -37,7 +37,7 @@ type Move struct {
 	Exclusive bool // to the pod, in the end
 }
 
-// Narrow takes CPUs from a pod's group once the groups in it have moved.
+// Narrow removes CPUs from a pod's group after the groups in it have moved.
 type Narrow struct {
 	CPUs cpuset.Set
 	// Below is what the groups in it hold, as far as they have CPUs of their own. Who cannot
@@ -67,7 +67,7 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Decide returns what is to be done about what is known.
+// Decide returns the actions that follow from the inputs.
 func (c *Control) Decide(now time.Time) Actions {
 	if hold := c.hold(); hold != "" {
 		return Actions{Hold: hold}
@@ -177,7 +177,7 @@ func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 	}
 }
 
-// Result is what became of actions.
+// Result is the outcome of actions.
 type Result struct {
 	Written []cgroup.Write
 	// Failed says, by group, what did not go as it should.
@@ -186,7 +186,7 @@ type Result struct {
 	done map[string][]cgroup.Wanted
 }
 
-// Applied tells what became of the last decision.
+// Applied records the outcome of the last decision.
 func (c *Control) Applied(r Result) {
 	if c.view == nil {
 		return

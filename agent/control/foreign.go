@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Field is a setting that somebody else may change.
+// Field is a setting that another writer may change.
 type Field string
 
 // The fields.
@@ -23,7 +23,7 @@ const (
 	FieldIdle   Field = "idle"
 )
 
-// Foreign is a setting that was changed by somebody else.
+// Foreign is a setting that was changed by another writer.
 type Foreign struct {
 	Path  string
 	Field Field

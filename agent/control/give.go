@@ -8,9 +8,9 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 )
 
-// Give returns what a container is to be created with, after the last decision was
-// carried out. Quota is given only where it is not the kubelet's own, so that other
-// plugins may set it on all other containers.
+// Give returns the settings with which a container is to be created, after the last decision was
+// carried out. It contains a quota only if that differs from the kubelet's, so that other plugins
+// may set the quota of all other containers.
 func (c *Control) Give(ref nodeplan.Ref) nri.Settings {
 	if c.hold() != "" {
 		return nri.Settings{}
@@ -92,7 +92,7 @@ func newDesired(s nodeplan.State, d nodeplan.Desired) desired {
 	return desired{d, ordinary}
 }
 
-// CoreSetGroups are the groups of the containers that have core sets.
+// CoreSetGroups returns the groups of the containers that have core sets.
 func (c *Control) CoreSetGroups() map[nodeplan.Ref]string {
 	if c.view == nil || len(c.previous.Sets) == 0 {
 		return nil

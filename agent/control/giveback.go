@@ -10,9 +10,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// GiveBack returns what makes the groups as the kubelet, with the CPU manager policy
-// none, would have them: all CPUs for everybody, groups of no known container included,
-// and every limit a quota.
+// GiveBack returns the actions that restore the settings of the kubelet with the CPU manager policy
+// none: all CPUs for every group, including groups of unknown containers, and every limit as a
+// quota.
 func (c *Control) GiveBack() Actions {
 	if hold := c.hold(); hold != "" {
 		return Actions{Hold: hold}
@@ -51,7 +51,7 @@ func (c *Control) unbind(a *Actions, g groups) {
 	}
 }
 
-// Err returns all that failed as one error, without groups that have vanished.
+// Err returns all failures joined into one error, except those of groups that have disappeared.
 func (r Result) Err() error {
 	var errs []error
 	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {

@@ -64,8 +64,8 @@ func (c *Control) locate() groups {
 	return g
 }
 
-// Known returns whether an id is that of a known container. Of other groups only the
-// CPUs have to be observed.
+// Known returns a function that reports whether an id is that of a known container. For other
+// groups only the CPUs need to be observed.
 func (c *Control) Known() func(id string) bool {
 	ids := map[string]bool{}
 	for _, made := range c.runtime {
@@ -252,7 +252,7 @@ func (c *Control) exists(path string) bool {
 	return path != "" && ok
 }
 
-// Observe tells what the control groups hold.
+// Observe sets the present settings of the cgroups.
 func (c *Control) Observe(v View) {
 	c.view, c.changed = &v, nil
 	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !c.exists(path) })
@@ -264,8 +264,7 @@ func (c *Control) Observe(v View) {
 	}
 }
 
-// Learn tells of the group of a pod or container that has come since the last
-// observation.
+// Learn adds the group of a pod or container that was created since the last observation.
 func (c *Control) Learn(path string, where cgroup.Place, settings cgroup.Settings) {
 	if c.view == nil {
 		return

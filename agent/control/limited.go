@@ -71,7 +71,7 @@ func (l *limited) public() Limited {
 	return Limited{Ref: l.ref, Namespace: l.namespace, Name: l.name, Container: l.ref.Container, Group: l.path, Base: l.Base}
 }
 
-// Limited are the containers that have a quota.
+// Limited returns the containers that have a quota.
 func (c *Control) Limited() (all []Limited) {
 	for i := range c.limited {
 		l := &c.limited[i]

@@ -17,18 +17,18 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// BadAllocation is the reason of a notice about a pod whose allocation cannot be
-// believed, as the scheduler calls it.
+// BadAllocation is the reason of a notice about a pod with an invalid allocation. The scheduler
+// uses the same reason.
 const BadAllocation = "CPUAllocationInvalid"
 
-// Notice is something that a user should know.
+// Notice is a message for users.
 type Notice struct {
 	// Pod is nil when it is about the node.
 	Pod             *corev1.Pod
 	Reason, Message string
 }
 
-// About is a notice about a pod, or about the node when the pod is not known.
+// About returns a notice about a pod, or about the node if the pod is unknown.
 func (c *Control) About(id ledger.PodID, reason, message string) Notice {
 	n := Notice{Reason: reason, Message: message}
 	if s := c.pod(id); s != nil {
@@ -77,7 +77,7 @@ func (c *Control) summary() Summary {
 	return s
 }
 
-// Report is what is to be shown after a round.
+// Report is what to publish after a round.
 type Report struct {
 	Summary Summary
 	// Events are the problems and notes that were not there in the last report.
@@ -86,7 +86,7 @@ type Report struct {
 	Condition corev1.NodeCondition
 }
 
-// Report tells how things are, after what was decided has been applied.
+// Report returns the state of the node after the last decision was applied.
 func (c *Control) Report() Report {
 	if hold := c.hold(); hold != "" {
 		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
@@ -149,10 +149,10 @@ func (c *Control) fresh(problems []Notice) []Notice {
 // maxMessage keeps the message of the condition readable.
 const maxMessage = 2000
 
-// CannotEnforce is the reason of the notice that nothing can be done at all.
+// CannotEnforce is the reason of the notice that the agent cannot enforce any settings.
 const CannotEnforce = "CannotEnforce"
 
-// Unable is the report of a round that could not begin.
+// Unable returns the report of a round that could not start because of err.
 func (c *Control) Unable(err error) Report {
 	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
 	return Report{Summary{Problems: problems}, c.fresh(problems), condition(problems, nil)}
@@ -178,8 +178,8 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	return c
 }
 
-// Topology is the object about the node that should be published; nil while too little
-// is known. Health is [nodetopology.AgentHealthy] or what is wrong.
+// Topology returns the topology object to publish for the node, or nil while too little is known.
+// health is nodetopology.AgentHealthy or a description of the problem.
 func (c *Control) Topology(health string) (*v1alpha2.NodeResourceTopology, error) {
 	if c.index == nil || c.node.UID == "" {
 		return nil, nil //nolint:nilnil // nothing to publish yet is no failure

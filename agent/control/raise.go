@@ -36,8 +36,7 @@ type QuotaChange struct {
 	Reason    burst.Reason
 }
 
-// Raises reports whether any container's quota may be raised: otherwise ticks are of
-// no use.
+// Raises reports whether any container's quota may be raised. If not, ticks have no effect.
 func (c *Control) Raises() bool {
 	for i := range c.limited {
 		if c.mayRaise(&c.limited[i]) {
@@ -64,8 +63,8 @@ func (c *Control) quotaDecided(path string) time.Duration {
 	return c.raised[path].Quota
 }
 
-// RaisedGroups are the groups of containers whose quota is raised. What they hold should
-// be told by [Control.See] before each tick.
+// RaisedGroups returns the groups of containers whose quota is raised. Pass their present settings
+// to Control.See before each tick.
 func (c *Control) RaisedGroups() (paths []string) {
 	for path := range c.raised {
 		paths = append(paths, path)
@@ -73,8 +72,8 @@ func (c *Control) RaisedGroups() (paths []string) {
 	return paths
 }
 
-// See tells what bandwidth one group holds now, and reports whether somebody else has
-// changed it: then Decide says what to do about it.
+// See records the present bandwidth settings of one group, and reports whether another writer has
+// changed them. If so, Decide returns the actions.
 func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
 	if c.view == nil {
 		return false
@@ -91,8 +90,8 @@ func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
 	return len(c.changed) > noted
 }
 
-// Raise decides which quotas are to be raised, and by how much. It reports the changes, and
-// whether anything is to be written: then Decide says what.
+// Raise decides which quotas to raise, and by how much. It returns the changes, and whether there
+// is anything to write; if so, Decide returns the actions.
 func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	if c.hold() != "" {
 		return nil, false
@@ -121,8 +120,8 @@ func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	return changes, write
 }
 
-// Lower takes back all raises, for an agent that ends: nobody would look after them. It
-// reports whether anything is to be written.
+// Lower reverts all raises, for an agent that ends and can no longer supervise them. It reports
+// whether there is anything to write.
 func (c *Control) Lower() (write bool) {
 	write = len(c.raised) > 0
 	c.raised = map[string]Raise{}

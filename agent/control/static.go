@@ -19,8 +19,8 @@ const (
 	configHash   = "kubernetes.io/config.hash"
 )
 
-// NotStaticPod is the reason of a notice about a pod that claims to be the copy of a static
-// pod which the kubelet does not run.
+// NotStaticPod is the reason of a notice about a pod that claims to be the copy of a static pod
+// that the kubelet does not run.
 const NotStaticPod = "NotAStaticPod"
 
 // mirrored returns the id of the static pod that a pod claims to be the copy of, "" when
@@ -48,7 +48,7 @@ func nameOf(object *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 }
 
-// SetStaticPods tells the static pods that the kubelet runs, by its ids.
+// SetStaticPods sets the static pods that the kubelet runs, by the kubelet's ids.
 func (c *Control) SetStaticPods(pods map[ledger.PodID]types.NamespacedName) {
 	c.static = maps.Clone(pods)
 	if c.static == nil {
@@ -61,8 +61,8 @@ func (c *Control) SetStaticPods(pods map[ledger.PodID]types.NamespacedName) {
 	}
 }
 
-// Sandbox tells the name of a pod that the runtime has a sandbox of. The kubelet has given
-// it id and name: the pod's owner cannot choose them.
+// Sandbox records the name of a pod for which the runtime has a sandbox. Id and name come from the
+// kubelet; the pod's owner cannot choose them.
 func (c *Control) Sandbox(id ledger.PodID, name types.NamespacedName) {
 	if strings.Contains(string(id), "-") || c.static[id] == name {
 		return // not a static pod, or known
@@ -73,8 +73,8 @@ func (c *Control) Sandbox(id ledger.PodID, name types.NamespacedName) {
 	}
 }
 
-// AwaitsStaticPods reports whether the kubelet has to be asked for its static pods: some pod
-// claims to be the copy of one that is not known.
+// AwaitsStaticPods reports whether the kubelet must be asked for its static pods, because a pod
+// claims to be the copy of an unknown one.
 func (c *Control) AwaitsStaticPods() bool {
 	for i := range c.pods {
 		if s := &c.pods[i]; s.unproven() && !s.denied {

@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// UnknownGroup is the reason of a note about a group in a pod's that is no container's by its
-// name.
+// UnknownGroup is the reason of a note about a group in a pod's cgroup whose name is not that of a
+// container.
 const UnknownGroup = "UnknownGroup"
 
 // unknownGroups are the notes about groups whose names are no container's. That of CRI-O's

@@ -69,8 +69,8 @@ func (s *podState) limits() []ledger.MilliCPU {
 	return all
 }
 
-// Waiting are the groups of pods whose new words wait to be adopted. Their usage must be told
-// by [Control.Used] before the next decision.
+// Waiting returns the groups of pods with changed bandwidth annotations that are not yet adopted.
+// Pass their usage to Control.Used before the next decision.
 func (c *Control) Waiting() (paths []string) {
 	for i := range c.pods {
 		if a := c.adopted[c.pods[i].plan.ID]; a != nil && a.words != c.pods[i].words {
@@ -82,7 +82,7 @@ func (c *Control) Waiting() (paths []string) {
 	return paths
 }
 
-// Used tells the CPU time that a group has used since it was made.
+// Used records the CPU time that a group has used since it was created.
 func (c *Control) Used(path string, usage time.Duration) { c.usages[path] = usage }
 
 // adopt has the plan follow the words on the pods, as far as their budgets pay for it.

@@ -51,7 +51,7 @@ type Recorded struct {
 	OpenShare float64 `json:"openShare"`
 }
 
-// Finding says whether there was enough data, and why the advice is what it is.
+// Finding states whether there was enough data, and the reason for the advice.
 type Finding struct {
 	// Enough is false when the recording cannot tell; then the numbers beside it mean nothing.
 	Enough bool `json:"enoughData"`
@@ -71,8 +71,7 @@ type Limit struct {
 	HeldOut       HeldOut `json:"heldOut"`
 }
 
-// HeldOut is a limit that was fitted to the first half of the recording and judged on the
-// second.
+// HeldOut is a limit fitted to the first half of the recording and judged on the second.
 type HeldOut struct {
 	LimitCPUs           float64 `json:"limitCPUs"`
 	FittedThrottleRatio float64 `json:"fittedThrottleRatio"` // first half
@@ -119,13 +118,13 @@ type Binding struct {
 	PeakCPUs float64 `json:"peakCPUs"`
 }
 
-// Parallelism is how many threads should run at a time (GOMAXPROCS and the like).
+// Parallelism is the recommended number of concurrent threads (for example GOMAXPROCS).
 type Parallelism struct {
 	Finding
 	Threads int `json:"threads"`
 }
 
-// ScaleOut says whether more replicas, or a higher limit, are needed rather than burst.
+// ScaleOut states whether more replicas or a higher limit are needed instead of burst.
 type ScaleOut struct {
 	Finding
 	Needed      bool    `json:"needed"`
@@ -145,8 +144,8 @@ type Curve struct {
 	IndependentMissing string `json:"independentMissing,omitempty"`
 }
 
-// CurvePoint is one burst. Kernels take up to 100%; what is above, the agent gives by raising
-// quota.
+// CurvePoint is the throttle ratio at one burst. Kernels accept up to 100%; the agent provides more
+// by raising the quota.
 type CurvePoint struct {
 	BurstPercent  float64 `json:"burstPercent"`
 	ThrottleRatio float64 `json:"throttleRatio"` // of the recording, in its order

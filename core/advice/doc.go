@@ -4,8 +4,8 @@
 // that there is not enough data.
 //
 //	goal := advice.DefaultGoal()
-//	c, err := advice.ForContainer(ctx, series, nominal, goal, means)
-//	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, means)
+//	c, err := advice.ForContainer(ctx, series, nominal, goal, options)
+//	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, options)
 //
 // The caller passes in the random numbers. The same random numbers give the same advice.
 //

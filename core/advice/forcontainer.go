@@ -8,9 +8,9 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// ForContainer returns the advice for one series that was recorded at a nominal interval.
-// What the recording cannot tell is no error: the finding says so. Errors: a goal that is
-// none (ErrGoal), and a context that ended.
+// ForContainer returns the advice for one series that was recorded at a nominal interval. Missing
+// data is not an error: the finding reports it. The error wraps ErrGoal if the goal is invalid, or
+// is that of ctx.
 func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, options Options) (Container, error) {
 	if err := check(goal, options); err != nil {
 		return Container{}, err

@@ -25,9 +25,9 @@ const (
 	sure = 2
 )
 
-// ForNode returns how many containers like the one that was recorded fit on a node of so
-// many CPUs, each with a limit and the goal's burst. Errors are those of ForContainer, and
-// numbers of CPUs that are not above 0.
+// ForNode returns how many containers like the recorded one fit on a node with nodeCPUs CPUs, each
+// with a limit of limitCPUs and the goal's burst. Its errors are those of ForContainer, and an
+// error for a number of CPUs that is not above 0.
 func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, options Options) (Node, error) {
 	if err := check(goal, options); err != nil {
 		return Node{}, err

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// Goal is what advice should reach.
+// Goal is the target that the advice must reach.
 type Goal struct {
 	// ThrottleRatio is the share of wall periods that may be throttled; above 0, below 1.
 	ThrottleRatio float64
@@ -17,17 +17,17 @@ type Goal struct {
 	ProbabilityWCET1 float64
 }
 
-// DefaultGoal is a period in a hundred throttled, with a burst of 100%, and a deadline in a
-// hundred missed.
+// DefaultGoal returns the default goal: one period in a hundred throttled, a burst of 100%, and one
+// deadline in a hundred missed.
 func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityWCET1: .99} }
 
-// Confidence of the intervals.
+// Confidence is the confidence level of the intervals.
 const Confidence = .95
 
 // ErrGoal is wrapped by every error about a goal.
 var ErrGoal = errors.New("no such goal")
 
-// Validate says what is wrong with a goal.
+// Validate returns an error if the goal is invalid.
 func (g Goal) Validate() error {
 	switch {
 	case !(g.ThrottleRatio > 0 && g.ThrottleRatio < 1):
@@ -41,11 +41,11 @@ func (g Goal) Validate() error {
 	return nil
 }
 
-// Random gives the nth source of random numbers, from several goroutines. The same sources
-// give the same advice.
+// Random returns the nth source of random numbers. It may be called from several goroutines. The
+// same sources give the same advice.
 type Random func(n uint64) *rand.Rand
 
-// Options say what random numbers and how many goroutines to use.
+// Options are the random numbers and the number of goroutines to use.
 type Options struct {
 	Random  Random
 	Workers int // 1 or more; does not change the advice

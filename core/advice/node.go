@@ -28,7 +28,7 @@ type Node struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Density is a number of containers on the node, and what becomes of them.
+// Density is a number of containers on the node, with the predicted outcome.
 type Density struct {
 	Containers int `json:"containers"`
 	// Load is the average demand of all over the node's CPUs.

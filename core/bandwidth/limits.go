@@ -1,10 +1,11 @@
-// Package bandwidth is what the kernel's CFS bandwidth controller is told of one control
-// group, quota, period and burst, and what they make of a demand for CPU time:
+// Package bandwidth defines the settings of the kernel's CFS bandwidth controller for one cgroup
+// (quota, period and burst; [Limits]) and computes when a demand for CPU time is throttled
+// ([NextDebt]):
 //
 //	limits := bandwidth.Limits{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}
 //	debt = bandwidth.NextDebt(debt, demand, limits.Quota) // once per period
 //
-// Package bandwidthtest has models of the controller, against which policies are tested.
+// Package bandwidthtest contains models of the controller for testing policies.
 package bandwidth
 
 import (
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// Unlimited is the quota of a group without one.
+// Unlimited is the quota of a group without a limit.
 const Unlimited time.Duration = -1
 
 // The bounds of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
@@ -24,17 +25,17 @@ const (
 	MaxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
 )
 
-// Limits are a group's bandwidth settings as the kernel holds them.
+// Limits are a group's bandwidth settings in the kernel.
 type Limits struct {
 	Quota  time.Duration // CPU time per period, or Unlimited
 	Period time.Duration // 1 ms to 1 s
 	Burst  time.Duration // unused CPU time that may be saved up; 0 <= Burst <= Quota unless unlimited
 }
 
-// WithoutBurst returns quota and period alone.
+// WithoutBurst returns the limits with a burst of 0.
 func (l Limits) WithoutBurst() Limits { return Limits{Quota: l.Quota, Period: l.Period} }
 
-// CPUs returns the quota as a number of CPUs; false when there is none.
+// CPUs returns the quota in CPUs, and false if there is no quota.
 func (l Limits) CPUs() (float64, bool) {
 	if l.Quota == Unlimited {
 		return 0, false
@@ -42,7 +43,7 @@ func (l Limits) CPUs() (float64, bool) {
 	return float64(l.Quota) / float64(l.Period), true
 }
 
-// Validate returns an error for settings that the kernel does not take.
+// Validate returns an error for settings that the kernel rejects.
 func (l Limits) Validate() error {
 	limited := l.Quota != Unlimited
 	switch {

@@ -6,22 +6,22 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Budget bounds what writes of a control group's quota, period and burst give away. Each
-// write refills the kernel's bucket and forgives debt, so a write that is repeated often
-// enough lifts the limit. A write that somebody without rights on the node can cause is
-// therefore done only when [Budget.Pays].
+// Budget limits the CPU time granted by writes to a cgroup's quota, period and burst. Each write
+// refills the kernel's bucket and forgives debt, so a write that is repeated often enough lifts the
+// limit. A write that a user without rights on the node can cause is therefore done only if
+// [Budget.Pays].
 //
-// The budget gains what the quota in force gives and loses what the group used. A write is
-// paid for when the group could have what it gives anyway: it holds the CPU time of one
-// full bucket. So, at any time since the budget was opened and whenever such writes come,
+// The budget gains what the quota in force grants and loses what the group used. A write is paid
+// for if the group could have used what the write grants anyway: the budget holds the CPU time of
+// one full bucket. So, at any time since the budget was opened, and whenever such writes happen,
 //
 //	used <= quota in force x time + credit + a full bucket + one quota
 //
-// A group that is always throttled gains nothing: its writes wait until it uses less. What
-// writes of others give away is counted when it is used, and may leave the budget in debt.
+// A group that is always throttled gains nothing: its writes wait until it uses less. CPU time
+// granted by writes of others is counted when it is used, and may put the budget in debt.
 //
-// Usage is read only when a write is to be decided on. In between the kernel keeps the
-// group within its quota, so nothing is lost by that.
+// Usage is read only when a write is to be decided. In between, the kernel keeps the group within
+// its quota, so reading it more often would not change the result.
 type Budget struct {
 	tokens time.Duration // when usage was read last
 	earned time.Duration // since then
@@ -47,7 +47,7 @@ func (b *Budget) credit() time.Duration {
 	return scaled(b.quota, creditTime, b.period)
 }
 
-// OpenNew returns the budget of a group that was made just now.
+// OpenNew returns the budget of a group that was just created.
 func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now}
 	b.InForce(now, l)
@@ -55,22 +55,22 @@ func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	return b
 }
 
-// OpenKnown returns the budget of a group that may have existed for long. It has no
-// credit: what the group had before is not known.
+// OpenKnown returns the budget of a group that may have existed for some time. It has no credit,
+// because the group's earlier usage is unknown.
 func OpenKnown(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now, usage: -1}
 	b.InForce(now, l)
 	return b
 }
 
-// Replaced tells that the group was made anew, at a restart of its container. The credit
-// is gone, since nobody knows what the last group used at its end. Debt stays.
+// Replaced records that the group was created again, at a restart of its container. Credit is
+// dropped, because the final usage of the old group is unknown. Debt is kept.
 func (b *Budget) Replaced(now time.Duration, l bandwidth.Limits) {
 	*b = Budget{tokens: min(b.tokens, 0), at: now}
 	b.InForce(now, l)
 }
 
-// InForce tells what the group holds from now on.
+// InForce records the group's limits from now on.
 func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
 	if passed := now - b.at; passed > 0 {
 		if b.quota > 0 {
@@ -86,7 +86,7 @@ func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
 	}
 }
 
-// Used tells the CPU time that the group has used since it was made.
+// Used records the CPU time that the group has used since it was created.
 func (b *Budget) Used(now, usage time.Duration) {
 	b.InForce(now, bandwidth.Limits{Quota: b.quota, Period: b.period})
 	switch {
@@ -100,6 +100,6 @@ func (b *Budget) Used(now, usage time.Duration) {
 	b.free, b.bound = b.quota <= 0, b.quota > 0
 }
 
-// Pays reports whether the budget held a full bucket of a write, of quota and burst, when
-// usage was told last.
+// Pays reports whether the budget covered a write, that is a full bucket of quota and burst, when
+// usage was last recorded.
 func (b *Budget) Pays(bucket time.Duration) bool { return b.usage >= 0 && b.tokens >= bucket }

@@ -22,8 +22,8 @@ const (
 	forget = 10 * time.Minute
 )
 
-// Controller decides the quotas of a node's containers. It is no more than the memory
-// between two ticks: it has no clock and does nothing by itself.
+// Controller decides the quotas of a node's containers. It holds only the state between two ticks;
+// it has no clock and does no I/O.
 type Controller struct {
 	tuning   Tuning
 	accounts map[string]*account
@@ -50,13 +50,13 @@ type candidate struct {
 	set       int           // index into apportioner.sets when raised or hungry
 }
 
-// New returns a controller that knows no container.
+// New returns a controller without containers.
 func New(tuning Tuning) *Controller {
 	return &Controller{tuning: tuning.withDefaults(), accounts: map[string]*account{}}
 }
 
-// Step decides one tick. The decisions are appended to into, one for each container of
-// the tick, in the same order.
+// Step decides one tick. It appends one decision per container of the tick to into, in the same
+// order.
 func (c *Controller) Step(t *Tick, into []Decision) []Decision {
 	c.look(t)
 	c.candidates = c.candidates[:0]

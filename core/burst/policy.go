@@ -2,7 +2,7 @@ package burst
 
 import "cmp"
 
-// Mode says by what means a container may exceed its CPU limit for a while.
+// Mode selects how a container may temporarily exceed its CPU limit.
 type Mode string
 
 // The modes. The zero value leaves the mode open.
@@ -13,13 +13,13 @@ const (
 	Auto   Mode = "auto"  // both
 )
 
-// UsesKernel reports whether the kernel's burst is one of the means.
+// UsesKernel reports whether the mode includes the kernel's burst.
 func (m Mode) UsesKernel() bool { return m == Kernel || m == Auto }
 
-// RaisesQuota reports whether raising the quota is one of the means.
+// RaisesQuota reports whether the mode includes raising the quota.
 func (m Mode) RaisesQuota() bool { return m == Quota || m == Auto }
 
-// Within returns the means of m that are also among those of most.
+// Within returns the mode restricted to the means that most includes.
 func (m Mode) Within(most Mode) Mode {
 	switch {
 	case m == "" || m == most || most == Auto:
@@ -30,8 +30,7 @@ func (m Mode) Within(most Mode) Mode {
 	return None
 }
 
-// NoEnd is the QuotaBurstSeconds of a quota that may stay raised as long as unused quota
-// lasts.
+// NoEnd is the QuotaBurstSeconds of a quota that may stay raised as long as unused quota lasts.
 const NoEnd = -1
 
 // Policy says how far a container may exceed its CPU limit. Fields of the zero value are
@@ -48,7 +47,7 @@ type Policy struct {
 	QuotaBurstSeconds int `json:"quotaBurstSeconds,omitempty"`
 }
 
-// Or fills in what the policy leaves open.
+// Or returns the policy with its unset fields taken from others.
 func (p Policy) Or(others Policy) Policy {
 	return Policy{
 		Mode:              cmp.Or(p.Mode, others.Mode),
@@ -58,8 +57,8 @@ func (p Policy) Or(others Policy) Policy {
 	}
 }
 
-// WithKernel returns the policy with the kernel's burst of a percentage, 0 for none, and
-// with what it says about raising quota.
+// WithKernel returns the policy with the given kernel burst in percent, 0 for none. What it says
+// about raising the quota does not change.
 func (p Policy) WithKernel(percent int) Policy {
 	raises := p.Mode.RaisesQuota()
 	switch {

@@ -1,6 +1,6 @@
 package burst
 
-// Reason says why a quota is what it is.
+// Reason is the reason for a quota decision.
 type Reason uint8
 
 // The reasons. Throttled, NearQuota, Held and Shared go with a raised quota, all others with
@@ -44,7 +44,7 @@ const (
 	reasons = iota
 )
 
-// String is the reason as one word.
+// String returns the reason as one word.
 func (r Reason) String() string {
 	if int(r) >= reasons {
 		return "unknown"

@@ -6,14 +6,14 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Slack is the constant in used <= limit x time + constant, which holds at any time since
-// a container was first seen. Late is the longest time that a quota was raised with nobody
-// looking: from a tick with a sample in which it stayed raised until the next decision was
-// in force, or still is not.
+// Slack returns the constant in used <= limit x time + constant, which holds at any time since a
+// container was first seen. late is the longest time for which a quota was raised without
+// supervision: from a tick with a sample in which it stayed raised until the next decision was in
+// force, or until now.
 //
-// In time, that is within two ticks (of the tuning's length), it is two quotas and the
-// kernel's burst, as without any raising. Each write by others adds what it gives away,
-// at once and with the next refill, and what the write gives that undoes it.
+// If late is within two ticks (of the tuning's length), the constant is two quotas and the kernel's
+// burst, the same as without raising. Each write by others adds the time that it grants, at once
+// and at the next refill, and the time granted by the write that reverts it.
 func Slack(base bandwidth.Limits, p Policy, tuning Tuning, late time.Duration) time.Duration {
 	tick := tuning.withDefaults().Tick
 	c := Container{Base: base, Policy: p, Present: base}

@@ -35,7 +35,7 @@ func Parse(list string) (Set, error) {
 	return s, nil
 }
 
-// MustParse is [Parse] for constants in programs and tests. It panics on an error.
+// MustParse is like Parse but panics on an error. It is for constants in programs and tests.
 func MustParse(list string) Set {
 	s, err := Parse(list)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s Set) Append(b []byte) []byte {
 // MarshalText returns the canonical cpulist.
 func (s Set) MarshalText() ([]byte, error) { return s.Append(nil), nil }
 
-// UnmarshalText is [Parse]; on an error the set is left as it was.
+// UnmarshalText parses text with Parse. On an error it does not change the set.
 func (s *Set) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {

@@ -39,7 +39,7 @@ func (s Set) Words() [words]uint64 { return s.bits }
 // FromWords returns the set with the given bit mask; see [Set.Words].
 func FromWords(bits [words]uint64) Set { return Set{bits} }
 
-// Of returns the set of the given CPUs. It panics when one of them is not [CPU.Valid].
+// Of returns the set of the given CPUs. It panics if one of them is not CPU.Valid.
 func Of(cpus ...CPU) Set {
 	var s Set
 	for _, c := range cpus {
@@ -57,10 +57,10 @@ func Range(first, last CPU) Set {
 	return s
 }
 
-// Add puts c into the set. It panics when c is not valid.
+// Add adds c to the set. It panics if c is not valid.
 func (s *Set) Add(c CPU) { s.bits[uint(c)/64] |= 1 << (uint(c) % 64) }
 
-// Remove takes c out of the set. It panics when c is not valid.
+// Remove removes c from the set. It panics if c is not valid.
 func (s *Set) Remove(c CPU) { s.bits[uint(c)/64] &^= 1 << (uint(c) % 64) }
 
 // Contains reports whether c is in the set; an invalid id never is.
@@ -156,9 +156,8 @@ func (s Set) next(from CPU) CPU {
 	return CPU(i*64 + bits.TrailingZeros64(w))
 }
 
-// Compare orders sets by their CPUs in ascending order, as the lists of ids
-// would be ordered: {0,1} < {0,2} < {1}; a set that is a prefix of another one
-// comes first. It returns -1, 0 or 1.
+// Compare orders sets by their CPUs in ascending order, as lists of ids would be ordered: {0,1} <
+// {0,2} < {1}. A set that is a prefix of another one comes first. It returns -1, 0 or 1.
 func (s Set) Compare(t Set) int {
 	for i := range s.bits {
 		diff := s.bits[i] ^ t.bits[i]

@@ -7,9 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Amounts sums up what claims take of a node whose machine is not known: CPUs that are
-// exclusive, and what is requested of the others. Of claims that collide the senior one
-// has its CPUs, as in [Books].
+// Amounts sums claims on a node whose machine is unknown. It returns the exclusive CPUs, and the
+// requests of the other CPUs. If claims collide, the senior claim has the CPUs, as in Books.
 func Amounts(claims []Claim) (exclusive cpuset.Set, requests MilliCPU) {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })

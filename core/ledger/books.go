@@ -30,7 +30,7 @@ type Books struct {
 	digested *digest
 }
 
-// New returns the books of the machine of an index, with the given claims.
+// New returns the books of the index's machine with the given claims.
 func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	b := &Books{site: newSite(index, config), entries: make([]*entry, 0, len(claims))}
 	all := make([]entry, len(claims))
@@ -41,7 +41,7 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	return b
 }
 
-// Clone returns books that change independently of b.
+// Clone returns an independent copy of b.
 func (b *Books) Clone() *Books {
 	clone := *b
 	clone.entries = slices.Clone(b.entries)
@@ -50,7 +50,7 @@ func (b *Books) Clone() *Books {
 	return &clone
 }
 
-// Add books a claim. It takes the place of an earlier claim of the same pod.
+// Add adds a claim. It replaces an earlier claim of the same pod.
 func (b *Books) Add(claim Claim) {
 	b.add(new(entry), claim)
 	b.digested = &digest{}
@@ -72,7 +72,7 @@ func (b *Books) add(e *entry, claim Claim) {
 	}
 }
 
-// Remove takes a pod's claim out of the books and reports whether there was one.
+// Remove removes a pod's claim and reports whether there was one.
 func (b *Books) Remove(id PodID) bool {
 	at, ok := b.find(id)
 	if !ok {

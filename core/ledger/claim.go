@@ -11,7 +11,7 @@ import (
 // MilliCPU is an amount of CPU time in thousandths of one CPU.
 type MilliCPU int64
 
-// String writes the amount in CPUs: "2", "0.25".
+// String formats the amount in CPUs: "2", "0.25".
 func (m MilliCPU) String() string {
 	return strconv.FormatFloat(float64(m)/1000, 'f', -1, 64)
 }
@@ -29,7 +29,7 @@ func wholeCPUs(n int) MilliCPU { return MilliCPU(n) * 1000 }
 // PodID identifies a pod (its UID in Kubernetes).
 type PodID string
 
-// Config is what a node keeps back from pods.
+// Config defines what a node reserves.
 type Config struct {
 	// Reserved is the amount that the node keeps for the system (capacity -
 	// allocatable); it must fit in the shared CPUs.
@@ -42,7 +42,7 @@ type Config struct {
 	MinShared int
 }
 
-// Role is when in its pod's life a container runs.
+// Role defines when in its pod's life a container runs.
 type Role uint8
 
 const (
@@ -56,8 +56,8 @@ const (
 	RoleInit
 )
 
-// RunsWith reports whether a container of this role and one that stands after it
-// in the pod ever run at the same time.
+// RunsWith reports whether a container of this role and a later container of the pod ever run at
+// the same time.
 func (r Role) RunsWith(later Role) bool {
 	switch {
 	case r == RoleInit:
@@ -69,7 +69,7 @@ func (r Role) RunsWith(later Role) bool {
 	}
 }
 
-// Claim is what one pod has been given, or asks to be given, on this node.
+// Claim is what one pod has been given, or requests, on this node.
 type Claim struct {
 	ID PodID
 	// Rank orders claims that collide: the lower one keeps the CPU. Kubernetes

@@ -9,15 +9,15 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Conflict is a pod that has none of the CPUs or NUMA nodes it claims, and lives
-// in the shared CPUs instead.
+// Conflict is a pod that lost its claim. It has none of the CPUs or NUMA nodes that it claims, and
+// runs in the shared CPUs instead.
 type Conflict struct {
 	ID       PodID
 	Rank     int64
 	Problems []Problem // at least one
 }
 
-// ProblemKind says what is wrong with a claim.
+// ProblemKind is the kind of a [Problem].
 type ProblemKind string
 
 // The kinds of problem, and which further fields of [Problem] they fill.
@@ -33,7 +33,7 @@ const (
 	PolicyUnknown ProblemKind = "PolicyUnknown" // Policy
 )
 
-// Problem is one reason why a claim cannot be honoured.
+// Problem is one reason why a claim cannot be enforced.
 type Problem struct {
 	Kind            ProblemKind
 	Container       string
@@ -44,7 +44,7 @@ type Problem struct {
 	HolderContainer string
 }
 
-// Describe writes the problem for a user, with the holder as podName names it.
+// Describe formats the problem for users. It names the holder with podName.
 func (p Problem) Describe(podName func(PodID) string) string {
 	claims := fmt.Sprintf("container %q claims %s", p.Container, cpuList(p.CPUs))
 	switch p.Kind {
@@ -70,7 +70,7 @@ func (p Problem) Describe(podName func(PodID) string) string {
 	panic(fmt.Sprintf("ledger: problem of unknown kind %q", p.Kind))
 }
 
-// Describe writes the conflict for a user, with pods as podName names them.
+// Describe formats the conflict for users. It names pods with podName.
 func (c Conflict) Describe(podName func(PodID) string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "pod %s stays in the shared CPUs", podName(c.ID))
@@ -82,7 +82,7 @@ func (c Conflict) Describe(podName func(PodID) string) string {
 	return text.String()
 }
 
-// String is Describe with the ids of pods for names.
+// String returns Describe with pod IDs as names.
 func (c Conflict) String() string {
 	return c.Describe(func(id PodID) string { return string(id) })
 }

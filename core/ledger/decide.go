@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Ask is the question about one pod.
+// Ask is a pod's request for CPUs; see [Books.Decide].
 type Ask struct {
 	// Policy is placement.Static when empty. It counts only with Containers.
 	Policy placement.Policy
@@ -24,7 +24,7 @@ type Ask struct {
 	SharedRequest MilliCPU
 }
 
-// ContainerAsk is the question about one container.
+// ContainerAsk is one container's request for CPUs.
 type ContainerAsk struct {
 	Name    string
 	Role    Role
@@ -32,7 +32,7 @@ type ContainerAsk struct {
 	Request MilliCPU
 }
 
-// CPUs is how many CPUs the pod needs: the largest need of any phase.
+// CPUs returns the number of CPUs that the pod needs: the largest need of any phase.
 func (a *Ask) CPUs() int {
 	var need Phases[int]
 	for i := range a.Containers {
@@ -50,7 +50,7 @@ func (a *Ask) request() MilliCPU {
 	return need.Largest()
 }
 
-// ErrInvalid is wrapped by errors about an Ask that no node could grant.
+// ErrInvalid is wrapped by errors about an Ask that no node could satisfy.
 var ErrInvalid = errors.New("invalid question about a pod's CPUs")
 
 func (a *Ask) validate() error {
@@ -73,7 +73,7 @@ func (a *Ask) validate() error {
 	return nil
 }
 
-// Decision is what a pod is to be given.
+// Decision is the result of [Books.Decide]: what a pod is to be given.
 type Decision struct {
 	// Containers stand in the order of the Ask's.
 	Containers    []ContainerClaim
@@ -87,15 +87,15 @@ type Decision struct {
 	Exact bool
 }
 
-// Claim is the claim that books the decision.
+// Claim returns the claim that enters the decision in the books.
 func (d Decision) Claim(id PodID, rank int64) Claim {
 	return Claim{ID: id, Rank: rank, Containers: d.Containers, SharedRequest: d.SharedRequest}
 }
 
-// Decide chooses the best CPUs or NUMA nodes for a pod that keep the rules, and
-// for a pod without containers of its own choice checks that it can come in. The
-// books are not changed. It returns an [ExclusiveError], [SharedError] or
-// [ConfinementError] when there is no way, or an error that wraps [ErrInvalid].
+// Decide chooses the best CPUs or NUMA nodes for a pod within the rules. For a pod without
+// ContainerAsks it checks whether its shared requests fit. It does not change the books. If the pod
+// does not fit, the error is an *ExclusiveError, *SharedError or *ConfinementError. If the ask is
+// invalid, it wraps ErrInvalid.
 func (b *Books) Decide(ask Ask) (Decision, error) {
 	placed, err := b.choose(&ask)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 	return d, err
 }
 
-// Rate returns the quality and the error of [Books.Decide], at less cost.
+// Rate returns the quality and the error of Books.Decide at lower cost.
 func (b *Books) Rate(ask Ask) (placement.Quality, error) {
 	placed, err := b.choose(&ask)
 	return placed.Quality, err
@@ -141,7 +141,7 @@ func (b *Books) choose(ask *Ask) (placement.Result, error) {
 	}
 }
 
-// ExclusiveError says that there are too few CPUs for a static pod.
+// ExclusiveError reports that there are too few CPUs for a static pod.
 type ExclusiveError struct {
 	Want int
 	// Have is the largest number of CPUs that the pod could be given. It is above
@@ -162,7 +162,7 @@ func (e *ExclusiveError) Error() string {
 	}
 }
 
-// SharedError says that the shared CPUs cannot serve what a pod requests.
+// SharedError reports that the shared CPUs cannot serve a pod's requests.
 type SharedError struct {
 	// Need is what the pod requests of them, Have is what is left.
 	Need, Have MilliCPU
@@ -172,8 +172,8 @@ func (e *SharedError) Error() string {
 	return fmt.Sprintf("%s CPUs requested of the shared CPUs, %s left there", e.Need, e.Have)
 }
 
-// ConfinementError says that no NUMA nodes have enough shared CPUs to confine a
-// static-burst pod to.
+// ConfinementError reports that no permitted set of NUMA nodes has enough shared CPUs for a
+// static-burst pod.
 type ConfinementError struct {
 	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which
 	// keep the rules share.

@@ -7,7 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Offline is a static container some of whose CPUs are offline. They stay its own.
+// Offline is a static container with offline CPUs, which still belong to it.
 type Offline struct {
 	Pod       PodID
 	Container string
@@ -15,7 +15,7 @@ type Offline struct {
 	CPUs, Left cpuset.Set
 }
 
-// Describe writes the finding for a user, with pods as podName names them.
+// Describe formats the finding for users. It names pods with podName.
 func (o Offline) Describe(podName func(PodID) string) string {
 	where, verb := "in the shared CPUs", "is"
 	if !o.Left.IsEmpty() {
@@ -28,12 +28,12 @@ func (o Offline) Describe(podName func(PodID) string) string {
 		o.Container, podName(o.Pod), where, cpuList(o.CPUs), verb)
 }
 
-// String is Describe with the ids of pods for names.
+// String returns Describe with pod IDs as names.
 func (o Offline) String() string {
 	return o.Describe(func(id PodID) string { return string(id) })
 }
 
-// Offline returns the static containers that miss CPUs, by the ID of their pod.
+// Offline returns the static containers with offline CPUs, in the order of their pods' IDs.
 func (b *Books) Offline() (found []Offline) {
 	if b.exclusive.IsSubsetOf(b.online) {
 		return nil

@@ -18,7 +18,7 @@ const (
 	RuleLeastShare Rule = "min-shared" // rule 4
 )
 
-// Overflow is a rule that does not hold at present.
+// Overflow is a rule that is violated at present.
 type Overflow struct {
 	Rule Rule
 	// NUMANodes are the union that RuleConfined is broken for, or the confinement
@@ -30,7 +30,7 @@ type Overflow struct {
 	Need, Have MilliCPU
 }
 
-// Describe writes the overflow for a user, with pods as podName names them.
+// Describe formats the overflow for users. It names pods with podName.
 func (o Overflow) Describe(podName func(PodID) string) string {
 	switch o.Rule {
 	case RuleRequests:
@@ -47,13 +47,13 @@ func (o Overflow) Describe(podName func(PodID) string) string {
 	panic(fmt.Sprintf("ledger: overflow of unknown rule %q", o.Rule))
 }
 
-// String is Describe with the ids of pods for names.
+// String returns Describe with pod IDs as names.
 func (o Overflow) String() string {
 	return o.Describe(func(id PodID) string { return string(id) })
 }
 
-// Overflow returns the rules that do not hold, in the order of the rules. Of rule
-// 2 it returns the smallest unions that are short by all that cannot be served.
+// Overflow returns the violated rules, in the order of the rules. For rule 2 it returns the
+// smallest unions whose shortage equals the total amount that cannot be served.
 func (b *Books) Overflow() []Overflow {
 	var broken []Overflow
 	shared := b.Shared()

@@ -1,12 +1,11 @@
 package ledger
 
-// Phases finds the largest need of any phase of a pod's life: of the containers
-// that run for long together, or of one ordinary init container with the
-// sidecars before it.
+// Phases computes the largest need of any phase of a pod's life. A phase is either all long-running
+// containers together, or one ordinary init container with the sidecars before it.
 type Phases[T ~int | ~int64] struct{ sidecars, mains, inits T }
 
-// Add takes the containers in their order; mains and init containers may be
-// interleaved, the order among init containers counts.
+// Add adds the next container. Init containers must be added in their order; main containers may be
+// added at any point.
 func (p *Phases[T]) Add(role Role, need T) {
 	switch role {
 	case RoleInit:
@@ -18,5 +17,5 @@ func (p *Phases[T]) Add(role Role, need T) {
 	}
 }
 
-// Largest is the need of the phase that needs most.
+// Largest returns the need of the phase that needs most.
 func (p *Phases[T]) Largest() T { return max(p.inits, p.sidecars+p.mains) }

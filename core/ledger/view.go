@@ -10,17 +10,16 @@ func (b *Books) Exclusive() cpuset.Set { return b.exclusive.Intersection(b.onlin
 // Shared returns the online CPUs that are not exclusive.
 func (b *Books) Shared() cpuset.Set { return b.online.Difference(b.exclusive) }
 
-// Free returns the CPUs that a static container may take, as far as rules about
-// amounts permit: the shared ones that are not reserved.
+// Free returns the CPUs that a static container may take, subject to the rules about amounts: the
+// shared CPUs that are not reserved.
 func (b *Books) Free() cpuset.Set { return b.Shared().Difference(b.config.ReservedCPUs) }
 
-// SharedRequests returns what is requested of the shared CPUs altogether,
-// Config.Reserved included.
+// SharedRequests returns the sum of all requests of the shared CPUs, including Config.Reserved.
 func (b *Books) SharedRequests() MilliCPU { return b.demand + b.config.Reserved }
 
-// Owner returns the container that a CPU belongs to, online or not, and false for
-// a CPU that is not exclusive. Where containers of one pod take turns on it, it is the one
-// that has it for the longest time.
+// Owner returns the container that has a CPU exclusively, whether or not the CPU is online. ok is
+// false if the CPU is not exclusive. If containers of one pod use the CPU in turn, Owner returns
+// the one that has it longest.
 func (b *Books) Owner(cpu cpuset.CPU) (pod PodID, container string, ok bool) {
 	if !b.exclusive.Contains(cpu) {
 		return "", "", false
@@ -53,7 +52,7 @@ func (b *Books) loses(e *entry) bool {
 	return false
 }
 
-// Claims returns all claims by ID, those that lose included.
+// Claims returns all claims in the order of their IDs, including those that lose.
 func (b *Books) Claims() []Claim {
 	claims := make([]Claim, len(b.entries))
 	for i, e := range b.entries {
@@ -62,6 +61,6 @@ func (b *Books) Claims() []Claim {
 	return claims
 }
 
-// Conflicts returns the pods that lost what they claim, the most senior first.
-// The result must not be changed.
+// Conflicts returns the pods that lost their claim, most senior first. The caller must not modify
+// the result.
 func (b *Books) Conflicts() []Conflict { return b.conflicts }

@@ -14,7 +14,7 @@ const defaultPeriod = 100 * time.Millisecond
 // that static containers use up, so that it can do its work at all.
 const leastLeft ledger.MilliCPU = 100
 
-// PeriodOrDefault is the period of all limits whose pods name none.
+// PeriodOrDefault returns the period of all limits whose pods set none.
 func (k KubeletConfig) PeriodOrDefault() time.Duration {
 	if k.Period == 0 {
 		return defaultPeriod

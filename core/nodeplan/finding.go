@@ -6,8 +6,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// FindingKind names what cannot be done, in one word that conditions and events take
-// for a reason.
+// FindingKind is the kind of a finding, one word that is used as the reason in conditions and
+// events.
 type FindingKind string
 
 // The kinds of finding, and which further fields of [Finding] they fill.
@@ -24,7 +24,7 @@ const (
 	NoKernelBurst   FindingKind = "NoKernelBurst"   // of the node
 )
 
-// Finding is something that cannot be done as it was asked for.
+// Finding is a request that cannot be satisfied as it was made.
 type Finding struct {
 	Kind      FindingKind
 	Pod       ledger.PodID // "" when it is about the node
@@ -35,11 +35,11 @@ type Finding struct {
 	Offline   ledger.Offline
 }
 
-// IsNote reports whether the finding is about something that is done in another way
-// than it was asked for: worth a word, and nothing that has to be put right.
+// IsNote reports whether the finding is informational: the request is satisfied in another way, and
+// no action is needed.
 func (f Finding) IsNote() bool { return f.Kind == NoKernelBurst }
 
-// Describe writes the finding for a user, with pods as podName names them.
+// Describe formats the finding for users. It names pods with podName.
 func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	switch f.Kind {
 	case BindingOff:
@@ -70,7 +70,7 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	panic(fmt.Sprintf("nodeplan: finding of unknown kind %q", f.Kind))
 }
 
-// String is Describe with the ids of pods for names.
+// String returns Describe with pod IDs as names.
 func (f Finding) String() string {
 	return f.Describe(func(id ledger.PodID) string { return string(id) })
 }

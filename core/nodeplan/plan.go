@@ -21,7 +21,7 @@ type Settings struct {
 	Idle bool
 }
 
-// Home says what kind of CPUs a container lives on.
+// Home is the kind of CPUs that a container runs on.
 type Home string
 
 // The homes.
@@ -33,7 +33,7 @@ const (
 	HomeUnbound Home = "unbound"
 )
 
-// ContainerSettings are a container's. Waiting containers get theirs when they are
+// ContainerSettings are the settings of one container. Waiting containers get theirs when they are
 // created.
 type ContainerSettings struct {
 	Name    string
@@ -43,8 +43,8 @@ type ContainerSettings struct {
 	Raising
 }
 
-// PodSettings are those of a pod's own cgroup and of its containers that have not
-// ended, in the pod's order.
+// PodSettings are the settings of a pod's own cgroup and of its containers that have not ended, in
+// the pod's order.
 type PodSettings struct {
 	ID   ledger.PodID
 	Tier Tier
@@ -53,13 +53,13 @@ type PodSettings struct {
 	Containers []ContainerSettings
 }
 
-// TierSettings are those of a tier's cgroup.
+// TierSettings are the settings of a tier's cgroup.
 type TierSettings struct {
 	Tier Tier
 	Settings
 }
 
-// Desired is what a node's cgroups should be set to.
+// Desired is the planned settings of a node's cgroups.
 type Desired struct {
 	Tiers []TierSettings
 	Pods  []PodSettings // in the order of State.Pods
@@ -93,7 +93,7 @@ func Plan(s State) Desired {
 	return d
 }
 
-// Kubelet returns what the kubelet, with the CPU manager policy none, would set for
+// Kubelet returns the settings that the kubelet, with the CPU manager policy none, would set for
 // the same pods.
 func Kubelet(s State) Desired {
 	online := s.Index.Machine().Online()

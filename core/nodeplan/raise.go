@@ -8,7 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// Raising is what is known of a group whose quota may be raised.
+// Raising is the state of a group whose quota may be raised.
 type Raising struct {
 	// Base is the bandwidth without any raise.
 	Base bandwidth.Limits

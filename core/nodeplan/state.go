@@ -33,7 +33,7 @@ type State struct {
 	NoKernelBurst bool
 }
 
-// KubeletConfig is what the kubelet's configuration says about quota.
+// KubeletConfig is the part of the kubelet's configuration that concerns quota.
 type KubeletConfig struct {
 	// NoQuota is cpuCFSQuota: false.
 	NoQuota bool
@@ -41,7 +41,7 @@ type KubeletConfig struct {
 	Period time.Duration
 }
 
-// Tier is the Kubernetes QoS class of a pod, and the cgroup below which it lives.
+// Tier is the Kubernetes QoS class of a pod, which determines its parent cgroup.
 type Tier string
 
 // The tiers. Guaranteed pods live in kubepods itself.
@@ -51,10 +51,10 @@ const (
 	BestEffort Tier = "BestEffort"
 )
 
-// Tiers returns all tiers, those that others are below first.
+// Tiers returns all tiers, parents first.
 func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
 
-// Class is the co-location class of a pod, "" when it has none.
+// Class is the co-location class of a pod, "" if it has none.
 type Class string
 
 // The classes. LS (latency-sensitive) pods come first when CPU time is short; BE
@@ -84,7 +84,7 @@ type Pod struct {
 	Containers []Container
 }
 
-// Phase is where a container is in its life.
+// Phase is the stage of a container's life.
 type Phase uint8
 
 // The phases. Ended containers will not run again and get no settings.
@@ -111,7 +111,7 @@ type Container struct {
 	UsedOn map[cpuset.CPU]ledger.MilliCPU
 }
 
-// Usage is one sample of how busy the CPUs are.
+// Usage is one sample of the load of the CPUs.
 type Usage struct {
 	// Sequence tells samples apart. Core sets are improved once per sample.
 	Sequence uint64

@@ -17,7 +17,7 @@ type Step struct {
 	CPUs cpuset.Set
 }
 
-// Assignments are the cpusets of the running containers that are to have one.
+// Assignments returns the planned cpusets of the running containers that have one.
 func (d Desired) Assignments() []Assignment {
 	var all []Assignment
 	for _, p := range d.Pods {

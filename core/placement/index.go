@@ -10,8 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Index is a machine prepared for placement. It is immutable and safe for use by
-// several goroutines at once.
+// Index is a machine prepared for placement. It is immutable and safe for concurrent use.
 type Index struct {
 	machine *topology.Machine
 	online  cpuset.Set
@@ -55,8 +54,8 @@ type span struct{ from, to int }
 
 func (s span) len() int { return s.to - s.from }
 
-// NewIndex prepares a machine. The machine must be valid (it panics otherwise)
-// and must not be changed afterwards.
+// NewIndex returns an index of m. The machine must not be changed afterwards. NewIndex panics if m
+// is not valid.
 func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
@@ -72,7 +71,7 @@ func NewIndex(m *topology.Machine) *Index {
 	return ix
 }
 
-// Machine returns the machine that the index was made of.
+// Machine returns the machine of the index.
 func (ix *Index) Machine() *topology.Machine { return ix.machine }
 
 // buildTree sorts the cores into nodes and pieces.
@@ -158,8 +157,7 @@ func (ix *Index) mustCPU(id cpuset.CPU) topology.CPU {
 	return c
 }
 
-// Quality says how good a set of online CPUs is, whoever chose it. CPUs that are
-// not online are left out.
+// Quality rates a set of online CPUs. It ignores CPUs that are not online.
 func (ix *Index) Quality(cpus cpuset.Set) Quality {
 	var q Quality
 	var kinds, nodes, llcs, packages cpuset.Set // as sets of small indexes

@@ -7,10 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Place answers a request out of the free CPUs: those that nobody has exclusively
-// for Static, the shared ones for StaticBurst. CPUs of the set that are not online
-// are ignored. The error wraps [ErrInvalid] when the request makes no sense, and
-// is an [*InsufficientError] when there is no room for it now.
+// Place chooses CPUs for req out of free: the CPUs that are not exclusive for Static, the shared
+// CPUs for StaticBurst. It ignores CPUs that are not online. The error wraps ErrInvalid if the
+// request is invalid, and is an *InsufficientError if there is not enough room now.
 func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	if err := req.normalize(); err != nil {
 		return Result{}, err

@@ -10,30 +10,30 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Policy says what a request wants of the CPUs it is given.
+// Policy is the kind of CPUs that a request gets.
 type Policy string
 
 const (
-	// Static wants CPUs that nobody else gets.
+	// Static gets exclusive CPUs.
 	Static Policy = "static"
-	// StaticBurst wants to be confined to the shared CPUs of few NUMA nodes.
+	// StaticBurst is confined to the shared CPUs of few NUMA nodes.
 	StaticBurst Policy = "static-burst"
 )
 
-// FullCores says how a static request feels about split cores: physical cores of
-// which it would hold some online threads and not others.
+// FullCores defines how a static request treats split cores: physical cores of which it would get
+// some online threads but not all.
 type FullCores string
 
 const (
 	// FullCoresPreferred avoids split cores where criteria 1 to 3 leave a choice.
 	FullCoresPreferred FullCores = "preferred"
-	// FullCoresRequired refuses any placement that splits a core.
+	// FullCoresRequired rejects every placement that splits a core.
 	FullCoresRequired FullCores = "required"
 )
 
-// Limit is an upper bound on how many CPUs a static request may take out of some
-// NUMA nodes together, beyond what is free there: the shared CPUs that others
-// confined to these nodes still need. See package ledger.
+// Limit is an upper bound on the number of CPUs that a static request may take from some NUMA nodes
+// together, in addition to what is free there. It protects the shared CPUs that containers confined
+// to these nodes still need. See package ledger.
 type Limit struct {
 	// NUMANodes are the nodes that the limit is over; nil means the whole machine.
 	// [topology.NoNUMA] stands for the CPUs without a node.
@@ -42,7 +42,7 @@ type Limit struct {
 	CPUs int
 }
 
-// Request is one question to [Index.Place].
+// Request is a request for CPUs; see [Index.Place].
 type Request struct {
 	// CPUs is the number of CPUs wanted, at least 1.
 	CPUs int
@@ -58,7 +58,7 @@ type Request struct {
 	Admit func(nodes []topology.NUMAID) bool
 }
 
-// Quality says how good a set of CPUs is by the criteria of the package comment.
+// Quality rates a set of CPUs by the criteria of the package comment.
 type Quality struct {
 	Kinds      int // kinds of core
 	NUMANodes  int // NUMA nodes; CPUs without a node count as one more
@@ -68,7 +68,7 @@ type Quality struct {
 	Packages   int
 }
 
-// Result is a placement.
+// Result is the placement chosen for a request.
 type Result struct {
 	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for
 	// StaticBurst all shared CPUs of the chosen nodes.
@@ -81,10 +81,10 @@ type Result struct {
 	Exact bool
 }
 
-// ErrInvalid is wrapped by errors about a request that no machine could serve.
+// ErrInvalid is wrapped by errors about requests that no machine could satisfy.
 var ErrInvalid = errors.New("invalid placement request")
 
-// InsufficientError says that the machine has not enough CPUs for a request now.
+// InsufficientError reports that the machine does not have enough CPUs for a request now.
 type InsufficientError struct {
 	Want int
 	// Have is the largest number of CPUs that a request of the same policy and
@@ -92,8 +92,8 @@ type InsufficientError struct {
 	Have      int
 	Policy    Policy
 	FullCores FullCores
-	// Lower and Higher are the nearest numbers that could be had when Have is not
-	// below Want: whole cores do not make every number. Lower is 0 without one.
+	// Lower and Higher are the nearest possible numbers of CPUs when Have is at least Want: whole
+	// cores do not add up to every number. Lower is 0 if there is none.
 	Lower, Higher int
 }
 

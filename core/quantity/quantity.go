@@ -1,4 +1,4 @@
-// Package quantity writes numbers for people:
+// Package quantity formats numbers for people:
 //
 //	quantity.Count(2, "core")     // "2 cores"
 //	quantity.Share(.25).String()  // "25%"

@@ -44,8 +44,7 @@ func (m *Machine) CPUsOfKind(kind Kind) cpuset.Set {
 	return s
 }
 
-// CPUsOfNUMA returns the online CPUs of a NUMA node; for [NoNUMA] those that
-// belong to none.
+// CPUsOfNUMA returns the online CPUs of a NUMA node; for NoNUMA, the online CPUs without a node.
 func (m *Machine) CPUsOfNUMA(id NUMAID) cpuset.Set {
 	var s cpuset.Set
 	for i := range m.CPUs {
@@ -56,8 +55,8 @@ func (m *Machine) CPUsOfNUMA(id NUMAID) cpuset.Set {
 	return s
 }
 
-// NUMANodesOf returns the NUMA nodes of some online CPUs, ascending, with [NoNUMA]
-// for CPUs that belong to none.
+// NUMANodesOf returns the NUMA nodes of the given online CPUs in ascending order, including NoNUMA
+// for CPUs without a node.
 func (m *Machine) NUMANodesOf(cpus cpuset.Set) []NUMAID {
 	ids := []NUMAID{}
 	for i := range m.CPUs {

@@ -38,7 +38,7 @@ type (
 // is offline.
 const NoNUMA NUMAID = -1
 
-// Kind names a kind of core. It is "" on machines whose cores are all alike.
+// Kind names a kind of core. It is "" on machines with a single kind.
 type Kind string
 
 // The kinds of core of hybrid machines.
@@ -110,7 +110,7 @@ func (m *Machine) CPU(id cpuset.CPU) (CPU, bool) {
 	return m.CPUs[i], true
 }
 
-// NUMANode returns the node of that number, and false when there is none.
+// NUMANode returns the node with the given id, and false if it does not exist.
 func (m *Machine) NUMANode(id NUMAID) (NUMANode, bool) {
 	i := m.numaIndex(id)
 	if i < 0 {
@@ -135,10 +135,9 @@ func (m *Machine) numaIndex(id NUMAID) int {
 	return from
 }
 
-// Distance returns the SLIT distance from NUMA node a to b. Between nodes of
-// which one is unknown, [NoNUMA] included, it is 10 when they are the same and
-// otherwise the largest distance of the machine, but at least 20 (the SLIT's
-// default for a remote node).
+// Distance returns the SLIT distance from NUMA node a to b. If one of them is unknown, including
+// NoNUMA, it returns 10 if they are the same, and otherwise the largest distance of the machine,
+// but at least 20 (the SLIT's default for a remote node).
 func (m *Machine) Distance(a, b NUMAID) int {
 	i, j := m.numaIndex(a), m.numaIndex(b)
 	if i >= 0 && j >= 0 {
@@ -154,7 +153,7 @@ func (m *Machine) Distance(a, b NUMAID) int {
 	return largest
 }
 
-// Distances of the ACPI SLIT where firmware gives no better ones.
+// Default distances in the unit of the ACPI SLIT, for firmware that reports none.
 const (
 	LocalDistance  = 10
 	RemoteDistance = 20

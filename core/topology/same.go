@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// SameCPUs reports whether two machines differ in nothing but the size of their
-// memory, so that whatever is decided about CPUs is decided alike.
+// SameCPUs reports whether two machines are equal except for memory sizes. Every CPU decision is
+// then the same on both.
 func (m *Machine) SameCPUs(other *Machine) bool {
 	return slices.Equal(m.CPUs, other.CPUs) &&
 		slices.EqualFunc(m.NUMANodes, other.NUMANodes, sameNode) &&

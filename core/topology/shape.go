@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Numbering is how firmware and kernel number the threads of a machine.
+// Numbering is the order in which firmware and kernel number the threads of a machine.
 type Numbering int
 
 const (
@@ -35,13 +35,13 @@ type Shape struct {
 	NearDistance, FarDistance int
 }
 
-// Intel104 is a machine of 104 CPUs: 2 packages of 26 cores and 2 threads, one
+// Intel104 returns the shape of a machine with 104 CPUs: 2 packages of 26 cores and 2 threads, one
 // NUMA node and one LLC per package, siblings n and n+52 (Xeon Platinum 8269CY).
 func Intel104() Shape {
 	return Shape{Packages: 2, CoresPerLLC: 26, ThreadsPerCore: 2, MemoryBytesNUMA: 192 << 30}
 }
 
-// AMD256 is a machine of 256 CPUs: 2 packages of 4 NUMA nodes of 4 LLCs of 4
+// AMD256 returns the shape of a machine with 256 CPUs: 2 packages of 4 NUMA nodes of 4 LLCs of 4
 // cores of 2 threads, siblings n and n+128 (EPYC 7H12, NPS4).
 func AMD256() Shape {
 	return Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 4, CoresPerLLC: 4, ThreadsPerCore: 2, MemoryBytesNUMA: 64 << 30}
@@ -65,8 +65,8 @@ func (s Shape) withDefaults() Shape {
 	return s
 }
 
-// Build makes the machine. It returns an error for negative counts and for more
-// CPUs than a [cpuset.Set] holds.
+// Build builds the machine. It returns an error for negative counts and for more CPUs than a
+// cpuset.Set can hold.
 func (s Shape) Build() (*Machine, error) {
 	s = s.withDefaults()
 	total := 1
@@ -114,7 +114,7 @@ func (s Shape) distance(i, j int) int {
 	}
 }
 
-// MustBuild is [Shape.Build] for shapes known to be right. It panics on an error.
+// MustBuild is like Shape.Build but panics on an error. It is for shapes known to be valid.
 func (s Shape) MustBuild() *Machine {
 	m, err := s.Build()
 	if err != nil {

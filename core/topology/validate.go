@@ -8,7 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// ErrInconsistent is wrapped by every error of [Machine.Validate].
+// ErrInconsistent is wrapped by every error of Machine.Validate.
 var ErrInconsistent = errors.New("the machine's topology contradicts itself")
 
 // Validate reports the first contradiction in the machine: see the package

@@ -16,7 +16,7 @@ var (
 	ErrTooShort = errors.New("no whole period was recorded")
 )
 
-// Demand is what a group wanted in each period, as far as it can be known.
+// Demand is the estimated demand of a group in each period; see [Series.Demand].
 type Demand struct {
 	Period    time.Duration
 	CPUs      []float64 // wanted in each period, in the order of time; at least one
@@ -27,9 +27,9 @@ type Demand struct {
 	OpenShare float64   // share of the time that lies in those runs
 }
 
-// Demand returns the CPUs wanted in each bin of one period, which is > 0: PerPeriod of a
-// series whose throttled runs were corrected; see the package comment. What was never
-// throttled comes out as it was used. Errors: ErrTooCoarse, ErrTooShort.
+// Demand returns the estimated demand in CPUs for each bin of one period, which must be > 0. It is
+// PerPeriod of the series after correction of throttled runs; see the package comment. Without
+// throttling, demand equals usage. The errors are ErrTooCoarse and ErrTooShort.
 func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if nominal > period {
 		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with an interval of %v or less, or ask for a longer period",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Longest is the longest window that Timescales looks at.
+// Longest is the longest window of Timescales.
 const Longest = time.Minute
 
 const (
@@ -13,9 +13,8 @@ const (
 	growth        = 10 // beyond, each window is longer by 1/growth
 )
 
-// Lengths returns the lengths of windows for samples of a nominal interval, ascending,
-// up to the longest; see the package comment. A nominal interval that is longer than
-// longest gives just itself.
+// Lengths returns the window lengths for samples of a nominal interval, in ascending order up to
+// longest; see the package comment. If nominal exceeds longest, it returns only nominal.
 func Lengths(nominal, longest time.Duration) []time.Duration {
 	if nominal <= 0 {
 		return nil

@@ -14,10 +14,10 @@ const (
 	averagedTimes = 10
 )
 
-// PerPeriod returns the CPUs used in each bin of one period, which is > 0, in the order of
-// time; see the package comment. A bin that lasted several periods stands as often, with its
-// average; one of more than 1,000 is left out. There is no sign of a gap. With samples
-// longer than the period all bins are averages, and hide how high single periods were.
+// PerPeriod returns the CPUs used in each bin of one period, which must be > 0, in the order of
+// time; see the package comment. A bin that lasted several periods is repeated that many times,
+// with its average; a bin of more than 1,000 periods is omitted. Gaps are not marked. If samples
+// are longer than the period, all bins are averages and hide the peaks of single periods.
 func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {
 	all, _ := perPeriod(binsOf(s.Segments(nominal), period, nominal), period)
 	return all

@@ -6,10 +6,10 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// DefaultPeriod is the kernel's enforcement period of a group whose own is not known.
+// DefaultPeriod is the kernel's default enforcement period, used for groups with an unknown period.
 const DefaultPeriod = 100 * time.Millisecond
 
-// Summary is what there is to say of a series as a whole.
+// Summary is the statistics of a whole series.
 type Summary struct {
 	Samples, Late int
 	// Gaps counts the interruptions between the first sample and the last.
@@ -35,20 +35,19 @@ type Summary struct {
 	ThrottledShare float64
 }
 
-// Stats are figures over bins of time, in CPUs. Without a single whole bin all but Mean
-// are 0.
+// Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are 0.
 type Stats struct {
 	Bins              int
 	Mean              float64 // of all time covered, bins or not
 	SD, P95, P99, Max float64
 }
 
-// CPUs returns the average usage; 0 for an empty series.
+// CPUs returns the average usage in CPUs, or 0 for an empty series.
 func (s *Summary) CPUs() float64 { return ratio(float64(s.Usage), float64(s.Time)) }
 
-// ThrottledOfTimer returns the share of the periods in which the bandwidth timer ran:
-// nr_throttled/nr_periods, what is usually shown. The timer stops for idle groups. It is at
-// most 1: a throttled period may be counted just before the timer's.
+// ThrottledOfTimer returns the throttled share of the periods in which the bandwidth timer ran:
+// nr_throttled/nr_periods, the usual figure. The timer stops for idle groups. The result is at most
+// 1, although the kernel may count a throttled period just before the timer's.
 func (s *Summary) ThrottledOfTimer() float64 {
 	return min(1, ratio(float64(s.Throttled), float64(s.Periods)))
 }
@@ -66,7 +65,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Summarise returns the summary of a series that was recorded at a nominal interval.
+// Summarise returns the statistics of a series recorded at a nominal interval.
 func Summarise(s *Series, nominal time.Duration) Summary {
 	sum := Summary{Samples: len(s.Samples)}
 	var throttled time.Duration

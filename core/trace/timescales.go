@@ -2,7 +2,7 @@ package trace
 
 import "time"
 
-// Scale is the demand at one timescale, as far as it was served: see Throttled.
+// Scale is the usage at one timescale. Where Throttled is not 0, demand may have been higher.
 type Scale struct {
 	Window  time.Duration
 	Windows int           // how many there are; >= 1
@@ -15,13 +15,13 @@ type Scale struct {
 	MaxThrottled bool
 }
 
-// Timescales returns the demand of a series at all lengths of Lengths(nominal, Longest)
-// that it has windows of, ascending; see the package comment.
+// Timescales returns the usage of a series in windows of all lengths of Lengths(nominal, Longest),
+// in ascending order, omitting lengths without windows; see the package comment.
 func Timescales(s *Series, nominal time.Duration) []Scale {
 	return TimescalesAt(s, nominal, Lengths(nominal, Longest))
 }
 
-// TimescalesAt is Timescales for lengths of the caller's.
+// TimescalesAt is like Timescales, for the given lengths.
 func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []Scale {
 	runs := make([]prefixSums, 0, 1)
 	for _, run := range s.Segments(nominal) {

@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Sample is what one control group did in one interval.
+// Sample is the usage and throttling of one cgroup in one interval.
 type Sample struct {
 	At       time.Duration // the interval's end, since the recording began (monotonic)
 	Interval time.Duration // how long it really was; > 0
@@ -22,9 +22,9 @@ type Sample struct {
 	Late bool
 }
 
-// Series is what was recorded of one control group, in the order of time. Where the
-// group did not exist, or its counters began anew, there is a gap between one sample's
-// At and the beginning of the next.
+// Series is the recording of one cgroup, in the order of time. A gap between the end of one sample
+// and the beginning of the next means that the group did not exist, or that its counters were
+// reset.
 type Series struct {
 	Group   string // path in the hierarchy
 	Name    string // of a container, "namespace/pod/container"; "" when not known

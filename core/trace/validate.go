@@ -8,11 +8,11 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// MaxTime is more than any recording lasts, and so little that two such times can be added up
-// (292 years is the most).
+// MaxTime is an upper bound for the length of recordings. It is small enough that the sum of two
+// such times does not overflow a time.Duration (292 years).
 const MaxTime = 100 * 365 * 24 * time.Hour
 
-// Validate says what cannot be true of the sample.
+// Validate returns an error if the sample is impossible.
 func (s *Sample) Validate() error {
 	switch {
 	case s.Interval <= 0:

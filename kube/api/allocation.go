@@ -39,7 +39,7 @@ type Allocation struct {
 	Signature string `json:"signature,omitempty"`
 }
 
-// ContainerAllocation is what one container has been given.
+// ContainerAllocation is the CPUs or NUMA nodes of one container.
 type ContainerAllocation struct {
 	Name string `json:"name"`
 	// CPUs are a Static container's own. A StaticBurst container has none.
@@ -50,8 +50,8 @@ type ContainerAllocation struct {
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 
-// NewAllocation writes down a decision about a pod that asks, on a node. The caller sets
-// its time and signs it.
+// NewAllocation returns the allocation for a decision on a node. The caller sets its time and signs
+// it.
 func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) Allocation {
 	a := Allocation{Version: allocationVersion, Node: node, Policy: placement.Static}
 	for _, c := range decision.Containers {
@@ -73,11 +73,11 @@ func (a Allocation) Encode() string {
 	return string(text)
 }
 
-// Rank orders claims with signed allocations, see [Keys.Claim].
+// Rank returns the order of claims with signed allocations; see Keys.Claim.
 func (a Allocation) Rank() int64 { return -a.Time.UnixNano() }
 
-// DecodeAllocation reads the text of the annotation and checks what can be checked
-// without the pod, the machine and the keys.
+// DecodeAllocation parses the text of the annotation. It checks what can be checked without the
+// pod, the machine and the keys.
 func DecodeAllocation(text string) (Allocation, error) {
 	var a Allocation
 	if err := decodeJSON(text, &a, kjson.DisallowDuplicateFields); err != nil {

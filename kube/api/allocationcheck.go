@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Validate reports CPUs and NUMA nodes that a machine does not have. CPUs that are offline
-// are there, and stay the pod's.
+// Validate returns an error for CPUs and NUMA nodes that the machine does not have. Offline CPUs
+// are valid, and still belong to the pod.
 func (a Allocation) Validate(m *topology.Machine) error {
 	there := m.Online().Union(m.Offline)
 	for _, c := range a.Containers {

@@ -32,21 +32,21 @@ type Ceilings struct {
 	Namespaces map[string]Ceiling `json:"namespaces,omitempty"`
 }
 
-// Ceiling is the most that the pods of one namespace may get.
+// Ceiling limits what the pods of one namespace may get.
 type Ceiling struct {
 	ExclusiveCPUs CPUCeiling    `json:"exclusiveCPUs"`
 	Burst         BurstCeiling  `json:"burst"`
 	Period        PeriodCeiling `json:"period"`
 }
 
-// CPUCeiling bounds the CPUs that containers have for themselves. A nil field is no
-// ceiling, and 0 lets nobody have any.
+// CPUCeiling limits the number of exclusive CPUs. A nil field means no limit; 0 permits no
+// exclusive CPUs.
 type CPUCeiling struct {
 	PerPod       *int `json:"perPod,omitempty"`
 	PerNamespace *int `json:"perNamespace,omitempty"`
 }
 
-// PeriodCeiling bounds the CFS period.
+// PeriodCeiling limits the CFS period.
 type PeriodCeiling struct {
 	Min *metav1.Duration `json:"min,omitempty"`
 	Max *metav1.Duration `json:"max,omitempty"`
@@ -57,10 +57,9 @@ type PeriodCeiling struct {
 // quota, and each group costs the node a timer per period.
 const shortestPeriod = 5 * time.Millisecond
 
-// BuiltInCeiling holds where the administrator names no ceiling. The quota of a container
-// may then be raised to three times its limit, for a minute at most, and what
-// Koordinator's defaults ask for in kernel burst is allowed. Exclusive CPUs have no
-// built-in ceiling.
+// BuiltInCeiling returns the ceiling that applies where the administrator sets none. It permits a
+// quota of up to three times the limit for at most a minute, and the kernel burst of Koordinator's
+// defaults. It does not limit exclusive CPUs.
 func BuiltInCeiling() Ceiling {
 	return Ceiling{
 		Burst:  BurstCeiling{burst.Policy{Mode: burst.Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60}},
@@ -68,8 +67,8 @@ func BuiltInCeiling() Ceiling {
 	}
 }
 
-// ParseCeilings reads the YAML or JSON of ceilings. Double, unknown and miswritten fields
-// are errors: they would be ignored otherwise.
+// ParseCeilings parses ceilings in YAML or JSON. It rejects duplicate, unknown and malformed
+// fields, which would otherwise be ignored.
 func ParseCeilings(text []byte) (Ceilings, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -83,7 +82,7 @@ func ParseCeilings(text []byte) (Ceilings, error) {
 	return c, c.Validate()
 }
 
-// Validate refuses ceilings that make no sense.
+// Validate returns an error if the ceilings are inconsistent.
 func (c *Ceilings) Validate() error {
 	errs := []error{c.Default.validate("default")}
 	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
@@ -116,8 +115,8 @@ func (c *Ceiling) validate(where string) error {
 	return joined(errs...)
 }
 
-// Allowing returns the ceilings with a built-in part that allows at least what a burst
-// policy asks for: that of the administrator's own flags.
+// Allowing returns the ceilings with a built-in part raised to permit at least the given burst
+// policy, which comes from the administrator's own flags.
 func (c Ceilings) Allowing(policy burst.Policy) Ceilings {
 	most := BuiltInCeiling().Burst.Policy
 	most.BurstPercent = max(most.BurstPercent, policy.BurstPercent)
@@ -129,8 +128,8 @@ func (c Ceilings) Allowing(policy burst.Policy) Ceilings {
 	return c
 }
 
-// For returns the ceiling of a namespace, with the fields that the administrator left out
-// as in [BuiltInCeiling]. Nil ceilings are as the zero value.
+// For returns the ceiling of a namespace. Fields that the administrator left out are as in
+// BuiltInCeiling. A nil receiver is equivalent to the zero value.
 func (c *Ceilings) For(namespace string) Ceiling {
 	if c == nil {
 		return BuiltInCeiling()
@@ -155,8 +154,8 @@ func (c *Ceiling) or(others Ceiling) Ceiling {
 	}
 }
 
-// CheckPod returns an error for the author of a pod that asks for more exclusive CPUs than
-// any pod of its namespace may have.
+// CheckPod returns an error, for the author of the pod, if a pod may not have the given number of
+// exclusive CPUs.
 func (c *CPUCeiling) CheckPod(cpus int) error {
 	if c.PerPod == nil || cpus <= *c.PerPod {
 		return nil
@@ -164,8 +163,9 @@ func (c *CPUCeiling) CheckPod(cpus int) error {
 	return fmt.Errorf("the pod asks for %d exclusive CPUs: the administrator allows %d per pod in its namespace", cpus, *c.PerPod)
 }
 
-// CheckNamespace returns an error for the author of a pod that asks for exclusive CPUs, of
-// which the other pods of its namespace have inUse, when the namespace would have too many.
+// CheckNamespace returns an error, for the author of the pod, if a pod with the given number of
+// exclusive CPUs would exceed the ceiling of its namespace. inUse is the number of exclusive CPUs
+// of the other pods in the namespace.
 func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 	if c.PerNamespace == nil || cpus <= 0 || cpus+inUse <= *c.PerNamespace {
 		return nil
@@ -173,9 +173,9 @@ func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 	return fmt.Errorf("the pod asks for %d exclusive CPUs and its namespace has %d: the administrator allows the namespace %d", cpus, inUse, *c.PerNamespace)
 }
 
-// CapBurst returns what a pod gets that asks for a burst policy. The sentence names what
-// was asked for and what is allowed, and is empty when nothing was capped. What the policy
-// leaves open stays open.
+// CapBurst returns the burst policy that a pod gets when it asks for the given one. The returned
+// sentence names what was asked for and what is allowed; it is empty if nothing was capped. Fields
+// that the policy leaves unset remain unset.
 func (c *Ceiling) CapBurst(asked burst.Policy) (burst.Policy, string) {
 	got, most := asked, c.Burst.Or(BuiltInCeiling().Burst.Policy)
 	got.Mode = asked.Mode.Within(most.Mode)
@@ -204,7 +204,8 @@ func (c *Ceiling) CapBurst(asked burst.Policy) (burst.Policy, string) {
 	return got, fmt.Sprintf("cpu-burst asks for more than the administrator allows: %s", strings.Join(more, ", "))
 }
 
-// CapPeriod does the same with a CFS period, of which 0 is none.
+// CapPeriod returns the CFS period that a pod gets, and a sentence as CapBurst does. A period of 0
+// means none.
 func (c *Ceiling) CapPeriod(asked time.Duration) (time.Duration, string) {
 	if asked == 0 {
 		return 0, ""

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// AllocationError says why a bound pod that asks does not have the CPUs of its
-// allocation. Such a pod lives in the shared CPUs.
+// AllocationError is the reason why a bound pod that asks does not get the CPUs of its allocation.
+// Such a pod runs in the shared CPUs.
 type AllocationError struct {
 	Err error
 }
@@ -24,17 +24,16 @@ func (e *AllocationError) Error() string {
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }
 
-// ErrNoAllocation is wrapped by the error about a bound pod that asks and was bound
-// without an allocation.
+// ErrNoAllocation is wrapped by the error about a bound pod that asks for CPUs but has no
+// allocation.
 var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
 
-// AllocationOf is [Keys.AllocationOf] without keys: it believes every allocation.
+// AllocationOf is Keys.AllocationOf without signature checks.
 func AllocationOf(pod *corev1.Pod) (*Allocation, error) { return (*Keys)(nil).AllocationOf(pod) }
 
-// AllocationOf returns the allocation that holds for a pod. It returns nil without
-// an error when the pod has no node yet, has ended, or does not ask, and nil with an
-// [*AllocationError], [*ValueError] or [*ContradictionError] when what stands there
-// cannot be believed.
+// AllocationOf returns the valid allocation of a pod. It returns nil without an error if the pod
+// has no node yet, has ended, or does not ask for CPUs. It returns nil with an *AllocationError,
+// *ValueError or *ContradictionError if the allocation is not valid.
 func (k *Keys) AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	e, err := k.entitlementOf(pod)
 	if err != nil || e == nil {
@@ -94,7 +93,7 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Claim is [Keys.Claim] without keys: it believes every allocation.
+// Claim is Keys.Claim without signature checks.
 func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	return (*Keys)(nil).Claim(pod, m)
 }
@@ -114,8 +113,8 @@ func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error)
 	return claim, err
 }
 
-// ClaimAndAllocation is [Keys.Claim] and [Keys.AllocationOf] at once. The allocation is
-// returned also when it does not go with the machine.
+// ClaimAndAllocation returns the results of Keys.Claim and Keys.AllocationOf at once. It also
+// returns an allocation that does not match the machine.
 func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if hasEnded(pod) {
@@ -155,10 +154,9 @@ func rank(pod *corev1.Pod) int64 {
 	return pod.CreationTimestamp.UnixNano()
 }
 
-// SameEntitlement reports whether nothing has changed between two versions of a bound
-// pod that decides about the CPUs of its own: its allocation, whether it asks, and
-// the limits that the allocation has to match. It says nothing about requests, and
-// costs much less than two claims.
+// SameEntitlement reports whether two versions of a bound pod are equal in everything that
+// determines its exclusive CPUs: its allocation, whether it asks for CPUs, and the limits that the
+// allocation must match. It ignores requests, and costs much less than computing two claims.
 func SameEntitlement(before, after *corev1.Pod) bool {
 	for _, key := range entitlingKeys() {
 		old, had := before.Annotations[key]

@@ -8,8 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
-// TierOf returns the QoS class that the API server computed at the pod's creation; it never
-// changes.
+// TierOf returns the pod's QoS class, which the API server computes at creation and never changes.
 func TierOf(pod *corev1.Pod) nodeplan.Tier {
 	switch pod.Status.QOSClass {
 	case corev1.PodQOSGuaranteed:

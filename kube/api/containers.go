@@ -61,7 +61,7 @@ func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 	return asks
 }
 
-// LimitError is about limits.cpu that do not go with what the pod asks for.
+// LimitError reports limits.cpu that contradict what the pod asks for.
 type LimitError struct {
 	Asking  Word
 	Problem string

@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
-// Intent is what the words on a pod, and its resources, ask for.
+// Intent is what a pod asks for, according to its annotations, labels and resources.
 type Intent struct {
 	// Ask is the question to a node's books. It has no Containers when the pod does
 	// not ask to be placed.
@@ -25,12 +25,12 @@ type Intent struct {
 	Warnings []string
 }
 
-// Asks reports whether the pod asks to be placed on CPUs.
+// Asks reports whether the pod asks for CPUs.
 func (i *Intent) Asks() bool { return len(i.Ask.Containers) > 0 }
 
-// Parse reads the words on a pod. Its errors are [*ValueError],
-// [*ContradictionError] and [*LimitError], with messages for the pod's author; a pod
-// with an error cannot be served as it is written.
+// Parse parses the annotations, labels and resources of a pod. Its errors are *ValueError,
+// *ContradictionError and *LimitError, with messages for the pod's author. A pod with an error must
+// not be scheduled as written.
 func Parse(pod *corev1.Pod) (Intent, error) {
 	w, err := parseWish(pod)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// PolicyNone is the value of cpu-policy that leaves a pod in the shared CPUs. It is
-// a word of users only; package placement never sees it.
+// PolicyNone is the value of cpu-policy that leaves a pod in the shared CPUs. It occurs in
+// annotations only and is never passed to package placement.
 const PolicyNone placement.Policy = "none"
 
-// CPUSetSchedulerKeys returns the annotations under which that word may stand.
+// CPUSetSchedulerKeys returns the annotation keys of cpuset-scheduler, including aliases.
 func CPUSetSchedulerKeys() []string { return []string{CPUSetSchedulerAnnotation, "cpuset-scheduler"} }
 
-// CPUPolicyKeys returns the annotations under which that word may stand.
+// CPUPolicyKeys returns the annotation keys of the CPU policy, including aliases.
 func CPUPolicyKeys() []string { return []string{CPUPolicyAnnotation, "cpu-policy"} }
 
 func schedulerSpellings() []spelling[string] {

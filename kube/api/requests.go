@@ -34,7 +34,7 @@ func effective(pod *corev1.Pod) resource.Quantity {
 	return requests[corev1.ResourceCPU]
 }
 
-// EffectiveRequest is the CPU request of a pod as kube-scheduler counts it.
+// EffectiveRequest returns the CPU request of a pod as kube-scheduler counts it.
 func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU { return milli(effective(pod)) }
 
 // ownRequest is what one container requests, the larger side of a resize under way.

@@ -16,9 +16,9 @@ const domain = "pinfold.dev/"
 // such a key may also be someone else's.
 const nearMiss = 2
 
-// Unknown returns a sentence for each annotation and label of a pod that is not read, but was
-// probably meant to be: one in Pinfold's domain, or one that is nearly cpuset-scheduler or
-// cpu-policy. Each names the nearest known key.
+// Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
+// misspelled: one in Pinfold's domain, or one similar to cpuset-scheduler or cpu-policy. Each
+// sentence names the nearest known key.
 func Unknown(pod *corev1.Pod) []string {
 	return append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
 }

@@ -83,8 +83,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s of %s reads %q after %q was written: somebody else writes it, too", e.File, e.Path, e.Found, e.Value)
 }
 
-// EffectiveError says that a group has the CPUs that it should have, but cannot
-// use them all.
+// EffectiveError reports that a group has the wanted CPUs but cannot use all of them.
 type EffectiveError struct {
 	Path              string
 	Wanted, Effective cpuset.Set

@@ -86,14 +86,13 @@ func newFS(all []Hierarchy, where string) (*FS, error) {
 	return fs, nil
 }
 
-// Layout returns which version holds the controllers.
+// Layout returns the cgroup version of each controller.
 func (fs *FS) Layout() Layout { return fs.layout }
 
-// Hierarchy returns the hierarchy that holds a controller. On version 2 there is
-// none for CPUAcct: it is the zero value.
+// Hierarchy returns the hierarchy of a controller. For CPUAcct on version 2 it is the zero value.
 func (fs *FS) Hierarchy(c Controller) Hierarchy { return fs.of[c] }
 
-// Hierarchies returns all mounted hierarchies, those without CPU controllers too.
+// Hierarchies returns all mounted hierarchies, including those without CPU controllers.
 func (fs *FS) Hierarchies() []Hierarchy { return slices.Clone(fs.hierarchies) }
 
 // CheckWritable returns a HierarchyError for each hierarchy that is mounted
@@ -109,7 +108,7 @@ func (fs *FS) CheckWritable() error {
 	return errors.Join(errs...)
 }
 
-// Writes returns how often each file was written, since Open.
+// Writes returns how often each file was written since Open.
 func (fs *FS) Writes() map[File]WriteCount {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -132,7 +131,7 @@ func (fs *FS) count(f File, refused bool) {
 	fs.writes[f] = n
 }
 
-// Dir returns the directory of a group in the hierarchy of a controller.
+// Dir returns the directory of a group in a controller's hierarchy.
 func (fs *FS) Dir(c Controller, group string) string {
 	if !strings.HasPrefix(group, "/") {
 		group = "/" + group
@@ -144,13 +143,13 @@ func (fs *FS) Dir(c Controller, group string) string {
 	return fs.of[c].Mount + group
 }
 
-// File returns the name of a group's file on this machine.
+// File returns the path of a group's file on this machine.
 func (fs *FS) File(group string, f File) string {
 	return fs.Dir(f.Controller(), group) + "/" + string(f)
 }
 
-// GroupAt returns the path of a group that is named as users do: by its path within the
-// hierarchies, or by its directory in one of them.
+// GroupAt resolves name, a path within the hierarchies or a directory in one of them, to a path in
+// the hierarchy.
 func (fs *FS) GroupAt(name string) string {
 	name = path.Clean("/" + name)
 	within := ""

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoHome says that there is no group in which this process may make others.
+// ErrNoHome reports that there is no group in which this process may create groups.
 var ErrNoHome = errors.New("no control group to make others in")
 
 // Home is where this process may make groups.
@@ -144,8 +144,8 @@ func (h hierarchyOf) advice() string {
 	return advice
 }
 
-// StepAside moves this process from the root "/" of a version 2 hierarchy to a group
-// below it, so that the root can pass controllers on.
+// StepAside moves this process from the root "/" of a version 2 hierarchy to a group below it, so
+// that the root can delegate controllers.
 func (fs *FS) StepAside(group string) error {
 	dir := fs.Dir(CPU, group)
 	if err := os.Mkdir(dir, directoryMode); err != nil {
@@ -157,8 +157,8 @@ func (fs *FS) StepAside(group string) error {
 	return nil
 }
 
-// StepBack undoes StepAside, when no group below the root is left but that one and
-// this process is the last one in it.
+// StepBack undoes StepAside if no other group below the root is left and this process is the last
+// one in it.
 func (fs *FS) StepBack(ctx context.Context, group string) error {
 	root := fs.Dir(CPU, "/")
 	passes, err := words(filepath.Join(root, subtreeControl))

@@ -72,8 +72,8 @@ func (o *openFiles) keeps(f File) bool {
 	return o.limit > 0 && (f.oneLine() || f == CPUStat)
 }
 
-// CloseUnused closes the files that were not read since the last call: those of groups
-// that have gone, or that nobody asks about any more.
+// CloseUnused closes the files that were not read since the last call: those of groups that are
+// gone or no longer of interest.
 func (fs *FS) CloseUnused() {
 	o := &fs.open
 	o.mu.Lock()

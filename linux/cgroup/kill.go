@@ -46,9 +46,9 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 }
 
-// Kill ends all processes of a group and of those below it with SIGKILL, also those
-// that they start meanwhile, and returns when none is left. It gives up when ctx ends:
-// a process in the middle of a system call that cannot be interrupted lives on.
+// Kill ends all processes of a group and its descendants with SIGKILL, including those started
+// meanwhile, and returns when none is left. It gives up when ctx ends, because a process in an
+// uninterruptible system call continues to exist.
 func (fs *FS) Kill(ctx context.Context, group string, of ...Controller) error {
 	for {
 		for _, h := range fs.separate(of) {

@@ -20,15 +20,15 @@ type Pod struct {
 	Others []string
 }
 
-// Container is the group of a container that exists. Sandboxes (pause containers)
-// have one, too, and nothing in the group says so.
+// Container is the existing group of a container. Sandboxes (pause containers) have a group too,
+// which cannot be distinguished from a container's.
 type Container struct {
 	Path    string
 	ID      string
 	Runtime string // prefix of the group's name, may be ""
 }
 
-// ErrNoKubepods says that no kubelet has made groups.
+// ErrNoKubepods reports that no kubelet has created groups.
 var ErrNoKubepods = errors.New("there are no groups of a kubelet")
 
 // Naming finds out which driver the kubelet uses, from what exists below its

@@ -51,16 +51,15 @@ func (fs *FS) separate(controllers []Controller) []hierarchyOf {
 	return all
 }
 
-// Make makes a group with the controllers that are named, in the hierarchies of these;
-// the group above must exist, this one must not. On version 2 the group above passes
-// the controllers on from then on. A new cpuset has the CPUs and memory nodes of the
-// one above. When it fails nothing is left of the group.
+// Make creates a group in the hierarchies of the given controllers. Its parent must exist, and the
+// group must not. On version 2 the parent delegates the controllers from then on. A new cpuset has
+// the CPUs and memory nodes of its parent. On an error, no part of the group remains.
 func (fs *FS) Make(group string, of ...Controller) error {
 	return fs.MakeMode(group, directoryMode, of...)
 }
 
-// MakeMode is Make with the mode of the group's directories, which says who else may look
-// at it.
+// MakeMode is Make with the given mode for the group's directories, which determines who else may
+// open them.
 func (fs *FS) MakeMode(group string, mode os.FileMode, of ...Controller) error {
 	group = path.Clean("/" + group)
 	var made []string
@@ -131,7 +130,7 @@ func words(name string) ([]string, error) {
 	return strings.Fields(string(text)), err
 }
 
-// Enter moves this process, with all of its threads, to a group.
+// Enter moves this process, with all its threads, to a group.
 func (fs *FS) Enter(group string, of ...Controller) error {
 	for _, h := range fs.separate(of) {
 		name := filepath.Join(h.Mount, group, string(Procs))
@@ -152,9 +151,9 @@ func enterCause(err error) string {
 	return ""
 }
 
-// Remove removes a group and those below it from the hierarchies of the controllers.
-// A group is busy until its processes have ended: that is waited for until ctx ends.
-// One that does not exist is no error.
+// Remove removes a group and its descendants from the hierarchies of the controllers. It waits
+// until the processes in it have ended, or until ctx ends. It is not an error if the group does not
+// exist.
 func (fs *FS) Remove(ctx context.Context, group string, of ...Controller) error {
 	var errs []error
 	for _, h := range fs.separate(of) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Own returns the group that this process is in, in the hierarchy of a controller.
+// Own returns the group of this process in a controller's hierarchy.
 func (fs *FS) Own(c Controller) (string, error) {
 	name := filepath.Join(fs.root, "proc/self/cgroup")
 	f, err := os.Open(name)

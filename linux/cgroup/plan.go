@@ -124,7 +124,7 @@ func (n *node) weight(l Layout) []Write {
 	return writes
 }
 
-// Target returns the settings that the group has once what is wanted is written.
+// Target returns the settings that the group has after the wanted settings are written.
 func (c Change) Target() Settings {
 	t := c.Present
 	set(&t.CPUs, c.Wanted.CPUs)

@@ -39,8 +39,8 @@ func (w Wanted) bandwidth() bool {
 	return w.Quota != nil || w.Period != nil || w.Burst != nil
 }
 
-// Read reads all settings of a group. Files that the kernel is too old for are
-// noted in the settings. A group that does not exist is ErrGone.
+// Read reads all settings of a group. Files that the kernel is too old for are noted in the
+// settings. The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
 	s, err := fs.ReadParts(group, Parts{CPUs: true, Bandwidth: true, Weight: true, Idle: true})
 	if err != nil {
@@ -61,8 +61,8 @@ func (fs *FS) Effective(group string) (cpuset.Set, error) {
 // Parts are settings that are read together. Bandwidth is quota, period and burst.
 type Parts struct{ CPUs, Bandwidth, Weight, Idle bool }
 
-// ReadParts reads some settings of a group, for those who read many groups often. It
-// is otherwise as Read, and leaves Effective out.
+// ReadParts is like Read for some settings only, without Effective. It is for callers that read
+// many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
 		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {

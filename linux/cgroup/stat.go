@@ -62,7 +62,7 @@ func parseUserSystem(text string) (times [2]time.Duration, err error) {
 	return times, nil
 }
 
-// ParseUsage reads cpuacct.usage: nanoseconds.
+// ParseUsage parses cpuacct.usage, which is in nanoseconds.
 func ParseUsage(text string) (time.Duration, error) {
 	return parseTime(strings.TrimSpace(text), time.Nanosecond)
 }

@@ -34,8 +34,8 @@ type StatReader struct {
 // statSize is more than the kernel has to say in cpu.stat: 300 bytes in Linux 6.18.
 const statSize = 640
 
-// OpenStat opens the statistics of a group. A group that does not exist is ErrGone; on
-// version 2 one without a cpu controller has usage and nothing else.
+// OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. On
+// version 2 a group without a cpu controller has only usage.
 func (fs *FS) OpenStat(group string) (*StatReader, error) {
 	stat, err := fs.hold(group, CPUStat)
 	if err != nil {

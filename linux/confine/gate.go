@@ -26,8 +26,8 @@ const (
 	watcherWord = "confine:watcher"
 )
 
-// Helper does the work of this program's helpers, which its arguments ask for. When ok
-// is true that is done, and the program ends with the status.
+// Helper runs this process as a helper if its arguments say so. If ok is true, the helper has
+// finished and the program must exit with the status.
 func Helper(args []string) (status int, ok bool) {
 	switch {
 	case len(args) == 4 && args[0] == watcherWord:
@@ -195,7 +195,7 @@ func execError(path string, errno syscall.Errno) error {
 	return &StartError{Missing: errno == syscall.ENOENT, Err: err}
 }
 
-// Look finds the file of a command as shells do. The error is a StartError.
+// Look finds the executable file of a command as shells do. The error is a StartError.
 func Look(name string) (string, error) {
 	if name == "" {
 		return "", &StartError{Missing: true, Err: errors.New("the command's name is empty")}

@@ -16,8 +16,8 @@ import (
 // ErrName is wrapped by errors about the name of a run.
 var ErrName = errors.New("name of the run")
 
-// CheckName refuses names that a run cannot have. Names begin with a letter: the names that
-// runs get by themselves begin with a process id.
+// CheckName rejects invalid names of runs. Names must start with a letter, because default names
+// start with a process id.
 func CheckName(name string) error {
 	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`).MatchString(name) {
 		return fmt.Errorf("%w: %q: take a letter first, and then letters, digits, '.', '_' and '-', 63 at most", ErrName, name)
@@ -38,11 +38,11 @@ func (g *group) checkFree(name string) error {
 	return nil
 }
 
-// IsRun reports whether a group is that of a run.
+// IsRun reports whether a group belongs to a run.
 func IsRun(group string) bool { return strings.HasPrefix("/"+filepath.Base(group), runPrefix) }
 
-// Runs lists the groups of the runs on a machine, whoever's they are. Those inside
-// containers of a kubelet are left out.
+// Runs returns the groups of all users' runs on a machine, except those inside containers of a
+// kubelet.
 func Runs(machine *cgroup.FS) ([]string, error) {
 	top := machine.Dir(cgroup.CPU, "/")
 	var groups []string

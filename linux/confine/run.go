@@ -17,10 +17,10 @@ import (
 // leftRetry is how often processes that were left behind are looked for.
 const leftRetry = 20 * time.Millisecond
 
-// Run runs a command to its end. Signals that this process gets meanwhile are the
-// command's. When ctx ends the command gets SIGTERM. The control group is gone
-// afterwards, also after an error, which is a StartError when it is the command's fault.
-// The result is there, as far as it goes, even if the group cannot be removed.
+// Run runs a command until it ends. It forwards signals that this process receives meanwhile. When
+// ctx ends, the command gets SIGTERM. The cgroup is removed afterwards, also on an error. The error
+// is a StartError if the command could not be executed. The result is returned as far as it is
+// known, even if the group cannot be removed.
 func Run(ctx context.Context, s Spec) (r *Result, err error) {
 	if s.Path == "" || len(s.Args) == 0 {
 		return nil, errors.New("no command given")

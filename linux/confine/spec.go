@@ -31,7 +31,7 @@ type Spec struct {
 	Notify func(message string)
 }
 
-// Room is what CPUs there are to choose from.
+// Room is the set of CPUs to choose from.
 type Room struct {
 	Parent   cpuset.Set // CPUs of the control group that the command's is made in
 	Affinity cpuset.Set // CPUs that this process may run on: taskset(1)
@@ -55,7 +55,7 @@ type Result struct {
 	Uncounted bool
 }
 
-// StartError says that the command could not be executed.
+// StartError reports that the command could not be executed.
 type StartError struct {
 	Missing bool // there is no such command; otherwise it cannot be executed
 	Err     error

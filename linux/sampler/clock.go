@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock is what the sampler knows of time.
+// Clock provides time, alarms and CPU time to the sampler.
 type Clock interface {
 	// Now returns the time with a monotonic reading, or otherwise one that is never set.
 	Now() time.Time

@@ -20,7 +20,7 @@ type Cost struct {
 	Jitter50, Jitter99, JitterMax time.Duration
 }
 
-// Share is the share of one CPU that sampling took.
+// Share returns the share of one CPU that sampling used.
 func (c Cost) Share() float64 {
 	if c.Wall <= 0 {
 		return 0
@@ -28,7 +28,7 @@ func (c Cost) Share() float64 {
 	return float64(c.CPU) / float64(c.Wall)
 }
 
-// Cost returns what sampling has taken up to the last tick. It may be called at any time.
+// Cost returns the cost of sampling up to the last tick. It may be called at any time.
 func (s *Sampler) Cost() Cost {
 	s.mu.Lock()
 	defer s.mu.Unlock()

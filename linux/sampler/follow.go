@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Follow sets the groups that list returns, at once and then every so often, until the
-// context is done, which is no error, or list fails.
+// Follow calls Set with the result of list, at once and then periodically. It returns nil when ctx
+// ends, or the error of list.
 func (s *Sampler) Follow(ctx context.Context, every time.Duration, list func() ([]string, error)) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -26,8 +26,8 @@ func (s *Sampler) Follow(ctx context.Context, every time.Duration, list func() (
 	}
 }
 
-// Containers lists the groups of all containers of a node, sandboxes included, whose
-// kubelet names groups so.
+// Containers returns the groups of all containers of a node, including sandboxes, according to the
+// kubelet's naming.
 func Containers(fs *cgroup.FS, naming cgroup.Naming) ([]string, error) {
 	pods, err := fs.Pods(naming)
 	if err != nil {

@@ -32,8 +32,8 @@ type Options struct {
 	Clock     Clock // nil for the machine's
 }
 
-// Sampler samples control groups. Set, Cost and Start may be called at any time, by any
-// goroutine; Run once.
+// Sampler samples cgroups. Set, Cost and Start may be called at any time from any goroutine. Run
+// must be called once.
 type Sampler struct {
 	fs      *cgroup.FS
 	options Options
@@ -54,7 +54,7 @@ type Sampler struct {
 	tick   Tick
 }
 
-// Tick is what one round of sampling found. It is valid until the consumer returns.
+// Tick is the result of one round of sampling. It is valid until the consumer returns.
 type Tick struct {
 	At time.Duration // when it began, since Run began
 	// Missed counts the planned moments since the last tick that had gone by.
@@ -64,21 +64,21 @@ type Tick struct {
 	Absent []Absent
 }
 
-// Sample is what one group did.
+// Sample is the usage and throttling of one group in one interval.
 type Sample struct {
 	Group    string // its path
 	NoBursts bool   // the kernel does not count bursts
 	trace.Sample
 }
 
-// Absent says why a wanted group is not sampled: cgroup.ErrGone, for instance. When Err is
-// nil it is not wanted any more.
+// Absent reports why a wanted group is not sampled, for example cgroup.ErrGone. If Err is nil, the
+// group is no longer wanted.
 type Absent struct {
 	Group string
 	Err   error
 }
 
-// CheckInterval says what is wrong with an interval.
+// CheckInterval returns an error if d is not a valid sampling interval.
 func CheckInterval(d time.Duration) error {
 	if d < MinInterval {
 		return fmt.Errorf("an interval of %v is too short: the shortest is %v", d, MinInterval)
@@ -86,7 +86,7 @@ func CheckInterval(d time.Duration) error {
 	return nil
 }
 
-// Check says why a group cannot be sampled at present.
+// Check returns an error if a group cannot be sampled at present.
 func Check(fs *cgroup.FS, group string) error {
 	x := &series{path: group}
 	defer x.close()
@@ -96,7 +96,7 @@ func Check(fs *cgroup.FS, group string) error {
 	return x.reader.Read(&x.last)
 }
 
-// New returns a sampler that samples no groups yet.
+// New returns a sampler without groups; see Set.
 func New(fs *cgroup.FS, o Options) (*Sampler, error) {
 	if o.Interval != 0 {
 		if err := CheckInterval(o.Interval); err != nil {
@@ -115,7 +115,8 @@ func New(fs *cgroup.FS, o Options) (*Sampler, error) {
 	return &Sampler{fs: fs, options: o, known: map[string]*series{}}, nil
 }
 
-// Set says which groups to sample from the next tick on, by their paths. They need not exist.
+// Set replaces the groups to sample, given by path, from the next tick on. The groups need not
+// exist.
 func (s *Sampler) Set(groups []string) {
 	wanted := append([]string(nil), groups...)
 	s.mu.Lock()
@@ -123,16 +124,16 @@ func (s *Sampler) Set(groups []string) {
 	s.wanted, s.changed = wanted, true
 }
 
-// Start returns when Run began; the zero time before that.
+// Start returns the time at which Run started, or the zero time before that.
 func (s *Sampler) Start() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.start
 }
 
-// Run samples until the context is done, which is no error, or until consume returns an
-// error. Consume is called after every tick in the same goroutine: what it takes
-// long for makes samples late. The first tick reads the groups for the first time and has no samples.
+// Run samples until ctx ends, in which case it returns nil, or until consume returns an error. It
+// calls consume after every tick in the same goroutine, so a slow consumer makes samples late. The
+// first tick reads the groups for the first time and has no samples.
 func (s *Sampler) Run(ctx context.Context, consume func(*Tick) error) error {
 	alarm, err := s.options.Clock.Alarm(ctx)
 	if err != nil {

@@ -6,9 +6,9 @@
 // A load generator, which is this test's own executable started again, has one thread on each CPU,
 // in a cgroup of its own. It plays scripts of the form "at this time, use this much CPU time". What
 // it did (when a thread started, what its CPU clock reports as used) is the input of
-// bandwidthtest.Group. The model's result is compared with the change of the group's cpu.stat over the
-// script. Before that, the test determines when the group's periods start: a trickle of usage keeps
-// the timer running, and each change of nr_periods lies between two reads.
+// bandwidthtest.Group. The model's result is compared with the change of the group's cpu.stat over
+// the script. Before that, the test determines when the group's periods start: a trickle of usage
+// keeps the timer running, and each change of nr_periods lies between two reads.
 //
 // Some inputs are unknown and are drawn at random, 201 times:
 //
@@ -52,11 +52,11 @@
 // under a limit from nothing but a recording without a limit. Three loads whose times do not depend
 // on how they are served, the same in each run (45 ms each 170 ms; exponential batches; two threads
 // that are on and off), are played without a limit while linux/sampler records them at 5 ms, and
-// then under three limits each. The recording is replayed through bandwidthtest.Controller, with the
-// demand per period of trace.Series.Demand. The phase of the periods is not known beforehand, so
-// the prediction is the mean over all 20 phases. The test compares throttled periods, as a share of
-// wall-clock periods, and burst time. In addition, the recording is played through bandwidthtest.Group,
-// with slices and ticks ("by slices").
+// then under three limits each. The recording is replayed through bandwidthtest.Controller, with
+// the demand per period of trace.Series.Demand. The phase of the periods is not known beforehand,
+// so the prediction is the mean over all 20 phases. The test compares throttled periods, as a share
+// of wall-clock periods, and burst time. In addition, the recording is played through
+// bandwidthtest.Group, with slices and ticks ("by slices").
 //
 // A run is repeated if threads waited for CPUs for a tenth of it, if they used a tenth more or less
 // than planned, or if a tenth of the recorded periods are averages over late samples. After eight

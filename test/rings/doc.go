@@ -1,7 +1,7 @@
 // Package rings tests that the repository follows its own layout (docs/design.md, section 2):
 //
 //   - Imports point inward: core < linux, kube < agent < lab < cmd < test. A room is a directory
-//     with an entry in the map rooms, which lists its permitted imports. A directory without an
+//     with an entry in rooms, which lists its permitted imports. A directory without an
 //     entry is an error, so that every new room is placed deliberately. Rooms of one ring do not
 //     import each other, nor do commands; commands share cmd/internal. report is on the same level
 //     as lab and imports core only; deploy imports nothing. internal is shared by rooms that do I/O

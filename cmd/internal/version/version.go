@@ -1,5 +1,5 @@
-// Package version says which build of Pinfold a program is, from what the Go toolchain has
-// recorded in it:
+// Package version returns the version of the running Pinfold program, from the build information
+// that the Go toolchain recorded in it:
 //
 //	fmt.Println(version.Of("pinfold-agent"))
 package version

@@ -7,14 +7,13 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Controller is a group's bandwidth controller, one period at a time: demand is an
-// amount of CPU time per period, and the group runs on as many CPUs as it needs.
-// What is not served is backlog and comes before later demand.
+// Controller simulates a group's bandwidth controller, one period at a time. Demand is an amount of
+// CPU time per period, and the group runs on as many CPUs as it needs. Unserved demand becomes
+// backlog, which is served before later demand.
 //
-// A period is calls of [Controller.Use] and [Controller.Write] in any order, ended
-// by [Controller.Tick]; [Controller.Step] is one Use and the tick. A Controller is a
-// value: a copy is a state to come back to. Sums of demand must stay below what a
-// Duration holds (292 years).
+// A period consists of calls of [Controller.Use] and [Controller.Write] in any order, ended by
+// [Controller.Tick]; [Controller.Step] is one Use and one Tick. A Controller is a value: a copy
+// saves its state. Sums of demand must not overflow a time.Duration (292 years).
 type Controller struct {
 	pool      pool
 	backlog   time.Duration // >= 0
@@ -22,7 +21,7 @@ type Controller struct {
 	stats     Stats
 }
 
-// Period is what became of one period's demand.
+// Period is the outcome of one period.
 type Period struct {
 	Usage   time.Duration // CPU time used, backlog of earlier periods included
 	Backlog time.Duration // what is still wanted at the end
@@ -31,8 +30,8 @@ type Period struct {
 // Throttled reports whether the group was throttled at the period's end.
 func (p Period) Throttled() bool { return p.Backlog > 0 }
 
-// NewController returns the controller of a group that has been idle for some
-// periods: its bucket is full, its timer has stopped.
+// NewController returns the controller of a group that has been idle for some periods: its bucket
+// is full and its timer has stopped.
 func NewController(l bandwidth.Limits) (Controller, error) {
 	if err := l.Validate(); err != nil {
 		return Controller{}, fmt.Errorf("model a bandwidth controller: %w", err)
@@ -43,18 +42,18 @@ func NewController(l bandwidth.Limits) (Controller, error) {
 // Limits returns the settings in force.
 func (c *Controller) Limits() bandwidth.Limits { return c.pool.limits }
 
-// Stats returns what was counted since the start.
+// Stats returns the counters since the start.
 func (c *Controller) Stats() Stats { return c.stats }
 
-// Backlog returns the CPU time that was demanded and not used so far.
+// Backlog returns the CPU time that was demanded and is not yet served.
 func (c *Controller) Backlog() time.Duration { return c.backlog }
 
-// Left returns the CPU time that is left in the bucket: what can be used before the
-// next tick or write. Without quota it means nothing.
+// Left returns the CPU time in the bucket: what can be used before the next tick or write. It is
+// undefined without a quota.
 func (c *Controller) Left() time.Duration { return c.pool.runtime }
 
-// Use adds demand, none when it is negative, and returns what was used of it and of
-// the backlog.
+// Use adds demand (none if it is negative) and returns the CPU time used for it and for the
+// backlog.
 func (c *Controller) Use(demand time.Duration) time.Duration {
 	need := c.backlog + max(demand, 0)
 	used := need
@@ -85,13 +84,12 @@ func (c *Controller) Write(l bandwidth.Limits) error {
 	return nil
 }
 
-// Tick ends the period: when the timer runs, the period is counted and the bucket
-// is refilled.
+// Tick ends the period. If the timer runs, it counts the period and refills the bucket.
 func (c *Controller) Tick() {
 	c.pool.tick(c.throttled, &c.stats)
 }
 
-// Step is one whole period without a write.
+// Step simulates one whole period without a write.
 func (c *Controller) Step(demand time.Duration) Period {
 	p := Period{Usage: c.Use(demand)}
 	p.Backlog = c.backlog

@@ -1,6 +1,6 @@
-// Package bandwidthtest models the kernel's CFS bandwidth controller: given quota, period and burst of
-// one cgroup and its demand for CPU time, it computes usage, throttling and burst. The source is
-// kernel/sched/fair.c and core.c of Linux 6.18.
+// Package bandwidthtest models the kernel's CFS bandwidth controller for tests: given quota, period
+// and burst of one cgroup and its demand for CPU time, it computes usage, throttling and burst. The
+// source is kernel/sched/fair.c and core.c of Linux 6.18.
 //
 //	c, err := bandwidthtest.NewController(limits)
 //	p := c.Step(demand)                  // one period

@@ -7,14 +7,14 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Group is a group's bandwidth controller within periods: requests for CPU time
-// arrive at any nanosecond, run on CPUs, are throttled and finish. It goes from
-// event to event; nothing is rounded.
+// Group simulates a group's bandwidth controller within periods: requests for CPU time arrive at
+// any nanosecond, run on CPUs, are throttled and finish. It is an event simulation in whole
+// nanoseconds, without rounding.
 //
-// [Group.Advance] lets time go by; [Group.Submit] and [Group.Write] act at the
-// present time. What happens in one nanosecond happens in this order: requests
-// finish, by CPU; the period's timer; the slack timer; CPUs look at what they used,
-// and take turns; then what the caller does. Times must stay below a hundred years.
+// [Group.Advance] advances the time; [Group.Submit] and [Group.Write] act at the current time.
+// Events in the same nanosecond happen in this order: requests finish, by CPU; the period's timer;
+// the slack timer; CPUs account their usage and take turns; then the caller's actions. Times must
+// stay below a hundred years.
 type Group struct {
 	machine Machine
 	pool    pool
@@ -30,8 +30,8 @@ type Group struct {
 	stats     Stats
 }
 
-// AnyCPU lets the Group choose: the shortest queue, of those the lowest number. A
-// CPU that has nothing to run takes over a waiting request of the longest one.
+// AnyCPU lets the Group choose the CPU: the one with the shortest queue, and among those the lowest
+// number. An idle CPU takes over a waiting request from the longest queue.
 const AnyCPU = -1
 
 // Request is a demand for CPU time by one thread.
@@ -40,7 +40,7 @@ type Request struct {
 	CPU  int           // the only CPU it may run on, or AnyCPU
 }
 
-// Done says when a request was finished.
+// Done reports when a request finished.
 type Done struct {
 	ID int // from Submit
 	At time.Duration
@@ -49,9 +49,8 @@ type Done struct {
 // never is later than any event.
 const never = time.Duration(1<<63 - 1)
 
-// NewGroup returns a group at time 0 that has been idle for some periods: its bucket
-// is full, its timer has stopped. Its CPUs hold nothing; in the kernel each may have
-// kept up to Keep.
+// NewGroup returns a group at time 0 that has been idle for some periods: its bucket is full and
+// its timer has stopped. Its CPUs hold no CPU time; in the kernel each may have kept up to Keep.
 func NewGroup(m Machine, l bandwidth.Limits) (*Group, error) {
 	if err := m.validate(); err != nil {
 		return nil, fmt.Errorf("model a group: %w", err)
@@ -72,21 +71,21 @@ func newGroup(m Machine, l bandwidth.Limits) *Group {
 	return g
 }
 
-// Now returns the time up to which the group has run.
+// Now returns the current simulated time.
 func (g *Group) Now() time.Duration { return g.now }
 
 // Limits returns the settings in force.
 func (g *Group) Limits() bandwidth.Limits { return g.pool.limits }
 
-// Stats returns what was counted up to now. As in the kernel the time that a CPU is
-// throttled is counted when that ends.
+// Stats returns the counters up to now. As in the kernel, throttled time of a CPU is counted when
+// its throttling ends.
 func (g *Group) Stats() Stats { return g.stats }
 
-// Throttled returns the number of CPUs that are throttled now. One may be without
-// having anything to run, when what ran there last used more than there was.
+// Throttled returns the number of CPUs that are throttled now. A CPU may be throttled without a
+// request to run, if its last request used more than was left.
 func (g *Group) Throttled() int { return len(g.throttled) }
 
-// Backlog returns the CPU time that was submitted and not used so far.
+// Backlog returns the CPU time that was submitted and is not yet used.
 func (g *Group) Backlog() time.Duration {
 	var sum time.Duration
 	for i := range g.cpus {
@@ -97,7 +96,7 @@ func (g *Group) Backlog() time.Duration {
 	return sum
 }
 
-// Submit makes a request now and returns its number, counted from 0.
+// Submit submits a request at the current time and returns its number, counted from 0.
 func (g *Group) Submit(r Request) (int, error) {
 	if r.Work <= 0 || r.Work > bandwidth.MaxQuota {
 		return 0, fmt.Errorf("submit a request: it must need some CPU time, up to %v, not %v", bandwidth.MaxQuota, r.Work)
@@ -152,8 +151,8 @@ func (g *Group) write(l bandwidth.Limits) {
 	g.deal()
 }
 
-// Advance lets time go by until a time that is not before Now, and returns the
-// requests that finished, in their order. The slice is valid until the next call.
+// Advance advances the time to until, which must not be before Now, and returns the requests that
+// finished, in order. The slice is valid until the next call.
 func (g *Group) Advance(until time.Duration) []Done {
 	g.done = g.done[:0]
 	for {

@@ -39,14 +39,14 @@ type Machine struct {
 	PeriodPhase time.Duration
 }
 
-// Kernel is a machine as Linux 6.18 has it by default, with 250 ticks per second.
+// Kernel returns a machine with the defaults of Linux 6.18 and 250 ticks per second.
 func Kernel(cpus int) Machine {
 	const ms = time.Millisecond
 	return Machine{CPUs: cpus, Slice: 5 * ms, Keep: ms, Tick: 4 * ms, Slack: 5 * ms, Margin: 2 * ms, Turn: 3 * ms}
 }
 
-// Fluid is the ideal machine: what its CPUs use is known at once, and nothing is
-// left on one of them while another one needs it.
+// Fluid returns the ideal machine: usage is known at once, and no CPU holds time that another one
+// needs.
 func Fluid(cpus int) Machine {
 	return Machine{CPUs: cpus, Turn: 3 * time.Millisecond}
 }
