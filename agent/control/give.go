@@ -27,7 +27,7 @@ func (c *Control) Give(ref nodeplan.Ref) nri.Settings {
 		return nri.Settings{CPUs: c.free(ref.Pod, c.desired.Shared, false)} // until its own are free
 	}
 
-	if l := settings.Limits.WithoutBurst(); l != ordinary {
+	if l := settings.WithoutBurst(); l != ordinary {
 		given.Quota, given.Period = l.Quota, l.Period
 		if l.Quota == bandwidth.Unlimited {
 			given.Period = 0

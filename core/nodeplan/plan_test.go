@@ -107,14 +107,14 @@ func TestQuota(t *testing.T) {
 					t.Fatalf("%s/%s is static and has a quota of %v", p.ID, c.Name, c.Quota)
 				case c.Home == HomeCoreSet && !s.batch(pod) && c.Quota != share(pod.container(c.Name).Limit, c.Period):
 					t.Fatalf("%s/%s has a quota of %v, its limit is %v", p.ID, c.Name, c.Quota, pod.container(c.Name).Limit)
-				case c.Home == HomeUnbound && c.Limits.WithoutBurst() != kubelet.Pods[i].Containers[j].Limits:
+				case c.Home == HomeUnbound && c.WithoutBurst() != kubelet.Pods[i].Containers[j].Limits:
 					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Limits, kubelet.Pods[i].Containers[j].Limits)
 				}
 			}
 			switch {
 			case lifted && p.Quota != bandwidth.Unlimited:
 				t.Fatalf("%s has a quota of %v above a static container", p.ID, p.Quota)
-			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.Limits.WithoutBurst() != kubelet.Pods[i].Limits:
+			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.WithoutBurst() != kubelet.Pods[i].Limits:
 				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Limits, kubelet.Pods[i].Limits)
 			}
 			if lifted && !s.batch(pod) {

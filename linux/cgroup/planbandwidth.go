@@ -14,7 +14,7 @@ type bandwidthPlan struct {
 func (t *tree) bandwidths(l Layout) []Write {
 	b := &bandwidthPlan{layout: l, now: make(map[*node]bandwidth.Limits, len(t.nodes))}
 	for _, n := range t.nodes {
-		b.now[n] = n.Present.Limits.WithoutBurst()
+		b.now[n] = n.Present.WithoutBurst()
 	}
 	lowered := func(n *node) bool { return ratio(target(n)) < ratio(b.now[n]) }
 	var lower []*node
