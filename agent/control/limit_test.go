@@ -368,7 +368,7 @@ func TestUnknownAnnotations(t *testing.T) {
 	for i := range 100 {
 		many[fmt.Sprintf("pinfold.dev/%d", i)] = ""
 	}
-	if got := told(many); len(got) != mostUnknown {
+	if got := told(many); len(got) != api.MostUnknown {
 		t.Errorf("%d events", len(got))
 	}
 }

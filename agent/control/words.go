@@ -38,9 +38,6 @@ type budget struct {
 	path string
 }
 
-// mostUnknown bounds the notices about the keys on a pod, which may have thousands.
-const mostUnknown = 3
-
 // tellAfter is how long new words wait before users are told.
 const tellAfter = 10 * time.Second
 
@@ -255,7 +252,7 @@ func (c *Control) aboutWords(now time.Time) (all []Notice) {
 		for _, says := range s.capped {
 			all = append(all, Notice{s.object, AboveCeiling, fmt.Sprintf("pod %s: %s", name, says)})
 		}
-		for _, says := range s.unknown[:min(len(s.unknown), mostUnknown)] {
+		for _, says := range s.unknown {
 			all = append(all, Notice{s.object, UnknownKey, fmt.Sprintf("pod %s: %s", name, says)})
 		}
 		if a := c.adopted[s.plan.ID]; a != nil && !s.resizing && !a.waits.IsZero() && now.Sub(a.waits) >= tellAfter {

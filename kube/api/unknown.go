@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,15 +13,19 @@ import (
 // domain is the prefix of Pinfold's own keys.
 const domain = "pinfold.dev/"
 
+// MostUnknown bounds what [Unknown] returns: a pod may have thousands of annotations.
+const MostUnknown = 3
+
 // nearMiss is the number of edits up to which a key without a domain counts as misspelled:
 // such a key may also be someone else's.
 const nearMiss = 2
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
 // misspelled: one in Pinfold's domain, or one similar to cpuset-scheduler or cpu-policy. Each
-// sentence names the nearest known key.
+// sentence names the nearest known key. There are at most MostUnknown sentences.
 func Unknown(pod *corev1.Pod) []string {
-	return append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
+	all := append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
+	return all[:min(len(all), MostUnknown)]
 }
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
@@ -29,6 +34,9 @@ func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 		known, elsewhere, kind = elsewhere, annotationKeys(), "an annotation"
 	}
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if len(sentences) == MostUnknown {
+			break
+		}
 		own, word := strings.HasPrefix(key, domain), Word{labels, key, ""}
 		switch {
 		case !own && (labels || strings.Contains(key, "/")) || slices.Contains(known, key):
@@ -59,11 +67,12 @@ func writtenKeys() []string {
 // nearestKey returns the known key, of those in Pinfold's domain or of the others, that is the
 // fewest edits away.
 func nearestKey(key string, known []string, own bool) (nearest string, edits int) {
+	edits = math.MaxInt
 	for _, k := range known {
-		if strings.HasPrefix(k, domain) != own {
+		if strings.HasPrefix(k, domain) != own || !own && max(len(key)-len(k), len(k)-len(key)) > nearMiss {
 			continue
 		}
-		if n := distance(key, k); nearest == "" || n < edits {
+		if n := distance(key, k); n < edits {
 			nearest, edits = k, n
 		}
 	}
