@@ -2,6 +2,7 @@ package api
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 )
@@ -44,8 +46,8 @@ func signedMessage(uid types.UID, text string) []byte {
 	return []byte(signaturePrefix + string(uid) + "\x00" + text)
 }
 
-// verifiedTexts bounds how many answers [Keys] remembers: with some 300 bytes each, those
-// about all pods of a large cluster take a few megabytes.
+// verifiedTexts bounds how many answers [Keys] remembers. With some 250 bytes each they take
+// at most 8 MB, whatever tenants write.
 const verifiedTexts = 1 << 15
 
 // Keys are the public keys of the schedulers whose allocations are accepted. A nil *Keys accepts
@@ -57,9 +59,14 @@ type Keys struct {
 	verified *lru.Cache
 }
 
+// signedText identifies a text by its digest: a tenant may write texts of 256 KiB.
 type signedText struct {
-	uid  types.UID
-	text string
+	uid    types.UID
+	digest [sha256.Size]byte
+}
+
+func newSignedText(uid types.UID, text string) signedText {
+	return signedText{uid, sha256.Sum256([]byte(text))}
 }
 
 // NewKeys returns Keys that accept allocations signed with one of the given keys.
@@ -70,7 +77,14 @@ func NewKeys(keys ...ed25519.PublicKey) *Keys {
 // MarkVerified records as verified a text that the caller has just signed.
 func (k *Keys) MarkVerified(uid types.UID, text string) {
 	if k != nil {
-		k.verified.Add(signedText{uid, text}, true)
+		k.verified.Add(newSignedText(uid, text), true)
+	}
+}
+
+// Forget drops the answer about the allocation of a pod that is gone.
+func (k *Keys) Forget(pod *corev1.Pod) {
+	if text, ok := pod.Annotations[AllocationAnnotation]; ok && k != nil {
+		k.verified.Remove(newSignedText(pod.UID, text))
 	}
 }
 
@@ -83,10 +97,11 @@ func (k *Keys) verify(uid types.UID, text string) error {
 	if at < 0 || !strings.HasSuffix(text, signatureEnd) {
 		return ErrNotSigned
 	}
-	known, ok := k.verified.Get(signedText{uid, text})
+	key := newSignedText(uid, text)
+	known, ok := k.verified.Get(key)
 	if !ok {
 		known = k.isSigned(uid, text[:at]+"}", text[at+len(signatureField):len(text)-len(signatureEnd)])
-		k.verified.Add(signedText{uid, text}, known)
+		k.verified.Add(key, known)
 	}
 	if known != true {
 		return ErrSignature

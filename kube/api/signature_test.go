@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,42 @@ func TestRestoredAllocationLoses(t *testing.T) {
 			t.Errorf("with keys %v: conflicts %v, want that %s loses", keys, conflicts, loser)
 		}
 	}
+}
+
+// What a tenant writes takes little memory in the scheduler, however long it is, and nothing
+// once the pod is gone.
+func TestVerifiedTextsAreSmall(t *testing.T) {
+	public, _ := newKey(t)
+	keys := NewKeys(public)
+	filler := strings.Repeat("x", 1<<18)
+	pods := make([]*corev1.Pod, 300) // 75 MiB
+	before := heap()
+	for i := range pods {
+		pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
+		text := func() string { return fmt.Sprint(`{"filler":"`, i, filler, `","signature":"AA=="}`) }
+		if err := keys.verify(pods[i].UID, text()); !errors.Is(err, ErrSignature) {
+			t.Fatal(err)
+		}
+		if i < 10 {
+			pods[i].Annotations = map[string]string{AllocationAnnotation: text()}
+			keys.Forget(pods[i])
+			pods[i].Annotations = nil
+		}
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("%d MiB are kept of %d MiB", grown>>20, len(pods)*len(filler)>>20)
+	}
+	if n := keys.verified.Len(); n != len(pods)-10 {
+		t.Errorf("%d answers are kept, want those of %d pods", n, len(pods)-10)
+	}
+	runtime.KeepAlive(keys)
+}
+
+func heap() int {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return int(memory.HeapAlloc)
 }
 
 func TestParseKeys(t *testing.T) {

@@ -104,6 +104,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
 			s.reservations.drop(pod.UID)
 			s.waiting.remove(pod.UID)
+			s.signing.keys.Forget(pod)
 		}),
 	}); err != nil {
 		return err
