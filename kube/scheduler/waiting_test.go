@@ -3,6 +3,7 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,12 @@ func TestReleasesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var at []time.Duration
-		w := newWaitingPods(func(map[string]*corev1.Pod) { at = append(at, time.Since(begun).Round(time.Millisecond)) },
+		var mu sync.Mutex
+		w := newWaitingPods(func(map[string]*corev1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(begun).Round(time.Millisecond))
+		},
 			func(*corev1.Pod) bool { return true })
 		w.deciding.Store(askingPod("a", 2))
 		for range 4000 { // a change every 10 ms, for 40 s
@@ -49,6 +55,8 @@ func TestReleasesBackOff(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		ms := time.Millisecond
 		want := []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 22700 * ms, 32700 * ms, 42700 * ms}
 		// Each release comes up to 10 ms after the change before it.
@@ -63,7 +71,9 @@ func TestReleasesBackOff(t *testing.T) {
 		}
 		paused := time.Since(begun)
 		w.release()
+		mu.Unlock()
 		time.Sleep(time.Minute)
+		mu.Lock()
 		if got := at[len(at)-1] - paused; got != 100*ms {
 			t.Errorf("after a pause released within %v", got)
 		}
