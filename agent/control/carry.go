@@ -42,7 +42,8 @@ func (a Actions) Carry(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Resu
 	return r
 }
 
-// narrow takes from pods' groups what they should not have and nobody in them holds.
+// narrow takes CPUs from pods' groups that the plan does not give them and that no group in
+// them has.
 func (r *Result) narrow(a Actions, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
 	wanted := map[string]cgroup.Wanted{}
 	for group, n := range a.Narrow {

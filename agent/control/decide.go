@@ -140,7 +140,7 @@ func (c *Control) podsWanted(d nodeplan.Desired, g groups) (all []podCPUs) {
 }
 
 // narrow takes from pods' groups what they should not have. A container that the runtime
-// creates without asking has the CPUs of its pod's group then, and nobody else's.
+// creates without asking then has the CPUs of its pod's group, and no CPU of another pod.
 func (c *Control) narrow(a *Actions, d nodeplan.Desired, g groups) {
 	a.Narrow = map[string]Narrow{}
 	for _, want := range c.podsWanted(d, g) {

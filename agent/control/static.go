@@ -92,7 +92,7 @@ func (s *podState) unproven() bool {
 }
 
 // notStatic are the notices about pods that claim to be what they are not. They are notes:
-// nobody loses anything by the claim, and a user must not be able to turn the node's
+// no pod loses anything by the claim, and a user must not be able to turn the node's
 // condition.
 func (c *Control) notStatic() (notes []Notice) {
 	for i := range c.pods {

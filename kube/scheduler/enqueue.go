@@ -110,7 +110,7 @@ func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0)
 }
 
-// asks tells whether the pod asks to be placed, in words that may be wrong.
+// asks reports whether the pod asks to be placed, by annotations that may be invalid.
 func asks(pod *corev1.Pod) bool {
 	intent, err := api.Parse(pod)
 	return err != nil || intent.Asks()

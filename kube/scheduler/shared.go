@@ -32,7 +32,7 @@ type shared struct {
 	signing      *signing
 	agents       *heartbeats
 	waiting      *waitingPods
-	// synced tells whether all topologies that were there at first are in.
+	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
 }
 

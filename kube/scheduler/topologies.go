@@ -43,7 +43,7 @@ func (t *nodeTopology) same(other *nodeTopology) bool {
 	return t.index == other.index && t.state == other.state && t.owner == other.owner
 }
 
-// isOf tells whether the object is about this node, and not about an earlier one of the
+// isOf reports whether the object is about this node, and not about an earlier one of the
 // same name, which may have been another machine.
 func (t *nodeTopology) isOf(node *corev1.Node) bool { return t.owner == "" || t.owner == node.UID }
 
