@@ -29,9 +29,16 @@ func TestHistory(t *testing.T) {
 	h.driver.Components = []string{localcluster.Scheduler, localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager}
 	h.driver.Faults = 1
 	operations := variables.Int(t, variables.Operations, 400)
-	h.run(operations)
-	if report := h.check(); report.Decisions < operations/10 || report.HandedOver < operations/20 {
-		t.Errorf("%s: too little was decided to test %d operations", report, operations)
+	for round := 1; ; round++ {
+		h.run(operations)
+		report := h.check()
+		if report.Decisions >= operations/10 && report.HandedOver >= operations/20 || t.Failed() {
+			return
+		}
+		if round == 5 {
+			t.Fatalf("%s: too few decisions for a test of %d operations", report, operations)
+		}
+		t.Log("too few decisions, since no scheduler was running most of the time: continuing")
 	}
 }
 
