@@ -35,6 +35,7 @@ func TestSoak(t *testing.T) {
 		s.round()
 	}
 	before, made := s.look(nil), s.made
+	stacks := s.fromScheduler("/debug/pprof/goroutine?debug=1")
 	for n := 0; n < least || time.Since(begun) < duration; n++ {
 		s.round()
 	}
@@ -48,6 +49,9 @@ func TestSoak(t *testing.T) {
 		if is, most := after[name], was.value+was.slack; is.value > most {
 			t.Errorf("%s: %d after %d more pods, %d before; at most %d is not a leak", name, is.value, s.made-made, was.value, most)
 		}
+	}
+	if t.Failed() {
+		t.Logf("the scheduler's goroutines before:\n%s\nand after:\n%s", stacks, s.fromScheduler("/debug/pprof/goroutine?debug=1"))
 	}
 }
 

@@ -87,6 +87,19 @@ func (s *soak) profile(what, pattern string) int {
 // schedulerSays returns a number in what the scheduler serves.
 func (s *soak) schedulerSays(path, pattern string) int {
 	s.Helper()
+	body := s.fromScheduler(path)
+	found := regexp.MustCompile(pattern).FindSubmatch(body)
+	if found == nil {
+		s.Fatalf("%s: no %s in %d bytes", path, pattern, len(body))
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	s.must(err)
+	return n
+}
+
+// fromScheduler returns what the scheduler serves at a path.
+func (s *soak) fromScheduler(path string) []byte {
+	s.Helper()
 	state, err := localcluster.ReadState(s.dir)
 	s.must(err)
 	scheduler, _ := state.Component(localcluster.Scheduler)
@@ -103,13 +116,10 @@ func (s *soak) schedulerSays(path, pattern string) int {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	s.must(err)
-	found := regexp.MustCompile(pattern).FindSubmatch(body)
-	if response.StatusCode != http.StatusOK || found == nil {
-		s.Fatalf("%s: %s: no %s in %d bytes", path, response.Status, pattern, len(body))
+	if response.StatusCode != http.StatusOK {
+		s.Fatalf("%s: %s: %s", path, response.Status, body)
 	}
-	n, err := strconv.Atoi(string(found[1]))
-	s.must(err)
-	return n
+	return body
 }
 
 // fixture is a machine's root directory with ordinary files in the place of the kernel's: 8
