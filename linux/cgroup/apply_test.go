@@ -13,6 +13,7 @@ import (
 )
 
 const (
+	testID        = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	testPod       = "/kubepods/burstable/pod11111111-2222-3333-4444-555555555555"
 	testContainer = testPod + "/" + testID
 	testSlice     = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"

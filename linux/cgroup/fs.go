@@ -12,7 +12,7 @@ import (
 )
 
 // FS is the control groups of a machine. Groups are named by their path within
-// the hierarchies, "/kubepods/burstable", the same in all of them. It may be used
+// the hierarchies, "/system.slice/cron.service", the same in all of them. It may be used
 // by many goroutines; changes of the same groups are for the caller to serialise.
 type FS struct {
 	root        string // of the machine
@@ -165,6 +165,22 @@ func (fs *FS) GroupAt(name string) string {
 // the cpuset controller.
 func (fs *FS) Exists(group string) bool {
 	return isDir(fs.Dir(CPU, group)) && isDir(fs.Dir(CPUSet, group))
+}
+
+// Children lists the groups directly below a group in a controller's hierarchy, sorted by name. A
+// group that does not exist has none.
+func (fs *FS) Children(c Controller, group string) ([]string, error) {
+	entries, err := os.ReadDir(fs.Dir(c, group))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.IsDir() {
+			paths = append(paths, path.Join(group, e.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // missing says why a file of a group is not there.

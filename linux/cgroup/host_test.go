@@ -241,13 +241,12 @@ func allowed(t *testing.T, pid int) cpuset.Set {
 
 func testHostWeight(t *testing.T, fs *FS, top string) {
 	pod := top + "/pod"
-	l := fs.Layout()
-	apply(t, fs, map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}})
+	apply(t, fs, map[string]Wanted{pod: {Weight: new(Weight(512))}})
 	apply(t, fs, map[string]Wanted{pod: {Idle: new(true)}})
-	if o := fs.Apply(map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}}); !errors.Is(o.Err(), ErrInvalid) || len(o.Written) > 0 {
+	if o := fs.Apply(map[string]Wanted{pod: {Weight: new(Weight(512))}}); !errors.Is(o.Err(), ErrInvalid) || len(o.Written) > 0 {
 		t.Errorf("a weight for an idle group: %v, written %s; want ErrInvalid", o.Err(), listed(o.Written))
 	}
-	apply(t, fs, map[string]Wanted{pod: {Idle: new(false), Weight: new(l.PodWeight(2048))}})
+	apply(t, fs, map[string]Wanted{pod: {Idle: new(false), Weight: new(Weight(2048))}})
 }
 
 // testHostRefused writes past the plan what the kernel does not take.

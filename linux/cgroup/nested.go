@@ -32,7 +32,7 @@ func (fs *FS) withNested(changes []Change) []Change {
 // nestedChanges returns what becomes of the groups below one whose CPUs change: who had the same
 // goes with it, who had fewer keeps what is left of them, or gets all when nothing is.
 func (fs *FS) nestedChanges(parent Change) (all []Change) {
-	children, err := fs.belowIn(CPUSet, parent.Path)
+	children, err := fs.Children(CPUSet, parent.Path)
 	if err != nil {
 		return nil // the kernel's refusal says what it is about
 	}
@@ -79,7 +79,7 @@ func (fs *FS) nameBlocker(w Write, err error) error {
 	if w.File != CPUSetCPUs || !errors.As(err, &refused) || !errors.Is(err, syscall.EBUSY) || errParse != nil {
 		return err
 	}
-	children, errList := fs.belowIn(CPUSet, w.Path)
+	children, errList := fs.Children(CPUSet, w.Path)
 	if errList != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -197,34 +196,6 @@ func TestFollow(t *testing.T) {
 			t.Errorf("followed to the end: %v", err)
 		}
 	})
-}
-
-func TestContainers(t *testing.T) {
-	m := newMachine(t, cgroup.V2)
-	fs := m.open()
-	containers := func() ([]string, error) {
-		naming, err := fs.Naming("")
-		if err != nil {
-			return nil, err
-		}
-		return Containers(fs, naming)
-	}
-	if groups, err := containers(); !errors.Is(err, cgroup.ErrNoKubepods) {
-		t.Errorf("without a kubelet: %q, %v", groups, err)
-	}
-	id := strings.Repeat("ab", 32)
-	m.make("/kubepods/burstable/pod123/"+id, nil)
-	m.make("/kubepods/pod456/"+id, nil)
-	m.make("/kubepods/pod456/"+id+"/nested", nil)
-	m.make("/system/other", nil)
-	groups, err := containers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"/kubepods/burstable/pod123/" + id, "/kubepods/pod456/" + id}
-	if diff := cmp.Diff(want, groups); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 // TestHistogram compares quantiles with those of a sorted list.
