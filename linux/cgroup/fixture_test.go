@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMachines reads each machine in testdata: files below a root directory, and
-// in "want" what is found there.
+// TestMachines reads each machine in testdata: files below a root directory and, in "want", the
+// expected hierarchies and groups.
 func TestMachines(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		t.Parallel()
@@ -39,7 +39,7 @@ func unpack(t *testing.T, archive *txtar.Archive) (root string) {
 	return root
 }
 
-// describe writes what is found below a root as text.
+// describe returns the hierarchies and groups below a root as text.
 func describe(root string) string {
 	var b strings.Builder
 	machine, err := Open(root)

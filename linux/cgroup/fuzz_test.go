@@ -32,7 +32,7 @@ func FuzzFiles(f *testing.F) {
 			}
 		}
 		for _, v := range []Version{V1, V2} {
-			if s, err := ParseStat(v, text); err == nil && (s.ThrottledTime < 0 || s.BurstTime < 0 || s.Usage < 0) {
+			if s, err := parseStat(v, text); err == nil && (s.ThrottledTime < 0 || s.BurstTime < 0 || s.Usage < 0) {
 				t.Errorf("%+v", s)
 			}
 		}

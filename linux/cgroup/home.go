@@ -1,9 +1,11 @@
 package cgroup
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,43 +17,40 @@ import (
 )
 
 // ErrNoHome reports that there is no group in which this process may create groups.
-var ErrNoHome = errors.New("no control group to make others in")
+var ErrNoHome = errors.New("no control group in which this process may create others")
 
-// Home is where this process may make groups.
+// Home is where this process may create groups.
 type Home struct {
-	// Roots are the groups to make others in, for [FS.Within].
+	// Roots are the groups to create others in, for [FS.Within].
 	Roots map[Controller]string
-	// StepAside says that this process is alone in the root of version 2, and has to
-	// leave it before that passes controllers on: see [FS.StepAside].
+	// StepAside is true if this process is alone in the root of version 2 and must leave it before
+	// the root can delegate controllers: see [FS.StepAside].
 	StepAside bool
 }
 
-// Home finds where this process may make groups with the controllers.
+// Home finds the groups in which this process may create groups with the controllers.
 //
-// On version 1 that is in its own groups. On version 2 a group that passes controllers
-// on has no processes of its own, the root excepted. So it is the nearest group, from
-// the process's own one upwards, that has the controllers, may be written, and has no
-// process or only this one. The error wraps ErrNoHome and says what to do.
-func (fs *FS) Home(of ...Controller) (Home, error) {
+// On version 1 these are its own groups. On version 2 a group that delegates controllers must not
+// have processes, unless it is the root. So Home returns the nearest group, from the process's own
+// one upwards, that has the controllers, is writable, and has no process or only this one. The
+// error wraps ErrNoHome and says what to do.
+func (fs *FS) Home(controllers ...Controller) (Home, error) {
 	home := Home{Roots: map[Controller]string{}}
-	for c, h := range fs.of {
-		if h.Mount == "" {
-			continue
-		}
+	for c := range fs.byController {
 		own, err := fs.Own(c)
 		if err != nil {
 			return Home{}, err
 		}
 		home.Roots[c] = own
 	}
-	for _, h := range fs.separate(of) {
+	for _, h := range fs.hierarchiesOf(controllers) {
 		if h.ReadOnly {
 			return Home{}, &HierarchyError{h.controllers[0], h.Mount, ErrReadOnly, "mount it read-write for this process"}
 		}
 		own := home.Roots[h.controllers[0]]
 		if h.Version == V1 {
-			if err := mayMakeIn(filepath.Join(h.Mount, own)); err != nil {
-				return Home{}, fmt.Errorf("%w: %w: run as root, or let root make a control group of yours (with chown) and start from within it", ErrNoHome, err)
+			if err := checkWritableDir(filepath.Join(h.Mount, own)); err != nil {
+				return Home{}, fmt.Errorf("%w: %w: run as root, or let root create a control group for this user (with chown) and start inside it", ErrNoHome, err)
 			}
 			continue
 		}
@@ -60,7 +59,7 @@ func (fs *FS) Home(of ...Controller) (Home, error) {
 			return Home{}, err
 		}
 		for c := range home.Roots {
-			if fs.of[c].Mount == h.Mount {
+			if fs.byController[c].Mount == h.Mount {
 				home.Roots[c] = root
 			}
 		}
@@ -69,9 +68,62 @@ func (fs *FS) Home(of ...Controller) (Home, error) {
 	return home, nil
 }
 
-// mayMakeIn asks whether groups can be made in a directory, and this process be moved
-// from there to them.
-func mayMakeIn(dir string) error {
+// Own returns the group of this process in a controller's hierarchy.
+func (fs *FS) Own(c Controller) (string, error) {
+	name := filepath.Join(fs.root, "proc/self/cgroup")
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("find this process's control group: %w", err)
+	}
+	defer f.Close()
+	h := fs.byController[c]
+	own, err := parseOwn(f, h.Version, c)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	group, ok := h.below(own)
+	if !ok {
+		return "", fmt.Errorf("this process's control group %s is not within %s, where group %s of the hierarchy is mounted: mount all of it",
+			own, h.Mount, h.Part)
+	}
+	return group, nil
+}
+
+// parseOwn parses /proc/PID/cgroup: lines of HIERARCHY:CONTROLLERS:PATH. Version 2 has number 0 and
+// lists no controllers. A path that begins with "/.." is outside the process's cgroup namespace.
+func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		number, rest, _ := strings.Cut(lines.Text(), ":")
+		controllers, group, ok := strings.Cut(rest, ":")
+		if !ok || !strings.HasPrefix(group, "/") {
+			return "", fmt.Errorf("%q is not a number, controllers and a path", lines.Text())
+		}
+		if v == V2 && number == "0" || v == V1 && slices.Contains(strings.Split(controllers, ","), string(c)) {
+			return group, nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("no line for version %d with the controller %s", v, c)
+}
+
+// below converts a path in the cgroup namespace to one below the mount. It returns false if the
+// mounted part of the hierarchy does not include the group. A part above the namespace's root
+// begins with "/..".
+func (h Hierarchy) below(group string) (string, bool) {
+	part := path.Clean("/" + h.Part)
+	if strings.HasPrefix(h.Part, "/..") || strings.HasPrefix(group, "/..") || !isBelow(group, part) {
+		return "", false
+	}
+	return path.Join("/", strings.TrimPrefix(group, part)), true
+}
+
+// checkWritableDir checks that this process may create groups in a directory and move from there to
+// them.
+func checkWritableDir(dir string) error {
 	for _, name := range []string{dir, filepath.Join(dir, string(Procs))} {
 		if err := unix.Access(name, unix.W_OK); err != nil {
 			return &os.PathError{Op: "write", Path: name, Err: err}
@@ -80,26 +132,33 @@ func mayMakeIn(dir string) error {
 	return nil
 }
 
-// nearest is Home in a hierarchy of version 2.
-func (h hierarchyOf) nearest(own string) (group string, alone bool, err error) {
+// nearest finds the nearest usable group in a hierarchy of version 2. See [FS.Home].
+func (h selected) nearest(own string) (group string, alone bool, err error) {
 	var reasons []string
 	for at := own; ; at = path.Dir(at) {
-		alone, why := h.fits(filepath.Join(h.Mount, at), at == own)
-		if why == "" {
+		alone, reason := h.whyUnusable(filepath.Join(h.Mount, at), at == own)
+		if reason == "" {
 			return at, alone, nil
 		}
-		reasons = append(reasons, at+" "+why)
+		reasons = append(reasons, at+" "+reason)
 		if at == "/" {
 			break
 		}
 	}
-	return "", false, fmt.Errorf("%w: %s: %s", ErrNoHome, strings.Join(reasons, ", "), h.advice())
+	advice := "start the command in a group of its own: systemd-run --scope -p Delegate=yes -- COMMAND"
+	if os.Geteuid() != 0 {
+		advice = "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes -- COMMAND"
+		if slices.Contains(h.controllers, CPUSet) {
+			advice += " (for cpuset root must have added Delegate=cpu cpuset to user@.service, in its section Service)"
+		}
+	}
+	return "", false, fmt.Errorf("%w: %s: %s", ErrNoHome, strings.Join(reasons, ", "), advice)
 }
 
-// fits returns why groups cannot be made in one; "" when they can. Alone says that
-// this process is the only one in it.
-func (h hierarchyOf) fits(dir string, own bool) (alone bool, why string) {
-	has, err := words(filepath.Join(dir, controllersFile))
+// whyUnusable returns why this process cannot create groups in a group of version 2, or "" if it
+// can. Alone is true if this process is the only one in the group.
+func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) {
+	has, err := readWords(filepath.Join(dir, controllersFile))
 	if err != nil {
 		return false, "cannot be read"
 	}
@@ -108,10 +167,10 @@ func (h hierarchyOf) fits(dir string, own bool) (alone bool, why string) {
 			return false, "does not have the controller " + string(c)
 		}
 	}
-	if mayMakeIn(dir) != nil {
-		return false, "may not be written by this user"
+	if checkWritableDir(dir) != nil {
+		return false, "is not writable by this user"
 	}
-	kind, err := words(filepath.Join(dir, typeFile))
+	kind, err := readWords(filepath.Join(dir, typeFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, "" // the root may have processes
 	}
@@ -119,33 +178,22 @@ func (h hierarchyOf) fits(dir string, own bool) (alone bool, why string) {
 		return false, "is threaded"
 	}
 	if unix.Access(filepath.Join(dir, subtreeControl), unix.W_OK) != nil {
-		return false, "may not be written by this user"
+		return false, "is not writable by this user"
 	}
-	in, err := words(filepath.Join(dir, string(Procs)))
+	pids, err := readWords(filepath.Join(dir, string(Procs)))
 	switch {
 	case err != nil:
 		return false, "cannot be read"
-	case len(in) == 0:
+	case len(pids) == 0:
 		return false, ""
-	case own && len(in) == 1 && in[0] == strconv.Itoa(os.Getpid()):
+	case own && len(pids) == 1 && pids[0] == strconv.Itoa(os.Getpid()):
 		return true, ""
 	}
 	return false, "has processes of its own"
 }
 
-func (h hierarchyOf) advice() string {
-	if os.Geteuid() == 0 {
-		return "start the command in a group of its own: systemd-run --scope -p Delegate=yes -- COMMAND"
-	}
-	advice := "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes -- COMMAND"
-	if slices.Contains(h.controllers, CPUSet) {
-		advice += " (for cpuset root must have added Delegate=cpu cpuset to user@.service, in its section Service)"
-	}
-	return advice
-}
-
-// StepAside moves this process from the root "/" of a version 2 hierarchy to a group below it, so
-// that the root can delegate controllers.
+// StepAside moves this process from the root "/" of a version 2 hierarchy to a new group below it,
+// so that the root can delegate controllers.
 func (fs *FS) StepAside(group string) error {
 	dir := fs.Dir(CPU, group)
 	if err := os.Mkdir(dir, directoryMode); err != nil {
@@ -161,13 +209,13 @@ func (fs *FS) StepAside(group string) error {
 // one in it.
 func (fs *FS) StepBack(ctx context.Context, group string) error {
 	root := fs.Dir(CPU, "/")
-	passes, err := words(filepath.Join(root, subtreeControl))
+	delegated, err := readWords(filepath.Join(root, subtreeControl))
 	if err != nil {
 		return fmt.Errorf("step back: %w", err)
 	}
-	for _, c := range passes {
+	for _, c := range delegated {
 		if err := writeFile(filepath.Join(root, subtreeControl), "-"+c); err != nil {
-			return fmt.Errorf("step back: no longer pass %s on: %w", c, err)
+			return fmt.Errorf("step back: stop delegating %s: %w", c, err)
 		}
 	}
 	if err := writeFile(filepath.Join(root, string(Procs)), "0"); err != nil {
