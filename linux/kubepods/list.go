@@ -15,8 +15,8 @@ type Pod struct {
 	UID        string
 	Tier       nodeplan.Tier
 	Containers []Container // sorted by name, including sandboxes
-	// Others are the paths of groups in the pod's group that have no container's name, such as those
-	// of another runtime (kata_ID) or of a monitor (crio-conmon-ID).
+	// Others are the paths of groups in the pod's group that have no container's name, such as
+	// those of another runtime (kata_ID) or of a monitor (crio-conmon-ID).
 	Others []string
 }
 
@@ -67,8 +67,8 @@ func Find(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
 func (n Naming) topDir(fs *cgroup.FS) string { return fs.Dir(cgroup.CPU, n.Tier(nodeplan.Guaranteed)) }
 
 // Pods lists the pods and containers that have groups in the hierarchy of the cpu controller:
-// burstable pods first, then best effort, then guaranteed ones, each sorted by name. It omits groups
-// that disappear meanwhile.
+// burstable pods first, then best effort, then guaranteed ones, each sorted by name. It omits
+// groups that disappear meanwhile.
 func (n Naming) Pods(fs *cgroup.FS) ([]Pod, error) {
 	var pods []Pod
 	for _, t := range deepestFirst() {
