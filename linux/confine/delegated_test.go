@@ -23,11 +23,11 @@ const nobody = 65534
 func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string) {
 	t.Helper()
 	of := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
-	home, err := fs.Home(of...)
+	parents, err := fs.Parents(of...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	within := fs.Within(home.Roots)
+	within := fs.Within(parents.Groups)
 	at := ""
 	for part := range strings.SplitSeq(name[1:], "/") {
 		at += "/" + part
@@ -111,7 +111,7 @@ func forAll(t *testing.T) string {
 // testNotRoot checks that another user gets an error with advice, and can run commands in a group
 // that root has delegated.
 func testNotRoot(t *testing.T, fs *cgroup.FS) {
-	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoHome.Error()) || !strings.Contains(out, "run as root, or") {
+	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoParent.Error()) || !strings.Contains(out, "run as root, or") {
 		t.Errorf("without a group: %s", out)
 	}
 	procs := ownGroup(t, fs, "/pinfold-test-given", nobody)

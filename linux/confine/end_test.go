@@ -89,7 +89,7 @@ func testKilled(t *testing.T) {
 // testKilledBoth checks that, if a run and its watcher were killed, the next run in the same place
 // removes their group. On version 1 both runs are in a group of this test, where runs of other
 // tests do not find it. On version 2 this is impossible, because a run that is alone in a group
-// steps aside.
+// leaves it.
 func testKilledBoth(t *testing.T, fs *cgroup.FS) {
 	var procs []string
 	if fs.Layout().CPU == cgroup.V1 {

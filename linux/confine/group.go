@@ -35,9 +35,9 @@ const (
 
 // group is the cgroup of a run. The exported fields are passed to the helpers as JSON.
 type group struct {
-	Roots       map[cgroup.Controller]string // see cgroup.Home
+	Roots       map[cgroup.Controller]string // see cgroup.Parents
 	Name        string                       // "/pinfold-run-..."
-	Self        string                       // the group that this process has stepped aside to; may be ""
+	Self        string                       // the group to which this process has moved to leave its own; may be ""
 	Controllers []cgroup.Controller
 
 	fs   *cgroup.FS // within Roots
@@ -50,12 +50,12 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	if s.CPUs != nil {
 		g.Controllers = append(g.Controllers, cgroup.CPUSet)
 	}
-	home, err := machine.Home(g.Controllers...)
+	parents, err := machine.Parents(g.Controllers...)
 	if err != nil {
 		return nil, err
 	}
-	g.Roots = home.Roots
-	g.fs = machine.Within(home.Roots)
+	g.Roots = parents.Groups
+	g.fs = machine.Within(parents.Groups)
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/"))
@@ -78,7 +78,7 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 		}
 		wanted.CPUs = &cpus
 	}
-	if err := g.make(home.StepAside, s.Name, wanted); err != nil {
+	if err := g.make(parents.MustLeave, s.Name, wanted); err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
@@ -99,10 +99,10 @@ func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) 
 
 // make creates the groups, with a unique name if the name is empty. If it fails, remove must be
 // called.
-func (g *group) make(stepAside bool, name string, wanted cgroup.Wanted) (err error) {
+func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err error) {
 	id := fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
-	if stepAside {
-		if err := g.fs.StepAside(selfPrefix + id); err != nil {
+	if leaveRoot {
+		if err := g.fs.LeaveRoot(selfPrefix + id); err != nil {
 			return err
 		}
 		g.Self = selfPrefix + id
@@ -139,7 +139,7 @@ func (g *group) remove() error {
 		}
 	}
 	if g.Self != "" {
-		return g.fs.StepBack(ctx, g.Self)
+		return g.fs.ReturnToRoot(ctx, g.Self)
 	}
 	return nil
 }

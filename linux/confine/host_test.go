@@ -27,7 +27,7 @@ func machine(t *testing.T) *cgroup.FS {
 	if err != nil {
 		t.Skipf("this machine's control groups cannot be used: %v", err)
 	}
-	if _, err := fs.Home(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
+	if _, err := fs.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
 		t.Skipf("groups cannot be created on this machine: %v", err)
 	}
 	return fs
@@ -59,11 +59,11 @@ func TestHost(t *testing.T) {
 // abandoned lists the groups that are not locked. Other tests may run commands at the same time.
 func abandoned(t *testing.T, fs *cgroup.FS) (left []string) {
 	t.Helper()
-	home, err := fs.Home(cgroup.CPU)
+	parents, err := fs.Parents(cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
-	above, err := lockPlace(t.Context(), fs.Within(home.Roots).Dir(cgroup.CPU, "/"))
+	above, err := lockPlace(t.Context(), fs.Within(parents.Groups).Dir(cgroup.CPU, "/"))
 	if err != nil {
 		t.Fatal(err)
 	}

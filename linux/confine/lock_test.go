@@ -84,11 +84,11 @@ func TestLockPlace(t *testing.T) {
 // testLockedByOthers checks that runs work while another user has locked the group in which they
 // create theirs. Other users cannot open the groups of runs.
 func testLockedByOthers(t *testing.T, fs *cgroup.FS) {
-	home, err := fs.Home(cgroup.CPU)
+	parents, err := fs.Parents(cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
-	above := fs.Within(home.Roots).Dir(cgroup.CPU, "/")
+	above := fs.Within(parents.Groups).Dir(cgroup.CPU, "/")
 	var held *os.File
 	if err := asNobody(func() (err error) { held, err = tryLock(above); return err }); err != nil {
 		t.Fatalf("another user cannot lock %s: %v", above, err)

@@ -52,7 +52,7 @@ func Run(ctx context.Context, s Spec) (r *Result, err error) {
 }
 
 // end removes the group and stops the watcher. The watcher must end before the group that this
-// process has stepped aside to can be removed.
+// process has moved to can be removed.
 func (g *group) end(w *watcher) error {
 	self := g.Self
 	g.Self = ""

@@ -16,56 +16,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoHome reports that there is no group in which this process may create groups.
-var ErrNoHome = errors.New("no control group in which this process may create others")
+// ErrNoParent reports that there is no group in which this process may create groups.
+var ErrNoParent = errors.New("no control group in which this process may create others")
 
-// Home is where this process may create groups.
-type Home struct {
-	// Roots are the groups to create others in, for [FS.Within].
-	Roots map[Controller]string
-	// StepAside is true if this process is alone in the root of version 2 and must leave it before
-	// the root can delegate controllers: see [FS.StepAside].
-	StepAside bool
+// Parents are the groups in which this process may create groups.
+type Parents struct {
+	Groups map[Controller]string // for [FS.Within]
+	// MustLeave is true if this process is alone in the version 2 group and must leave it before
+	// the group can delegate controllers: see [FS.LeaveRoot].
+	MustLeave bool
 }
 
-// Home finds the groups in which this process may create groups with the controllers.
+// Parents finds the groups in which this process may create groups with the controllers.
 //
 // On version 1 these are its own groups. On version 2 a group that delegates controllers must not
-// have processes, unless it is the root. So Home returns the nearest group, from the process's own
-// one upwards, that has the controllers, is writable, and has no process or only this one. The
-// error wraps ErrNoHome and says what to do.
-func (fs *FS) Home(controllers ...Controller) (Home, error) {
-	home := Home{Roots: map[Controller]string{}}
+// have processes, unless it is the root. So Parents returns the nearest group, from the process's
+// own one upwards, that has the controllers, is writable, and has no process or only this one. The
+// error wraps ErrNoParent and says what to do.
+func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
+	parents := Parents{Groups: map[Controller]string{}}
 	for c := range fs.byController {
 		own, err := fs.Own(c)
 		if err != nil {
-			return Home{}, err
+			return Parents{}, err
 		}
-		home.Roots[c] = own
+		parents.Groups[c] = own
 	}
 	for _, h := range fs.hierarchiesOf(controllers) {
 		if h.ReadOnly {
-			return Home{}, &HierarchyError{h.controllers[0], h.Mount, ErrReadOnly, "mount it read-write for this process"}
+			return Parents{}, &HierarchyError{h.controllers[0], h.Mount, ErrReadOnly, "mount it read-write for this process"}
 		}
-		own := home.Roots[h.controllers[0]]
+		own := parents.Groups[h.controllers[0]]
 		if h.Version == V1 {
 			if err := checkWritableDir(filepath.Join(h.Mount, own)); err != nil {
-				return Home{}, fmt.Errorf("%w: %w: run as root, or let root create a control group for this user (with chown) and start inside it", ErrNoHome, err)
+				return Parents{}, fmt.Errorf("%w: %w: run as root, or let root create a control group for this user (with chown) and start inside it", ErrNoParent, err)
 			}
 			continue
 		}
 		root, alone, err := h.nearest(own)
 		if err != nil {
-			return Home{}, err
+			return Parents{}, err
 		}
-		for c := range home.Roots {
+		for c := range parents.Groups {
 			if fs.byController[c].Mount == h.Mount {
-				home.Roots[c] = root
+				parents.Groups[c] = root
 			}
 		}
-		home.StepAside = home.StepAside || alone
+		parents.MustLeave = parents.MustLeave || alone
 	}
-	return home, nil
+	return parents, nil
 }
 
 // Own returns the group of this process in a controller's hierarchy.
@@ -132,7 +131,7 @@ func checkWritableDir(dir string) error {
 	return nil
 }
 
-// nearest finds the nearest usable group in a hierarchy of version 2. See [FS.Home].
+// nearest finds the nearest usable group in a hierarchy of version 2. See [FS.Parents].
 func (h selected) nearest(own string) (group string, alone bool, err error) {
 	var reasons []string
 	for at := own; ; at = path.Dir(at) {
@@ -152,7 +151,7 @@ func (h selected) nearest(own string) (group string, alone bool, err error) {
 			advice += " (for cpuset root must have added Delegate=cpu cpuset to user@.service, in its section Service)"
 		}
 	}
-	return "", false, fmt.Errorf("%w: %s: %s", ErrNoHome, strings.Join(reasons, ", "), advice)
+	return "", false, fmt.Errorf("%w: %s: %s", ErrNoParent, strings.Join(reasons, ", "), advice)
 }
 
 // whyUnusable returns why this process cannot create groups in a group of version 2, or "" if it
@@ -192,34 +191,34 @@ func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) 
 	return false, "has processes of its own"
 }
 
-// StepAside moves this process from the root "/" of a version 2 hierarchy to a new group below it,
-// so that the root can delegate controllers.
-func (fs *FS) StepAside(group string) error {
+// LeaveRoot moves this process from the root "/" (see [FS.Within]) of version 2 to a new group in
+// it, so that the root can delegate controllers.
+func (fs *FS) LeaveRoot(group string) error {
 	dir := fs.Dir(CPU, group)
 	if err := os.Mkdir(dir, directoryMode); err != nil {
-		return fmt.Errorf("step aside: %w", err)
+		return fmt.Errorf("leave the root group: %w", err)
 	}
 	if err := writeFile(filepath.Join(dir, string(Procs)), "0"); err != nil {
-		return errors.Join(fmt.Errorf("step aside: %w", err), os.Remove(dir))
+		return errors.Join(fmt.Errorf("leave the root group: %w", err), os.Remove(dir))
 	}
 	return nil
 }
 
-// StepBack undoes StepAside if no other group below the root is left and this process is the last
-// one in it.
-func (fs *FS) StepBack(ctx context.Context, group string) error {
+// ReturnToRoot undoes LeaveRoot if no other group below the root is left and this process is the
+// last one in it.
+func (fs *FS) ReturnToRoot(ctx context.Context, group string) error {
 	root := fs.Dir(CPU, "/")
 	delegated, err := readWords(filepath.Join(root, subtreeControl))
 	if err != nil {
-		return fmt.Errorf("step back: %w", err)
+		return fmt.Errorf("return to the root group: %w", err)
 	}
 	for _, c := range delegated {
 		if err := writeFile(filepath.Join(root, subtreeControl), "-"+c); err != nil {
-			return fmt.Errorf("step back: stop delegating %s: %w", c, err)
+			return fmt.Errorf("return to the root group: stop delegating %s: %w", c, err)
 		}
 	}
 	if err := writeFile(filepath.Join(root, string(Procs)), "0"); err != nil {
-		return fmt.Errorf("step back: %w", err)
+		return fmt.Errorf("return to the root group: %w", err)
 	}
 	return fs.Remove(ctx, group, CPU)
 }
