@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // TestWeightOnThisMachine: beside busy neighbours on the same CPU, whose requests are two
@@ -34,7 +35,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	}
 	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
 	before := tree.shareOf(agent, neighbour)
-	naming := cgroup.Naming{Driver: cgroup.Cgroupfs, Root: tree.root}
+	naming := kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}
 	if err := weigh(tree.fs, naming, agent); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -20,7 +21,7 @@ import (
 type kernel struct {
 	root   string
 	groups *cgroup.FS
-	naming cgroup.Naming
+	naming kubepods.Naming
 	// online is the text by which a change of the CPUs is noticed.
 	online string
 }
@@ -72,7 +73,7 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(nodeplan.Burstable)) {
 		return nil
 	}
-	naming, err := k.groups.Naming(cgroupRoot)
+	naming, err := kubepods.Find(k.groups, cgroupRoot)
 	if err != nil {
 		return fmt.Errorf("find the groups of pods: %w", err)
 	}
@@ -83,9 +84,9 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 // view reads all groups of pods; of containers that are not known only their CPUs.
 // Groups that vanish meanwhile are left out, and so are those that cannot be read, of
 // which partial tells.
-func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (v control.View, partial, err error) {
+func view(groups *cgroup.FS, naming kubepods.Naming, known func(id string) bool) (v control.View, partial, err error) {
 	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
-	if v.Pods, err = groups.Pods(naming); err != nil {
+	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
 	var errs []error
@@ -115,14 +116,14 @@ func view(groups *cgroup.FS, naming cgroup.Naming, known func(id string) bool) (
 	return v, errors.Join(errs...), nil
 }
 
-func isContainer(n cgroup.Naming, path string) bool {
+func isContainer(n kubepods.Naming, path string) bool {
 	_, ok := n.Parse(path)
 	return ok
 }
 
 // place reads the path of a group out of what the OCI runtime is told: the path
 // itself, the slice of a pod, or SLICE:PREFIX:NAME of a container.
-func (k *kernel) place(told string) (group string, where cgroup.Place, ok bool) {
+func (k *kernel) place(told string) (group string, where kubepods.Place, ok bool) {
 	parts := strings.Split(told, ":")
 	switch {
 	case len(parts) == 3:

@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // ownShares is the weight that the agent gives its own container and pod: that of a request
@@ -43,7 +44,7 @@ func (e *engine) keepWeight(ctx context.Context, period time.Duration) {
 
 // weigh gives the container that a group belongs to, and its pod, the agent's weight where
 // theirs is lower. A group that is in no pod is left alone.
-func weigh(groups *cgroup.FS, naming cgroup.Naming, own string) error {
+func weigh(groups *cgroup.FS, naming kubepods.Naming, own string) error {
 	where, ok := naming.Parse(own)
 	for ; !ok && own != "/"; where, ok = naming.Parse(own) {
 		own = path.Dir(own)
@@ -51,9 +52,9 @@ func weigh(groups *cgroup.FS, naming cgroup.Naming, own string) error {
 	if !ok || where.Container == "" {
 		return nil
 	}
-	layout := groups.Layout()
+	version := groups.Layout().CPU
 	wanted := map[string]cgroup.Wanted{}
-	for group, least := range map[string]cgroup.Weight{own: layout.ContainerWeight(ownShares), path.Dir(own): layout.PodWeight(ownShares)} {
+	for group, least := range map[string]cgroup.Weight{own: kubepods.ContainerWeight(version, ownShares), path.Dir(own): kubepods.PodWeight(version, ownShares)} {
 		s, err := groups.ReadParts(group, cgroup.Parts{Weight: true, Idle: true})
 		if err != nil {
 			return err
@@ -67,7 +68,7 @@ func weigh(groups *cgroup.FS, naming cgroup.Naming, own string) error {
 	}
 	tier := naming.Tier(where.Tier)
 	s, err := groups.ReadParts(tier, cgroup.Parts{Weight: true})
-	if err == nil && s.Weight < layout.PodWeight(leastTier) {
+	if err == nil && s.Weight < kubepods.PodWeight(version, leastTier) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Config is what the agent's flags say.
@@ -70,7 +71,7 @@ type Node struct {
 type View struct {
 	Layout cgroup.Layout
 	Tiers  []string // their paths, outer ones first
-	Pods   []cgroup.Pod
+	Pods   []kubepods.Pod
 	// Settings are those of all of them, by path, of containers that are not known only
 	// the CPUs. Groups that vanished or could not be read are missing.
 	Settings map[string]cgroup.Settings

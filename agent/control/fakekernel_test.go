@@ -15,13 +15,14 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // fakeKernel holds control groups in memory, of version 1 unless told otherwise. Its writes are those that
 // package cgroup would do.
 type fakeKernel struct {
 	node   *fakeNode
-	naming cgroup.Naming
+	naming kubepods.Naming
 	groups map[string]cgroup.Settings
 	names  map[string]string // of containers' and pods' groups, for people
 	faults map[string]string
@@ -37,7 +38,7 @@ type fakeKernel struct {
 }
 
 func newFakeKernel(n *fakeNode) *fakeKernel {
-	return &fakeKernel{node: n, naming: cgroup.Naming{Driver: cgroup.Cgroupfs}, groups: map[string]cgroup.Settings{},
+	return &fakeKernel{node: n, naming: kubepods.Naming{Driver: kubepods.Cgroupfs}, groups: map[string]cgroup.Settings{},
 		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}}
 }
 
@@ -251,10 +252,10 @@ func (k *fakeKernel) view() View {
 			last.Others = append(last.Others, group)
 		case !ok || place.PodUID == "":
 		case place.Container == "":
-			v.Pods = append(v.Pods, cgroup.Pod{Path: group, UID: place.PodUID, Tier: place.Tier})
+			v.Pods = append(v.Pods, kubepods.Pod{Path: group, UID: place.PodUID, Tier: place.Tier})
 		default:
 			last := &v.Pods[len(v.Pods)-1]
-			last.Containers = append(last.Containers, cgroup.Container{Path: group, ID: place.Container})
+			last.Containers = append(last.Containers, kubepods.Container{Path: group, ID: place.Container})
 		}
 	}
 	return v

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // strangerMark begins the name in [nodeplan.Ref] of a group of no known container. No
@@ -265,23 +266,23 @@ func (c *Control) Observe(v View) {
 }
 
 // Learn adds the group of a pod or container that was created since the last observation.
-func (c *Control) Learn(path string, where cgroup.Place, settings cgroup.Settings) {
+func (c *Control) Learn(path string, where kubepods.Place, settings cgroup.Settings) {
 	if c.view == nil {
 		return
 	}
 	c.view.Settings[path] = settings
 	c.noBurst = c.noBurst || settings.NoBurst
-	at := slices.IndexFunc(c.view.Pods, func(p cgroup.Pod) bool { return p.UID == where.PodUID })
+	at := slices.IndexFunc(c.view.Pods, func(p kubepods.Pod) bool { return p.UID == where.PodUID })
 	if at < 0 {
 		at = len(c.view.Pods)
-		c.view.Pods = append(c.view.Pods, cgroup.Pod{Path: path, UID: where.PodUID, Tier: where.Tier})
+		c.view.Pods = append(c.view.Pods, kubepods.Pod{Path: path, UID: where.PodUID, Tier: where.Tier})
 	}
 	pod := &c.view.Pods[at]
 	if where.Container == "" {
 		pod.Path = path
 		return
 	}
-	if !slices.ContainsFunc(pod.Containers, func(k cgroup.Container) bool { return k.Path == path }) {
-		pod.Containers = append(pod.Containers, cgroup.Container{Path: path, ID: where.Container, Runtime: where.Runtime})
+	if !slices.ContainsFunc(pod.Containers, func(k kubepods.Container) bool { return k.Path == path }) {
+		pod.Containers = append(pod.Containers, kubepods.Container{Path: path, ID: where.Container, Runtime: where.Runtime})
 	}
 }

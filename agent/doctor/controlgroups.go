@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // controlGroups finds the hierarchies and the kubelet's groups in them.
@@ -80,9 +81,9 @@ func (x *examination) permitted() error {
 }
 
 func (x *examination) kubeletGroups() {
-	naming, err := x.groups.Naming(x.CgroupRoot)
+	naming, err := kubepods.Find(x.groups, x.CgroupRoot)
 	switch {
-	case errors.Is(err, cgroup.ErrNoKubepods):
+	case errors.Is(err, kubepods.ErrNotFound):
 		x.add("kubelet's groups", Problem, "there are none", "start the kubelet; where it runs with --cgroup-root, give the same here")
 		return
 	case err != nil:
@@ -90,21 +91,21 @@ func (x *examination) kubeletGroups() {
 		return
 	}
 	x.naming = naming
-	pods, err := x.groups.Pods(naming)
+	pods, err := naming.Pods(x.groups)
 	if err != nil {
 		x.add("kubelet's groups", Problem, err.Error(), "run as root")
 		return
 	}
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
-	if naming.Driver == cgroup.Systemd {
+	if naming.Driver == kubepods.Systemd {
 		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
 			"nothing: the agent restores its settings at once; expect them in pinfold_foreign_writes_undone_total")
 	}
 }
 
 // unknownGroups looks for groups in pods' whose names are no container's.
-func (x *examination) unknownGroups(pods []cgroup.Pod) {
+func (x *examination) unknownGroups(pods []kubepods.Pod) {
 	var others []string
 	for _, p := range pods {
 		others = append(others, p.Others...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Status is the outcome of one check.
@@ -79,7 +80,7 @@ type examination struct {
 	report  Report
 	section string
 	groups  *cgroup.FS // nil when they cannot be used
-	naming  cgroup.Naming
+	naming  kubepods.Naming
 	sample  string // a group that has the files of the cpu controller; "" for none
 }
 

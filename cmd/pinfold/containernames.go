@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // containerNames are the names of containers, out of the links to their logs that every
@@ -17,7 +17,7 @@ type containerNames struct {
 	dir string
 
 	mu     sync.Mutex // of these
-	naming cgroup.Naming
+	naming kubepods.Naming
 	byID   map[string]string
 }
 
@@ -26,7 +26,7 @@ func newContainerNames(root string) *containerNames {
 }
 
 // learn reads the links. Without them containers have ids only.
-func (n *containerNames) learn(naming cgroup.Naming) {
+func (n *containerNames) learn(naming kubepods.Naming) {
 	byID := map[string]string{}
 	entries, _ := os.ReadDir(n.dir) // none where there is no such folder
 	for _, e := range entries {

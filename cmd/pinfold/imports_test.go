@@ -54,7 +54,7 @@ func TestWithoutLinux(t *testing.T) {
 		t.Fatalf("%v: %v", command, err)
 	}
 	linked := strings.Fields(string(out))
-	for _, name := range []string{"linux/cgroup", "linux/confine", "linux/sampler"} {
+	for _, name := range []string{"linux/cgroup", "linux/confine", "linux/kubepods", "linux/sampler"} {
 		if slices.Contains(linked, "pinfold.dev/pinfold/"+name) {
 			t.Errorf("%s is imported by a file that is not for Linux only", name)
 		}

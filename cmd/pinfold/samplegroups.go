@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // target is a group to sample.
@@ -20,7 +21,7 @@ type target struct {
 // pattern and cannot be sampled are left out with a message.
 func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]target, error) {
 	names := newContainerNames(q.root)
-	naming, err := fs.Naming(q.cgroupRoot)
+	naming, err := kubepods.Find(fs, q.cgroupRoot)
 	if err == nil { // without a kubelet nothing has a name
 		names.learn(naming)
 	}

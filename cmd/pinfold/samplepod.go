@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // podLogs is where the kubelet has a directory NAMESPACE_NAME_UID for the logs of each
@@ -21,7 +22,7 @@ const podLogs = "var/log/pods"
 
 // podTargets returns the containers of a pod of this node, its sandbox included, which has no
 // name of its own: instead it has the beginning of its id.
-func podTargets(fs *cgroup.FS, naming cgroup.Naming, root, pod string, names *containerNames) ([]target, error) {
+func podTargets(fs *cgroup.FS, naming kubepods.Naming, root, pod string, names *containerNames) ([]target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
 		return nil, &wrongUsage{fmt.Sprintf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)}
@@ -30,7 +31,7 @@ func podTargets(fs *cgroup.FS, naming cgroup.Naming, root, pod string, names *co
 	if err != nil {
 		return nil, err
 	}
-	pods, err := fs.Pods(naming)
+	pods, err := naming.Pods(fs)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func condition(name string) (bool, error) {
 func canMakeGroups() error {
 	fs, err := cgroup.Open("/")
 	if err == nil {
-		_, err = fs.Home(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+		_, err = fs.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	}
 	return err
 }

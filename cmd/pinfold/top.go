@@ -18,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
@@ -141,19 +142,19 @@ func (t *topCommand) list() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	naming, err := t.fs.Naming(t.cgroupRoot)
+	naming, err := kubepods.Find(t.fs, t.cgroupRoot)
 	switch {
-	case errors.Is(err, cgroup.ErrNoKubepods) && (t.listed || len(runs) > 0):
+	case errors.Is(err, kubepods.ErrNotFound) && (t.listed || len(runs) > 0):
 		t.listed = true
 		return runs, nil
-	case errors.Is(err, cgroup.ErrNoKubepods):
+	case errors.Is(err, kubepods.ErrNotFound):
 		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch: pinfold top /system.slice", err)
 	case err != nil:
 		return nil, err
 	}
 	t.listed = true
 	t.names.learn(naming)
-	containers, err := sampler.Containers(t.fs, naming)
+	containers, err := naming.Containers(t.fs)
 	return append(containers, runs...), err
 }
 

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // seen is what the kernel says about the threads of a container.
@@ -41,7 +42,7 @@ func (s seen) String() string {
 // kernel reads the containers of this machine.
 type kernel struct {
 	groups *cgroup.FS
-	naming cgroup.Naming
+	naming kubepods.Naming
 }
 
 func openKernel() (*kernel, error) {
@@ -49,7 +50,7 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the control groups: %w", err)
 	}
-	naming, err := groups.Naming("")
+	naming, err := kubepods.Find(groups, "")
 	if err != nil {
 		return nil, fmt.Errorf("find the kubelet's control groups: %w", err)
 	}

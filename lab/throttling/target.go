@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Target is a server to be measured.
@@ -32,7 +33,7 @@ type Target struct {
 
 // OfPod returns the first container of a pod that runs on this machine. It is asked at
 // its first port, or port 80.
-func OfPod(naming cgroup.Naming, pod *corev1.Pod) (Target, error) {
+func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 	id := ""
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == pod.Spec.Containers[0].Name {

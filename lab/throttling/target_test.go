@@ -14,7 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // running is a pod as a kubelet reports it.
@@ -55,7 +55,7 @@ func TestOfPod(t *testing.T) {
 	} {
 		pod := running()
 		test.change(pod)
-		got, err := OfPod(cgroup.Naming{Driver: cgroup.Cgroupfs}, pod)
+		got, err := OfPod(kubepods.Naming{Driver: kubepods.Cgroupfs}, pod)
 		if (err == nil) != (test.want != nil) {
 			t.Errorf("%s: error %v", name, err)
 		}

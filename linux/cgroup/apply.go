@@ -2,40 +2,57 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+	"syscall"
+
+	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Outcome is what Apply did.
+// Outcome is the result of [FS.Apply].
 type Outcome struct {
-	// Written lists the writes that were done, in their order.
+	// Written lists the writes that were done, in order.
 	Written []Write
-	// Failed says, by group, what could not be read, is not valid, was refused, did
-	// not stay or has no effect. Groups that are not in it have what was wanted.
+	// Failed maps each group that does not have the wanted settings to the reason: it could not be
+	// read, or a setting was invalid, was rejected, did not stay or had no effect.
 	Failed map[string]error
 }
 
-// Err returns all failures as one error; nil when there are none.
+// Err returns all failures as one error, or nil if there are none.
 func (o Outcome) Err() error { return joined(o.Failed) }
 
-func (o *Outcome) fail(path string, err error) {
-	o.Failed[path] = errors.Join(o.Failed[path], err)
+func (o *Outcome) fail(group string, err error) {
+	o.Failed[group] = errors.Join(o.Failed[group], err)
 }
 
-// Apply gives groups the settings that they should have: it reads what is there,
-// writes what differs in the order of [Plan], and reads each file back. What fails
-// for one group is no reason to leave out the others: every write is one that the
-// kernel takes or refuses by itself, and the ones refused are in the outcome.
-// Groups with nothing wanted are only looked at.
+// nestedTries bounds the retries for a group that got a new child between the listing of its
+// children and the write.
+const nestedTries = 4
+
+// Apply gives groups the wanted settings: it reads the present ones, writes those that differ in
+// the order of [Plan], and reads each file back. A failure for one group does not affect the
+// others. Groups with nothing wanted are only read.
 func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 	o := fs.applyOnce(wanted)
 	for range nestedTries {
-		again := blocked(wanted, o)
+		again := map[string]Wanted{} // groups that were blocked by a group below
+		for group, w := range wanted {
+			if w.Nested && errors.Is(o.Failed[group], syscall.EBUSY) {
+				again[group] = w
+			}
+		}
 		if len(again) == 0 {
 			break
 		}
-		o.retake(again, fs.applyOnce(again))
+		next := fs.applyOnce(again)
+		o.Written = append(o.Written, next.Written...)
+		for retried := range again {
+			maps.DeleteFunc(o.Failed, func(group string, _ error) bool { return isBelow(group, retried) })
+		}
+		maps.Copy(o.Failed, next.Failed)
 	}
 	return o
 }
@@ -43,9 +60,9 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 func (fs *FS) applyOnce(wanted map[string]Wanted) Outcome {
 	o := Outcome{Failed: map[string]error{}}
 	changes := fs.withNested(fs.observe(wanted, &o))
-	invalid := Invalid(fs.layout, changes)
-	for path, err := range invalid {
-		o.fail(path, err)
+	invalid := findInvalid(fs.layout, changes)
+	for group, err := range invalid {
+		o.fail(group, err)
 	}
 	writes := plan(fs.layout, changes, invalid)
 	if len(writes) > 0 {
@@ -60,12 +77,12 @@ func (fs *FS) applyOnce(wanted map[string]Wanted) Outcome {
 	fs.verifyEffective(changes, &o)
 	maps.DeleteFunc(o.Failed, func(group string, err error) bool {
 		_, asked := wanted[group]
-		return !asked && errors.Is(err, ErrGone) // a nested group has ended
+		return !asked && errors.Is(err, ErrGone) // a nested group was removed
 	})
 	return o
 }
 
-// carryOut does the writes in their order. A group that is gone is not asked again.
+// carryOut does the writes in order. It skips the remaining writes of a group that is gone.
 func (fs *FS) carryOut(writes []Write, o *Outcome) {
 	for _, w := range writes {
 		if errors.Is(o.Failed[w.Path], ErrGone) {
@@ -76,12 +93,12 @@ func (fs *FS) carryOut(writes []Write, o *Outcome) {
 			o.Written = append(o.Written, w)
 		}
 		if err != nil {
-			o.fail(w.Path, fs.nameBlocker(w, err))
+			o.fail(w.Path, fs.addBlocker(w, err))
 		}
 	}
 }
 
-// observe reads what the plan has to know.
+// observe reads the present settings that the plan needs.
 func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 	var of Parts
 	for _, w := range wanted {
@@ -89,16 +106,16 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 		of.Bandwidth = of.Bandwidth || w.bandwidth()
 	}
 	var changes []Change
-	for _, path := range slices.Sorted(maps.Keys(wanted)) {
-		w := wanted[path]
+	for _, group := range slices.Sorted(maps.Keys(wanted)) {
+		w := wanted[group]
 		of.Weight = w.Weight != nil || w.Idle != nil // clearing idle sets the weight
 		of.Idle = of.Weight
-		present, err := fs.ReadParts(path, of)
+		present, err := fs.ReadParts(group, of)
 		if err != nil {
-			o.fail(path, err)
+			o.fail(group, err)
 			continue
 		}
-		changes = append(changes, Change{Path: path, Present: present, Wanted: w})
+		changes = append(changes, Change{Path: group, Present: present, Wanted: w})
 	}
 	return changes
 }
@@ -124,8 +141,8 @@ func (fs *FS) writeAndVerify(w Write) (bool, error) {
 	return true, nil
 }
 
-// verifyEffective looks at whether the groups run on the CPUs that they were given.
-// Version 2 accepts any list and makes of it what it can.
+// verifyEffective checks that the groups run on the wanted CPUs. Version 2 accepts any list and
+// uses the part of it that is available.
 func (fs *FS) verifyEffective(changes []Change, o *Outcome) {
 	for _, c := range changes {
 		if c.Wanted.CPUs == nil || c.Wanted.CPUs.IsEmpty() || o.Failed[c.Path] != nil {
@@ -139,4 +156,59 @@ func (fs *FS) verifyEffective(changes []Change, o *Outcome) {
 			o.fail(c.Path, err)
 		}
 	}
+}
+
+// withNested adds the changes of the groups below those with Wanted.Nested. They are needed on
+// version 1, which does not take CPUs from a group while a group below has them. On version 2 the
+// groups below follow by themselves.
+func (fs *FS) withNested(changes []Change) []Change {
+	if fs.layout.CPUSet != V1 {
+		return changes
+	}
+	for _, c := range changes {
+		if c.Wanted.Nested && c.Wanted.CPUs != nil && *c.Wanted.CPUs != c.Present.CPUs {
+			changes = append(changes, fs.nestedChanges(c)...)
+		}
+	}
+	return changes
+}
+
+// nestedChanges returns the changes of the groups below one whose CPUs change. A group that had the
+// same CPUs gets the same new ones. A group that had fewer keeps those that remain, or gets all if
+// none does.
+func (fs *FS) nestedChanges(parent Change) (all []Change) {
+	children, err := fs.Children(CPUSet, parent.Path)
+	if err != nil {
+		return nil // if it matters, the kernel rejects the write
+	}
+	for _, child := range children {
+		present, err := fs.ReadParts(child, Parts{CPUs: true})
+		if err != nil || present.CPUs.IsEmpty() {
+			continue
+		}
+		target := parent.Target().CPUs
+		if kept := present.CPUs.Intersection(target); present.CPUs != parent.Present.CPUs && !kept.IsEmpty() {
+			target = kept
+		}
+		change := Change{Path: child, Present: present, Wanted: Wanted{CPUs: &target}}
+		all = append(append(all, change), fs.nestedChanges(change)...)
+	}
+	return all
+}
+
+// addBlocker adds to the error of a rejected cpuset the group below that caused it.
+func (fs *FS) addBlocker(w Write, err error) error {
+	var refused *WriteError
+	wanted, errParse := cpuset.Parse(w.Value)
+	if w.File != CPUSetCPUs || !errors.As(err, &refused) || !errors.Is(err, syscall.EBUSY) || errParse != nil {
+		return err
+	}
+	children, _ := fs.Children(CPUSet, w.Path) // without a list the error names no group
+	for _, child := range children {
+		if s, errRead := fs.ReadParts(child, Parts{CPUs: true}); errRead == nil && !s.CPUs.IsSubsetOf(wanted) {
+			refused.Cause = fmt.Sprintf("group %s in it still has CPUs %s", path.Base(child), s.CPUs)
+			break
+		}
+	}
+	return err
 }

@@ -13,6 +13,7 @@ import (
 )
 
 const (
+	testID        = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	testPod       = "/kubepods/burstable/pod11111111-2222-3333-4444-555555555555"
 	testContainer = testPod + "/" + testID
 	testSlice     = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
@@ -31,8 +32,8 @@ func openFixture(t *testing.T, name string) *FS {
 	return fs
 }
 
-// TestApplyWritesWhatDiffers also looks at the counts, and at the groups of which
-// one is already as wanted.
+// TestApplyWritesWhatDiffers also checks the counts of writes, and a group that already has the
+// wanted settings.
 func TestApplyWritesWhatDiffers(t *testing.T) {
 	fs := openFixture(t, "v1-separate")
 	o := fs.Apply(map[string]Wanted{
@@ -50,13 +51,12 @@ func TestApplyWritesWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestApplyRepairsBurst leaves the burst of a cpu.max that is rewritten as the
-// plan finds it, and as a broken kernel does.
+// TestApplyRepairsBurst writes the burst after cpu.max only if a kernel has changed it.
 func TestApplyRepairsBurst(t *testing.T) {
 	fs := openFixture(t, "v2-systemd")
 	w := Write{Path: testSlice, File: CPUMaxBurst, Value: "50000", IfDiffers: true}
 	if done, err := fs.writeAndVerify(w); done || err != nil {
-		t.Errorf("written %v, %v; the burst is there", done, err)
+		t.Errorf("written %v, %v; the burst is correct already", done, err)
 	}
 	w.Value = "40000"
 	if done, err := fs.writeAndVerify(w); !done || err != nil {
@@ -77,7 +77,7 @@ func TestApplyUnsupported(t *testing.T) {
 		t.Errorf("written: %s", listed(o.Written))
 	}
 	if o := fs.Apply(map[string]Wanted{testSlice: {Quota: ms(20), Burst: ms(0), Idle: new(false)}}); o.Err() != nil || len(o.Written) != 1 {
-		t.Errorf("no burst and not idle is what old kernels do: %v, %s", o.Err(), listed(o.Written))
+		t.Errorf("old kernels support no burst and not idle: %v, %s", o.Err(), listed(o.Written))
 	}
 }
 
@@ -107,7 +107,7 @@ func TestApplyGoneAndUnmounted(t *testing.T) {
 		{Path: testPod, File: CPUCFSQuota, Value: "65000"},
 	}, &o)
 	if err := o.Failed[testContainer]; !errors.Is(err, ErrGone) || strings.Contains(err.Error(), "\n") || len(o.Written) != 1 {
-		t.Errorf("%v, written %s; want one group gone, said once, and the other written", o.Err(), listed(o.Written))
+		t.Errorf("%v, written %s; want one group gone, reported once, and the other written", o.Err(), listed(o.Written))
 	}
 	if err := os.RemoveAll(fs.Hierarchy(CPU).Mount); err != nil {
 		t.Fatal(err)
@@ -120,12 +120,12 @@ func TestApplyGoneAndUnmounted(t *testing.T) {
 
 func TestApplyReadOnly(t *testing.T) {
 	fs := openFixture(t, "v2-systemd")
-	h := fs.of[CPU]
+	h := fs.byController[CPU]
 	h.ReadOnly = true
-	fs.of[CPU] = h
+	fs.byController[CPU] = h
 	o := fs.Apply(map[string]Wanted{testSlice: {Quota: ms(70)}})
 	if err := o.Failed[testSlice]; !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "read-write") || len(o.Written) > 0 {
-		t.Errorf("%v, written %s; want ErrReadOnly and what to do", err, listed(o.Written))
+		t.Errorf("%v, written %s; want ErrReadOnly with advice", err, listed(o.Written))
 	}
 	if err := fs.Apply(map[string]Wanted{testSlice: {Quota: ms(50)}}).Err(); err != nil {
 		t.Errorf("nothing to write: %v", err)

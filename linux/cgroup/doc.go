@@ -45,9 +45,9 @@
 //
 // # Making groups
 //
-// [FS.Home] finds where this process may create groups: below its own group, as far as version 2
-// permits, which allows processes in leaves only. [FS.Within] returns the hierarchy as seen from
-// there. [FS.Make], [FS.Kill] and [FS.Remove] work on several hierarchies at once.
+// [FS.Parents] finds the groups in which this process may create groups: its own group, as far as
+// version 2 permits, which allows processes in leaves only. [FS.Within] returns the hierarchy as
+// seen from there. [FS.Make], [FS.Kill] and [FS.Remove] work on several hierarchies at once.
 //
 // # Errors
 //

@@ -3,35 +3,36 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// What callers branch on, with errors.Is.
+// Errors for errors.Is.
 var (
-	// ErrGone says that the group does not exist (any more).
+	// ErrGone reports that the group does not exist, or no longer.
 	ErrGone = errors.New("control group does not exist")
-	// ErrNoHierarchy says that no mounted hierarchy has the controller.
+	// ErrNoHierarchy reports that no mounted hierarchy has the controller.
 	ErrNoHierarchy = errors.New("controller is in no mounted hierarchy")
-	// ErrReadOnly says that the hierarchy is mounted read-only.
+	// ErrReadOnly reports that the hierarchy is mounted read-only.
 	ErrReadOnly = errors.New("hierarchy is mounted read-only")
-	// ErrBothVersions says that version 1 and 2 both claim the controller.
+	// ErrBothVersions reports that a version 1 and a version 2 hierarchy claim the controller.
 	ErrBothVersions = errors.New("controller is in a version 1 and a version 2 hierarchy")
-	// ErrNotEnabled says that the group's parent does not pass the controller on
-	// (version 2, cgroup.subtree_control).
+	// ErrNotEnabled reports that the group's parent does not delegate the controller (version 2,
+	// cgroup.subtree_control).
 	ErrNotEnabled = errors.New("controller is not enabled for the control group")
-	// ErrInvalid says that wanted settings can be valid on no kernel, or contradict
-	// those of a group above.
+	// ErrInvalid reports wanted settings that no kernel accepts, or that contradict those of a
+	// group above.
 	ErrInvalid = errors.New("settings are not valid")
 )
 
-// HierarchyError says what is wrong with the hierarchy of a controller. It wraps
-// ErrNoHierarchy, ErrReadOnly or ErrBothVersions.
+// HierarchyError is a problem with the hierarchy of a controller. It wraps ErrNoHierarchy,
+// ErrReadOnly or ErrBothVersions.
 type HierarchyError struct {
 	Controller Controller
-	Where      string // mount point, or where mounts were looked for
+	Where      string // mount point, or the file that lists mounts
 	Problem    error
-	Do         string // what to do
+	Do         string // how to fix it
 }
 
 func (e *HierarchyError) Error() string {
@@ -40,11 +41,10 @@ func (e *HierarchyError) Error() string {
 
 func (e *HierarchyError) Unwrap() error { return e.Problem }
 
-// UnsupportedError says that the kernel does not have a file. It wraps
-// errors.ErrUnsupported.
+// UnsupportedError reports a file that the kernel does not have. It wraps errors.ErrUnsupported.
 type UnsupportedError struct {
 	File  string // or what is missing in it
-	Since string // first kernel that has it; "" when that says nothing
+	Since string // first kernel that has it; "" if the version is not the reason
 }
 
 func (e *UnsupportedError) Error() string {
@@ -56,7 +56,7 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) Unwrap() error { return errors.ErrUnsupported }
 
-// WriteError is a write that the kernel refused. It wraps the errno.
+// WriteError is a write that the kernel rejected. It wraps the errno.
 type WriteError struct {
 	Write
 	Err   error
@@ -73,14 +73,14 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// MismatchError is a write that the kernel accepted and that reads back otherwise.
+// MismatchError reports that the kernel accepted a write, but the file then had another value.
 type MismatchError struct {
 	Write
 	Found string
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s of %s reads %q after %q was written: somebody else writes it, too", e.File, e.Path, e.Found, e.Value)
+	return fmt.Sprintf("%s of %s reads %q after %q was written: another process writes it, too", e.File, e.Path, e.Found, e.Value)
 }
 
 // EffectiveError reports that a group has the wanted CPUs but cannot use all of them.
@@ -94,12 +94,39 @@ func (e *EffectiveError) Error() string {
 		e.Path, e.Wanted, e.Effective)
 }
 
-// invalid is a wanted setting that can be valid on no kernel.
+// invalid returns an error that wraps ErrInvalid.
 func invalid(path, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s", path, ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %w: %w", path, ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// invalidAs is invalid with a typed reason.
-func invalidAs(path string, reason error) error {
-	return fmt.Errorf("%s: %w: %w", path, ErrInvalid, reason)
+// likelyCause explains why the kernel probably rejected a write, or returns "" if the errno says it
+// all. Source: kernel/cgroup/cpuset.c, cpuset-v1.c and kernel/sched/core.c of Linux 6.18.
+func likelyCause(f File, errno syscall.Errno) string {
+	switch {
+	case errno == syscall.EROFS:
+		return "the hierarchy is mounted read-only: mount it read-write for this process"
+	case errno == syscall.EPERM, errno == syscall.EACCES && f != CPUSetCPUs:
+		return "run as root, in the host's user namespace"
+	case f == CPUSetCPUs:
+		return map[syscall.Errno]string{
+			syscall.EACCES: "a CPU is not in the parent's cpuset (widen the parent first), or this process is not root",
+			syscall.EBUSY:  "a child group still has a CPU that is not in the list: narrow the children first",
+			syscall.ENOSPC: "the group has tasks, and would have no CPU, or has no memory node",
+			syscall.ERANGE: "the machine does not have that many CPUs",
+			syscall.EINVAL: "a CPU is offline, or exclusive to a sibling group",
+		}[errno]
+	case errno != syscall.EINVAL:
+		return ""
+	}
+	switch f {
+	case CPUCFSQuota, CPUCFSPeriod:
+		return "quota/period is above the parent's or below a child's, the quota is below the burst or 1 ms, or the period is not within 1 ms to 1 s"
+	case CPUMax:
+		return "the quota is below the burst or 1 ms, or the period is not within 1 ms to 1 s"
+	case CPUCFSBurst, CPUMaxBurst:
+		return "the burst is above the quota"
+	case CPUShares, CPUWeight:
+		return "the group is idle, and idle groups have no weight"
+	}
+	return ""
 }

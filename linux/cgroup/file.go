@@ -1,6 +1,9 @@
 package cgroup
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Version is the version of the cgroup interface.
 type Version int
@@ -21,11 +24,11 @@ const (
 	CPUAcct Controller = "cpuacct"
 )
 
-// File is the name of a file in a group's directory.
+// File is the name of a file in the directory of a group.
 type File string
 
-// The files, as the kernel calls them (kernel/sched/core.c, kernel/cgroup/cpuset.c
-// and cpuset-v1.c of Linux 6.18).
+// The files of the kernel (kernel/sched/core.c, kernel/cgroup/cpuset.c and cpuset-v1.c of Linux
+// 6.18).
 const (
 	CPUSetCPUs        File = "cpuset.cpus"           // v1 and v2
 	CPUSetEffectiveV1 File = "cpuset.effective_cpus" // v1
@@ -47,59 +50,52 @@ const (
 	Procs             File = "cgroup.procs"          // v1 and v2: processes
 )
 
-// Controller returns the controller that the file belongs to. The files that
-// every hierarchy has (tasks, processes) count as the cpuset controller's: what
-// CPUs a thread may run on is asked more often than anything else.
+// Controller returns the controller that the file belongs to. Files that every hierarchy has
+// (tasks, processes) count as the cpuset controller's, because they are mostly read to find out on
+// which CPUs a thread may run.
 func (f File) Controller() Controller {
 	switch prefix, _, _ := strings.Cut(string(f), "."); prefix {
 	case "cpu":
 		return CPU
 	case "cpuacct":
 		return CPUAcct
-	default:
-		return CPUSet
 	}
+	return CPUSet
 }
 
-// oneLine reports whether the file is a single line, which one read returns whole. A
-// list may come in several pieces, none of which fills the buffer.
+// oneLine reports whether the file is a single line, which one read returns completely. A list may
+// come in several pieces, none of which fills the buffer.
 func (f File) oneLine() bool {
-	switch f {
-	case CPUStat, Tasks, Threads, Procs:
-		return false
-	}
-	return true
+	return !slices.Contains([]File{CPUStat, Tasks, Threads, Procs}, f)
 }
 
-// since returns the first kernel that has the file; "" for files as old as the
-// controller.
+// since returns the first kernel that has the file, or "" if it is as old as the controller.
 func (f File) since() string {
 	switch f {
-	case CPUCFSBurst, CPUMaxBurst:
-		return "5.14" // f4183717b370 sched/fair: Introduce the burstable CFS controller
-	case CPUIdle:
-		return "5.15" // 304000390f88 sched: Cgroup SCHED_IDLE support
 	case CPUSetEffectiveV1:
 		return "3.17"
 	case CPUAcctUser, CPUAcctSystem:
 		return "4.7"
-	case CPUMax, CPUWeight:
-		return "4.15"
 	case Threads:
 		return "4.14"
+	case CPUMax, CPUWeight:
+		return "4.15"
 	case CPUSetEffectiveV2:
 		return "5.0"
-	default:
-		return ""
+	case CPUCFSBurst, CPUMaxBurst:
+		return "5.14" // f4183717b370 sched/fair: Introduce the burstable CFS controller
+	case CPUIdle:
+		return "5.15" // 304000390f88 sched: Cgroup SCHED_IDLE support
 	}
+	return ""
 }
 
-// BurstStatisticsSince is the first kernel whose cpu.stat counts bursts
-// (bcb1704a1ed2 sched/fair: Add cfs bandwidth burst statistics).
+// BurstStatisticsSince is the first kernel whose cpu.stat counts bursts (bcb1704a1ed2 sched/fair:
+// Add cfs bandwidth burst statistics).
 const BurstStatisticsSince = "5.16"
 
-// Layout says which version of the interface holds each of the controllers: on
-// machines with both versions mounted they may differ.
+// Layout is the version of the interface that each controller has. They may differ on machines with
+// both versions mounted.
 type Layout struct {
 	CPU, CPUSet Version
 }
@@ -116,14 +112,6 @@ func (l Layout) burst() File {
 		return CPUMaxBurst
 	}
 	return CPUCFSBurst
-}
-
-// limits are the files with quota, period and burst, burst last.
-func (l Layout) limits() []File {
-	if l.CPU == V2 {
-		return []File{CPUMax, CPUMaxBurst}
-	}
-	return []File{CPUCFSQuota, CPUCFSPeriod, CPUCFSBurst}
 }
 
 func (l Layout) weight() File {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// read returns the content of a group's file. It uses plain system calls: the
-// os package would offer each file to the poller first, which takes as long as
-// the reading, and a node's groups have some thousand files.
+// read returns the content of a group's file. It uses plain system calls, because the os package
+// first offers each file to the poller, which takes as long as reading it, and the groups of a node
+// have thousands of files.
 func (fs *FS) read(group string, f File) (string, error) {
 	read := fs.readOnce
 	if fs.open.keeps(f) {
@@ -34,7 +34,7 @@ func (fs *FS) readOnce(group string, f File) ([]byte, error) {
 	return readAll(fd, f)
 }
 
-// readAll reads an open file from its beginning.
+// readAll reads an open file from the start.
 func readAll(fd int, f File) ([]byte, error) {
 	var text []byte
 	var buffer [4096]byte
@@ -55,43 +55,41 @@ func readAll(fd int, f File) ([]byte, error) {
 	}
 }
 
-// readError explains a failed read. The files of a removed group that are still
-// open give ENODEV.
+// readError explains a failed read. Open files of a removed group return ENODEV.
 func (fs *FS) readError(group string, f File, err error) error {
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("read %s: %w", fs.File(group, f), ErrGone)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
-		return fs.missing(group, f)
+		return fs.missingError(group, f)
 	}
 	return &os.PathError{Op: "read", Path: fs.File(group, f), Err: err}
 }
 
-// write writes a file with one system call, as the kernel wants it, and counts.
+// write writes a file and counts the write.
 func (fs *FS) write(w Write) error {
 	err := writeFile(fs.File(w.Path, w.File), w.Value)
-	gone := errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
-	if !gone {
-		fs.count(w.File, err != nil)
-	}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("write %s: %w", fs.File(w.Path, w.File), ErrGone)
-	case gone:
-		return fs.missing(w.Path, w.File)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return fs.missingError(w.Path, w.File)
+	}
+	fs.countWrite(w.File, err != nil)
+	if err == nil {
+		return nil
 	}
 	refused := &WriteError{Write: w, Err: err}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
-		refused.Cause = cause(w.File, errno)
+		refused.Cause = likelyCause(w.File, errno)
 	}
 	return refused
 }
 
+// writeFile writes a line with one system call, as the kernel requires.
 func writeFile(name, value string) error {
-	// Truncation means nothing to the kernel's files; it does to a test's.
+	// Truncation has an effect only on ordinary files, in tests.
 	fd, err := openFile(name, unix.O_WRONLY|unix.O_TRUNC)
 	if err != nil {
 		return err
@@ -114,7 +112,7 @@ func openFile(name string, flags int) (int, error) {
 	}
 }
 
-// readAs reads a file and parses it.
+// readAs reads and parses a file.
 func readAs[T any](fs *FS, group string, f File, parse func(string) (T, error)) (T, error) {
 	text, err := fs.read(group, f)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMachines reads each machine in testdata: files below a root directory, and
-// in "want" what is found there.
+// TestMachines reads each machine in testdata: files below a root directory and, in "want", the
+// expected hierarchies and groups.
 func TestMachines(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		t.Parallel()
@@ -40,7 +39,7 @@ func unpack(t *testing.T, archive *txtar.Archive) (root string) {
 	return root
 }
 
-// describe writes what is found below a root as text.
+// describe returns the hierarchies and groups below a root as text.
 func describe(root string) string {
 	var b strings.Builder
 	machine, err := Open(root)
@@ -55,36 +54,18 @@ func describe(root string) string {
 	if err := machine.CheckWritable(); err != nil {
 		fmt.Fprintln(&b, "not writable:", err)
 	}
-	naming, err := machine.Naming("")
-	if err != nil {
-		fmt.Fprintln(&b, "no naming:", err)
-		return b.String()
-	}
-	fmt.Fprintln(&b, "driver:", naming.Driver)
-	pods, err := machine.Pods(naming)
-	if err != nil {
-		fmt.Fprintln(&b, "no pods:", err)
-	}
-	for _, p := range pods {
-		fmt.Fprintf(&b, "pod %s %s\n", p.UID, p.Tier)
-		for _, c := range p.Containers {
-			fmt.Fprintf(&b, "  container %s %q\n", c.ID, c.Runtime)
-		}
-		for _, other := range p.Others {
-			fmt.Fprintf(&b, "  other %s\n", filepath.Base(other))
-		}
-	}
-	for _, group := range groupsOf(machine, naming.Tier(nodeplan.Guaranteed)) {
+	for _, group := range groupsOf(machine) {
 		describeGroup(&b, machine, group)
 	}
 	return b.String()
 }
 
-func groupsOf(machine *FS, top string) []string {
+// groupsOf lists the groups in the hierarchy of the cpu controller, without its root.
+func groupsOf(machine *FS) []string {
 	var groups []string
 	base := machine.Hierarchy(CPU).Mount
-	_ = filepath.WalkDir(filepath.Join(base, top), func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
+	_ = filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && name != base {
 			groups = append(groups, strings.TrimPrefix(name, base))
 		}
 		return nil

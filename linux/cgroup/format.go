@@ -11,17 +11,17 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// content is of a file: a string, or bytes where nothing may be allocated.
+// content is the content of a file. Callers that must not allocate use bytes.
 type content interface{ string | []byte }
 
-// safeDigits is how many decimal digits always fit into 64 bits.
+// safeDigits is the number of decimal digits that always fit into 64 bits.
 const safeDigits = 19
 
-// parseNumber reads a decimal number.
+// parseNumber parses a decimal number.
 func parseNumber[T content](s T) (uint64, error) {
 	var n uint64
 	for i := range len(s) {
-		digit := uint64(s[i] - '0') // large for what is no digit
+		digit := uint64(s[i] - '0') // above 9 for other characters
 		if digit > 9 || i >= safeDigits && n > (math.MaxUint64-digit)/10 {
 			return 0, fmt.Errorf("%q is not a number of 64 bits", string(s))
 		}
@@ -33,7 +33,7 @@ func parseNumber[T content](s T) (uint64, error) {
 	return n, nil
 }
 
-// parseTime reads a number of units.
+// parseTime parses a number of units.
 func parseTime[T content](s T, unit time.Duration) (time.Duration, error) {
 	n, err := parseNumber(s)
 	if err != nil {
@@ -45,7 +45,10 @@ func parseTime[T content](s T, unit time.Duration) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// parseMicroseconds reads cpu.cfs_period_us, cpu.cfs_burst_us and cpu.max.burst.
+// parseNanoseconds parses cpuacct.usage, cpuacct.usage_user and cpuacct.usage_sys.
+func parseNanoseconds(s string) (time.Duration, error) { return parseTime(s, time.Nanosecond) }
+
+// parseMicroseconds parses cpu.cfs_period_us, cpu.cfs_burst_us and cpu.max.burst.
 func parseMicroseconds[T content](s T) (time.Duration, error) {
 	d, err := parseTime(s, time.Microsecond)
 	if err != nil {
@@ -54,7 +57,7 @@ func parseMicroseconds[T content](s T) (time.Duration, error) {
 	return d, nil
 }
 
-// parseQuota reads cpu.cfs_quota_us: microseconds, or -1 for none.
+// parseQuota parses cpu.cfs_quota_us: microseconds, or -1 for no quota.
 func parseQuota[T content](s T) (time.Duration, error) {
 	if string(s) == "-1" {
 		return bandwidth.Unlimited, nil
@@ -62,7 +65,7 @@ func parseQuota[T content](s T) (time.Duration, error) {
 	return parseMicroseconds(s)
 }
 
-// parseCPUMax reads cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD".
+// parseCPUMax parses cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD".
 func parseCPUMax[T content](s T) (bandwidth.Limits, error) {
 	space := 0
 	for space < len(s) && s[space] != ' ' {
@@ -84,7 +87,7 @@ func parseCPUMax[T content](s T) (bandwidth.Limits, error) {
 	return max, nil
 }
 
-// parseWeight reads cpu.shares and cpu.weight.
+// parseWeight parses cpu.shares and cpu.weight.
 func parseWeight(s string) (Weight, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -93,7 +96,7 @@ func parseWeight(s string) (Weight, error) {
 	return Weight(n), nil
 }
 
-// parseFlag reads cpu.idle.
+// parseFlag parses cpu.idle.
 func parseFlag(s string) (bool, error) {
 	switch s {
 	case "0":
@@ -129,8 +132,8 @@ func formatFlag(on bool) string {
 	return "0"
 }
 
-// same reports whether the content of a file is the value that was written to it.
-// All files but cpuset.cpus have one form for each value.
+// same reports whether a file contains the value that was written to it. Only cpuset.cpus has
+// several forms of the same value.
 func same(f File, value, content string) bool {
 	if f == CPUSetCPUs {
 		wrote, errWrote := cpuset.Parse(value)

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,15 +12,15 @@ import (
 	"sync"
 )
 
-// FS is the control groups of a machine. Groups are named by their path within
-// the hierarchies, "/kubepods/burstable", the same in all of them. It may be used
-// by many goroutines; changes of the same groups are for the caller to serialise.
+// FS accesses the cgroups of a machine. A group is named by its path within the hierarchies, for
+// example "/system.slice/cron.service", which is the same in all of them. An FS may be used by
+// several goroutines, but callers must serialise changes of the same groups.
 type FS struct {
-	root        string // of the machine
-	hierarchies []Hierarchy
-	of          map[Controller]Hierarchy
-	layout      Layout
-	open        openFiles
+	root         string // of the machine
+	hierarchies  []Hierarchy
+	byController map[Controller]Hierarchy
+	layout       Layout
+	open         openFiles
 
 	mu     sync.Mutex
 	writes map[File]WriteCount
@@ -31,10 +32,10 @@ type WriteCount struct {
 	Refused uint64
 }
 
-// Open finds the control groups of the machine whose root directory is given, "/"
-// or, in tests and containers, another one: from <root>/proc/self/mountinfo. A
-// controller without a hierarchy, or with two, is a HierarchyError. A read-only
-// hierarchy is none: see FS.CheckWritable.
+// Open finds the cgroups of the machine with the given root directory, using
+// <root>/proc/self/mountinfo. The root is "/", except in tests and containers. If a controller has
+// no hierarchy or two of them, the error is a HierarchyError. A read-only hierarchy is not an
+// error: see [FS.CheckWritable].
 func Open(root string) (*FS, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -50,57 +51,52 @@ func Open(root string) (*FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	all, err := hierarchies(root, mounts)
-	if err != nil {
+	fs := &FS{root: root, byController: map[Controller]Hierarchy{}, writes: map[File]WriteCount{}}
+	if fs.hierarchies, err = findHierarchies(root, mounts); err != nil {
 		return nil, err
 	}
-	fs, err := newFS(all, name)
-	if err != nil {
-		return nil, err
-	}
-	fs.root = root
-	return fs, nil
-}
-
-func newFS(all []Hierarchy, where string) (*FS, error) {
-	fs := &FS{hierarchies: all, of: map[Controller]Hierarchy{}, writes: map[File]WriteCount{}}
 	var errs []error
-	for _, c := range []Controller{CPU, CPUSet} {
-		h, err := find(c, all, where)
-		if err != nil {
-			errs = append(errs, err)
+	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+		if c == CPUAcct && fs.byController[CPU].Version != V1 {
+			continue
 		}
-		fs.of[c] = h
+		h, err := choose(c, fs.hierarchies, name)
+		fs.byController[c] = h
+		errs = append(errs, err)
 	}
-	if fs.of[CPU].Version == V1 {
-		h, err := find(CPUAcct, all, where)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		fs.of[CPUAcct] = h
-	}
-	fs.layout = Layout{CPU: fs.of[CPU].Version, CPUSet: fs.of[CPUSet].Version}
+	fs.layout = Layout{CPU: fs.byController[CPU].Version, CPUSet: fs.byController[CPUSet].Version}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return fs, nil
 }
 
+// Within returns the same cgroups with other roots: "/" is then the group given for the controller.
+// Every controller must have one, except CPUAcct on version 2.
+func (fs *FS) Within(roots map[Controller]string) *FS {
+	within := &FS{root: fs.root, hierarchies: fs.hierarchies, layout: fs.layout,
+		byController: maps.Clone(fs.byController), writes: map[File]WriteCount{}}
+	for c, h := range fs.byController {
+		h.Mount = fs.Dir(c, roots[c])
+		within.byController[c] = h
+	}
+	return within
+}
+
 // Layout returns the cgroup version of each controller.
 func (fs *FS) Layout() Layout { return fs.layout }
 
 // Hierarchy returns the hierarchy of a controller. For CPUAcct on version 2 it is the zero value.
-func (fs *FS) Hierarchy(c Controller) Hierarchy { return fs.of[c] }
+func (fs *FS) Hierarchy(c Controller) Hierarchy { return fs.byController[c] }
 
 // Hierarchies returns all mounted hierarchies, including those without CPU controllers.
 func (fs *FS) Hierarchies() []Hierarchy { return slices.Clone(fs.hierarchies) }
 
-// CheckWritable returns a HierarchyError for each hierarchy that is mounted
-// read-only.
+// CheckWritable returns a HierarchyError for each hierarchy that is mounted read-only.
 func (fs *FS) CheckWritable() error {
 	var errs []error
 	for _, c := range []Controller{CPU, CPUSet} {
-		if h := fs.of[c]; h.ReadOnly {
+		if h := fs.byController[c]; h.ReadOnly {
 			errs = append(errs, &HierarchyError{c, h.Mount, ErrReadOnly,
 				"mount it read-write; in a pod: a hostPath volume of /sys/fs/cgroup that is not readOnly, and a privileged container"})
 		}
@@ -112,14 +108,10 @@ func (fs *FS) CheckWritable() error {
 func (fs *FS) Writes() map[File]WriteCount {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	counts := make(map[File]WriteCount, len(fs.writes))
-	for f, n := range fs.writes {
-		counts[f] = n
-	}
-	return counts
+	return maps.Clone(fs.writes)
 }
 
-func (fs *FS) count(f File, refused bool) {
+func (fs *FS) countWrite(f File, refused bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.writes[f]
@@ -136,11 +128,11 @@ func (fs *FS) Dir(c Controller, group string) string {
 	if !strings.HasPrefix(group, "/") {
 		group = "/" + group
 	}
-	// Both are clean then, and agents ask for thousands of paths a minute.
+	// Both parts are clean, so this avoids path.Join: agents ask for thousands of paths a minute.
 	if group = path.Clean(group); group == "/" {
-		return fs.of[c].Mount
+		return fs.byController[c].Mount
 	}
-	return fs.of[c].Mount + group
+	return fs.byController[c].Mount + group
 }
 
 // File returns the path of a group's file on this machine.
@@ -161,25 +153,42 @@ func (fs *FS) GroupAt(name string) string {
 	return path.Clean("/" + strings.TrimPrefix(name, within))
 }
 
-// Exists reports whether the group exists in the hierarchies of both the cpu and
-// the cpuset controller.
+// Exists reports whether the group exists in the hierarchies of both the cpu and the cpuset
+// controller.
 func (fs *FS) Exists(group string) bool {
 	return isDir(fs.Dir(CPU, group)) && isDir(fs.Dir(CPUSet, group))
 }
 
-// missing says why a file of a group is not there.
-func (fs *FS) missing(group string, f File) error {
+// Children lists the groups directly below a group in a controller's hierarchy, sorted by name. A
+// group that does not exist has none.
+func (fs *FS) Children(c Controller, group string) ([]string, error) {
+	entries, err := os.ReadDir(fs.Dir(c, group))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.IsDir() {
+			paths = append(paths, path.Join(group, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+// missingError explains why a group has no such file.
+func (fs *FS) missingError(group string, f File) error {
 	c := f.Controller()
-	h := fs.of[c]
+	h := fs.byController[c]
 	dir := fs.Dir(c, group)
+	procs, err := os.Stat(filepath.Join(h.Mount, string(Procs)))
 	switch {
-	case !isDir(h.Mount) || !isFile(filepath.Join(h.Mount, string(Procs))):
-		return &HierarchyError{c, h.Mount, ErrNoHierarchy, "it was there and was unmounted: mount it again"}
+	case err != nil || !procs.Mode().IsRegular():
+		return &HierarchyError{c, h.Mount, ErrNoHierarchy, "it was unmounted: mount it again"}
 	case !isDir(dir):
 		return fmt.Errorf("%s: %w", dir, ErrGone)
 	case h.Version == V2 && f != Threads && f != Procs && f != CPUStat:
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-		if err == nil && !slices.Contains(strings.Fields(string(text)), string(c)) {
+		has, err := readWords(filepath.Join(dir, controllersFile))
+		if err == nil && !slices.Contains(has, string(c)) {
 			return fmt.Errorf("%s: %w: write +%s to cgroup.subtree_control of each group above", dir, ErrNotEnabled, c)
 		}
 	}
@@ -189,9 +198,4 @@ func (fs *FS) missing(group string, f File) error {
 func isDir(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
-}
-
-func isFile(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
 }

@@ -1,37 +1,40 @@
 package cgroup
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// Hierarchy is a mounted hierarchy of control groups.
+// Hierarchy is a mounted hierarchy of cgroups.
 type Hierarchy struct {
 	Version     Version
-	Mount       string // where it is mounted, as this process reaches it
+	Mount       string // mount point, as this process reaches it
 	Controllers []string
 	ReadOnly    bool
-	// Part is the group that is mounted, when that is not the hierarchy's root as
-	// the process's cgroup namespace sees it: "/" for all of it.
+	// Part is the group that is mounted, as seen in the process's cgroup namespace. "/" means the
+	// whole hierarchy.
 	Part string
 }
 
-// hierarchies returns the mounted hierarchies. Paths in mountinfo are those of the
-// process's root; the root that was asked for is put before them, unless mounts
-// lie below it already, as with a host's /sys mounted into a container.
-func hierarchies(root string, mounts []mount) ([]Hierarchy, error) {
+// findHierarchies returns the mounted hierarchies. Mount points in mountinfo are relative to the
+// process's root, so root is prepended. The exception is a root that contains mounts of its own,
+// such as the host's /sys mounted into a container: then only those count.
+func findHierarchies(root string, mounts []mount) ([]Hierarchy, error) {
 	var below, found []Hierarchy
 	for _, m := range visible(mounts) {
-		if m.fsType != "cgroup" && m.fsType != "cgroup2" {
-			continue
-		}
 		h := Hierarchy{Version: V1, Mount: m.point, Controllers: m.options, ReadOnly: m.readOnly, Part: m.root}
-		if m.fsType == "cgroup2" {
-			h.Version, h.Controllers = V2, nil
+		switch m.fsType {
+		case "cgroup":
+		case "cgroup2":
+			h.Version = V2
+		default:
+			continue
 		}
 		if root != "/" && isBelow(m.point, root) {
 			below = append(below, h)
@@ -44,35 +47,19 @@ func hierarchies(root string, mounts []mount) ([]Hierarchy, error) {
 		found = below
 	}
 	for i := range found {
-		if found[i].Version == V2 {
-			if err := found[i].readControllers(); err != nil {
-				return nil, err
+		if h := &found[i]; h.Version == V2 {
+			var err error
+			if h.Controllers, err = readWords(filepath.Join(h.Mount, controllersFile)); err != nil {
+				return nil, fmt.Errorf("read the controllers of a cgroup2 mount: %w", err)
 			}
 		}
 	}
 	return found, nil
 }
 
-// readControllers reads cgroup.controllers of a version 2 hierarchy.
-func (h *Hierarchy) readControllers() error {
-	text, err := os.ReadFile(filepath.Join(h.Mount, "cgroup.controllers"))
-	if err != nil {
-		return fmt.Errorf("read the controllers of a cgroup2 mount: %w", err)
-	}
-	h.Controllers = strings.Fields(string(text))
-	return nil
-}
-
-// whole reports whether the hierarchy is mounted from its root on. Within a cgroup
-// namespace the host's root reads "/..", "/../.." and so on.
-func (h Hierarchy) whole() bool {
-	return strings.Trim(h.Part, "/.") == ""
-}
-
-// find chooses the hierarchy of a controller. Several mounts of one version are
-// the same hierarchy: a whole one is better than a part, a writable one better
-// than a read-only one.
-func find(c Controller, all []Hierarchy, where string) (Hierarchy, error) {
+// choose returns the hierarchy of a controller. Several mounts of one version are the same
+// hierarchy: choose prefers a whole one to a part, then a writable one to a read-only one.
+func choose(c Controller, all []Hierarchy, where string) (Hierarchy, error) {
 	var with []Hierarchy
 	for _, h := range all {
 		if slices.Contains(h.Controllers, string(c)) {
@@ -88,32 +75,116 @@ func find(c Controller, all []Hierarchy, where string) (Hierarchy, error) {
 				"a kernel has it in one only, so one of the mounts is not a real one: unmount it"}
 		}
 	}
-	slices.SortStableFunc(with, func(a, b Hierarchy) int {
-		return cmp.Or(order(b.whole(), a.whole()), order(a.ReadOnly, b.ReadOnly))
-	})
-	return with[0], nil
-}
-
-// order puts false before true.
-func order(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
+	drawbacks := func(h Hierarchy) (n int) {
+		if strings.Trim(h.Part, "/.") != "" { // the host's root is "/..", "/../.." in a cgroup namespace
+			n += 2
+		}
+		if h.ReadOnly {
+			n++
+		}
+		return n
 	}
+	return slices.MinFunc(with, func(a, b Hierarchy) int { return cmp.Compare(drawbacks(a), drawbacks(b)) }), nil
 }
 
 func missingAdvice(c Controller, all []Hierarchy) string {
 	if len(all) == 0 {
 		return "mount the host's /sys/fs/cgroup, with all that is mounted below it"
 	}
-	var is []string
+	var mounted []string
 	for _, h := range all {
-		is = append(is, fmt.Sprintf("%s (v%d: %s)", h.Mount, h.Version, strings.Join(h.Controllers, " ")))
+		mounted = append(mounted, fmt.Sprintf("%s (v%d: %s)", h.Mount, h.Version, strings.Join(h.Controllers, " ")))
 	}
 	return fmt.Sprintf("mount it (version 1: mount -t cgroup -o %s), or boot without cgroup_disable=%s; mounted are %s",
-		c, c, strings.Join(is, ", "))
+		c, c, strings.Join(mounted, ", "))
+}
+
+// mount is a line of /proc/PID/mountinfo; see proc_pid_mountinfo(5).
+type mount struct {
+	id, parent int
+	root       string // the directory of the file system that is mounted
+	point      string
+	readOnly   bool
+	fsType     string
+	options    []string // of the superblock: the controllers of a v1 hierarchy
+}
+
+// parseMountinfo parses /proc/PID/mountinfo.
+func parseMountinfo(r io.Reader) ([]mount, error) {
+	var mounts []mount
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20) // overlay mounts list all their layers
+	for n := 1; lines.Scan(); n++ {
+		m, err := parseMount(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts, lines.Err()
+}
+
+// parseMount parses "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE
+// SUPER-OPTIONS".
+func parseMount(line string) (mount, error) {
+	fields := strings.Split(line, " ")
+	dash := slices.Index(fields, "-")
+	if dash < 6 || len(fields) < dash+4 {
+		return mount{}, fmt.Errorf("%q is not a line of mountinfo", line)
+	}
+	id, errID := strconv.Atoi(fields[0])
+	parent, errParent := strconv.Atoi(fields[1])
+	if errID != nil || errParent != nil {
+		return mount{}, fmt.Errorf("%q does not begin with two numbers", line)
+	}
+	options := strings.Split(fields[dash+3], ",")
+	// The kernel's octal escapes; show_mountinfo in fs/proc_namespace.c.
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace
+	return mount{
+		id: id, parent: parent,
+		root: unescape(fields[3]), point: unescape(fields[4]),
+		readOnly: slices.Contains(strings.Split(fields[5], ","), "ro") || slices.Contains(options, "ro"),
+		fsType:   fields[dash+1],
+		options:  slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" }),
+	}, nil
+}
+
+// visible returns the mounts that their paths lead to, that is, those not covered by a later mount.
+// A mount covers another one if it is mounted on the root of that one, or if both have the same
+// parent and it is mounted on a directory above.
+func visible(mounts []mount) []mount {
+	byID := make(map[int]mount, len(mounts))
+	byParent := make(map[int][]mount, len(mounts))
+	for _, m := range mounts {
+		byID[m.id] = m
+		byParent[m.parent] = append(byParent[m.parent], m)
+	}
+	coveredAtRoot := func(m mount) bool {
+		return slices.ContainsFunc(byParent[m.id], func(o mount) bool { return o.id != m.id && o.point == m.point })
+	}
+	coveredAbove := func(m mount) bool {
+		return slices.ContainsFunc(byParent[m.parent], func(o mount) bool {
+			return o.id != m.id && o.id != m.parent && o.point != m.point && isBelow(m.point, o.point)
+		})
+	}
+	reachable := func(m mount) bool {
+		for range len(mounts) { // bounds a loop of parents in a broken file
+			if coveredAbove(m) {
+				return false
+			}
+			parent, ok := byID[m.parent]
+			if !ok || parent.id == m.id {
+				return true
+			}
+			m = parent
+		}
+		return false
+	}
+	return slices.DeleteFunc(slices.Clone(mounts), func(m mount) bool { return coveredAtRoot(m) || !reachable(m) })
+}
+
+// isBelow reports whether a path is the directory or below it.
+func isBelow(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
+	return ok && (rest == "" || rest[0] == '/')
 }

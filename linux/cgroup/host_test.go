@@ -20,8 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// TestHost runs the tests below on this machine's kernel, of either version, in
-// groups of its own.
+// TestHost runs the tests below on this machine's kernel, of either version, in groups of its own.
 func TestHost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: run as root to test on this machine's control groups")
@@ -52,8 +51,8 @@ func TestHost(t *testing.T) {
 	t.Run("keep open", func(t *testing.T) { testHostKeepOpen(t, makeGroups(t, fs)) })
 }
 
-// makeGroups makes /pinfold-test-PID with pod and pod/container in it in all
-// hierarchies, and removes them in the end.
+// makeGroups creates /pinfold-test-PID with pod and pod/container in it in all hierarchies, and
+// removes them at the end of the test.
 func makeGroups(t *testing.T, fs *FS) string {
 	t.Helper()
 	top := fmt.Sprintf("/pinfold-test-%d", os.Getpid())
@@ -67,7 +66,7 @@ func makeGroups(t *testing.T, fs *FS) string {
 		if v2 {
 			enabled, err := os.ReadFile(filepath.Join(mount, "cgroup.subtree_control"))
 			if is := strings.Fields(string(enabled)); err != nil || !slices.Contains(is, "cpu") || !slices.Contains(is, "cpuset") {
-				t.Skipf("%s passes on %q (%v): write \"+cpu +cpuset\" to its cgroup.subtree_control to run this test", mount, is, err)
+				t.Skipf("%s delegates %q (%v): write \"+cpu +cpuset\" to its cgroup.subtree_control to run this test", mount, is, err)
 			}
 		}
 		for _, p := range []string{top, top + "/pod", top + "/pod/container"} {
@@ -86,8 +85,8 @@ func makeGroups(t *testing.T, fs *FS) string {
 	return top
 }
 
-// removeGroup removes a group; one whose last process has just ended is busy for a
-// moment.
+// removeGroup removes a group. It retries, because a group is busy for a moment after the end of
+// its last process.
 func removeGroup(t *testing.T, dir string) {
 	var err error
 	for range 100 {
@@ -101,8 +100,8 @@ func removeGroup(t *testing.T, dir string) {
 
 func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
 
-// apply applies and demands that nothing fails, that the kernel has what was
-// wanted, and that a second time nothing is written.
+// apply applies settings and checks that nothing fails, that the kernel has the wanted settings,
+// and that a second call writes nothing.
 func apply(t *testing.T, fs *FS, wanted map[string]Wanted) {
 	t.Helper()
 	o := fs.Apply(wanted)
@@ -184,7 +183,7 @@ func testHostCPUSet(t *testing.T, fs *FS, top string) {
 	}
 	threads, err := fs.Threads(container)
 	for began := time.Now(); err == nil && len(threads) < 2 && time.Since(began) < time.Minute; {
-		time.Sleep(time.Millisecond) // the process has only begun
+		time.Sleep(time.Millisecond) // the process has just started
 		threads, err = fs.Threads(container)
 	}
 	if err != nil || !slices.Contains(threads, pid) || len(threads) < 2 {
@@ -241,16 +240,15 @@ func allowed(t *testing.T, pid int) cpuset.Set {
 
 func testHostWeight(t *testing.T, fs *FS, top string) {
 	pod := top + "/pod"
-	l := fs.Layout()
-	apply(t, fs, map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}})
+	apply(t, fs, map[string]Wanted{pod: {Weight: new(Weight(512))}})
 	apply(t, fs, map[string]Wanted{pod: {Idle: new(true)}})
-	if o := fs.Apply(map[string]Wanted{pod: {Weight: new(l.PodWeight(512))}}); !errors.Is(o.Err(), ErrInvalid) || len(o.Written) > 0 {
+	if o := fs.Apply(map[string]Wanted{pod: {Weight: new(Weight(512))}}); !errors.Is(o.Err(), ErrInvalid) || len(o.Written) > 0 {
 		t.Errorf("a weight for an idle group: %v, written %s; want ErrInvalid", o.Err(), listed(o.Written))
 	}
-	apply(t, fs, map[string]Wanted{pod: {Idle: new(false), Weight: new(l.PodWeight(2048))}})
+	apply(t, fs, map[string]Wanted{pod: {Idle: new(false), Weight: new(Weight(2048))}})
 }
 
-// testHostRefused writes past the plan what the kernel does not take.
+// testHostRefused writes a value that the kernel rejects and no plan contains.
 func testHostRefused(t *testing.T, fs *FS, top string) {
 	before := fs.Writes()
 	f, value := CPUCFSBurst, "2000"
@@ -271,7 +269,7 @@ func testHostRefused(t *testing.T, fs *FS, top string) {
 
 func testHostGone(t *testing.T, fs *FS, top string) {
 	pod, container := top+"/pod", top+"/pod/container"
-	for _, c := range slices.Sorted(maps.Keys(fs.of)) {
+	for _, c := range slices.Sorted(maps.Keys(fs.byController)) {
 		removeGroup(t, fs.Dir(c, container))
 	}
 	o := fs.Apply(map[string]Wanted{pod: {Quota: ms(50)}, container: {Quota: ms(20)}})

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// testHostNested gives a container that runs containers other CPUs, back and forth, and to
-// others meanwhile. Version 1 refuses to take a CPU from a group while one below has it.
+// testHostNested moves a container that runs containers to other CPUs several times. Version 1
+// rejects taking a CPU from a group while a group below has it.
 func testHostNested(t *testing.T, fs *FS, top string) {
 	root, err := fs.Effective("/")
 	if err != nil {
@@ -31,13 +31,13 @@ func testHostNested(t *testing.T, fs *FS, top string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			for _, h := range fs.separate([]Controller{CPU, CPUSet}) {
+			for _, h := range fs.hierarchiesOf([]Controller{CPU, CPUSet}) {
 				removeGroup(t, h.Mount+group)
 			}
 		})
 	}
 	v1 := fs.Layout().CPUSet == V1
-	if v1 { // a new cpuset is empty, up to the test's groups
+	if v1 { // new cpusets are empty, including those of the test's groups
 		for _, group := range []string{top, top + "/pod", container, inner, innermost, narrow} {
 			mems, err := os.ReadFile(fs.Dir(CPUSet, "/") + "/cpuset.mems")
 			if err == nil {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// sleepEnv makes TestSleep a process to be put into groups, sleeping or busy.
+// sleepEnv makes TestSleep the process that is put into groups, sleeping or busy.
 const sleepEnv = "PINFOLD_TEST_SLEEP"
 
-// busy keeps the compiler from finding that the busy loop does nothing.
+// busy keeps the compiler from removing the busy loop.
 var busy atomic.Uint64
 
-// TestSleep is the process that other tests start: it ends with its standard input.
+// TestSleep is the process that other tests start. It ends when its standard input ends.
 func TestSleep(t *testing.T) {
 	switch os.Getenv(sleepEnv) {
 	case "":
@@ -29,7 +29,7 @@ func TestSleep(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// testHostStat throttles a busy process and looks at the figures.
+// testHostStat throttles a busy process and checks the statistics.
 func testHostStat(t *testing.T, fs *FS, top string) {
 	container := top + "/pod/container"
 	apply(t, fs, map[string]Wanted{container: {Quota: ms(5), Period: ms(50), Burst: ms(5)}})
@@ -44,7 +44,7 @@ func testHostStat(t *testing.T, fs *FS, top string) {
 	}
 	sleepIn(t, dirs...)
 	var after Stat
-	for range 100 { // until it was throttled, ten seconds at most
+	for range 100 { // wait for throttling, at most ten seconds
 		time.Sleep(100 * time.Millisecond)
 		if after, err = fs.Stat(container); err != nil {
 			t.Fatal(err)

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles are files that stay open from one read to the next: opening and closing one
-// takes four times as long as reading it. The kernel answers each read at offset 0 anew,
-// and with ENODEV once the group is gone, even when there is a new one of that name.
+// openFiles holds files that stay open between reads, because opening and closing a file takes four
+// times as long as reading it. The kernel produces the content anew at each read at offset 0, and
+// returns ENODEV once the group is gone, even if there is a new one of the same name.
 //
-// Invariant: files holds at most limit descriptors, each open and in no other place.
+// Invariant: files holds at most limit descriptors, each open and stored nowhere else.
 type openFiles struct {
 	mu    sync.Mutex
 	limit int // 0: files are not kept open
 	files map[fileName]*keptFile
-	turn  uint64 // how often CloseUnused was called
+	turn  uint64 // number of calls of CloseUnused
 }
 
 type fileName struct {
@@ -26,24 +26,24 @@ type fileName struct {
 
 type keptFile struct {
 	fd   int
-	turn uint64 // when it was last read
+	turn uint64 // openFiles.turn at the last read
 }
 
-// KeepOpen keeps the files that are read open from now on, up to half as many as the
-// process may have open; more than that are opened and closed each time. It is called
-// before any reading, by those who read the same groups again and again, and who call
-// CloseUnused now and then. An open file takes 4 KiB of the kernel's memory (its last
-// content), and keeps no group from being removed. Below a root where control groups are
-// ordinary files nothing is kept open: such a file may be replaced by another one.
+// KeepOpen keeps the files that are read from now on open. It must be called before the first read,
+// by callers that read the same groups repeatedly and call [FS.CloseUnused] from time to time. At
+// most half of the files that the process may open are kept open; others are opened for each read.
+// An open file uses 4 KiB of kernel memory (its last content) and does not keep its group from
+// being removed. KeepOpen has no effect on ordinary files in tests, because these may be replaced.
 func (fs *FS) KeepOpen() {
-	for _, h := range fs.of {
-		if h.Mount != "" && !isControlGroup(h.Mount) {
+	for _, h := range fs.byController {
+		var on unix.Statfs_t
+		if err := unix.Statfs(h.Mount, &on); err != nil || !isCgroupFS(on) {
 			return
 		}
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return // as before, only slower
+		return // reading remains slow
 	}
 	fs.open.mu.Lock()
 	defer fs.open.mu.Unlock()
@@ -51,29 +51,20 @@ func (fs *FS) KeepOpen() {
 	fs.open.files = map[fileName]*keptFile{}
 }
 
-func isControlGroup(dir string) bool {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return false
-	}
-	return isControlGroupType(s)
-}
-
-func isControlGroupType(s unix.Statfs_t) bool {
+func isCgroupFS(s unix.Statfs_t) bool {
 	return s.Type == unix.CGROUP_SUPER_MAGIC || s.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// keeps reports whether a file is one to keep open. Version 1 may answer with an old
-// list of tasks while the file stays open (cgroup_pidlist_start of
-// kernel/cgroup/cgroup-v1.c).
+// keeps reports whether to keep a file open. Version 1 may return an old list of tasks while the
+// file stays open (cgroup_pidlist_start of kernel/cgroup/cgroup-v1.c).
 func (o *openFiles) keeps(f File) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.limit > 0 && (f.oneLine() || f == CPUStat)
 }
 
-// CloseUnused closes the files that were not read since the last call: those of groups that are
-// gone or no longer of interest.
+// CloseUnused closes the files that were not read since the last call, such as those of groups that
+// are gone.
 func (fs *FS) CloseUnused() {
 	o := &fs.open
 	o.mu.Lock()
@@ -86,7 +77,7 @@ func (fs *FS) CloseUnused() {
 	o.turn++
 }
 
-// Close closes all files that are kept open; reading goes on without keeping any.
+// Close closes all files that are kept open. Later reads open and close their files.
 func (fs *FS) Close() {
 	o := &fs.open
 	o.mu.Lock()
@@ -97,15 +88,14 @@ func (fs *FS) Close() {
 	o.limit = 0
 }
 
-// drop closes a file. The lock must be held.
+// drop closes a file. The caller must hold the lock.
 func (o *openFiles) drop(name fileName) {
 	_ = unix.Close(o.files[name].fd) // nothing was written to it
 	delete(o.files, name)
 }
 
-// readKept reads a file that may be open, and keeps it open when there is room. The
-// lock is held while the kernel answers, so that no descriptor is closed, and given to
-// another file, under a reader.
+// readKept reads a file that may be open, and keeps it open if the limit permits. It holds the lock
+// during the read, so that no descriptor is closed and reused by another file meanwhile.
 func (fs *FS) readKept(group string, f File) ([]byte, error) {
 	o, name := &fs.open, fileName{group, f}
 	o.mu.Lock()
@@ -116,7 +106,7 @@ func (fs *FS) readKept(group string, f File) ([]byte, error) {
 			kept.turn = o.turn
 			return text, nil
 		}
-		o.drop(name) // there may be a new group of that name
+		o.drop(name) // there may be a new group of the same name
 		if !errors.Is(err, unix.ENODEV) {
 			return nil, err
 		}

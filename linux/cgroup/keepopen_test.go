@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// testHostKeepOpen looks at which files of a group this process has open.
+// testHostKeepOpen checks which files of a group this process has open.
 func testHostKeepOpen(t *testing.T, top string) {
 	fs, err := Open("/")
 	if err != nil {
@@ -41,7 +41,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 	expectOpen("after reading", true)
 	for _, name := range openBelow(t, top) {
 		if base := filepath.Base(name); base == string(Tasks) || base == string(Threads) {
-			t.Errorf("%s is kept open, and may answer with an old list", name)
+			t.Errorf("%s is kept open and may return an old list", name)
 		}
 	}
 	fs.CloseUnused()
@@ -56,7 +56,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 
 	remake := func(make bool) {
 		for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
-			if fs.of[c].Mount == "" {
+			if fs.byController[c].Mount == "" {
 				continue
 			}
 			dir := fs.Dir(c, group)
@@ -93,7 +93,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 	expectOpen("read after closing", false)
 }
 
-// openBelow lists the open files of this process that are a group's.
+// openBelow lists the files of a group that this process has open.
 func openBelow(t *testing.T, group string) (names []string) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// kernel is a slow, obvious kernel: it tries each write on a copy of its groups,
-// and refuses it when the copy breaks a rule of the real one.
+// kernel is a slow, obvious model of the kernel. It tries each write on a copy of its groups and
+// rejects it if the copy violates a rule of the real kernel.
 type kernel struct {
 	layout   Layout
 	groups   map[string]Settings
@@ -94,7 +94,7 @@ func (k *kernel) read(p string, f File) string {
 	return ""
 }
 
-// broken returns what the kernel says to the state of all groups.
+// broken returns the kernel's error for the state of all groups.
 func (k *kernel) broken() error {
 	for p, s := range k.groups {
 		if k.layout.CPUSet == V1 && p != "/" {

@@ -16,35 +16,34 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// The files that only making groups needs.
 const (
 	subtreeControl  = "cgroup.subtree_control" // v2
 	controllersFile = "cgroup.controllers"     // v2
 	typeFile        = "cgroup.type"            // v2, of all groups but the root
-	killFile        = "cgroup.kill"            // v2, since 5.14
-	memsFile        = "cpuset.mems"
-	busyRetry       = 5 * time.Millisecond
-	directoryMode   = 0o755
+
+	busyRetry     = 5 * time.Millisecond
+	directoryMode = 0o755
 )
 
-// hierarchyOf is a hierarchy with those of some controllers that it holds.
-type hierarchyOf struct {
+// selected is a hierarchy with those of the selected controllers that it has.
+type selected struct {
 	Hierarchy
 	controllers []Controller
 }
 
-// separate puts controllers into their hierarchies, each hierarchy once.
-func (fs *FS) separate(controllers []Controller) []hierarchyOf {
-	var all []hierarchyOf
+// hierarchiesOf returns the hierarchies of the controllers, each once. It omits CPUAcct on version
+// 2.
+func (fs *FS) hierarchiesOf(controllers []Controller) []selected {
+	var all []selected
 	for _, c := range controllers {
-		h := fs.of[c]
-		if h.Mount == "" {
-			continue // CPUAcct on version 2
+		h, ok := fs.byController[c]
+		if !ok {
+			continue
 		}
-		i := slices.IndexFunc(all, func(o hierarchyOf) bool { return o.Mount == h.Mount })
+		i := slices.IndexFunc(all, func(o selected) bool { return o.Mount == h.Mount })
 		if i < 0 {
 			i = len(all)
-			all = append(all, hierarchyOf{Hierarchy: h})
+			all = append(all, selected{Hierarchy: h})
 		}
 		all[i].controllers = append(all[i].controllers, c)
 	}
@@ -54,18 +53,18 @@ func (fs *FS) separate(controllers []Controller) []hierarchyOf {
 // Make creates a group in the hierarchies of the given controllers. Its parent must exist, and the
 // group must not. On version 2 the parent delegates the controllers from then on. A new cpuset has
 // the CPUs and memory nodes of its parent. On an error, no part of the group remains.
-func (fs *FS) Make(group string, of ...Controller) error {
-	return fs.MakeMode(group, directoryMode, of...)
+func (fs *FS) Make(group string, controllers ...Controller) error {
+	return fs.MakeMode(group, directoryMode, controllers...)
 }
 
 // MakeMode is Make with the given mode for the group's directories, which determines who else may
 // open them.
-func (fs *FS) MakeMode(group string, mode os.FileMode, of ...Controller) error {
+func (fs *FS) MakeMode(group string, mode os.FileMode, controllers ...Controller) error {
 	group = path.Clean("/" + group)
 	var made []string
-	for _, h := range fs.separate(of) {
+	for _, h := range fs.hierarchiesOf(controllers) {
 		dir := filepath.Join(h.Mount, group)
-		err := h.enable(filepath.Dir(dir))
+		err := h.delegate(filepath.Dir(dir))
 		if err == nil {
 			if err = os.Mkdir(dir, mode); err == nil {
 				made = append(made, dir)
@@ -82,38 +81,39 @@ func (fs *FS) MakeMode(group string, mode os.FileMode, of ...Controller) error {
 	return nil
 }
 
-// enable makes a group of version 2 pass controllers on to those below it.
-func (h hierarchyOf) enable(dir string) error {
+// delegate makes a group of version 2 delegate the controllers to the groups below it.
+func (h selected) delegate(dir string) error {
 	if h.Version != V2 {
 		return nil
 	}
-	passes, err := words(filepath.Join(dir, subtreeControl))
+	delegated, err := readWords(filepath.Join(dir, subtreeControl))
 	if err != nil {
 		return err
 	}
 	for _, c := range h.controllers {
-		if slices.Contains(passes, string(c)) {
+		if slices.Contains(delegated, string(c)) {
 			continue
 		}
 		err := writeFile(filepath.Join(dir, subtreeControl), "+"+string(c))
 		switch {
 		case errors.Is(err, unix.EBUSY):
-			return fmt.Errorf("pass %s on from %s: %w: the group has processes of its own", c, dir, err)
+			return fmt.Errorf("delegate %s from %s: %w: the group has processes of its own", c, dir, err)
 		case errors.Is(err, unix.ENOENT):
-			return fmt.Errorf("pass %s on from %s: %w", c, dir, ErrNotEnabled)
+			return fmt.Errorf("delegate %s from %s: %w", c, dir, ErrNotEnabled)
 		case err != nil:
-			return fmt.Errorf("pass %s on from %s: %w", c, dir, err)
+			return fmt.Errorf("delegate %s from %s: %w", c, dir, err)
 		}
 	}
 	return nil
 }
 
-// inherit fills a new cpuset of version 1, which is empty and takes no process so.
-func (h hierarchyOf) inherit(dir string) error {
+// inherit copies the parent's CPUs and memory nodes to a new cpuset of version 1. It is created
+// empty, and an empty cpuset accepts no process.
+func (h selected) inherit(dir string) error {
 	if h.Version != V1 || !slices.Contains(h.controllers, CPUSet) {
 		return nil
 	}
-	for _, f := range []string{memsFile, string(CPUSetCPUs)} {
+	for _, f := range []string{"cpuset.mems", string(CPUSetCPUs)} {
 		above, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
 		if err != nil {
 			return err
@@ -125,38 +125,36 @@ func (h hierarchyOf) inherit(dir string) error {
 	return nil
 }
 
-func words(name string) ([]string, error) {
+func readWords(name string) ([]string, error) {
 	text, err := os.ReadFile(name)
 	return strings.Fields(string(text)), err
 }
 
 // Enter moves this process, with all its threads, to a group.
-func (fs *FS) Enter(group string, of ...Controller) error {
-	for _, h := range fs.separate(of) {
+func (fs *FS) Enter(group string, controllers ...Controller) error {
+	for _, h := range fs.hierarchiesOf(controllers) {
 		name := filepath.Join(h.Mount, group, string(Procs))
-		if err := writeFile(name, "0"); err != nil {
-			return fmt.Errorf("enter a control group: write %s: %w%s", name, err, enterCause(err))
+		err := writeFile(name, "0")
+		cause := ""
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, unix.EINVAL):
+			cause = ": a process of a real-time policy cannot enter a group without real-time budget: use chrt --other 0"
+		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+			cause = ": this user may not move processes there"
 		}
+		return fmt.Errorf("enter a control group: write %s: %w%s", name, err, cause)
 	}
 	return nil
-}
-
-func enterCause(err error) string {
-	switch {
-	case errors.Is(err, unix.EINVAL):
-		return ": a process of a real-time policy cannot enter a group without real-time budget: use chrt --other 0"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return ": this user may not move processes there"
-	}
-	return ""
 }
 
 // Remove removes a group and its descendants from the hierarchies of the controllers. It waits
 // until the processes in it have ended, or until ctx ends. It is not an error if the group does not
 // exist.
-func (fs *FS) Remove(ctx context.Context, group string, of ...Controller) error {
+func (fs *FS) Remove(ctx context.Context, group string, controllers ...Controller) error {
 	var errs []error
-	for _, h := range fs.separate(of) {
+	for _, h := range fs.hierarchiesOf(controllers) {
 		dir := filepath.Join(h.Mount, group)
 		err := removeTree(dir)
 		for err != nil && ctx.Err() == nil {
@@ -183,8 +181,8 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// groupsBelow lists the directories of a group and of those below it, parents before
-// children; none when it does not exist.
+// groupsBelow lists the directories of a group and its descendants, parents before children. A
+// group that does not exist has none.
 func groupsBelow(dir string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {

@@ -29,8 +29,7 @@ func TestParseOwn(t *testing.T) {
 	}
 }
 
-// FuzzParseOwn: what is read is an absolute path out of the text, and one that is reached
-// stays below the mount.
+// FuzzParseOwn checks that the result is an absolute path in the text and is clean below the mount.
 func FuzzParseOwn(f *testing.F) {
 	f.Add("2:cpu,cpuacct:/b/c\n0::/d\n")
 	f.Add("0::/../x\n:::\n")
@@ -43,15 +42,14 @@ func FuzzParseOwn(f *testing.F) {
 			if got[0] != '/' || !strings.Contains(text, got) {
 				t.Errorf("%q in %q", got, text)
 			}
-			if below, ok := (Hierarchy{Part: "/"}).reached(got); ok && below != filepath.Clean(below) {
-				t.Errorf("%q is reached as %q", got, below)
+			if below, ok := (Hierarchy{Part: "/"}).below(got); ok && below != filepath.Clean(below) {
+				t.Errorf("%q below the mount is %q", got, below)
 			}
 		}
 	})
 }
 
-// TestReached: paths below what is mounted.
-func TestReached(t *testing.T) {
+func TestHierarchyBelow(t *testing.T) {
 	for _, c := range []struct {
 		part, in, want string
 		ok             bool
@@ -60,14 +58,14 @@ func TestReached(t *testing.T) {
 		{"/docker/x", "/docker/x", "/", true}, {"/docker/x", "/docker/x/y", "/y", true},
 		{"/docker/x", "/docker/xy", "", false}, {"/docker/x", "/", "", false}, {"/..", "/", "", false}, {"/", "/../a", "", false},
 	} {
-		if got, ok := (Hierarchy{Part: c.part}).reached(c.in); got != c.want || ok != c.ok {
+		if got, ok := (Hierarchy{Part: c.part}).below(c.in); got != c.want || ok != c.ok {
 			t.Errorf("%s of %s: %q, %t, want %q", c.in, c.part, got, ok, c.want)
 		}
 	}
 }
 
-// TestNearest looks for a home in version 2 trees: a line is a group, its controllers,
-// what it passes on, its type ("-" for the root) and its processes.
+// TestNearest finds the group in which to create groups in version 2 trees. A line is a group, its
+// controllers, the delegated ones, its type ("-" for the root) and its processes.
 func TestNearest(t *testing.T) {
 	me := fmt.Sprint(os.Getpid())
 	for name, c := range map[string]struct {
@@ -89,7 +87,7 @@ func TestNearest(t *testing.T) {
 		"no cpuset": {"/ cpu cpu domain -", "/", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := hierarchyOf{Hierarchy{Version: V2, Mount: v2Tree(t, c.tree)}, []Controller{CPU, CPUSet}}
+			h := selected{Hierarchy{Version: V2, Mount: v2Tree(t, c.tree)}, []Controller{CPU, CPUSet}}
 			got, alone, err := h.nearest(c.own)
 			if got != c.want || alone != c.alone || (err == nil) != (c.want != "") {
 				t.Errorf("%q, alone %t, %v; want %q, %t", got, alone, err, c.want, c.alone)
@@ -101,7 +99,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// v2Tree makes directories with the files of version 2 groups.
+// v2Tree creates directories with the files of version 2 groups.
 func v2Tree(t *testing.T, text string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -131,6 +129,6 @@ func TestParseUserSystem(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := parseUserSystem("user_usec x\n"); err == nil {
-		t.Error("no number is accepted")
+		t.Error("text that is not a number is accepted")
 	}
 }

@@ -3,43 +3,41 @@ package cgroup
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
-	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Change is what one group has and what it should have. Of Present only what
-// Wanted touches is looked at, and, for the order, CPUs when any group's CPUs are
-// wanted, quota and period when any group's bandwidth is.
+// Change is the present and wanted settings of a group. Of Present, Plan uses the settings that are
+// wanted. To find the order it also uses CPUs if any group's CPUs are wanted, and quota and period
+// if any group's bandwidth is.
 type Change struct {
 	Path    string
 	Present Settings
 	Wanted  Wanted
 }
 
-// Write is one value for one file.
+// Write is a value for a file.
 type Write struct {
 	Path  string
 	File  File
 	Value string
-	// IfDiffers says that the value should be there already: it is written only
-	// when the file reads otherwise.
+	// IfDiffers skips the write if the file already has the value.
 	IfDiffers bool
 }
 
-// Plan returns the writes that lead from present to wanted settings, in an order
-// in which the kernel accepts each of them; see the package comment. List groups
-// above and below those to be changed too, with nothing wanted, where their
-// settings limit what the order can be.
+// Plan returns the writes that lead from present to wanted settings, in an order in which the
+// kernel accepts each of them; see the package comment. If the settings of groups above and below
+// restrict that order, include them in changes with nothing wanted.
 //
-// Settings that cannot be valid are left out, and the error says which: it wraps
-// ErrInvalid, or is an UnsupportedError. The writes for the others are returned
-// with it.
+// Plan omits settings that cannot be valid and returns an error for them, which wraps ErrInvalid or
+// is an UnsupportedError, together with the writes for the other groups.
 func Plan(l Layout, changes []Change) ([]Write, error) {
-	errs := Invalid(l, changes)
+	errs := findInvalid(l, changes)
 	return plan(l, changes, errs), joined(errs)
 }
 
@@ -52,31 +50,31 @@ func plan(l Layout, changes []Change, invalid map[string]error) []Write {
 	return append(writes, t.bandwidths(l)...)
 }
 
-// node is a group in the making of a plan.
+// node is a group of a plan.
 type node struct {
 	Change
-	parent   *node // the nearest group above that is listed
+	parent   *node // the nearest listed group above
 	children []*node
-	skip     bool // wanted settings are not valid
 }
 
 // tree is the listed groups, parents before children.
 type tree struct{ nodes []*node }
 
+// newTree arranges the groups. Those with invalid settings are included with nothing wanted.
 func newTree(changes []Change, invalid map[string]error) *tree {
 	t := &tree{}
 	byPath := make(map[string]*node, len(changes))
 	for _, c := range changes {
 		c.Path = path.Clean("/" + c.Path)
-		n := &node{Change: c, skip: invalid[c.Path] != nil}
-		if n.skip {
+		n := &node{Change: c}
+		if invalid[c.Path] != nil {
 			n.Wanted = Wanted{}
 		}
 		t.nodes = append(t.nodes, n)
 		byPath[c.Path] = n
 	}
 	slices.SortFunc(t.nodes, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(depth(a.Path), depth(b.Path)), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/")), cmp.Compare(a.Path, b.Path))
 	})
 	for _, n := range t.nodes {
 		for at := n.Path; at != "/" && n.parent == nil; {
@@ -90,24 +88,8 @@ func newTree(changes []Change, invalid map[string]error) *tree {
 	return t
 }
 
-func depth(p string) int {
-	if p == "/" {
-		return 0
-	}
-	return strings.Count(p, "/")
-}
-
-// bottomUp yields children before parents.
-func (t *tree) bottomUp(yield func(*node) bool) {
-	for _, n := range slices.Backward(t.nodes) {
-		if !yield(n) {
-			return
-		}
-	}
-}
-
-// weight plans cpu.idle and cpu.shares or cpu.weight. Clearing idle sets the
-// default weight (sched_group_set_idle in kernel/sched/fair.c).
+// weight plans cpu.idle and cpu.shares or cpu.weight. Clearing idle sets the default weight
+// (sched_group_set_idle in kernel/sched/fair.c).
 func (n *node) weight(l Layout) []Write {
 	var writes []Write
 	present, idle := n.Present.Weight, n.Present.Idle
@@ -136,33 +118,68 @@ func (c Change) Target() Settings {
 	return t
 }
 
-func set[T any](value *T, wanted *T) {
+func set[T any](value, wanted *T) {
 	if wanted != nil {
 		*value = *wanted
 	}
 }
 
-// ratio is quota/period as the kernel compares them: to_ratio in
-// kernel/sched/core.c, a fixed-point number with 20 bits after the point.
-func ratio(l bandwidth.Limits) uint64 {
-	if l.Quota == bandwidth.Unlimited || l.Period <= 0 {
-		return unlimitedRatio
+// everything stands for the empty cpuset of version 2, which means all of the parent's CPUs.
+func everything() cpuset.Set { return cpuset.Range(0, cpuset.MaxCPUs-1) }
+
+// transition is a group's present and final CPUs.
+type transition struct{ now, target cpuset.Set }
+
+// cpusets plans cpuset.cpus. Invariant of version 1: before and after each write, now is a subset
+// of the parent's now.
+func (t *tree) cpusets(l Layout) []Write {
+	state := make(map[*node]*transition, len(t.nodes))
+	mask := func(s cpuset.Set) cpuset.Set {
+		if l.CPUSet == V2 && s.IsEmpty() {
+			return everything()
+		}
+		return s
 	}
-	return uint64(l.Quota.Microseconds()) << 20 / uint64(l.Period.Microseconds())
+	for _, n := range t.nodes {
+		state[n] = &transition{mask(n.Present.CPUs), mask(n.Target().CPUs)}
+	}
+	var writes []Write
+	write := func(n *node, s cpuset.Set) {
+		state[n].now = s
+		if s == everything() {
+			s = cpuset.Set{}
+		}
+		writes = append(writes, Write{Path: n.Path, File: CPUSetCPUs, Value: s.String()})
+	}
+	childrenWithin := func(n *node, s cpuset.Set) bool {
+		return !slices.ContainsFunc(n.children, func(c *node) bool { return !state[c].now.IsSubsetOf(s) })
+	}
+	for _, n := range slices.Backward(t.nodes) { // narrow groups that only give up CPUs
+		if m := state[n]; m.now != m.target && m.target.IsSubsetOf(m.now) && childrenWithin(n, m.target) {
+			write(n, m.target)
+		}
+	}
+	for _, n := range t.nodes { // widen
+		switch m := state[n]; {
+		case m.target.IsSubsetOf(m.now):
+		case childrenWithin(n, m.target):
+			write(n, m.target)
+		default:
+			write(n, m.now.Union(m.target))
+		}
+	}
+	for _, n := range slices.Backward(t.nodes) { // narrow
+		if m := state[n]; m.now != m.target {
+			write(n, m.target)
+		}
+	}
+	return writes
 }
 
-// unlimitedRatio is above every other one.
-const unlimitedRatio = ^uint64(0)
-
-// joined makes one error of many, in the order of their groups.
+// joined joins errors in the order of their groups.
 func joined(errs map[string]error) error {
-	paths := make([]string, 0, len(errs))
-	for p := range errs {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
 	var all []error
-	for _, p := range paths {
+	for _, p := range slices.Sorted(maps.Keys(errs)) {
 		all = append(all, errs[p])
 	}
 	return errors.Join(all...)

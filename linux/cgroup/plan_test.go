@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestPlan plans the scenarios of testdata/plan.txt, each a file of the archive:
-// "layout CPU CPUSET" with the versions, then groups, "PATH NAME=PRESENT>WANTED ...",
-// then, behind "=>", the writes.
+// TestPlan plans the scenarios of testdata/plan.txt. Each is a file of the archive: "layout CPU
+// CPUSET" with the versions, then groups, "PATH NAME=PRESENT>WANTED ...", and after "=>" the
+// writes.
 func TestPlan(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/plan.txt")
 	if err != nil || len(archive.Files) == 0 {
@@ -87,6 +87,6 @@ func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool)
 			c.Wanted.Idle = new(wanted == "1")
 		}
 	default:
-		t.Fatalf("%q is no setting", name)
+		t.Fatalf("%q is not a setting", name)
 	}
 }

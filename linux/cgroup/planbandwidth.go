@@ -1,13 +1,16 @@
 package cgroup
 
-import "pinfold.dev/pinfold/core/bandwidth"
+import (
+	"slices"
 
-// bandwidthPlan is the plan of quota, period and burst. Invariant of version 1: the
-// ratio of a limited group is at or below that of its nearest limited ancestor,
-// before and after each write.
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// bandwidthPlan plans quota, period and burst. Invariant of version 1: before and after each write,
+// the ratio of a limited group is at most that of its nearest limited ancestor.
 type bandwidthPlan struct {
 	layout Layout
-	now    map[*node]bandwidth.Limits // quota and period on the way
+	now    map[*node]bandwidth.Limits // quota and period after the writes so far
 	writes []Write
 }
 
@@ -16,37 +19,46 @@ func (t *tree) bandwidths(l Layout) []Write {
 	for _, n := range t.nodes {
 		b.now[n] = n.Present.WithoutBurst()
 	}
-	lowered := func(n *node) bool { return ratio(target(n)) < ratio(b.now[n]) }
 	var lower []*node
 	for _, n := range t.nodes {
 		switch {
 		case !n.Wanted.bandwidth():
-		case lowered(n):
+		case ratio(target(n)) < ratio(b.now[n]):
 			lower = append(lower, n)
 		default:
 			b.group(n)
 		}
 	}
-	for i := len(lower) - 1; i >= 0; i-- {
-		b.group(lower[i])
+	for _, n := range slices.Backward(lower) {
+		b.group(n)
 	}
 	return b.writes
 }
 
 func target(n *node) bandwidth.Limits { return n.Target().WithoutBurst() }
 
-// group plans one group. Invariant: burst is at most quota, unless unlimited.
+// ratio is quota/period as the kernel compares them: to_ratio in kernel/sched/core.c, a fixed-point
+// number with 20 fractional bits.
+func ratio(l bandwidth.Limits) uint64 {
+	if l.Quota == bandwidth.Unlimited || l.Period <= 0 {
+		return unlimitedRatio
+	}
+	return uint64(l.Quota.Microseconds()) << 20 / uint64(l.Period.Microseconds())
+}
+
+// unlimitedRatio is larger than all others.
+const unlimitedRatio = ^uint64(0)
+
+// group plans one group. Invariant: burst is at most quota, unless that is unlimited.
 func (b *bandwidthPlan) group(n *node) {
 	had, gets, to := n.Present.Burst, n.Target().Burst, target(n)
 	if gets < had {
 		b.write(n, b.layout.burst(), formatMicroseconds(gets))
 	}
 	rewritten := b.now[n] != to && b.layout.CPU == V2
-	switch {
-	case b.now[n] == to:
-	case b.layout.CPU == V2:
+	if rewritten {
 		b.write(n, CPUMax, formatCPUMax(to))
-	default:
+	} else if b.now[n] != to {
 		for _, step := range b.steps(n, to) {
 			if step.Quota != b.now[n].Quota {
 				b.write(n, CPUCFSQuota, formatQuota(step.Quota))
@@ -68,9 +80,8 @@ func (b *bandwidthPlan) write(n *node, f File, value string) {
 	b.writes = append(b.writes, Write{Path: n.Path, File: f, Value: value})
 }
 
-// steps returns the states of quota and period on the way to the last one, each
-// one file away from the one before. A period that does not matter is written
-// while the quota is unlimited.
+// steps returns the states of quota and period up to the last one, each one write away from the one
+// before. If no intermediate state is valid, the quota is unlimited in between.
 func (b *bandwidthPlan) steps(n *node, to bandwidth.Limits) []bandwidth.Limits {
 	from := b.now[n]
 	if from.Quota == to.Quota || from.Period == to.Period {
@@ -85,9 +96,9 @@ func (b *bandwidthPlan) steps(n *node, to bandwidth.Limits) []bandwidth.Limits {
 	return []bandwidth.Limits{{Quota: bandwidth.Unlimited, Period: from.Period}, {Quota: bandwidth.Unlimited, Period: to.Period}, to}
 }
 
-// bounds returns what the ratio of a group may be in between: at most that of the
-// nearest limited ancestor, at least the highest of the limited groups below. A
-// group whose ancestors are not listed stays within what it has and gets.
+// bounds returns the range of ratios that are valid for a group in between: at most that of the
+// nearest limited ancestor, at least the highest of the limited groups below. Without such an
+// ancestor in the list, the maximum is the larger one of the present and the final ratio.
 func (b *bandwidthPlan) bounds(n *node, from, to bandwidth.Limits) (atMost, atLeast uint64) {
 	atMost = max(ratio(from), ratio(to))
 	for at := n.parent; at != nil; at = at.parent {
@@ -99,8 +110,8 @@ func (b *bandwidthPlan) bounds(n *node, from, to bandwidth.Limits) (atMost, atLe
 	return atMost, b.highestBelow(n)
 }
 
-// highestBelow returns the highest ratio of the nearest limited groups below: those
-// further down are not above them.
+// highestBelow returns the highest ratio of the nearest limited groups below. Groups further down
+// cannot have a higher one.
 func (b *bandwidthPlan) highestBelow(n *node) uint64 {
 	var highest uint64
 	for _, c := range n.children {

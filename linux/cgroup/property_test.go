@@ -14,10 +14,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// TestPlanIsAccepted lets a slow kernel check each write of random plans: none is
-// refused, none is without effect, all together lead to what was wanted, and a
-// second plan is empty. In between no group runs on CPUs that it neither had nor
-// gets.
+// TestPlanIsAccepted checks each write of random plans with the model kernel: none is rejected or
+// without effect, all together lead to the wanted settings, and a second plan is empty. No group
+// ever runs on a CPU that it neither had nor gets.
 func TestPlanIsAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{rapid.SampledFrom([]Version{V1, V2}).Draw(t, "cpu"), rapid.SampledFrom([]Version{V1, V2}).Draw(t, "cpuset")}
@@ -57,8 +56,8 @@ func TestPlanIsAccepted(t *testing.T) {
 	})
 }
 
-// mayRunOn returns the CPUs that a group has before or after; a group that has none
-// of its own, before or after, goes with its parent.
+// mayRunOn returns the CPUs that a group has before or after. A group without CPUs of its own,
+// before or after, follows its parent.
 func mayRunOn(before, goal *kernel, p string) cpuset.Set {
 	had, ok := before.groups[p]
 	if !ok {
@@ -121,8 +120,7 @@ func drawState(t *rapid.T, l Layout, paths []string, label string) map[string]Se
 	return k.groups
 }
 
-// changesTo wants all or some of the goal's settings, and takes out of the goal
-// what is not wanted.
+// changesTo wants all or some of the goal's settings, and removes the others from the goal.
 func changesTo(t *rapid.T, present map[string]Settings, goal *kernel) []Change {
 	var changes []Change
 	cpus, bandwidth := rapid.Bool().Draw(t, "all CPUs"), rapid.Bool().Draw(t, "all bandwidth")
@@ -148,9 +146,9 @@ func changesTo(t *rapid.T, present map[string]Settings, goal *kernel) []Change {
 	return rapid.Permutation(changes).Draw(t, "order")
 }
 
-// TestInvalidIsLeftOut wants settings of two states at random, which contradict
-// each other: what Plan makes of the rest is accepted.
-func TestInvalidIsLeftOut(t *testing.T) {
+// TestInvalidIsOmitted wants settings of two states at random, which contradict each other. The
+// kernel accepts the plan without the invalid ones.
+func TestInvalidIsOmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{V1, V1}
 		paths := drawPaths(t)
@@ -168,14 +166,14 @@ func TestInvalidIsLeftOut(t *testing.T) {
 			}
 			changes = append(changes, c)
 		}
-		invalid := Invalid(l, changes)
+		invalid := findInvalid(l, changes)
 		writes, err := Plan(l, changes)
 		if (err != nil) != (len(invalid) > 0) {
 			t.Fatalf("error %v, invalid %v", err, invalid)
 		}
 		for _, w := range writes {
 			if invalid[w.Path] != nil {
-				t.Fatalf("%s is written and not valid: %v", w.text(), invalid[w.Path])
+				t.Fatalf("%s is written but not valid: %v", w.text(), invalid[w.Path])
 			}
 			if err := k.do(w); err != nil {
 				t.Fatalf("%s: %v\n%s", w.text(), err, listed(writes))

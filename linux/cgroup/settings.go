@@ -10,19 +10,25 @@ import (
 
 // Settings are the CPU settings of one group as the kernel reports them.
 type Settings struct {
-	// CPUs is what the group was given. Empty means none on version 1, and all of
-	// the parent's on version 2.
+	// CPUs is the group's own list. If it is empty, the group has none on version 1, and all CPUs
+	// of its parent on version 2.
 	CPUs cpuset.Set
-	// Effective is what the group's threads may run on.
+	// Effective are the CPUs that the group's threads may run on.
 	Effective cpuset.Set
 	bandwidth.Limits
 	Weight Weight
 	Idle   bool
-	// NoBurst and NoIdle say that the kernel does not have the files.
+	// NoBurst and NoIdle are true if the kernel does not have the files.
 	NoBurst, NoIdle bool
 }
 
-// Wanted are settings that a group should have; nil is for leaving alone.
+// Weight is a group's share of the CPU among its siblings, in the unit of the hierarchy's file:
+// cpu.shares on version 1 (2 to 262144, default 1024), cpu.weight on version 2 (1 to 10000, default
+// 100). An idle group reads 3 on version 1, 0 or (Linux 7.2) 1 on version 2, and its weight cannot
+// be written.
+type Weight uint64
+
+// Wanted are settings that a group should have. Those that are nil remain unchanged.
 type Wanted struct {
 	CPUs   *cpuset.Set
 	Quota  *time.Duration
@@ -30,8 +36,7 @@ type Wanted struct {
 	Burst  *time.Duration
 	Weight *Weight
 	Idle   *bool
-	// Nested says that the groups below take part in a change of CPUs: a container may run
-	// containers.
+	// Nested extends a change of CPUs to the groups below, because a container may run containers.
 	Nested bool
 }
 
@@ -39,8 +44,8 @@ func (w Wanted) bandwidth() bool {
 	return w.Quota != nil || w.Period != nil || w.Burst != nil
 }
 
-// Read reads all settings of a group. Files that the kernel is too old for are noted in the
-// settings. The error is ErrGone if the group does not exist.
+// Read reads all settings of a group. NoBurst and NoIdle are set on kernels without these files.
+// The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
 	s, err := fs.ReadParts(group, Parts{CPUs: true, Bandwidth: true, Weight: true, Idle: true})
 	if err != nil {
@@ -52,17 +57,17 @@ func (fs *FS) Read(group string) (Settings, error) {
 	return s, nil
 }
 
-// Effective reads the CPUs that the group's threads may run on:
-// cpuset.effective_cpus or cpuset.cpus.effective.
+// Effective reads the CPUs that the group's threads may run on: cpuset.effective_cpus or
+// cpuset.cpus.effective.
 func (fs *FS) Effective(group string) (cpuset.Set, error) {
 	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
 }
 
-// Parts are settings that are read together. Bandwidth is quota, period and burst.
+// Parts selects settings to read. Bandwidth is quota, period and burst.
 type Parts struct{ CPUs, Bandwidth, Weight, Idle bool }
 
-// ReadParts is like Read for some settings only, without Effective. It is for callers that read
-// many groups often.
+// ReadParts reads the selected settings only, for callers that read many groups often. It does not
+// read Effective.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
 		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {

@@ -3,74 +3,68 @@ package cgroup
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Stat is what the kernel counted of a group since it was made.
+// Stat are a group's statistics since it was created.
 type Stat struct {
-	// Periods counts those periods in which the bandwidth timer ran, not all that
-	// went by: Throttled/Periods is not the share of wall time.
+	// Periods counts the periods in which the bandwidth timer ran, not all periods of wall time. So
+	// Throttled/Periods is not the share of wall time.
 	Periods       uint64
 	Throttled     uint64 // periods in which the group was throttled
 	ThrottledTime time.Duration
-	Bursts        uint64        // periods in which more than the quota was used
-	BurstTime     time.Duration // CPU time used beyond quota
-	// NoBursts says that the kernel does not count bursts: it is older than
-	// BurstStatisticsSince.
+	Bursts        uint64        // periods in which the group used more than its quota
+	BurstTime     time.Duration // CPU time used beyond the quota
+	// NoBursts is true if the kernel is older than BurstStatisticsSince and does not count bursts.
 	NoBursts bool
 	Usage    time.Duration // CPU time used
 }
 
 // Stat reads a group's cpu.stat and, on version 1, cpuacct.usage.
 func (fs *FS) Stat(group string) (Stat, error) {
-	s, err := readAs(fs, group, CPUStat, func(text string) (Stat, error) { return ParseStat(fs.layout.CPU, text) })
+	s, err := readAs(fs, group, CPUStat, func(text string) (Stat, error) { return parseStat(fs.layout.CPU, text) })
 	if err != nil || fs.layout.CPU == V2 {
 		return s, err
 	}
-	s.Usage, err = readAs(fs, group, CPUAcctUsage, ParseUsage)
+	s.Usage, err = readAs(fs, group, CPUAcctUsage, parseNanoseconds)
 	return s, err
 }
 
-// UserSystem reads how a group's usage divides into time in programs and in the kernel,
-// since it was made.
+// UserSystem reads the CPU time that a group has used in user mode and in the kernel since it was
+// created.
 func (fs *FS) UserSystem(group string) (user, system time.Duration, err error) {
 	if fs.layout.CPU == V1 {
-		if user, err = readAs(fs, group, CPUAcctUser, ParseUsage); err != nil {
+		if user, err = readAs(fs, group, CPUAcctUser, parseNanoseconds); err != nil {
 			return 0, 0, err
 		}
-		system, err = readAs(fs, group, CPUAcctSystem, ParseUsage)
+		system, err = readAs(fs, group, CPUAcctSystem, parseNanoseconds)
 		return user, system, err
 	}
-	figures, err := readAs(fs, group, CPUStat, parseUserSystem)
-	return figures[0], figures[1], err
+	times, err := readAs(fs, group, CPUStat, parseUserSystem)
+	return times[0], times[1], err
 }
 
-// parseUserSystem reads user_usec and system_usec of version 2's cpu.stat.
+// parseUserSystem parses user_usec and system_usec of version 2's cpu.stat.
 func parseUserSystem(text string) (times [2]time.Duration, err error) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		i := slices.Index([]string{"user_usec", "system_usec"}, name)
-		if i < 0 {
-			continue
+		switch name {
+		case "user_usec":
+			times[0], err = parseTime(value, time.Microsecond)
+		case "system_usec":
+			times[1], err = parseTime(value, time.Microsecond)
 		}
-		if times[i], err = parseTime(value, time.Microsecond); err != nil {
+		if err != nil {
 			return times, fmt.Errorf("%s: %s: %w", CPUStat, name, err)
 		}
 	}
 	return times, nil
 }
 
-// ParseUsage parses cpuacct.usage, which is in nanoseconds.
-func ParseUsage(text string) (time.Duration, error) {
-	return parseTime(strings.TrimSpace(text), time.Nanosecond)
-}
-
-// ParseStat reads cpu.stat: lines of a name and a number. Version 1 has times in
-// nanoseconds and no usage, version 2 has microseconds. Names that are not known
-// are passed over; of a name that is not there the figure is 0.
-func ParseStat(v Version, text string) (Stat, error) {
+// parseStat parses cpu.stat: lines of a name and a number. Version 1 has times in nanoseconds and
+// no usage, version 2 has microseconds. Unknown names are ignored, and fields without a name are 0.
+func parseStat(v Version, text string) (Stat, error) {
 	var s Stat
 	if err := s.parse(v, []byte(text)); err != nil {
 		return Stat{}, err
@@ -78,7 +72,7 @@ func ParseStat(v Version, text string) (Stat, error) {
 	return s, nil
 }
 
-// parse is ParseStat without allocation, but for errors.
+// parse is parseStat without allocation, except for errors.
 func (s *Stat) parse(v Version, text []byte) error {
 	*s = Stat{NoBursts: true}
 	for len(text) > 0 {
@@ -88,7 +82,7 @@ func (s *Stat) parse(v Version, text []byte) error {
 		} else {
 			text = nil
 		}
-		if n := len(line); n == 0 || line[0] <= ' ' || line[n-1] <= ' ' { // none of the kernel's
+		if n := len(line); n == 0 || line[0] <= ' ' || line[n-1] <= ' ' { // not written by the kernel
 			line = bytes.TrimSpace(line)
 		}
 		space := bytes.IndexByte(line, ' ')
@@ -102,44 +96,35 @@ func (s *Stat) parse(v Version, text []byte) error {
 	return nil
 }
 
-// set takes the value of a name. The names of the two versions differ where their
-// units do.
+// set sets the field of a name. The names of times differ between the versions.
 func (s *Stat) set(v Version, name, value []byte) (err error) {
 	switch string(name) {
 	case "nr_periods":
 		s.Periods, err = parseNumber(value)
+		return err
 	case "nr_throttled":
 		s.Throttled, err = parseNumber(value)
+		return err
 	case "nr_bursts":
 		s.NoBursts = false
 		s.Bursts, err = parseNumber(value)
-	default:
-		if v == V1 {
-			return s.setTimeV1(name, value)
-		}
-		return s.setTimeV2(name, value)
+		return err
 	}
-	return err
-}
-
-func (s *Stat) setTimeV1(name, value []byte) (err error) {
-	switch string(name) {
-	case "throttled_time":
-		s.ThrottledTime, err = parseTime(value, time.Nanosecond)
-	case "burst_time":
-		s.BurstTime, err = parseTime(value, time.Nanosecond)
+	v1, unit := v == V1, time.Microsecond
+	if v1 {
+		unit = time.Nanosecond
 	}
-	return err
-}
-
-func (s *Stat) setTimeV2(name, value []byte) (err error) {
-	switch string(name) {
-	case "throttled_usec":
-		s.ThrottledTime, err = parseTime(value, time.Microsecond)
-	case "burst_usec":
-		s.BurstTime, err = parseTime(value, time.Microsecond)
-	case "usage_usec":
-		s.Usage, err = parseTime(value, time.Microsecond)
+	var field *time.Duration
+	switch {
+	case v1 && string(name) == "throttled_time", !v1 && string(name) == "throttled_usec":
+		field = &s.ThrottledTime
+	case v1 && string(name) == "burst_time", !v1 && string(name) == "burst_usec":
+		field = &s.BurstTime
+	case !v1 && string(name) == "usage_usec":
+		field = &s.Usage
+	}
+	if field != nil {
+		*field, err = parseTime(value, unit)
 	}
 	return err
 }

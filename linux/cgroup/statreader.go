@@ -11,27 +11,26 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// StatReader reads the statistics and the limits of one group again and again. Its files
-// stay open, two of version 1 or one of version 2 for the statistics and three or two
-// for the limits, and reading allocates nothing.
+// StatReader reads the statistics and limits of one group repeatedly without allocating. Its files
+// stay open: two on version 1 or one on version 2 for the statistics, and three or two for the
+// limits.
 //
-// It is the reader of one group's life: when the group is removed, all that it says from
-// then on is ErrGone, also when there is a new group of that name. Below a root where
-// control groups are ordinary files the same is true of files that are removed or
-// replaced; those that are written in place are read anew.
+// Once the group is removed, all methods return ErrGone, even if there is a new group of the same
+// name. Ordinary files in tests behave alike: ErrGone is returned if they are removed or replaced,
+// and files that are written in place are read anew.
 //
-// It is for one goroutine at a time.
+// A StatReader must not be used by several goroutines at the same time.
 type StatReader struct {
 	fs    *FS
 	group string
 	stat  heldFile
 	usage heldFile // version 1
-	// limits are opened when they are first asked for: not all who read statistics do.
+	// limits are opened by the first call of Limits, because not all callers need them.
 	limits       []heldFile
 	limitsOpened bool
 }
 
-// statSize is more than the kernel has to say in cpu.stat: 300 bytes in Linux 6.18.
+// statSize is larger than cpu.stat, which has 300 bytes in Linux 6.18.
 const statSize = 640
 
 // OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. On
@@ -51,7 +50,7 @@ func (fs *FS) OpenStat(group string) (*StatReader, error) {
 	return r, nil
 }
 
-// Close closes the files. Reading is an error from then on.
+// Close closes the files. Later reads fail.
 func (r *StatReader) Close() {
 	r.stat.close()
 	r.usage.close()
@@ -60,7 +59,7 @@ func (r *StatReader) Close() {
 	}
 }
 
-// Read reads the statistics, usage last. It is ErrGone when the group is gone.
+// Read reads the statistics, with usage last. The error is ErrGone if the group no longer exists.
 func (r *StatReader) Read(s *Stat) error {
 	var buffer [statSize]byte
 	text, err := r.stat.read(buffer[:])
@@ -82,7 +81,7 @@ func (r *StatReader) Read(s *Stat) error {
 	return nil
 }
 
-// failed explains a failed read.
+// failed adds the file to an error of a read, and explains it if it is an errno.
 func (r *StatReader) failed(f File, err error) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -91,16 +90,17 @@ func (r *StatReader) failed(f File, err error) error {
 	return fmt.Errorf("read %s: %w", r.fs.File(r.group, f), err)
 }
 
-// Limits reads quota, period and burst. A group that can have no quota, as the root, is
-// unlimited; burst that the kernel does not have is 0. On version 2 a group without a
-// cpu controller is ErrNotEnabled.
+// Limits reads quota, period and burst. A group that cannot have a quota, such as the root, is
+// unlimited. Burst is 0 if the kernel does not have it. On version 2 the error is ErrNotEnabled for
+// a group without a cpu controller.
 func (r *StatReader) Limits() (bandwidth.Limits, error) {
 	if !r.limitsOpened {
 		if err := r.openLimits(); err != nil {
 			return bandwidth.Limits{}, err
 		}
 	}
-	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}
+	// The kernel's default period; default_cfs_period of kernel/sched/fair.c.
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
 	for i := range r.limits {
 		if err := r.limits[i].readLimit(&l); err != nil {
 			return bandwidth.Limits{}, r.failed(r.limits[i].file, err)
@@ -109,12 +109,13 @@ func (r *StatReader) Limits() (bandwidth.Limits, error) {
 	return l, nil
 }
 
-// defaultPeriod is the kernel's (default_cfs_period of kernel/sched/fair.c).
-const defaultPeriod = 100 * time.Millisecond
-
-// openLimits opens those files of the limits that the group has.
+// openLimits opens the files of the limits, as far as the group has them.
 func (r *StatReader) openLimits() error {
-	for i, f := range r.fs.layout.limits() {
+	files := []File{CPUMax, CPUMaxBurst}
+	if r.fs.layout.CPU == V1 {
+		files = []File{CPUCFSQuota, CPUCFSPeriod, CPUCFSBurst}
+	}
+	for i, f := range files {
 		h, err := r.fs.hold(r.group, f)
 		if isUnsupported(err) && i == 0 {
 			break // no quota, so no period and no burst
@@ -143,7 +144,7 @@ func (h *heldFile) readLimit(l *bandwidth.Limits) error {
 	}
 	switch h.file {
 	case CPUMax:
-		*l, err = parseCPUMax(text) // the first of the files
+		*l, err = parseCPUMax(text) // read first, so it does not overwrite the burst
 	case CPUCFSQuota:
 		l.Quota, err = parseQuota(text)
 	case CPUCFSPeriod:
@@ -158,7 +159,7 @@ func (h *heldFile) readLimit(l *bandwidth.Limits) error {
 type heldFile struct {
 	file File
 	fd   int
-	// ordinary says that it is no kernel's file: it can be removed and still be read.
+	// ordinary is true for a file in a test, which can still be read after it was removed.
 	ordinary bool
 }
 
@@ -176,7 +177,7 @@ func (fs *FS) hold(group string, f File) (heldFile, error) {
 	}
 	var on unix.Statfs_t
 	err = unix.Fstatfs(fd, &on)
-	return heldFile{file: f, fd: fd, ordinary: err == nil && !isControlGroupType(on)}, nil
+	return heldFile{file: f, fd: fd, ordinary: err == nil && !isCgroupFS(on)}, nil
 }
 
 func (h *heldFile) close() {
@@ -186,8 +187,8 @@ func (h *heldFile) close() {
 	}
 }
 
-// read returns the file's content without white space around it, in the buffer. The
-// kernel gives the whole of such a file at once (single_open of fs/seq_file.c).
+// read returns the file's content, in the buffer, without white space at the end. The kernel
+// returns such a file completely in one read (single_open of fs/seq_file.c).
 func (h *heldFile) read(buffer []byte) ([]byte, error) {
 	if h.ordinary {
 		var is unix.Stat_t
@@ -195,7 +196,7 @@ func (h *heldFile) read(buffer []byte) ([]byte, error) {
 			return nil, err
 		}
 		if is.Nlink == 0 {
-			return nil, unix.ENODEV // what the kernel says of a removed group
+			return nil, unix.ENODEV // as the kernel does for a removed group
 		}
 	}
 	for {
@@ -207,15 +208,10 @@ func (h *heldFile) read(buffer []byte) ([]byte, error) {
 		case n == len(buffer):
 			return nil, fmt.Errorf("it has %d bytes or more", n)
 		default:
-			return trimSpace(buffer[:n]), nil
+			for n > 0 && (buffer[n-1] == '\n' || buffer[n-1] == ' ') { // a third of the cost of bytes.TrimSpace
+				n--
+			}
+			return buffer[:n], nil
 		}
 	}
-}
-
-// trimSpace is bytes.TrimSpace for what the kernel writes, at a third of its cost.
-func trimSpace(text []byte) []byte {
-	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == ' ') {
-		text = text[:len(text)-1]
-	}
-	return text
 }

@@ -18,8 +18,8 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// testHostStatReader looks at a group's whole life: what is read, what that costs, and
-// what is said when the group is gone and made anew.
+// testHostStatReader reads a group from its creation to its removal and replacement, and checks
+// that reading does not allocate.
 func testHostStatReader(t *testing.T, fs *FS, top string) {
 	group := top + "/pod/container"
 	r := openStat(t, fs, group)
@@ -55,16 +55,16 @@ func testHostStatReader(t *testing.T, fs *FS, top string) {
 
 	remakeGroup(t, fs, group)
 	if err := r.Read(&s); !errors.Is(err, ErrGone) {
-		t.Errorf("reading a group that was made anew: %v, want %v", err, ErrGone)
+		t.Errorf("reading a group that was replaced: %v, want %v", err, ErrGone)
 	}
 	if _, err := r.Limits(); !errors.Is(err, ErrGone) {
-		t.Errorf("limits of a group that was made anew: %v, want %v", err, ErrGone)
+		t.Errorf("limits of a group that was replaced: %v, want %v", err, ErrGone)
 	}
 	if err := openStat(t, fs, group).Read(&s); err != nil {
 		t.Errorf("opened anew: %v", err)
 	}
 	if _, err := fs.OpenStat(top + "/none"); !errors.Is(err, ErrGone) {
-		t.Errorf("a group that never was: %v, want %v", err, ErrGone)
+		t.Errorf("a group that never existed: %v, want %v", err, ErrGone)
 	}
 	if l, err := openStat(t, fs, "/").Limits(); err != nil || l.Quota != bandwidth.Unlimited {
 		t.Errorf("the root group: %+v, %v, want no quota", l, err)
@@ -81,12 +81,12 @@ func openStat(t *testing.T, fs *FS, group string) *StatReader {
 	return r
 }
 
-// remakeGroup removes a group and makes one of the same name.
+// remakeGroup removes a group and creates one of the same name.
 func remakeGroup(t *testing.T, fs *FS, group string) {
 	t.Helper()
 	dirs := map[string]bool{}
 	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
-		if fs.of[c].Mount != "" {
+		if fs.byController[c].Mount != "" {
 			dirs[fs.Dir(c, group)] = true
 		}
 	}
@@ -109,8 +109,8 @@ func unpackFile(t *testing.T, name string) (root string) {
 	return unpack(t, archive)
 }
 
-// TestStatReaderFixture reads ordinary files, which are written in place, garbled,
-// replaced and removed.
+// TestStatReaderFixture reads ordinary files that are written in place, garbled, replaced and
+// removed.
 func TestStatReaderFixture(t *testing.T) {
 	for _, test := range []struct {
 		machine, group string
@@ -171,7 +171,7 @@ func TestStatReaderFixture(t *testing.T) {
 	}
 }
 
-// TestLimitsNotEnabled is of a version 2 group that has statistics and no limits.
+// TestLimitsNotEnabled reads a version 2 group that has statistics but no limits.
 func TestLimitsNotEnabled(t *testing.T) {
 	root := unpackFile(t, "testdata/v2-not-enabled.txtar")
 	fs, err := Open(root)
@@ -194,7 +194,7 @@ func TestLimitsNotEnabled(t *testing.T) {
 	}
 }
 
-// TestParseStatProperty compares the parser with one made of the standard library.
+// TestParseStatProperty compares the parser with one that uses the standard library.
 func TestParseStatProperty(t *testing.T) {
 	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts burst_time"),
 		strings.Fields("throttled_usec burst_usec usage_usec user_usec x nr_")...)
@@ -211,7 +211,7 @@ func TestParseStatProperty(t *testing.T) {
 			text += "\n"
 		}
 		want, wanted := slowStat(v, text)
-		got, err := ParseStat(v, text)
+		got, err := parseStat(v, text)
 		if (err == nil) != wanted || wanted && got != want {
 			t.Fatalf("%q: %+v, %v; want %+v, %v", text, got, err, want, wanted)
 		}

@@ -3,15 +3,21 @@ package cgroup
 import (
 	"maps"
 	"path"
-
-	cfs "pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Invalid returns, by group, what cannot be valid in the wanted settings: by
-// themselves, for this kernel, or beside the settings that the groups above will
-// have. A contradiction is put down to the lower group, unless nothing of it is to
-// change.
-func Invalid(l Layout, changes []Change) map[string]error {
+// The ranges of cpu.shares, MIN_SHARES and MAX_SHARES in kernel/sched/sched.h, and of cpu.weight,
+// CGROUP_WEIGHT_MIN and CGROUP_WEIGHT_MAX.
+const (
+	minShares Weight = 2
+	maxShares Weight = 1 << 18
+	minWeight Weight = 1
+	maxWeight Weight = 10000
+)
+
+// findInvalid returns, by group, the wanted settings that cannot be valid: by themselves, on this
+// kernel, or together with the settings that the groups above will have. The error of a
+// contradiction is assigned to the lower group, unless nothing relevant is wanted there.
+func findInvalid(l Layout, changes []Change) map[string]error {
 	errs := map[string]error{}
 	for _, c := range changes {
 		c.Path = path.Clean("/" + c.Path)
@@ -19,7 +25,7 @@ func Invalid(l Layout, changes []Change) map[string]error {
 			errs[c.Path] = err
 		}
 	}
-	for { // a group that stays as it is may contradict another one's change
+	for { // without the changes found so far, others may be contradictions
 		found := map[string]error{}
 		for _, n := range newTree(changes, errs).nodes {
 			n.contradictions(l, found)
@@ -31,17 +37,17 @@ func Invalid(l Layout, changes []Change) map[string]error {
 	}
 }
 
-// check returns what is wrong with the wanted settings of one group by themselves.
+// check checks the wanted settings of one group by themselves.
 func (c Change) check(l Layout) error {
 	t := c.Target()
 	if c.Wanted.Burst != nil && *c.Wanted.Burst != 0 && c.Present.NoBurst {
-		return invalidAs(c.Path, &UnsupportedError{string(l.burst()), l.burst().since()})
+		return invalid(c.Path, "%w", &UnsupportedError{string(l.burst()), l.burst().since()})
 	}
 	if c.Wanted.Idle != nil && *c.Wanted.Idle && c.Present.NoIdle {
-		return invalidAs(c.Path, &UnsupportedError{string(CPUIdle), CPUIdle.since()})
+		return invalid(c.Path, "%w", &UnsupportedError{string(CPUIdle), CPUIdle.since()})
 	}
 	if w := c.Wanted.Weight; w != nil {
-		low, high := Weight(minShares), Weight(maxShares)
+		low, high := minShares, maxShares
 		if l.CPU == V2 {
 			low, high = minWeight, maxWeight
 		}
@@ -49,25 +55,19 @@ func (c Change) check(l Layout) error {
 			return invalid(c.Path, "%s %d is not within %d to %d", l.weight(), *w, low, high)
 		}
 		if t.Idle {
-			return invalid(c.Path, "a weight for an idle group: it has none")
+			return invalid(c.Path, "idle groups have no weight")
 		}
 	}
-	if !c.Wanted.bandwidth() {
-		return nil
-	}
-	return t.checkBandwidth(c.Path)
-}
-
-func (s Settings) checkBandwidth(path string) error {
-	if err := (cfs.Limits{Quota: s.Quota, Period: s.Period, Burst: s.Burst}).Validate(); err != nil {
-		return invalid(path, "%v", err)
+	if c.Wanted.bandwidth() {
+		if err := t.Limits.Validate(); err != nil {
+			return invalid(c.Path, "%w", err)
+		}
 	}
 	return nil
 }
 
-// contradictions notes where the target of a group is not within that of a group
-// above, which version 1 refuses. Nothing is noted about two groups that stay as
-// they are: what is there is the kernel's affair.
+// contradictions adds an error to found if the target of a group exceeds that of a group above,
+// which version 1 rejects. It ignores contradictions between groups that do not change.
 func (n *node) contradictions(l Layout, found map[string]error) {
 	note := func(above *node, changes func(*node) bool, format string, args ...any) {
 		switch {

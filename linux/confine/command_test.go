@@ -21,7 +21,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// doWord begins the arguments of this test when it is a command under test: virtual
+// doWord is the first argument of this test when it is the command under test, because virtual
 // machines have no other programs.
 const doWord = "do"
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 func do(what string, args []string) int {
 	arg := strings.Join(args, " ")
 	switch what {
-	case "spin": // for so long by the clock
+	case "spin": // for a duration of wall time
 		for d, began := duration(arg), time.Now(); time.Since(began) < d; {
 			continue
 		}
@@ -49,7 +49,7 @@ func do(what string, args []string) int {
 			time.Sleep(200 * time.Millisecond)
 			use(duration(each))
 		}
-	case "where": // its own group in the cpu hierarchy, and its CPUs, at once
+	case "where": // prints its group in the cpu hierarchy and its CPUs
 		fs, err := cgroup.Open("/")
 		if err != nil {
 			return fail(err)
@@ -63,7 +63,7 @@ func do(what string, args []string) int {
 			return fail(err)
 		}
 		fmt.Println(own, cpus)
-		if len(args) > 0 { // a child, too
+		if len(args) > 0 { // also of a child
 			return child0("where")
 		}
 	case "exit":
@@ -73,15 +73,15 @@ func do(what string, args []string) int {
 		time.Sleep(time.Minute)
 	case "sleep":
 		time.Sleep(duration(arg))
-	case "leave": // a process behind that ends after a while
+	case "leave": // leaves a process behind that ends after a while
 		cmd := exec.Command("/proc/self/exe", doWord, "sleep", arg)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
 			return fail(err)
 		}
-	case "count": // signals, until SIGTERM
+	case "count": // prints signals until SIGTERM
 		return countSignals()
-	case "run-when-told": // that its standard input ends
+	case "run-when-told": // when its standard input ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return doRun(arg)
 	case "run":
@@ -92,7 +92,7 @@ func do(what string, args []string) int {
 			return fail(err)
 		}
 	default:
-		return fail(fmt.Errorf("%q is nothing to do", what))
+		return fail(fmt.Errorf("unknown command %q", what))
 	}
 	return 0
 }
@@ -119,7 +119,7 @@ func countSignals() int {
 	return 0
 }
 
-// use uses so much CPU time of one thread.
+// use uses the given CPU time of one thread.
 func use(d time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -18,16 +18,16 @@ import (
 // nobody is a user without privileges.
 const nobody = 65534
 
-// ownGroup makes a group, and those above it, that a user may use, and returns the files
-// to write the numbers of processes to that are to be in it.
+// ownGroup creates a group that a user may use, and those above it. It returns the files to which
+// the ids of processes are written to move them there.
 func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string) {
 	t.Helper()
 	of := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
-	home, err := fs.Home(of...)
+	parents, err := fs.Parents(of...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	within := fs.Within(home.Roots)
+	within := fs.Within(parents.Groups)
 	at := ""
 	for part := range strings.SplitSeq(name[1:], "/") {
 		at += "/" + part
@@ -58,7 +58,7 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 	return procs
 }
 
-// inGroup runs a run in a group and returns what it prints.
+// inGroup starts a run in a group and returns its output.
 func inGroup(t *testing.T, procs []string, uid int, o order) string {
 	t.Helper()
 	cmd := starting(t, o)
@@ -71,7 +71,7 @@ func inGroup(t *testing.T, procs []string, uid int, o order) string {
 	return out.String()
 }
 
-// beginIn starts a run that is in a group before it begins.
+// beginIn starts a run that is moved to a group before it begins.
 func beginIn(t *testing.T, cmd *exec.Cmd, procs []string) {
 	t.Helper()
 	cmd.Args[2] = "run-when-told"
@@ -108,10 +108,10 @@ func forAll(t *testing.T) string {
 	return name
 }
 
-// testNotRoot: another user is refused with what to do, and can run commands in a group
-// that root has given away.
+// testNotRoot checks that another user gets an error with advice, and can run commands in a group
+// that root has delegated.
 func testNotRoot(t *testing.T, fs *cgroup.FS) {
-	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoHome.Error()) || !strings.Contains(out, "run as root, or") {
+	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoParent.Error()) || !strings.Contains(out, "run as root, or") {
 		t.Errorf("without a group: %s", out)
 	}
 	procs := ownGroup(t, fs, "/pinfold-test-given", nobody)
@@ -120,7 +120,8 @@ func testNotRoot(t *testing.T, fs *cgroup.FS) {
 	}
 }
 
-// testAlone: a run that is alone in its group makes room in it, and leaves it as it was.
+// testAlone checks that a run that is alone in its group leaves it for the duration and restores
+// it.
 func testAlone(t *testing.T, fs *cgroup.FS) {
 	procs := ownGroup(t, fs, "/pinfold-test-alone", 0)
 	for range 2 {

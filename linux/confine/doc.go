@@ -24,10 +24,10 @@
 //
 // # Groups
 //
-// The group is named pinfold-run-PID-RANDOM and placed where [cgroup.FS.Home] says. The processes
-// are in the group "command" below it. So a nested run finds a group without processes above
-// itself, and on version 2 the controllers cannot be taken away. If this process is alone in the
-// only usable group, it moves to pinfold-self-PID-RANDOM for the duration.
+// The group is named pinfold-run-PID-RANDOM and placed where [cgroup.FS.Parents] says. The
+// processes are in the group "command" below it. So a nested run finds a group without processes
+// above itself, and on version 2 the controllers cannot be taken away. If this process is alone in
+// the only usable group, it moves to pinfold-self-PID-RANDOM for the duration.
 //
 // Run and watcher hold a lock (flock) on the group's directory. If the lock can be acquired, run
 // and watcher were both killed: the next run in the same place ends the processes in that group and

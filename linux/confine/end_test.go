@@ -71,7 +71,7 @@ func terminate(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// testKilled: kill -9 of a run ends the command and removes the group.
+// testKilled checks that kill -9 of a run ends the command and removes the group.
 func testKilled(t *testing.T) {
 	cmd, lines := running(t, order{Do: []string{"count"}, CPUs: fmt.Sprint(usable(t).First())})
 	if len(groups(t)) == 0 {
@@ -80,15 +80,16 @@ func testKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadAll(lines); err != nil { // until the command has closed it
+	if _, err := io.ReadAll(lines); err != nil { // ends when the command does
 		t.Error(err)
 	}
 	_ = cmd.Wait()
 }
 
-// testKilledBoth: what a run leaves whose watcher was killed, too, the next one from
-// there removes. On version 1 both are in a group of this test, where no other test's run
-// finds it; on version 2 a run alone in a group steps aside, and none could follow it.
+// testKilledBoth checks that, if a run and its watcher were killed, the next run in the same place
+// removes their group. On version 1 both runs are in a group of this test, where runs of other
+// tests do not find it. On version 2 this is impossible, because a run that is alone in a group
+// leaves it.
 func testKilledBoth(t *testing.T, fs *cgroup.FS) {
 	var procs []string
 	if fs.Layout().CPU == cgroup.V1 {
@@ -114,7 +115,7 @@ func testKilledBoth(t *testing.T, fs *cgroup.FS) {
 		t.Fatal(err)
 	}
 	said := ""
-	for began := time.Now(); !strings.Contains(said, "removed "+runPrefix) && time.Since(began) < time.Minute; { // until the watcher is dead
+	for began := time.Now(); !strings.Contains(said, "removed "+runPrefix) && time.Since(began) < time.Minute; { // until the watcher has ended
 		said = inGroup(t, procs, 0, order{Do: []string{"exit", "0"}})
 	}
 	if n := strings.Count(said, "removed "+runPrefix); n != 1 {
@@ -136,7 +137,7 @@ func children(t *testing.T, of int, word string) []int {
 	for _, name := range stats {
 		var pid, parent int
 		var comm, state string
-		text, _ := os.ReadFile(name) // others' processes come and go
+		text, _ := os.ReadFile(name) // processes of others start and end meanwhile
 		_, _ = fmt.Sscan(string(text), &pid, &comm, &state, &parent)
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
 		if parent == of && slices.Contains(strings.Split(string(line), "\x00"), word) {
@@ -149,11 +150,11 @@ func children(t *testing.T, of int, word string) []int {
 	return found
 }
 
-// testSignals: what the run gets the command gets.
+// testSignals checks that signals to the run reach the command.
 func testSignals(t *testing.T) {
 	cmd, lines := running(t, order{Do: []string{"count"}})
 	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGINT} {
-		if signal.Ignored(sig) { // as under nohup: then the command ignores it, too
+		if signal.Ignored(sig) { // as under nohup; then the command ignores it, too
 			continue
 		}
 		if err := cmd.Process.Signal(sig); err != nil {
@@ -164,7 +165,7 @@ func testSignals(t *testing.T) {
 		}
 	}
 	terminate(t, cmd)
-	// Those left behind, while they are waited for.
+	// Processes left behind get them while the run waits for them.
 	cmd = starting(t, order{Do: []string{"leave", "10m"}, Wait: true})
 	begin(t, cmd)
 	ended := make(chan struct{})

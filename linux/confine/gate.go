@@ -20,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Words that begin the arguments of this program when it is its own helper.
+// First arguments of this program as its own helper.
 const (
 	gateWord    = "confine:gate"
 	watcherWord = "confine:watcher"
@@ -33,46 +33,46 @@ func Helper(args []string) (status int, ok bool) {
 	case len(args) == 4 && args[0] == watcherWord:
 		return watch(args[1], args[2], args[3]), true
 	case len(args) > 4 && args[0] == gateWord:
-		passGate(args[1], args[2], args[3], args[4:])
+		runGate(args[1], args[2], args[3], args[4:])
 		return 1, true
 	}
-	// A helper that is asked for wrongly must not become another run.
+	// A helper with wrong arguments must not become another run.
 	return 1, len(args) > 0 && (args[0] == watcherWord || args[0] == gateWord)
 }
 
-// helper is this program as its own helper.
-func helper(args ...string) *exec.Cmd {
+// helperCommand is this program as its own helper.
+func helperCommand(args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: "/proc/self/exe", Args: append(os.Args[:1:1], args...)}
 }
 
-// report is what the gate says over its pipe: when it executes the command, and, if
-// that fails, why. The pipe closes when it is executed.
+// report is a message of the gate over its pipe: when it executes the command, and, if that fails,
+// why. The pipe closes when the command is executed.
 type report struct {
 	Began int64         // CLOCK_MONOTONIC, ns
 	Enter string        // why the group could not be entered
 	Exec  syscall.Errno // why the command could not be executed
 }
 
-// passGate moves this process to the group and becomes the command. It returns when
+// runGate moves this process to the group and executes the command in its place. It returns only if
 // that fails.
-func passGate(pipe, in, path string, args []string) {
+func runGate(pipe, in, path string, args []string) {
 	fd, err := strconv.Atoi(pipe)
 	if err != nil {
 		return
 	}
 	unix.CloseOnExec(fd)
-	say := json.NewEncoder(os.NewFile(uintptr(fd), "report"))
+	reports := json.NewEncoder(os.NewFile(uintptr(fd), "report"))
 	if err := enter(in); err != nil {
-		_ = say.Encode(report{Enter: err.Error()})
+		_ = reports.Encode(report{Enter: err.Error()})
 		return
 	}
-	if say.Encode(report{Began: monotonic()}) != nil {
-		return // the run is gone
+	if reports.Encode(report{Began: monotonic()}) != nil {
+		return // the run has ended
 	}
 	err = syscall.Exec(path, args, os.Environ())
 	r := report{Exec: syscall.ENOEXEC}
 	errors.As(err, &r.Exec)
-	_ = say.Encode(r)
+	_ = reports.Encode(r)
 }
 
 func enter(text string) error {
@@ -80,22 +80,22 @@ func enter(text string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.fs.Enter(g.Name+leaf, g.Of...); err != nil {
+	if err := g.fs.Enter(g.Name+leaf, g.Controllers...); err != nil {
 		return err
 	}
-	if !slices.Contains(g.Of, cgroup.CPUSet) {
+	if !slices.Contains(g.Controllers, cgroup.CPUSet) {
 		return nil
 	}
 	cpus, err := g.fs.Effective(g.Name + leaf)
 	if err != nil {
 		return err
 	}
-	return useAll(cpus)
+	return widenAffinity(cpus)
 }
 
-// useAll takes back a narrower affinity (taskset), which kernels since 6.2 keep within
-// the cpuset. It goes with the thread that executes the command.
-func useAll(cpus cpuset.Set) error {
+// widenAffinity replaces a narrower affinity (taskset), which kernels since 6.2 preserve in the
+// cpuset. It applies to this thread, which executes the command.
+func widenAffinity(cpus cpuset.Set) error {
 	runtime.LockOSThread()
 	var mask unix.CPUSet
 	for c := range cpus.All() {
@@ -107,11 +107,11 @@ func useAll(cpus cpuset.Set) error {
 	return nil
 }
 
-// openGroup is the group of a run in a helper.
+// openGroup opens the group of the run in a helper process.
 func openGroup(text string) (*group, error) {
 	g := &group{}
 	if err := json.Unmarshal([]byte(text), g); err != nil {
-		return nil, fmt.Errorf("%q is no group: %w", text, err)
+		return nil, fmt.Errorf("%q is not a group: %w", text, err)
 	}
 	machine, err := cgroup.Open("/")
 	if err != nil {
@@ -121,7 +121,7 @@ func openGroup(text string) (*group, error) {
 	return g, nil
 }
 
-// child is the command that is running.
+// child is the running command.
 type child struct {
 	*exec.Cmd
 	began time.Duration // CLOCK_MONOTONIC
@@ -134,30 +134,34 @@ func (g *group) start(s Spec) (*child, error) {
 		return nil, err
 	}
 	var pipe [2]int
-	// The gate finds the writing end under the same number, so that descriptors of
-	// the user's, which may have any other, stay what they are.
+	// The gate inherits the write end under the same number. With ExtraFiles it would replace a
+	// descriptor that the user passes to the command.
 	if err := unix.Pipe2(pipe[:], 0); err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	unix.CloseOnExec(pipe[0])
 	reports := os.NewFile(uintptr(pipe[0]), "reports")
 	defer reports.Close()
-	c := &child{Cmd: helper(append([]string{gateWord, strconv.Itoa(pipe[1]), string(text), s.Path}, s.Args...)...)}
+	c := &child{Cmd: helperCommand(append([]string{gateWord, strconv.Itoa(pipe[1]), string(text), s.Path}, s.Args...)...)}
 	c.Stdin, c.Stdout, c.Stderr = s.Stdin, s.Stdout, s.Stderr
-	c.WaitDelay = time.Second // for what still holds a pipe of ours
+	c.WaitDelay = time.Second // for processes that still have our pipes open
 	err = c.Start()
 	unix.Close(pipe[1])
 	if err != nil {
 		return nil, fmt.Errorf("start the command: %w", err)
 	}
-	if err := c.passed(reports, s); err != nil {
-		return nil, errors.Join(err, c.reap())
+	if err := c.awaitExec(reports, s); err != nil {
+		var ended *exec.ExitError
+		if waitErr := c.Wait(); waitErr != nil && !errors.As(waitErr, &ended) {
+			err = errors.Join(err, waitErr)
+		}
+		return nil, err
 	}
 	return c, nil
 }
 
-// passed returns when the gate has executed the command or failed.
-func (c *child) passed(reports io.Reader, s Spec) error {
+// awaitExec returns when the gate has executed the command or failed.
+func (c *child) awaitExec(reports io.Reader, s Spec) error {
 	for d := json.NewDecoder(reports); ; {
 		var r report
 		err := d.Decode(&r)
@@ -165,7 +169,7 @@ func (c *child) passed(reports io.Reader, s Spec) error {
 		case errors.Is(err, io.EOF) && c.began != 0:
 			return nil
 		case err != nil:
-			return errors.New("start the command: the process that was to become it was ended")
+			return errors.New("start the command: the helper process was ended before it executed the command")
 		case r.Enter != "":
 			return errors.New(r.Enter)
 		case r.Exec != 0:
@@ -175,22 +179,13 @@ func (c *child) passed(reports io.Reader, s Spec) error {
 	}
 }
 
-// reap waits for a gate that has failed.
-func (c *child) reap() error {
-	var ended *exec.ExitError
-	if err := c.Wait(); err != nil && !errors.As(err, &ended) {
-		return err
-	}
-	return nil
-}
-
 func execError(path string, errno syscall.Errno) error {
 	err := fmt.Errorf("execute %s: %w", path, errno)
 	switch errno {
 	case syscall.ENOEXEC:
-		err = fmt.Errorf("%w: it is no program for this machine, and has no #! to name an interpreter", err)
+		err = fmt.Errorf("%w: it is not a program for this machine, and has no #! line that names an interpreter", err)
 	case syscall.ENOENT:
-		err = fmt.Errorf("%w: the interpreter or loader that it names is not there", err)
+		err = fmt.Errorf("%w: the interpreter or loader that it names does not exist", err)
 	}
 	return &StartError{Missing: errno == syscall.ENOENT, Err: err}
 }
@@ -205,7 +200,7 @@ func Look(name string) (string, error) {
 	case err == nil, errors.Is(err, exec.ErrDot):
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &StartError{Missing: true, Err: fmt.Errorf("%s: no such command: give the path of one, or the name of one in PATH", name)}
+		return "", &StartError{Missing: true, Err: fmt.Errorf("%s: no such command: give a path, or the name of a command in PATH", name)}
 	}
 	return "", &StartError{Err: fmt.Errorf("%s: cannot be executed: %w", name, errors.Unwrap(err))}
 }

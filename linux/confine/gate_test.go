@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPassed reads what gates say, whole and cut off.
-func TestPassed(t *testing.T) {
+// TestAwaitExec reads complete and truncated messages of gates.
+func TestAwaitExec(t *testing.T) {
 	for _, c := range []struct{ said, err string }{
 		{`{"Began":5}`, ""},
 		{`{"Began":5}` + "\n", ""},
@@ -19,12 +19,12 @@ func TestPassed(t *testing.T) {
 		{`{"Began":5}{"Be`, "was ended"},
 		{`{"Began":`, "was ended"},
 		{`{"Enter":"no such group"}`, "no such group"},
-		{`{"Began":5}{"Exec":8}`, "no program for this machine"},
+		{`{"Began":5}{"Exec":8}`, "not a program for this machine"},
 		{`{"Began":5}{"Exec":2}`, "interpreter"},
 		{`{"Began":5}{"Exec":13}`, "permission denied"},
 	} {
 		p := &child{}
-		err := p.passed(strings.NewReader(c.said), Spec{Path: "/bin/x"})
+		err := p.awaitExec(strings.NewReader(c.said), Spec{Path: "/bin/x"})
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q: %v, want %q", c.said, err, c.err)
 		}
@@ -56,10 +56,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestHelperIsAsked(t *testing.T) {
+func TestHelper(t *testing.T) {
 	for _, args := range [][]string{nil, {"run"}, {"run", gateWord, "1", "2", "3", "4"}} {
 		if _, ok := Helper(args); ok {
-			t.Errorf("%q asks for no helper", args)
+			t.Errorf("%q is taken for a helper", args)
 		}
 	}
 	for _, args := range [][]string{{gateWord}, {watcherWord, "x"}} {

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,44 +21,41 @@ import (
 const (
 	runPrefix  = "/pinfold-run-"
 	selfPrefix = "/pinfold-self-"
-	leaf       = "/command" // below the run's group: where the processes are
+	leaf       = "/command" // below the run's group, contains the processes
 	lockGroup  = "/pinfold-lock"
 
-	// privateMode keeps other users from opening a group, and so from locking it. They can
-	// read its files: a command that has become another user reads its own limit there.
+	// privateMode prevents other users from opening a group, and therefore from locking it. They
+	// can still read its files, so that a command that has changed its user can read its own limit.
 	privateMode = 0o711
 
-	// Bounds on waiting for others: for runs that are being made, for processes that
-	// were killed.
-	lockPatience = 10 * time.Second
-	killPatience = 10 * time.Second
+	lockPatience = 10 * time.Second // how long to wait for other runs to start
+	killPatience = 10 * time.Second // how long to wait for killed processes to end
 	lockRetry    = 5 * time.Millisecond
 )
 
-// group is the control group of a run. Its fields say to the watcher, as JSON, what
-// to remove.
+// group is the cgroup of a run. The exported fields are passed to the helpers as JSON.
 type group struct {
-	Roots map[cgroup.Controller]string // see cgroup.Home
-	Name  string                       // "/pinfold-run-..."
-	Self  string                       // where this process has stepped aside to; may be ""
-	Of    []cgroup.Controller
+	Roots       map[cgroup.Controller]string // see cgroup.Parents
+	Name        string                       // "/pinfold-run-..."
+	Self        string                       // the group to which this process has moved to leave its own; may be ""
+	Controllers []cgroup.Controller
 
 	fs   *cgroup.FS // within Roots
 	lock *os.File
 }
 
-// newGroup makes the group of a run, with its settings.
+// newGroup creates the group of a run, with its settings.
 func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
-	g := &group{Of: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
+	g := &group{Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
 	if s.CPUs != nil {
-		g.Of = append(g.Of, cgroup.CPUSet)
+		g.Controllers = append(g.Controllers, cgroup.CPUSet)
 	}
-	home, err := machine.Home(g.Of...)
+	parents, err := machine.Parents(g.Controllers...)
 	if err != nil {
 		return nil, err
 	}
-	g.Roots = home.Roots
-	g.fs = machine.Within(home.Roots)
+	g.Roots = parents.Groups
+	g.fs = machine.Within(parents.Groups)
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/"))
@@ -79,13 +78,13 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 		}
 		wanted.CPUs = &cpus
 	}
-	if err := g.make(home.StepAside, s.Name, wanted); err != nil {
+	if err := g.make(parents.MustLeave, s.Name, wanted); err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
 }
 
-// choose asks for the CPUs.
+// choose calls the function that chooses the CPUs.
 func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) (cpuset.Set, error) {
 	parent, err := g.fs.Effective("/")
 	if err != nil {
@@ -98,11 +97,12 @@ func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) 
 	return choose(Room{Parent: parent, Affinity: affinity, Taken: taken})
 }
 
-// make makes the groups; without a name it makes one up. What it has made when it fails is for remove.
-func (g *group) make(stepAside bool, name string, wanted cgroup.Wanted) (err error) {
+// make creates the groups, with a unique name if the name is empty. If it fails, remove must be
+// called.
+func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err error) {
 	id := fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
-	if stepAside {
-		if err := g.fs.StepAside(selfPrefix + id); err != nil {
+	if leaveRoot {
+		if err := g.fs.LeaveRoot(selfPrefix + id); err != nil {
 			return err
 		}
 		g.Self = selfPrefix + id
@@ -110,7 +110,7 @@ func (g *group) make(stepAside bool, name string, wanted cgroup.Wanted) (err err
 	if name == "" {
 		name = id
 	}
-	if err := g.fs.MakeMode(runPrefix+name, privateMode, g.Of...); err != nil {
+	if err := g.fs.MakeMode(runPrefix+name, privateMode, g.Controllers...); err != nil {
 		return err
 	}
 	g.Name = runPrefix + name
@@ -120,17 +120,17 @@ func (g *group) make(stepAside bool, name string, wanted cgroup.Wanted) (err err
 	if err := g.fs.Apply(map[string]cgroup.Wanted{g.Name: wanted}).Err(); err != nil {
 		return err
 	}
-	return g.fs.Make(g.Name+leaf, g.Of...)
+	return g.fs.Make(g.Name+leaf, g.Controllers...)
 }
 
-// remove kills what is in the group, removes it, and goes back to where this process
-// was. It may be called again after it has failed.
+// remove kills the processes in the group, removes it, and moves this process back to its original
+// group. It may be called again after it has failed.
 func (g *group) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
 	if g.Name != "" {
-		err := g.fs.Kill(ctx, g.Name, g.Of...)
-		// The directory with the lock goes last: where it is the group is found.
+		err := g.fs.Kill(ctx, g.Name, g.Controllers...)
+		// The directory with the lock is last, because other runs find the group by it.
 		for _, c := range []cgroup.Controller{cgroup.CPUSet, cgroup.CPUAcct, cgroup.CPU} {
 			err = errors.Join(err, g.fs.Remove(ctx, g.Name, c))
 		}
@@ -139,13 +139,13 @@ func (g *group) remove() error {
 		}
 	}
 	if g.Self != "" {
-		return g.fs.StepBack(ctx, g.Self)
+		return g.fs.ReturnToRoot(ctx, g.Self)
 	}
 	return nil
 }
 
-// sweep removes what runs that were killed together with their watchers have left,
-// and returns the CPUs of those that are under way.
+// sweep removes the groups of runs that were killed together with their watchers. It returns the
+// CPUs of the current runs.
 func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 	for _, name := range g.others(runPrefix) {
 		held, err := tryLock(g.fs.Dir(cgroup.CPU, name))
@@ -156,9 +156,9 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 			continue
 		}
 		if err != nil {
-			continue // it has gone meanwhile, or is another user's
+			continue // it was removed meanwhile, or belongs to another user
 		}
-		left := group{Name: name, Of: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
+		left := group{Name: name, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
 		if err := left.remove(); err != nil {
 			notify(fmt.Sprintf("a run that was killed left %s, which cannot be removed: %v", name, err))
 		} else {
@@ -167,15 +167,15 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 		held.Close()
 	}
 	for _, name := range g.others(selfPrefix) {
-		_ = unix.Rmdir(g.fs.Dir(cgroup.CPU, name)) // refused while somebody is in it
+		_ = unix.Rmdir(g.fs.Dir(cgroup.CPU, name)) // fails while it contains a process
 	}
 	return taken
 }
 
-// others lists the groups here with a prefix.
+// others lists the groups with a prefix in the same place.
 func (g *group) others(prefix string) []string {
 	dir := g.fs.Dir(cgroup.CPU, "/")
-	found, _ := filepath.Glob(dir + prefix + "*") // fails for a bad pattern only
+	found, _ := filepath.Glob(dir + prefix + "*") // fails only for a bad pattern
 	for i := range found {
 		found[i] = strings.TrimPrefix(found[i], dir)
 	}
@@ -195,4 +195,47 @@ func affinity() (cpuset.Set, error) {
 		}
 	}
 	return s, nil
+}
+
+// checkFree rejects the name of a current run. The groups of runs that were killed have been
+// removed before.
+func (g *group) checkFree(name string) error {
+	group := runPrefix + name
+	for _, c := range g.Controllers {
+		dir := g.fs.Dir(c, group)
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %q is taken: another run has the control group %s; choose another name, or wait for its end", ErrName, name, dir)
+		}
+	}
+	return nil
+}
+
+// IsRun reports whether a group belongs to a run.
+func IsRun(group string) bool { return strings.HasPrefix("/"+filepath.Base(group), runPrefix) }
+
+// Runs returns the groups of all users' runs on a machine, except those inside containers of a
+// kubelet.
+func Runs(machine *cgroup.FS) ([]string, error) {
+	top := machine.Dir(cgroup.CPU, "/")
+	var groups []string
+	err := filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
+		switch group := strings.TrimPrefix(dir, top); {
+		case err != nil && dir != top: // it was removed meanwhile, or belongs to another user
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case !d.IsDir():
+		case strings.HasPrefix(d.Name(), "kubepods"):
+			return fs.SkipDir
+		case IsRun(group):
+			groups = append(groups, filepath.Join("/", group))
+			return fs.SkipDir
+		}
+		return nil
+	})
+	slices.Sort(groups)
+	if err != nil {
+		return nil, fmt.Errorf("look for runs: %w", err)
+	}
+	return groups, nil
 }

@@ -27,8 +27,8 @@ func machine(t *testing.T) *cgroup.FS {
 	if err != nil {
 		t.Skipf("this machine's control groups cannot be used: %v", err)
 	}
-	if _, err := fs.Home(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
-		t.Skipf("groups cannot be made on this machine: %v", err)
+	if _, err := fs.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
+		t.Skipf("groups cannot be created on this machine: %v", err)
 	}
 	return fs
 }
@@ -56,14 +56,14 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// abandoned lists the groups that nobody holds: other tests may run commands, too.
+// abandoned lists the groups that are not locked. Other tests may run commands at the same time.
 func abandoned(t *testing.T, fs *cgroup.FS) (left []string) {
 	t.Helper()
-	home, err := fs.Home(cgroup.CPU)
+	parents, err := fs.Parents(cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
-	above, err := lockPlace(t.Context(), fs.Within(home.Roots).Dir(cgroup.CPU, "/"))
+	above, err := lockPlace(t.Context(), fs.Within(parents.Groups).Dir(cgroup.CPU, "/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func groups(t *testing.T) []string {
 		if err == nil && d.IsDir() && (strings.HasPrefix("/"+d.Name(), runPrefix) || strings.HasPrefix("/"+d.Name(), selfPrefix)) {
 			all = append(all, name)
 		}
-		return nil // others' groups come and go
+		return nil // groups of others are created and removed meanwhile
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func groups(t *testing.T) []string {
 	return all
 }
 
-// run runs a command in this process, and returns what it printed.
+// run runs a command in this process and returns its output.
 func run(t *testing.T, o order) (*Result, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -111,7 +111,7 @@ func run(t *testing.T, o order) (*Result, string) {
 	return r, out.String()
 }
 
-// starting is a run in another process.
+// starting returns a run in another process.
 func starting(t *testing.T, o order) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -136,7 +136,7 @@ func begin(t *testing.T, cmd *exec.Cmd) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 }
 
-// logger logs what a process says.
+// logger logs the output of a process.
 type logger struct{ t *testing.T }
 
 func (l logger) Write(b []byte) (int, error) {
@@ -144,7 +144,7 @@ func (l logger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// running starts a run and returns when its command says that it runs.
+// running starts a run and returns when its command reports that it is ready.
 func running(t *testing.T, o order) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := starting(t, o)
@@ -160,7 +160,7 @@ func running(t *testing.T, o order) (*exec.Cmd, *bufio.Reader) {
 	return cmd, lines
 }
 
-// testTogether: runs that begin at the same moment have groups and statistics of their
+// testTogether checks that runs that start at the same time have groups and statistics of their
 // own, and see each other's CPUs.
 func testTogether(t *testing.T) {
 	var cmds []*exec.Cmd
@@ -190,7 +190,7 @@ func testTogether(t *testing.T) {
 	terminate(t, other)
 }
 
-// testDescriptors: the command has the descriptors that the run was given.
+// testDescriptors checks that the command inherits the run's descriptors.
 func testDescriptors(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKeyboard: ctrl-C on a terminal reaches the command once, although run and command
-// both get it; kill -INT of the run elsewhere reaches it, too (testSignals).
+// TestKeyboard checks that ctrl-C on a terminal reaches the command once, although both the run and
+// the command get it. Without a terminal, testSignals checks that kill -INT of the run reaches it.
 func TestKeyboard(t *testing.T) {
 	machine(t)
 	master, slave := terminal(t)
@@ -37,7 +37,7 @@ func TestKeyboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := until("SIGINT")
-	// A second SIGINT would come before what is sent now.
+	// A second SIGINT would arrive before this signal.
 	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,11 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// errHeld says that somebody else has the lock.
+// errHeld reports that another run holds the lock.
 var errHeld = errors.New("locked by another run")
 
-// tryLock locks a group of this user's for as long as the file, or a copy of it in another
-// process, is open. Whoever can open a directory can lock it, so nobody else may open this
-// one.
+// tryLock locks a group of this user as long as the file is open, here or in another process.
+// Anyone who can open a directory can lock it, so the group must not be accessible to other users.
 func tryLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -39,12 +38,11 @@ func tryLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// placeLock is held by who makes and cleans up groups in one place. It is on a group that
-// is made for it, since the group above is open to everybody.
+// placeLock is held while groups are created or cleaned up in one place. It is on a group created
+// for that purpose, because other users can open the group above, and therefore lock it.
 type placeLock struct{ file *os.File }
 
-// lockPlace locks the group below which groups are made, and waits for others until ctx
-// ends.
+// lockPlace locks the group in which groups are created. It waits for other holders until ctx ends.
 func lockPlace(ctx context.Context, above string) (*placeLock, error) {
 	dir := above + lockGroup
 	for {
@@ -54,9 +52,9 @@ func lockPlace(ctx context.Context, above string) (*placeLock, error) {
 		}
 		f, err := tryLock(dir)
 		switch {
-		case err == nil && isStill(f, dir):
+		case err == nil && isSame(f, dir):
 			return &placeLock{f}, nil
-		case err == nil: // its last holder removed it after it was opened here
+		case err == nil: // the last holder removed the group after it was opened here
 			f.Close()
 			continue
 		case errors.Is(err, os.ErrNotExist):
@@ -72,19 +70,20 @@ func lockPlace(ctx context.Context, above string) (*placeLock, error) {
 
 // release removes the group while it is locked.
 func (l *placeLock) release() {
-	_ = unix.Rmdir(l.file.Name()) // what stays is locked by nobody
+	_ = unix.Rmdir(l.file.Name()) // if that fails, the group remains unlocked
 	l.file.Close()
 }
 
-func isStill(f *os.File, dir string) bool {
+// isSame reports whether dir still names the opened file.
+func isSame(f *os.File, dir string) bool {
 	opened, err1 := f.Stat()
 	named, err2 := os.Lstat(dir)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
-// heldByName stands in for the lock on kernels without any (CONFIG_FILE_LOCKING, which
-// small ones leave out): a group is held while the process in its name is there. Runs that
-// were given a name need the lock.
+// heldByName replaces the lock on kernels without file locks (CONFIG_FILE_LOCKING, which small ones
+// omit): a group is held as long as the process in its name exists. Runs with a given name need
+// locks.
 func heldByName(dir string) error {
 	name, isRun := strings.CutPrefix("/"+filepath.Base(dir), runPrefix)
 	pid, _, _ := strings.Cut(name, "-")

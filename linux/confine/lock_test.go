@@ -38,7 +38,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// One at a time has the lock of a place, of which nothing stays.
+// TestLockPlace checks that only one run at a time holds the lock and that its group is removed.
 func TestLockPlace(t *testing.T) {
 	dir := t.TempDir()
 	first, err := lockPlace(t.Context(), dir)
@@ -71,7 +71,7 @@ func TestLockPlace(t *testing.T) {
 	}
 	workers.Wait()
 	if most.Load() != 1 {
-		t.Errorf("%d had the lock at once", most.Load())
+		t.Errorf("%d had the lock at the same time", most.Load())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
@@ -81,14 +81,14 @@ func TestLockPlace(t *testing.T) {
 	}
 }
 
-// testLockedByOthers: another user, who may open the group in which runs make theirs, holds
-// a lock on it. Those of the runs cannot be opened.
+// testLockedByOthers checks that runs work while another user has locked the group in which they
+// create theirs. Other users cannot open the groups of runs.
 func testLockedByOthers(t *testing.T, fs *cgroup.FS) {
-	home, err := fs.Home(cgroup.CPU)
+	parents, err := fs.Parents(cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
-	above := fs.Within(home.Roots).Dir(cgroup.CPU, "/")
+	above := fs.Within(parents.Groups).Dir(cgroup.CPU, "/")
 	var held *os.File
 	if err := asNobody(func() (err error) { held, err = tryLock(above); return err }); err != nil {
 		t.Fatalf("another user cannot lock %s: %v", above, err)
@@ -109,7 +109,7 @@ func testLockedByOthers(t *testing.T, fs *cgroup.FS) {
 		}
 		look := func() error { _, err := os.ReadFile(filepath.Join(dir, leaf, "cpu.stat")); return err }
 		if err := asNobody(look); err != nil {
-			t.Errorf("a command that has become another user cannot see its limits: %v", err)
+			t.Errorf("a command that has changed its user cannot read its limits: %v", err)
 		}
 	}
 	if !found {
@@ -119,12 +119,12 @@ func testLockedByOthers(t *testing.T, fs *cgroup.FS) {
 	_ = busy.Wait()
 }
 
-// asNobody calls do as a user without privileges, on a thread that ends with it. The system
-// calls are those of one thread; the functions of package syscall change all of them.
+// asNobody calls do as a user without privileges, on a thread that ends afterwards. It makes the
+// system calls directly, because the functions of package syscall change all threads.
 func asNobody(do func() error) error {
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // never unlocked, so that the thread ends
 		_, _, groups := syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0)
 		_, _, group := syscall.RawSyscall(syscall.SYS_SETRESGID, nobody, nobody, nobody)
 		_, _, user := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody)
@@ -141,7 +141,7 @@ func TestHeldByName(t *testing.T) {
 	for name, want := range map[string]error{
 		"/x" + runPrefix + "1-abc":                          errHeld,
 		"/x" + runPrefix + fmt.Sprint(os.Getpid()) + "-abc": nil,
-		"/x" + runPrefix + "4194305-abc":                    nil, // above the kernel's largest
+		"/x" + runPrefix + "4194305-abc":                    nil, // above the kernel's largest process id
 		"/x":                                                nil,
 	} {
 		if err := heldByName(name); !errors.Is(err, want) {
@@ -149,6 +149,6 @@ func TestHeldByName(t *testing.T) {
 		}
 	}
 	if err := heldByName("/x" + runPrefix + "web-abc"); err == nil || errors.Is(err, errHeld) {
-		t.Errorf("without locks a run with a name: %v", err)
+		t.Errorf("a run with a name without locks: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// testLimit: of a second of wall time a fifth may be used, and one quota more. Whether it
-// was throttled shows only if the machine was not too busy for that fifth.
+// testLimit checks that a command uses at most a fifth of wall time plus one quota. Throttling is
+// visible only if the machine was idle enough for that fifth.
 func testLimit(t *testing.T) {
 	const quota, period = 20 * time.Millisecond, 100 * time.Millisecond
 	r, _ := run(t, order{Do: []string{"spin", "1s"}, Quota: quota, Period: period})
@@ -37,10 +37,9 @@ func testLimit(t *testing.T) {
 	}
 }
 
-// testBurst: what is used beyond the quota is burst, and there is some only if burst was
-// asked for. How much less is throttled is the kernel's affair. The quota is so small that
-// a chunk exceeds it on a busy machine, too: it would take others to leave it a
-// twentieth of a CPU, for each of eight chunks.
+// testBurst checks that usage beyond the quota counts as burst, and only with a burst. It does not
+// check the throttled time. The quota is so small that a chunk exceeds it even on a busy machine,
+// unless other processes leave it less than a twentieth of a CPU for each of eight chunks.
 func testBurst(t *testing.T) {
 	o := order{Do: []string{"chunks", "8 10ms"}, Quota: 5 * time.Millisecond, Period: 100 * time.Millisecond}
 	without, _ := run(t, o)
@@ -69,7 +68,7 @@ func testCPUs(t *testing.T) {
 	if all.Len() < 2 {
 		t.Skip("one CPU only: an affinity needs two to be narrower")
 	}
-	// A narrower affinity does not count against chosen CPUs.
+	// Chosen CPUs override a narrower affinity.
 	cmd := starting(t, order{Do: []string{"where"}, CPUs: all.String()})
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -79,7 +78,7 @@ func testCPUs(t *testing.T) {
 	}
 }
 
-// usable returns the CPUs that groups here may have.
+// usable returns the CPUs that groups of this test may have.
 func usable(t *testing.T) cpuset.Set {
 	t.Helper()
 	var parent cpuset.Set
@@ -91,8 +90,7 @@ func usable(t *testing.T) cpuset.Set {
 	return parent
 }
 
-// testWhere: the command is in its group from its first instruction on, and so are
-// its children.
+// testWhere checks that the command and its children are in its group from the first instruction.
 func testWhere(t *testing.T) {
 	_, out := run(t, order{Do: []string{"where", "child"}})
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -101,7 +99,7 @@ func testWhere(t *testing.T) {
 	}
 }
 
-// testWithin: a run within a run is in its group.
+// testWithin checks that a run within a run is in its group.
 func testWithin(t *testing.T) {
 	inner, err := json.Marshal(order{Do: []string{"where"}, Quota: 10 * time.Millisecond})
 	if err != nil {
@@ -113,7 +111,7 @@ func testWithin(t *testing.T) {
 	}
 }
 
-// testRefused: settings that the kernel refuses start nothing.
+// testRefused checks that the command is not started if the kernel rejects its settings.
 func testRefused(t *testing.T) {
 	s := order{Do: []string{"exit", "0"}, Quota: 10 * time.Millisecond, Burst: 20 * time.Millisecond}.spec()
 	s.Notify = func(string) {}
@@ -122,7 +120,7 @@ func testRefused(t *testing.T) {
 	}
 	s = order{Do: []string{"exit", "0"}, CPUs: "1000"}.spec()
 	if _, err := Run(t.Context(), s); err == nil {
-		t.Error("a CPU that is not there is accepted")
+		t.Error("a CPU that does not exist is accepted")
 	}
 }
 
@@ -132,13 +130,13 @@ func testIdle(t *testing.T) {
 	}
 }
 
-// narrowly does something on some CPUs only.
+// narrowly calls a function with an affinity to some CPUs.
 func narrowly(t *testing.T, cpus cpuset.Set, do func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
 		// Never unlocked: the thread ends with this goroutine, and its affinity with it.
-		err := useAll(cpus)
+		err := widenAffinity(cpus)
 		if err == nil {
 			do()
 		}

@@ -1,7 +1,10 @@
 package confine
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -11,55 +14,66 @@ import (
 
 // Spec is a command and how to run it.
 type Spec struct {
-	// Name is that of the control group, after a prefix: see CheckName. Without one the
-	// group has a name of its own.
+	// Name is the name of the group, without prefix; see CheckName. If it is empty, the group gets
+	// a unique name.
 	Name string
-	Path string   // of the file to execute; see Look
+	Path string   // file to execute; see Look
 	Args []string // the command's name and its arguments
-	// Quota, Period, Burst and Idle; nil leaves to the kernel's default. CPUs is not
-	// looked at.
+	// Settings are quota, period, burst and idle. Those that are nil have the kernel's default.
+	// CPUs is ignored.
 	Settings cgroup.Wanted
-	// CPUs chooses the CPUs for the command. With nil it may run on all that this
-	// process may.
+	// CPUs chooses the CPUs for the command. If it is nil, the command may run on all CPUs of this
+	// process.
 	CPUs func(Room) (cpuset.Set, error)
-	// Wait says that processes that the command leaves behind are waited for;
-	// otherwise they are killed.
+	// Wait waits for processes that the command leaves behind. Otherwise they are killed.
 	Wait           bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Notify is told what the user should know. It must not be nil.
+	// Notify is called with messages for the user. It must not be nil.
 	Notify func(message string)
 }
 
 // Room is the set of CPUs to choose from.
 type Room struct {
-	Parent   cpuset.Set // CPUs of the control group that the command's is made in
+	Parent   cpuset.Set // CPUs of the group that the command's group is created in
 	Affinity cpuset.Set // CPUs that this process may run on: taskset(1)
-	Taken    cpuset.Set // CPUs chosen for other runs that are under way here
+	Taken    cpuset.Set // CPUs chosen for other current runs in the same place
 }
 
-// Result is what a command did.
+// Result is the outcome of a command.
 type Result struct {
-	ExitStatus int            // 0 to 255; 128 + Signal when that ended it
-	Signal     syscall.Signal // that ended it; 0 if none did
+	ExitStatus int            // 0 to 255; 128 + Signal if a signal ended the command
+	Signal     syscall.Signal // 0 if no signal ended the command
 	Settings   cgroup.Settings
 	Wall       time.Duration // from the command's start to the end of all its processes
-	// Stat is what the kernel counted of all processes of the group, those that had
-	// their end forced on them included.
+	// Stat are the kernel's statistics of all processes of the group, including those that were
+	// killed.
 	Stat         cgroup.Stat
 	User, System time.Duration // parts of Stat.Usage
 	MaxRSS       int64         // bytes, of the largest process among the command and children it waited for
 	LeftBehind   int           // processes that were running when the command ended
-	// Uncounted says that the group could not be read, since somebody else has removed it, say. Stat,
-	// Settings, User and System are missing then.
+	// Uncounted is true if the group could not be read, for example because another process removed
+	// it. Then Stat, Settings, User and System are missing.
 	Uncounted bool
 }
 
 // StartError reports that the command could not be executed.
 type StartError struct {
-	Missing bool // there is no such command; otherwise it cannot be executed
+	Missing bool // the command does not exist; otherwise it cannot be executed
 	Err     error
 }
 
 func (e *StartError) Error() string { return e.Err.Error() }
 func (e *StartError) Unwrap() error { return e.Err }
+
+// ErrName is wrapped by errors about the name of a run.
+var ErrName = errors.New("name of the run")
+
+// CheckName rejects invalid names of runs. Names must start with a letter, because default names
+// start with a process id.
+func CheckName(name string) error {
+	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`).MatchString(name) {
+		return fmt.Errorf("%w: %q: use a letter first, then letters, digits, '.', '_' and '-', at most 63 characters", ErrName, name)
+	}
+	return nil
+}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// watcher is the process that removes the group when this one is killed.
+// watcher is the process that removes the group if this process is killed.
 type watcher struct {
 	cmd *exec.Cmd
 	run io.WriteCloser // closes when this process ends
@@ -21,17 +21,17 @@ type watcher struct {
 // lockFile is the descriptor of the group's lock in the watcher.
 const lockFile = 3
 
-// startWatcher starts the watcher. It is told by its standard input that the group was
-// removed, or, when that ends before, that the run has.
+// startWatcher starts the watcher. Its standard input says "done" when the group was removed, and
+// ends without that if the run was killed.
 func (g *group) startWatcher(stderr io.Writer) (*watcher, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{cmd: helper(watcherWord, strconv.Itoa(os.Getpid()), strconv.Itoa(lockFile), string(text))}
+	w := &watcher{cmd: helperCommand(watcherWord, strconv.Itoa(os.Getpid()), strconv.Itoa(lockFile), string(text))}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	w.cmd.ExtraFiles = []*os.File{g.lock}
-	if f, ok := stderr.(*os.File); ok { // anything else has the command writing to it
+	if f, ok := stderr.(*os.File); ok { // the command already writes to any other writer
 		w.cmd.Stderr = f
 	}
 	if w.run, err = w.cmd.StdinPipe(); err == nil {
@@ -43,13 +43,13 @@ func (g *group) startWatcher(stderr io.Writer) (*watcher, error) {
 	return w, nil
 }
 
-// dismiss ends the watcher: there is nothing left for it to do.
-func (w *watcher) dismiss() error {
+// stop ends the watcher after the group was removed.
+func (w *watcher) stop() error {
 	_, err := io.WriteString(w.run, "done")
 	return errors.Join(err, w.run.Close(), w.cmd.Wait())
 }
 
-// watch is the watcher.
+// watch runs in the watcher process and returns its exit status.
 func watch(run, lock, text string) int {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	if fd, err := strconv.Atoi(lock); err == nil {
@@ -64,9 +64,9 @@ func watch(run, lock, text string) int {
 		return 0
 	}
 	if err := g.remove(); err != nil {
-		fmt.Fprintf(os.Stderr, "pinfold: process %s was killed, and: %v\n", run, err)
+		fmt.Fprintf(os.Stderr, "pinfold: process %s was killed, and cleaning up failed: %v\n", run, err)
 		return 1
 	}
-	fmt.Fprintf(os.Stderr, "pinfold: process %s was killed: so was its command, and %s is removed\n", run, g.Name)
+	fmt.Fprintf(os.Stderr, "pinfold: process %s was killed; its command was killed and %s was removed\n", run, g.Name)
 	return 0
 }

@@ -14,40 +14,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrForeign says that somebody else can change a directory or a file.
+// ErrForeign reports that another user can change a directory or file.
 var ErrForeign = errors.New("another user can change it")
 
-// maxLinks bounds symbolic links on a path, as the kernel does (path_resolution(7)).
+// maxLinks is the kernel's limit of symbolic links on a path (path_resolution(7)).
 const maxLinks = 40
 
-// Open opens a directory that only this user can change. Its name, as [os.Root.Name] has
-// it, is absolute and free of symbolic links. A symbolic link is not taken for the
-// directory that it leads to.
+// Open opens a directory that only this user can change. The name of the root ([os.Root.Name]) is
+// absolute and free of symbolic links. Open rejects a symbolic link to a directory.
 func Open(dir string) (*os.Root, error) {
 	path, err := resolveParents(dir)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Lstat(path)
+	found, err := os.Lstat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open a directory: %w", err)
 	}
-	if info.Mode()&fs.ModeSymlink != 0 {
+	if found.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%s is a symbolic link: name the directory itself", dir)
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("open a directory: %w", err)
 	}
-	if err := checkSame(root, ".", info); err != nil {
+	opened, err := root.Stat(".")
+	switch {
+	case err != nil:
+		err = fmt.Errorf("look at %s: %w", path, err)
+	case !os.SameFile(found, opened):
+		err = fmt.Errorf("%s was replaced while it was opened: %w", path, ErrForeign)
+	default:
+		err = check(path, opened)
+	}
+	if err != nil {
 		_ = root.Close() // read only
 		return nil, err
 	}
 	return root, nil
 }
 
-// Protect takes all rights to a directory of this user's from others. It refuses one that
-// belongs to another user, and a symbolic link.
+// Protect removes all permissions of others from a directory of this user. It rejects a directory
+// of another user and a symbolic link.
 func Protect(dir string) error {
 	file, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -58,8 +66,8 @@ func Protect(dir string) error {
 	if err != nil {
 		return err
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: %w", dir, owner, os.Geteuid(), ErrForeign)
+	if err := checkOwner(dir, info); err != nil {
+		return err
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
@@ -67,24 +75,10 @@ func Protect(dir string) error {
 	return file.Chmod(0o700)
 }
 
-// checkSame refuses what was opened when it is not what was looked at, or not this user's.
-func checkSame(root *os.Root, name string, looked fs.FileInfo) error {
-	opened, err := root.Stat(name)
-	if err != nil {
-		return fmt.Errorf("look at %s: %w", root.Name(), err)
-	}
-	path := filepath.Join(root.Name(), name)
-	if !os.SameFile(looked, opened) {
-		return fmt.Errorf("%s was replaced while it was opened: %w", path, ErrForeign)
-	}
-	return check(path, opened)
-}
-
-// check refuses a directory or a file that another user can write.
+// check rejects a directory or file that another user can write.
 func check(path string, info fs.FileInfo) error {
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	if int(owner) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: %w", path, owner, os.Geteuid(), ErrForeign)
+	if err := checkOwner(path, info); err != nil {
+		return err
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s may be written by its group or by others (mode %04o): %w", path, info.Mode().Perm(), ErrForeign)
@@ -92,8 +86,15 @@ func check(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// resolveParents follows the symbolic links above the last element of a path, and
-// refuses a way that another user can change.
+func checkOwner(path string, info fs.FileInfo) error {
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, and this is user %d: %w", path, owner, os.Geteuid(), ErrForeign)
+	}
+	return nil
+}
+
+// resolveParents makes a path absolute and resolves the symbolic links above its last element. It
+// rejects the path if another user can change a directory on the way.
 func resolveParents(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -103,7 +104,7 @@ func resolveParents(path string) (string, error) {
 	for links := 0; len(rest) > 1; {
 		name := rest[0]
 		rest = rest[1:]
-		if name == ".." { // of a link's target
+		if name == ".." { // in the target of a link
 			at = filepath.Dir(at)
 			continue
 		}
@@ -134,20 +135,19 @@ func resolveParents(path string) (string, error) {
 	return filepath.Join(append([]string{at}, rest...)...), nil
 }
 
-// elements splits a path, and leaves out what means nothing.
+// elements splits a path into names, without empty ones and ".".
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" || e == "." })
 }
 
-// checkParent refuses a directory, or a link to one, by which somebody else could put
-// something in the place of what is below it.
+// checkParent rejects a directory, or a link to one, in which another user could replace entries.
 func checkParent(path, parent string, info fs.FileInfo) error {
 	stat := info.Sys().(*syscall.Stat_t)
 	if !isTrusted(stat.Uid, 0, os.Geteuid(), "SUDO_UID") {
 		return fmt.Errorf("%s is below %s, which belongs to user %d: %w; choose a directory elsewhere", path, parent, stat.Uid, ErrForeign)
 	}
 	if info.Mode()&(fs.ModeSymlink|fs.ModeSticky) != 0 {
-		return nil // the mode of a link means nothing; in a sticky directory only owners rename
+		return nil // the mode of a link has no effect; in a sticky directory only owners may rename
 	}
 	mode := info.Mode().Perm()
 	if mode&0o002 != 0 || mode&0o020 != 0 && !isTrusted(stat.Gid, 0, os.Getegid(), "SUDO_GID") {
@@ -156,8 +156,8 @@ func checkParent(path, parent string, info fs.FileInfo) error {
 	return nil
 }
 
-// isTrusted reports whether a user or a group is root's, this process's, or, for root,
-// that of the user who called sudo.
+// isTrusted reports whether a user or group id is root's, this process's, or, if this process runs
+// as root, that of the user who called sudo.
 func isTrusted(id uint32, root, own int, sudo string) bool {
 	if int(id) == root || int(id) == own {
 		return true
@@ -165,9 +165,9 @@ func isTrusted(id uint32, root, own int, sudo string) bool {
 	return os.Geteuid() == 0 && os.Getenv(sudo) == strconv.FormatUint(uint64(id), 10)
 }
 
-// Identity returns what tells a directory from every copy of it, on the same machine or
-// another: when it was made, where the filesystem remembers that, else its inode number.
-// Nobody can choose either.
+// Identity returns a value that distinguishes a directory from all copies of it, on any machine:
+// the time of its creation if the filesystem stores that, otherwise its inode number. Users can
+// choose neither.
 func Identity(root *os.Root) (string, error) {
 	dir, err := root.Open(".")
 	if err != nil {

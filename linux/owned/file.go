@@ -6,26 +6,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// largestFile bounds what ReadFile reads.
+// largestFile is the largest size in bytes that ReadFile accepts.
 const largestFile = 1 << 20
 
-// ErrHeld says that another process has a lock.
+// ErrHeld reports that another process holds the lock.
 var ErrHeld = errors.New("locked by another process")
 
-// ReadFile reads a regular file that only this user can change. It does not follow a
-// symbolic link.
+// ReadFile reads a regular file that only this user can change. It does not follow a symbolic link.
 func ReadFile(root *os.Root, name string) ([]byte, error) {
 	path := filepath.Join(root.Name(), name)
-	looked, err := root.Lstat(name)
+	found, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
-	if !looked.Mode().IsRegular() {
+	if !found.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -37,7 +35,7 @@ func ReadFile(root *os.Root, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !os.SameFile(looked, opened) { // by its owner, or it was another user's directory
+	if !os.SameFile(found, opened) { // the owner replaced it, because no other user can change root
 		return ReadFile(root, name)
 	}
 	if err := check(path, opened); err != nil {
@@ -50,9 +48,8 @@ func ReadFile(root *os.Root, name string) ([]byte, error) {
 	return text, err
 }
 
-// Lock makes a file where there is none and locks it (flock(2)) for as long as it is
-// open. Whoever can open a file can lock it, so the file must be this user's; its mode
-// becomes 0600.
+// Lock locks a file (flock(2)) as long as it is open. It creates the file if necessary. Anyone who
+// can open a file can lock it, so the file must belong to this user, and its mode becomes 0600.
 func Lock(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -60,7 +57,7 @@ func Lock(path string) (*os.File, error) {
 			return nil, err
 		}
 		if err = lockOpen(file); err != nil {
-			_ = file.Close() // the first error counts
+			_ = file.Close() // the first error is returned
 			return nil, err
 		}
 		if named, err := os.Lstat(path); err == nil {
@@ -68,7 +65,7 @@ func Lock(path string) (*os.File, error) {
 				return file, nil
 			}
 		}
-		_ = file.Close() // its last holder removed it after it was opened here
+		_ = file.Close() // the last holder removed the file after it was opened here
 	}
 }
 
@@ -80,8 +77,8 @@ func lockOpen(file *os.File) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", file.Name())
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: %w; remove it", file.Name(), owner, os.Geteuid(), ErrForeign)
+	if err := checkOwner(file.Name(), info); err != nil {
+		return fmt.Errorf("%w; remove it", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := file.Chmod(0o600); err != nil {

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is another user.
+// nobody is the id of another user.
 const nobody = 65534
 
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: plays two users")
+		t.Skip("needs root: acts as two users")
 	}
 }
 
@@ -32,7 +32,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// dirs makes directories, each in the one before it, with modes.
+// dirs creates directories with the given modes, each in the previous one.
 func dirs(t *testing.T, modes ...fs.FileMode) (paths []string) {
 	t.Helper()
 	path := t.TempDir()
@@ -40,7 +40,7 @@ func dirs(t *testing.T, modes ...fs.FileMode) (paths []string) {
 	for _, mode := range modes {
 		path = filepath.Join(path, "d")
 		must(t, os.Mkdir(path, 0o700))
-		must(t, os.Chmod(path, mode)) // whatever the umask
+		must(t, os.Chmod(path, mode)) // regardless of the umask
 		paths = append(paths, path)
 	}
 	return paths
@@ -88,7 +88,7 @@ func TestOpenLooksAtOwners(t *testing.T) {
 	t.Setenv("SUDO_GID", "65534")
 	expectOpen(t, paths[1], "")
 	must(t, os.Chown(paths[1], nobody, nobody))
-	expectOpen(t, paths[1], "belongs to user 65534") // who called sudo has made it without
+	expectOpen(t, paths[1], "belongs to user 65534") // a directory of the user who called sudo
 }
 
 func TestOpenAndLinks(t *testing.T) {
@@ -113,7 +113,7 @@ func TestOpenAndLinks(t *testing.T) {
 	if os.Geteuid() == 0 {
 		must(t, os.Remove(link))
 		must(t, os.Symlink(paths[0], link))
-		must(t, os.Lchown(link, nobody, nobody)) // who can make it lead elsewhere
+		must(t, os.Lchown(link, nobody, nobody)) // that user can change its target
 		expectOpen(t, link+"/d", "belongs to user 65534")
 	}
 }
@@ -146,7 +146,7 @@ func TestReadFile(t *testing.T) {
 	must(t, os.Symlink("f2", path))
 	expect("not a regular file")
 	must(t, os.Remove(path))
-	must(t, unix.Mkfifo(path, 0o600)) // must not be waited for
+	must(t, unix.Mkfifo(path, 0o600)) // opening it must not block
 	expect("not a regular file")
 	must(t, os.Remove(path))
 	if _, err := ReadFile(root, "f"); !errors.Is(err, fs.ErrNotExist) {
@@ -165,10 +165,10 @@ func TestIdentity(t *testing.T) {
 			must(t, err)
 			must(t, root.Close())
 			seen = append(seen, identity)
-			must(t, os.Rename(path, path+"x")) // it is the same one under any name
+			must(t, os.Rename(path, path+"x")) // a rename does not change the identity
 			path += "x"
 		}
-		must(t, exec.Command("sleep", "0.05").Run()) // more than a tick of the filesystem's clock
+		must(t, exec.Command("sleep", "0.05").Run()) // longer than the resolution of the filesystem's clock
 	}
 	if seen[0] != seen[1] || seen[2] != seen[3] || seen[0] == seen[2] {
 		t.Errorf("identities %q, want two pairs", seen)
@@ -186,7 +186,7 @@ func asNobody(t *testing.T, name string, args ...string) *exec.Cmd {
 
 func TestNobodyElseCanLock(t *testing.T) {
 	needsRoot(t)
-	open := filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-lock-test-%d", os.Getpid())) // where everybody may make files
+	open := filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-lock-test-%d", os.Getpid())) // where every user may create files
 	defer os.Remove(open)
 	for name, mode := range map[string]fs.FileMode{"a new file": 0, "one that was open to others": 0o666} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestNobodyElseCanLock(t *testing.T) {
 	}
 	must(t, os.Chown(open, nobody, nobody))
 	if _, err := Lock(open); err == nil {
-		t.Error("another user's file is taken")
+		t.Error("another user's file is accepted")
 	}
 	must(t, os.Remove(open))
 	must(t, os.Symlink("/etc/passwd", open))
@@ -220,7 +220,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	if _, err := Lock(path); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second holder: %v", err)
 	}
-	must(t, os.Remove(path)) // as its holder does in the end
+	must(t, os.Remove(path)) // as its holder does at the end
 	must(t, first.Close())
 	second, err := Lock(path)
 	must(t, err)

@@ -14,10 +14,10 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// BenchmarkSample is a round over so many groups of this machine's kernel, limits read
-// as often as at 100 ms; and in turn the bare reads of the same files, with open
-// descriptors and nothing done with what is read. Both are in CPU time of the thread, which
-// other load on the machine changes least; x-bare is the ratio.
+// BenchmarkSample measures a round over a number of groups of this machine's kernel, with limits
+// read as often as at an interval of 100 ms. For comparison it also measures plain reads of the
+// same files with open descriptors. Both are in CPU time of the thread, which other load on the
+// machine changes least. x-bare is the ratio.
 func BenchmarkSample(b *testing.B) {
 	for _, n := range []int{100, 250, 1000} {
 		b.Run(fmt.Sprintf("groups=%d", n), func(b *testing.B) {
@@ -39,7 +39,7 @@ func BenchmarkSample(b *testing.B) {
 			b.ReportMetric(float64(sampling)/each, "ns/group")
 			b.ReportMetric(float64(bare)/each, "bare-ns/group")
 			b.ReportMetric(float64(sampling)/float64(bare), "x-bare")
-			b.ReportMetric(0, "ns/op") // of both, and by the clock on the wall
+			b.ReportMetric(0, "ns/op") // would be the wall time of both
 			if len(s.tick.Samples) != n {
 				b.Errorf("%d samples of %d groups", len(s.tick.Samples), n)
 			}
@@ -53,7 +53,7 @@ func cpuTime(f func()) time.Duration {
 	return SystemClock{}.CPU() - before
 }
 
-// rounds returns a function that makes the sampler's next round, as if its time had come.
+// rounds returns a function that does the sampler's next round at once.
 func rounds(s *Sampler) func() {
 	next := time.Duration(0)
 	return func() {
@@ -91,9 +91,9 @@ func bareReads(b *testing.B, fs *cgroup.FS, groups []string) func() {
 	}
 }
 
-// BenchmarkRun samples for two seconds at a time: the share of one CPU that the
-// sampler says it took and that the whole process took, waking up included; how late it
-// woke up, and how much it missed.
+// BenchmarkRun samples for two seconds at a time. It reports the share of one CPU that the sampler
+// used by its own count, that of the whole process, which includes waking up, how late it woke up,
+// and how many planned times it missed.
 func BenchmarkRun(b *testing.B) {
 	for _, run := range []struct {
 		groups   int

@@ -11,18 +11,19 @@ import (
 
 // Clock provides time, alarms and CPU time to the sampler.
 type Clock interface {
-	// Now returns the time with a monotonic reading, or otherwise one that is never set.
+	// Now returns the time. It must have a monotonic reading or come from a clock that is never
+	// set.
 	Now() time.Time
 	// CPU returns the CPU time that the calling thread has used.
 	CPU() time.Duration
-	// Alarm returns an alarm that ends with the context.
+	// Alarm returns an alarm that stops working when the context ends.
 	Alarm(context.Context) (Alarm, error)
 }
 
 // Alarm wakes one goroutine.
 type Alarm interface {
-	// Wait returns at a time, at once when it has gone by; or, with an error, when the
-	// context is done.
+	// Wait waits until a time, and returns at once if it has passed. It returns an error if the
+	// context ends before.
 	Wait(until time.Time) error
 	Close()
 }
@@ -42,7 +43,7 @@ func (SystemClock) CPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Alarm returns an alarm that ends with the context.
+// Alarm returns an alarm that stops working when the context ends.
 func (SystemClock) Alarm(ctx context.Context) (Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -50,7 +51,7 @@ func (SystemClock) Alarm(ctx context.Context) (Alarm, error) {
 	}
 	t := &timer{ctx: ctx, fd: fd, file: os.NewFile(uintptr(fd), "timer")}
 	t.stop = context.AfterFunc(ctx, func() {
-		_ = t.file.SetReadDeadline(time.Unix(1, 0)) // ends a read; it fails only for closed files
+		_ = t.file.SetReadDeadline(time.Unix(1, 0)) // interrupts a read; fails only if the file is closed
 	})
 	return t, nil
 }
@@ -58,7 +59,7 @@ func (SystemClock) Alarm(ctx context.Context) (Alarm, error) {
 // timer is a timer descriptor; see the package comment.
 type timer struct {
 	ctx  context.Context
-	fd   int // of file; asking the file for it would make it blocking
+	fd   int // descriptor of file; calling file.Fd would make the file blocking
 	file *os.File
 	stop func() bool
 }

@@ -7,7 +7,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// takeWanted takes over what was last set.
+// takeWanted takes over the groups of the last call of Set.
 func (s *Sampler) takeWanted() {
 	s.mu.Lock()
 	wanted, changed := s.wanted, s.changed
@@ -34,6 +34,7 @@ func (s *Sampler) takeWanted() {
 	s.absent = s.dropUnwanted(s.absent)
 }
 
+// dropUnwanted removes unwanted groups from a list and reports those that were sampled.
 func (s *Sampler) dropUnwanted(from []*series) []*series {
 	kept := from[:0]
 	for _, x := range from {
@@ -51,8 +52,8 @@ func (s *Sampler) dropUnwanted(from []*series) []*series {
 	return kept
 }
 
-// look opens absent groups. Opening takes long: it stops after a quarter of the shortest
-// interval, so that others are sampled in time, and goes on at the next tick.
+// look tries to open absent groups. Opening is slow, so look stops after a quarter of the shortest
+// interval and continues at the next tick, so that other groups are sampled in time.
 func (s *Sampler) look(planned time.Duration) {
 	if len(s.absent) == 0 {
 		return
@@ -71,11 +72,11 @@ func (s *Sampler) look(planned time.Duration) {
 		}
 		if err := x.open(s.fs); err != nil {
 			x.lookAt = now + s.options.LookEvery
-			s.tellAbsent(x, err)
+			s.reportAbsent(x, err)
 			kept = append(kept, x)
 			continue
 		}
-		// Not all at the same tick.
+		// Spread the reads of limits over several ticks.
 		x.limitsAt = now + s.options.LimitsEvery*time.Duration(1+s.opened%16)/16
 		s.opened++
 		s.place(x, planned)
@@ -84,7 +85,7 @@ func (s *Sampler) look(planned time.Duration) {
 	s.absent = kept
 }
 
-// shortest returns the shortest interval; with nothing to sample, a long one.
+// shortest returns the shortest interval of all grids, or an hour without grids.
 func (s *Sampler) shortest() time.Duration {
 	shortest := time.Hour
 	for _, g := range s.grids {
@@ -93,9 +94,9 @@ func (s *Sampler) shortest() time.Duration {
 	return shortest
 }
 
-func (s *Sampler) tellAbsent(x *series, err error) {
-	if !x.told {
-		x.told = true
+func (s *Sampler) reportAbsent(x *series, err error) {
+	if !x.reported {
+		x.reported = true
 		s.tick.Absent = append(s.tick.Absent, Absent{x.path, err})
 	}
 }
@@ -106,7 +107,7 @@ func (s *Sampler) place(x *series, from time.Duration) {
 	g.series = append(g.series, x)
 }
 
-// intervalOf is how often to sample a group.
+// intervalOf returns the sampling interval of a group.
 func (s *Sampler) intervalOf(x *series) time.Duration {
 	if s.options.Interval != 0 {
 		return s.options.Interval
@@ -115,7 +116,7 @@ func (s *Sampler) intervalOf(x *series) time.Duration {
 	return period * max(1, (s.options.Shortest+period-1)/period)
 }
 
-// placeMoving places the groups whose period has changed.
+// placeMoving puts the groups whose period has changed into their new grids.
 func (s *Sampler) placeMoving() {
 	for _, x := range s.moving {
 		s.place(x, s.now())
@@ -124,7 +125,7 @@ func (s *Sampler) placeMoving() {
 	s.moving = s.moving[:0]
 }
 
-// sampleGrid samples the groups of a grid, and returns how many counters went backwards.
+// sampleGrid samples the groups of a grid. It returns the number of gaps.
 func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 	kept := g.series[:0]
 	for _, x := range g.series {
@@ -139,7 +140,7 @@ func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 			if !errors.Is(err, cgroup.ErrGone) {
 				x.lookAt += s.options.LookEvery
 			}
-			s.tellAbsent(x, err)
+			s.reportAbsent(x, err)
 			s.absent = append(s.absent, x)
 		case s.intervalOf(x) != g.interval:
 			s.moving = append(s.moving, x)
@@ -152,8 +153,8 @@ func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 	return gaps
 }
 
-// sample reads a group and adds what it did since the last time. It reports whether that
-// was left out, since counters went backwards.
+// sample reads a group and adds a sample for the time since the last reading. It omits the sample
+// and returns a gap if a counter has decreased.
 func (s *Sampler) sample(x *series, interval time.Duration) (gap bool, err error) {
 	var stat cgroup.Stat
 	if err := x.reader.Read(&stat); err != nil {

@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// machine is control groups of ordinary files.
+// machine has cgroups that consist of ordinary files.
 type machine struct {
 	t       *testing.T
 	root    string
@@ -55,7 +55,7 @@ func (m *machine) file(name, content string) {
 	}
 }
 
-// dir is where a group is.
+// dir returns the directory of a group.
 func (m *machine) dir(group string) string {
 	if m.version == cgroup.V1 {
 		return "sys/fs/cgroup/cpu" + group
@@ -122,7 +122,7 @@ func (m *machine) writeAll(group string) {
 	m.write(group, "cpu.max.burst", fmt.Sprintf("%d\n", v["burst"].Microseconds()))
 }
 
-// said is an error's text, without where this machine is.
+// said returns the text of an error without the root of the machine.
 func (m *machine) said(err error) string {
 	switch {
 	case err == nil:

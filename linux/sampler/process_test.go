@@ -13,10 +13,10 @@ import (
 
 const spinEnv = "PINFOLD_TEST_SPIN"
 
-// spins keeps the compiler from finding that the loop does nothing.
+// spins keeps the compiler from removing the loop.
 var spins atomic.Uint64
 
-// TestSpin is a busy process: it ends with its standard input.
+// TestSpin is a busy process. It ends when its standard input ends.
 func TestSpin(t *testing.T) {
 	if os.Getenv(spinEnv) == "" {
 		t.Skip("other tests run this one in a process of its own")

@@ -1,9 +1,11 @@
 package sampler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,22 +16,22 @@ import (
 // MinInterval is the shortest interval.
 const MinInterval = time.Millisecond
 
-// idleInterval is how often it is looked for wanted groups while there are none.
+// idleInterval is the interval of ticks while no group can be sampled.
 const idleInterval = time.Second / 10
 
-// Options say how to sample; the zero value is good.
+// Options are the options of a sampler. The zero value is usable.
 type Options struct {
-	// Interval is the time from one sample of a group to the next, at least MinInterval;
-	// 0 for each group's own period.
+	// Interval is the time between samples of a group, at least MinInterval. 0 means the group's
+	// own enforcement period.
 	Interval time.Duration
-	// Shortest bounds the interval of groups whose own period is shorter: it is then as many
-	// of their periods as are needed.
+	// Shortest is the shortest interval if Interval is 0. A group with a shorter period is sampled
+	// at the next multiple of its period.
 	Shortest time.Duration
-	// LimitsEvery is how often limits are read again; 0 for every second.
+	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
-	// LookEvery is how often absent groups are looked for; 0 for every second.
+	// LookEvery is the time between attempts to open an absent group. 0 means one second.
 	LookEvery time.Duration
-	Clock     Clock // nil for the machine's
+	Clock     Clock // nil means SystemClock
 }
 
 // Sampler samples cgroups. Set, Cost and Start may be called at any time from any goroutine. Run
@@ -38,14 +40,14 @@ type Sampler struct {
 	fs      *cgroup.FS
 	options Options
 
-	mu      sync.Mutex // of these
+	mu      sync.Mutex // protects the following fields
 	wanted  []string
-	changed bool // wanted is not yet what Run has
+	changed bool // Run has not taken over wanted yet
 	start   time.Time
 	cost    Cost
 	jitter  histogram
 
-	// What only Run uses. Every wanted group is in one grid or in absent.
+	// Used by Run only. Every wanted group is in one grid or in absent.
 	known  map[string]*series
 	grids  []*grid
 	absent []*series
@@ -56,17 +58,16 @@ type Sampler struct {
 
 // Tick is the result of one round of sampling. It is valid until the consumer returns.
 type Tick struct {
-	At time.Duration // when it began, since Run began
-	// Missed counts the planned moments since the last tick that had gone by.
-	Missed  uint64
+	At      time.Duration // start of the round, since Run started
+	Missed  uint64        // planned times that passed since the last tick
 	Samples []Sample
-	// Absent are groups that are not sampled any more, or cannot be; each is told once.
+	// Absent are the groups that are no longer sampled, or cannot be. Each is reported once.
 	Absent []Absent
 }
 
 // Sample is the usage and throttling of one group in one interval.
 type Sample struct {
-	Group    string // its path
+	Group    string // path
 	NoBursts bool   // the kernel does not count bursts
 	trace.Sample
 }
@@ -103,12 +104,8 @@ func New(fs *cgroup.FS, o Options) (*Sampler, error) {
 			return nil, err
 		}
 	}
-	if o.LimitsEvery == 0 {
-		o.LimitsEvery = time.Second
-	}
-	if o.LookEvery == 0 {
-		o.LookEvery = time.Second
-	}
+	o.LimitsEvery = cmp.Or(o.LimitsEvery, time.Second)
+	o.LookEvery = cmp.Or(o.LookEvery, time.Second)
 	if o.Clock == nil {
 		o.Clock = SystemClock{}
 	}
@@ -118,10 +115,9 @@ func New(fs *cgroup.FS, o Options) (*Sampler, error) {
 // Set replaces the groups to sample, given by path, from the next tick on. The groups need not
 // exist.
 func (s *Sampler) Set(groups []string) {
-	wanted := append([]string(nil), groups...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wanted, s.changed = wanted, true
+	s.wanted, s.changed = slices.Clone(groups), true
 }
 
 // Start returns the time at which Run started, or the zero time before that.
@@ -163,12 +159,12 @@ func (s *Sampler) Run(ctx context.Context, consume func(*Tick) error) error {
 	}
 }
 
-// now returns the time since Run began.
+// now returns the time since Run started.
 func (s *Sampler) now() time.Duration { return s.options.Clock.Now().Sub(s.start) }
 
-// round makes the tick of a planned moment.
+// round fills the tick of a planned time.
 func (s *Sampler) round(planned time.Duration) {
-	runtime.LockOSThread() // its CPU time is ours
+	runtime.LockOSThread() // to measure the CPU time of this goroutine
 	defer runtime.UnlockOSThread()
 	cpu := s.options.Clock.CPU()
 	s.tick.At = s.now()
@@ -185,30 +181,27 @@ func (s *Sampler) round(planned time.Duration) {
 	s.account(planned, gaps, cpu)
 }
 
-// account adds the tick to the cost.
-func (s *Sampler) account(planned time.Duration, gaps uint64, cpuBefore time.Duration) {
-	late := uint64(0)
-	for i := range s.tick.Samples {
-		if s.tick.Samples[i].Late {
-			late++
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := &s.cost
-	c.Groups, c.Absent = len(s.known)-len(s.absent), len(s.absent)
-	c.Ticks++
-	c.Missed += s.tick.Missed
-	c.Samples += uint64(len(s.tick.Samples))
-	c.Late += late
-	c.Gaps += gaps
-	s.jitter.add(s.tick.At - planned)
-	c.Wall = s.now()
-	c.CPU += s.options.Clock.CPU() - cpuBefore
-}
-
 func (s *Sampler) close() {
 	for _, x := range s.known {
 		x.close()
+	}
+}
+
+// Follow calls Set with the result of list, at once and then periodically. It returns nil when ctx
+// ends, or the error of list.
+func (s *Sampler) Follow(ctx context.Context, every time.Duration, list func() ([]string, error)) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		groups, err := list()
+		if err != nil {
+			return err
+		}
+		s.Set(groups)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
 	}
 }

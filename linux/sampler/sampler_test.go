@@ -12,15 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestNoAllocation is of ticks in which no group comes or goes; on ordinary files, and on
-// the kernel's where there are some.
+// TestNoAllocation measures ticks in which no group appears or disappears, on ordinary files and,
+// if possible, on those of the kernel.
 func TestNoAllocation(t *testing.T) {
 	m := newMachine(t, cgroup.V1)
 	var groups []string
@@ -54,7 +53,7 @@ func testNoAllocation(t *testing.T, fs *cgroup.FS, groups []string) {
 	tick()
 	tick()
 	if allocations := testing.AllocsPerRun(100, tick); allocations != 0 && !race.Enabled {
-		t.Errorf("%v allocations a tick", allocations)
+		t.Errorf("%v allocations per tick", allocations)
 	}
 	if c := s.Cost(); c.Samples < 100*uint64(len(groups)) || c.Groups != len(groups) {
 		t.Errorf("nothing was sampled: %+v", c)
@@ -71,7 +70,7 @@ func newSampler(t testing.TB, fs *cgroup.FS, o Options) *Sampler {
 	return s
 }
 
-// TestRunEnds is of the ways in which Run ends, by the machine's clock.
+// TestRunEnds checks how Run ends, with the machine's clock.
 func TestRunEnds(t *testing.T) {
 	m := newMachine(t, cgroup.V2)
 	m.make("/a", nil)
@@ -119,10 +118,10 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// groupAt is when a group was last read.
+// groupAt returns the time at which a group was last read.
 func (s *Sampler) groupAt(group string) time.Duration { return s.known[group].at }
 
-// TestAlarm waits for hours, but for a context that is done soon.
+// TestAlarm waits for hours with a context that ends soon.
 func TestAlarm(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	alarm, err := SystemClock{}.Alarm(ctx)
@@ -170,11 +169,11 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	if CheckInterval(0) == nil || CheckInterval(time.Millisecond) != nil {
-		t.Error("an interval of 0 is none, and one of 1 ms is good")
+		t.Error("an interval of 0 must be rejected, and one of 1 ms accepted")
 	}
 }
 
-// TestFollow lists groups every second until the list fails.
+// TestFollow follows a list that fails after three seconds, and one until the context ends.
 func TestFollow(t *testing.T) {
 	m := newMachine(t, cgroup.V2)
 	fs := m.open()
@@ -194,37 +193,9 @@ func TestFollow(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer stop()
 		if err := s.Follow(ctx, time.Second, func() ([]string, error) { return nil, nil }); err != nil {
-			t.Errorf("followed to the end: %v", err)
+			t.Errorf("followed until the context ended: %v", err)
 		}
 	})
-}
-
-func TestContainers(t *testing.T) {
-	m := newMachine(t, cgroup.V2)
-	fs := m.open()
-	containers := func() ([]string, error) {
-		naming, err := fs.Naming("")
-		if err != nil {
-			return nil, err
-		}
-		return Containers(fs, naming)
-	}
-	if groups, err := containers(); !errors.Is(err, cgroup.ErrNoKubepods) {
-		t.Errorf("without a kubelet: %q, %v", groups, err)
-	}
-	id := strings.Repeat("ab", 32)
-	m.make("/kubepods/burstable/pod123/"+id, nil)
-	m.make("/kubepods/pod456/"+id, nil)
-	m.make("/kubepods/pod456/"+id+"/nested", nil)
-	m.make("/system/other", nil)
-	groups, err := containers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"/kubepods/burstable/pod123/" + id, "/kubepods/pod456/" + id}
-	if diff := cmp.Diff(want, groups); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 // TestHistogram compares quantiles with those of a sorted list.
@@ -248,11 +219,11 @@ func TestHistogram(t *testing.T) {
 		}
 	})
 	if (&histogram{}).quantile(0.5) != 0 {
-		t.Error("a quantile of nothing")
+		t.Error("the quantile of no durations is not 0")
 	}
 }
 
-// TestHost samples a group of this machine's kernel in which a process is busy.
+// TestHost samples a group of this machine's kernel with a busy process.
 func TestHost(t *testing.T) {
 	fs, groups := hostGroups(t, 1)
 	s := newSampler(t, fs, Options{Interval: 5 * time.Millisecond})
@@ -277,13 +248,13 @@ func TestHost(t *testing.T) {
 	if !errors.Is(err, io.EOF) || periods < 4 || usage < 20*time.Millisecond {
 		t.Errorf("%v: usage %v, %d periods until %v", err, usage, periods, until)
 	}
-	// The kernel's own statement is that of all samples together, and what came after.
+	// The kernel's counters are the sum of all samples, plus usage after the last one.
 	if stat, err := fs.Stat(groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
 		t.Errorf("the kernel has counted %+v, %v; sampled were %v and %d periods", stat, err, usage, periods)
 	}
 }
 
-// hostGroups makes groups with a limit on this machine.
+// hostGroups creates groups with a limit on this machine.
 func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -317,7 +288,7 @@ func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
 	return fs, groups
 }
 
-// makeGroup makes a group in the hierarchies that count CPU time.
+// makeGroup creates a group in the hierarchies that count CPU time.
 func makeGroup(t testing.TB, fs *cgroup.FS, group string) {
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
 		if fs.Hierarchy(c).Mount == "" {
@@ -329,7 +300,7 @@ func makeGroup(t testing.TB, fs *cgroup.FS, group string) {
 		}
 		t.Cleanup(func() {
 			var err error
-			for range 100 { // one whose last process has just ended is busy for a moment
+			for range 100 { // it is busy for a moment after the end of its last process
 				if err = os.Remove(dir); err == nil || os.IsNotExist(err) {
 					return
 				}

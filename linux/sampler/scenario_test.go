@@ -14,20 +14,20 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios plays testdata/*.txtar on machines of both versions, which must
-// give the same. "script" has the lines
+// TestScenarios plays testdata/*.txtar on machines of both versions, which must give the same
+// result. "script" has the lines
 //
-//	interval 100ms              the sampler's; without it, the groups' own periods
-//	make GROUP NAME=VALUE...    makes a group: quota, period, burst; and what add takes
-//	add GROUP NAME=VALUE...     lets it count: usage, periods, throttled, time, bursts, bursttime; or sets a limit
+//	interval 100ms              sets the interval; without it, groups have their own periods
+//	make GROUP NAME=VALUE...    creates a group: quota, period, burst, and the names of add
+//	add GROUP NAME=VALUE...     adds to counters: usage, periods, throttled, time, bursts, bursttime; or sets a limit
 //	reset GROUP                 sets its counters to 0
 //	garble GROUP                makes its cpu.stat unreadable
 //	remove GROUP
-//	want GROUP...               is Sampler.Set
-//	tick NAME=VALUE...          wakes up, late by "late"; every reading of the clock takes "slow"; the consumer
-//	                            takes "busy"; all that so many "times"
+//	want GROUP...               calls Sampler.Set
+//	tick NAME=VALUE...          wakes up, late by "late"; each reading of the clock takes "slow", and the consumer
+//	                            takes "busy"; repeated "times" times
 //
-// "want" is what the consumer got.
+// "want" are the ticks that the consumer got.
 func TestScenarios(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		said := play(t, cgroup.V1, string(given.Files[0].Data))
@@ -46,9 +46,9 @@ type player struct {
 	script  []string
 	stop    context.CancelFunc
 	now     time.Time
-	slow    time.Duration // what a reading of the clock takes
-	busy    time.Duration // what the consumer takes
-	ticked  int           // times of the present line
+	slow    time.Duration // duration of a reading of the clock
+	busy    time.Duration // duration of a call of the consumer
+	ticked  int           // repetitions of the present line so far
 	cpu     time.Duration
 	said    strings.Builder
 }
@@ -142,7 +142,7 @@ func (p *player) values(words []string) map[string]time.Duration {
 	return values
 }
 
-// parse reads a duration, or a number.
+// parse parses a duration or a number.
 func parse(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
@@ -171,7 +171,7 @@ func (p *player) consume(tick *Tick) error {
 	return nil
 }
 
-// describe is a sample as text, without what is 0.
+// describe returns a sample as text, without fields that are 0.
 func describe(s Sample) string {
 	text := fmt.Sprintf("%v", s.Interval)
 	add := func(format string, value any) {

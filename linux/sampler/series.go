@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -13,15 +14,14 @@ import (
 type series struct {
 	path   string
 	reader *cgroup.StatReader // nil while the group is absent
-	// last is what was read at the time "at"; when based is false there is nothing to
-	// compare with yet.
+	// last was read at the time "at". It is valid if based is true.
 	last     cgroup.Stat
 	at       time.Duration
 	based    bool
 	limits   bandwidth.Limits
-	limitsAt time.Duration // when to read them next
-	lookAt   time.Duration // when to look for the absent group next
-	told     bool          // that it is absent
+	limitsAt time.Duration // when to read the limits next
+	lookAt   time.Duration // when to try to open the absent group next
+	reported bool          // the group was reported as absent
 	unwanted bool
 }
 
@@ -35,7 +35,7 @@ func (x *series) open(fs *cgroup.FS) error {
 		r.Close()
 		return err
 	}
-	x.reader, x.based, x.told = r, false, false
+	x.reader, x.based, x.reported = r, false, false
 	return nil
 }
 
@@ -46,16 +46,16 @@ func (x *series) close() {
 	}
 }
 
-// interval is how often to sample the group by default: its period.
+// interval returns the group's default interval: its period.
 func (x *series) interval() time.Duration {
-	if x.limits.Period < MinInterval { // no kernel's
+	if x.limits.Period < MinInterval { // impossible on a kernel
 		return time.Second / 10
 	}
 	return x.limits.Period
 }
 
-// difference makes a sample of two readings; false when one of the counters went
-// backwards, or further than it can.
+// difference returns the sample between two readings, and false if a counter has decreased or grown
+// impossibly far.
 func difference(from, to *cgroup.Stat) (trace.Sample, bool) {
 	periods, throttled, bursts := to.Periods-from.Periods, to.Throttled-from.Throttled, to.Bursts-from.Bursts
 	s := trace.Sample{
@@ -66,6 +66,58 @@ func difference(from, to *cgroup.Stat) (trace.Sample, bool) {
 		ThrottledTime: to.ThrottledTime - from.ThrottledTime,
 		BurstTime:     to.BurstTime - from.BurstTime,
 	}
-	// A counter that went backwards wraps around to far above these.
+	// The difference of a counter that has decreased wraps around to a number far above these.
 	return s, max(periods, throttled, bursts) <= math.MaxUint32 && min(s.Usage, s.ThrottledTime, s.BurstTime) >= 0
+}
+
+// grid is the planned times of one interval and the groups that are sampled then.
+type grid struct {
+	interval time.Duration
+	next     time.Duration // a multiple of the interval
+	series   []*series
+}
+
+// advance plans the next time after now and returns the number of planned times that passed.
+func (g *grid) advance(now time.Duration) (missed uint64) {
+	next := (now/g.interval + 1) * g.interval
+	missed = uint64((next-g.next)/g.interval) - 1
+	g.next = next
+	return missed
+}
+
+// gridOf returns the grid of an interval. A new grid starts at the first multiple of the interval
+// that is not before from.
+func (s *Sampler) gridOf(interval, from time.Duration) *grid {
+	for _, g := range s.grids {
+		if g.interval == interval {
+			return g
+		}
+	}
+	g := &grid{interval: interval, next: (from + interval - 1) / interval * interval}
+	s.grids = append(s.grids, g)
+	return g
+}
+
+// planned returns the next planned time of all grids.
+func (s *Sampler) planned(now time.Duration) time.Duration {
+	if len(s.grids) == 0 {
+		return now + idleInterval
+	}
+	next := s.grids[0].next
+	for _, g := range s.grids[1:] {
+		next = min(next, g.next)
+	}
+	return next
+}
+
+// plan advances the grids that were sampled, and removes those that have become empty. It returns
+// the number of planned times that passed.
+func (s *Sampler) plan(sampled, now time.Duration) (missed uint64) {
+	for _, g := range s.grids {
+		if g.next <= sampled {
+			missed += g.advance(now)
+		}
+	}
+	s.grids = slices.DeleteFunc(s.grids, func(g *grid) bool { return len(g.series) == 0 })
+	return missed
 }

@@ -28,11 +28,11 @@ func TestBrokenTrees(t *testing.T) {
 				t.Fatalf("no error, but this machine:\n%s", describe(m))
 			}
 			if m != nil {
-				t.Error("a machine beside the error")
+				t.Error("a machine together with an error")
 			}
 			for _, part := range c.errorHas {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not have %q:\n%v", part, err)
+					t.Errorf("the error does not contain %q:\n%v", part, err)
 				}
 			}
 			if got := errors.Is(err, topology.ErrInconsistent); got != c.contradiction {
@@ -98,7 +98,8 @@ func (c *brokenCase) apply(t *testing.T, word, rest string) {
 	}
 }
 
-// removeAll removes a file or everything in a directory; false when there is nothing.
+// removeAll removes a file or everything in a directory. It returns false if there is nothing to
+// remove.
 func removeAll(tree fstest.MapFS, name string) bool {
 	before := len(tree)
 	maps.DeleteFunc(tree, func(file string, _ *fstest.MapFile) bool {

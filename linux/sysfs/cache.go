@@ -9,10 +9,28 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// minLLCLevel is the lowest level of a cache that can be a last-level cache.
+// minLLCLevel is the lowest level of a last-level cache.
 const minLLCLevel = 2
 
-// llcs finds the last-level caches.
+// cacheType is the kind of content of a cache.
+type cacheType string
+
+const (
+	dataCache        cacheType = "Data"
+	instructionCache cacheType = "Instruction"
+	unifiedCache     cacheType = "Unified"
+)
+
+func parseCacheType(text string) (cacheType, error) {
+	switch t := cacheType(text); t {
+	case dataCache, instructionCache, unifiedCache:
+		return t, nil
+	}
+	return "", fmt.Errorf("%q is not a type of cache", text)
+}
+
+// llcs groups the CPUs by last-level cache. CPUs without one share one per package, die and NUMA
+// node.
 func (s scan) llcs(p parts) (grouping, error) {
 	claims := make([]claim, len(s.cpus))
 	var unlisted cpuset.Set
@@ -39,9 +57,9 @@ func (s scan) llcs(p parts) (grouping, error) {
 	return s.group("last-level cache", claims)
 }
 
-// llcOf returns the CPUs that share the highest-level unified or data cache in
-// /sys/devices/system/cpu/cpuN/cache, and no file when there is none from level 2
-// on, or when the kernel does not know who shares it.
+// llcOf returns the CPUs that share the highest-level unified or data cache of level 2 or more in
+// /sys/devices/system/cpu/cpuN/cache. The claim has no file if there is no such cache, or if the
+// kernel does not know who shares it.
 func (s scan) llcOf(c cpuset.CPU) (claim, error) {
 	dir := cpuDir(c) + "/cache"
 	indexes, err := s.numbered(dir, "index")
@@ -60,16 +78,18 @@ func (s scan) llcOf(c cpuset.CPU) (claim, error) {
 			continue
 		}
 		highest = level
-		if llc, err = s.sharedCPUs(index); err != nil {
+		cpus, file, err := s.readFirst(index+"/shared_cpu_list", index+"/shared_cpu_map")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return claim{}, err
 		}
+		llc = claim{cpus.Intersection(s.online), file}
 	}
 	return llc, nil
 }
 
-// cacheLevelAndType reads /sys/devices/system/cpu/cpuN/cache/indexN/level and
-// type. The kernel hides what it does not know (drivers/base/cacheinfo.c): an
-// unknown level is 0.
+// cacheLevelAndType reads level and type of the directory
+// /sys/devices/system/cpu/cpuN/cache/indexN. The kernel omits the file of an unknown value
+// (drivers/base/cacheinfo.c). An unknown level is 0.
 func (t tree) cacheLevelAndType(index string) (uint64, cacheType, error) {
 	level, _, err := readIfThere(t, index+"/level", parseFigure)
 	if err != nil {
@@ -80,14 +100,4 @@ func (t tree) cacheLevelAndType(index string) (uint64, cacheType, error) {
 		level = 0
 	}
 	return level, kind, err
-}
-
-// sharedCPUs reads /sys/devices/system/cpu/cpuN/cache/indexN/shared_cpu_list, or
-// shared_cpu_map on old kernels.
-func (s scan) sharedCPUs(index string) (claim, error) {
-	cpus, file, err := s.readFirst(index+"/shared_cpu_list", index+"/shared_cpu_map")
-	if errors.Is(err, fs.ErrNotExist) {
-		return claim{}, nil
-	}
-	return claim{cpus.Intersection(s.online), file}, err
 }

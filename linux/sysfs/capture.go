@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -15,17 +16,104 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// first are names of files of which the first that exists is read.
-type first []string
-
-// What Read looks at, in the order of an archive. TestCaptureTakesWhatIsRead
-// compares these with what it does.
-var (
-	machineFiles = []first{
-		{cpuRoot + "/online"}, {cpuRoot + "/present"}, {cpuRoot + "/isolated"},
-		{"devices/cpu_core/cpus"}, {"devices/cpu_atom/cpus"}, {"devices/cpu_lowpower/cpus"},
+// Capture writes the files of a /sys tree that Read reads as a text archive, which [ParseArchive]
+// converts back to a tree. The archive contains the header and then, in txtar form, one entry for
+// all files of the same content whose names differ in the number of the CPU or node:
+//
+//	-- devices/system/cpu/cpu{0-1,4-5}/topology/physical_package_id --
+//	0
+//
+// White space around a file's content is omitted, and of a node's meminfo all but the size of the
+// memory. Files that the kernel does not let read (EIO if the firmware does not answer) are omitted
+// and named after the header.
+//
+// Capture does not check the content of files, so that a machine that contradicts itself can be
+// captured for analysis.
+func Capture(fsys fs.FS, header string) ([]byte, error) {
+	c := capture{tree: tree{fsys}}
+	if err := c.machine(); err != nil {
+		return nil, fmt.Errorf("capture CPU topology: %w", err)
 	}
-	cpuFiles = []first{
+	if len(c.files) == 0 {
+		return nil, fmt.Errorf("capture CPU topology: %s: %w; is this the root of a /sys tree?", cpuRoot, fs.ErrNotExist)
+	}
+	comment := strings.TrimRight(header, "\n") + "\n"
+	if len(c.refused) > 0 {
+		comment += "\nThe kernel rejected reading:\n  " + strings.Join(c.refused, "\n  ") + "\n"
+	}
+	text := txtar.Format(&txtar.Archive{Comment: []byte(comment + "\n"), Files: c.files})
+	if found := len(txtar.Parse(text).Files); found != len(c.files) {
+		return nil, errors.New("capture CPU topology: the header or a file has a line of the form \"-- name --\", which divides the files of an archive")
+	}
+	return text, nil
+}
+
+// ParseArchive returns the tree in a text archive, written by [Capture] or by hand. The archive is
+// in txtar form. Names are relative to /sys, and a list of numbers in braces stands for one file
+// each. Entries that do not exist in /sys are ignored.
+func ParseArchive(text []byte) (fs.FS, error) {
+	archive := txtar.Parse(text)
+	expanded := &txtar.Archive{}
+	there := map[string]bool{}
+	for _, file := range archive.Files {
+		names, err := expand(file.Name)
+		if err != nil {
+			return nil, fmt.Errorf("archive of a /sys tree: %w", err)
+		}
+		for _, name := range names {
+			if there[name] {
+				return nil, fmt.Errorf("archive of a /sys tree: %s is there twice, the second time in %q", name, file.Name)
+			}
+			there[name] = true
+			expanded.Files = append(expanded.Files, txtar.File{Name: name, Data: file.Data})
+		}
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("not an archive of a /sys tree: no line has the form \"-- %s/online --\"", cpuRoot)
+	}
+	tree, err := txtar.FS(expanded)
+	if err != nil {
+		return nil, fmt.Errorf("archive of a /sys tree: %w", err)
+	}
+	return tree, nil
+}
+
+// expand returns one name for each number of the list in braces, or the name itself without such a
+// list.
+func expand(name string) ([]string, error) {
+	before, rest, ok := strings.Cut(name, "{")
+	if !ok {
+		return []string{name}, nil
+	}
+	list, after, ok := strings.Cut(rest, "}")
+	if !ok {
+		return nil, fmt.Errorf("%q has no closing brace", name)
+	}
+	if strings.Contains(after, "{") {
+		return nil, fmt.Errorf("%q has two lists in braces, want one", name)
+	}
+	numbers, err := cpuset.Parse(list)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	var names []string
+	for n := range numbers.All() {
+		names = append(names, before+strconv.Itoa(int(n))+after)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%q stands for no file: the list in braces is empty", name)
+	}
+	return names, nil
+}
+
+// alternatives are names of files of which the first that exists is read.
+type alternatives []string
+
+// The files that Read reads, in the order of an archive, in addition to hybridPMUs and figureFiles.
+// TestCaptureTakesWhatIsRead checks that they are complete.
+var (
+	machineFiles = []alternatives{{cpuRoot + "/online"}, {cpuRoot + "/present"}, {cpuRoot + "/isolated"}}
+	cpuFiles     = []alternatives{
 		{"online"},
 		{"topology/core_cpus_list", "topology/core_cpus", "topology/thread_siblings_list", "topology/thread_siblings"},
 		{"topology/die_id"},
@@ -33,12 +121,9 @@ var (
 		{"topology/physical_package_id"},
 		{"topology/package_cpus_list", "topology/package_cpus", "topology/core_siblings_list", "topology/core_siblings"},
 	}
-	cacheFiles  = []first{{"level"}, {"type"}, {"shared_cpu_list", "shared_cpu_map"}}
-	figureFiles = []first{
-		{"cpu_capacity"}, {"acpi_cppc/nominal_perf"}, {"cpufreq/base_frequency"}, {"cpufreq/cpuinfo_max_freq"},
-	}
-	nodesFiles = []first{{nodeRoot + "/online"}, {nodeRoot + "/possible"}}
-	nodeFiles  = []first{{"cpulist", "cpumap"}, {"distance"}, {"meminfo"}}
+	cacheFiles = []alternatives{{"level"}, {"type"}, {"shared_cpu_list", "shared_cpu_map"}}
+	nodesFiles = []alternatives{{nodeRoot + "/online"}, {nodeRoot + "/possible"}}
+	nodeFiles  = []alternatives{{"cpulist", "cpumap"}, {"distance"}, {"meminfo"}}
 )
 
 // capture collects the files of an archive.
@@ -49,27 +134,34 @@ type capture struct {
 }
 
 func (c *capture) machine() error {
-	cpus, err := c.cpuDirs()
+	cpus, err := c.numberedSet(cpuRoot, "cpu")
 	if err != nil {
 		return err
 	}
 	if err := c.each(machineFiles, c.single); err != nil {
 		return err
 	}
-	byCPU := func(files first) error { return c.numberedFiles(cpuRoot+"/cpu", cpus, files) }
+	for _, pmu := range hybridPMUs {
+		if err := c.single(alternatives{pmu.file}); err != nil {
+			return err
+		}
+	}
+	byCPU := func(files alternatives) error { return c.numberedFiles(cpuRoot+"/cpu", cpus, files) }
 	if err := c.each(cpuFiles, byCPU); err != nil {
 		return err
 	}
 	if err := c.caches(cpus); err != nil {
 		return err
 	}
-	if err := c.each(figureFiles, byCPU); err != nil {
-		return err
+	for _, file := range figureFiles {
+		if err := byCPU(alternatives{file.name}); err != nil {
+			return err
+		}
 	}
 	return c.nodes()
 }
 
-func (c *capture) each(all []first, take func(first) error) error {
+func (c *capture) each(all []alternatives, take func(alternatives) error) error {
 	for _, files := range all {
 		if err := take(files); err != nil {
 			return err
@@ -78,8 +170,8 @@ func (c *capture) each(all []first, take func(first) error) error {
 	return nil
 }
 
-// single takes one file.
-func (c *capture) single(files first) error {
+// single captures one file.
+func (c *capture) single(files alternatives) error {
 	name, content, err := c.content("", files)
 	if name != "" {
 		c.add(name, content)
@@ -87,9 +179,9 @@ func (c *capture) single(files first) error {
 	return err
 }
 
-// content returns what the first existing of the files in a directory holds, and
-// the file's name; no name when there is none.
-func (c *capture) content(dir string, files first) (name, content string, err error) {
+// content returns the name and content of the first of the files that exists in a directory. The
+// name is "" if there is none.
+func (c *capture) content(dir string, files alternatives) (name, content string, err error) {
 	for _, file := range files {
 		text, err := fs.ReadFile(c.fsys, dir+file)
 		var refused syscall.Errno
@@ -112,7 +204,7 @@ func (c *capture) content(dir string, files first) (name, content string, err er
 	return "", "", nil
 }
 
-// memTotalLine returns what [parseMemTotal] reads; all of it when it finds nothing.
+// memTotalLine returns the line that [parseMemTotal] parses, or the whole text without such a line.
 func memTotalLine(meminfo string) string {
 	for line := range strings.Lines(meminfo) {
 		if strings.Contains(line, " MemTotal:") {
@@ -126,9 +218,9 @@ func (c *capture) add(name, content string) {
 	c.files = append(c.files, txtar.File{Name: name, Data: []byte(content)})
 }
 
-// numberedFiles takes one file of every directory prefix<N>, with one entry for
-// those of the same content, in the order of the lowest number.
-func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, files first) error {
+// numberedFiles captures one file of every directory prefix<N>, with one entry for all of the same
+// content, in the order of the lowest number.
+func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, files alternatives) error {
 	type entry struct{ file, content string }
 	var entries []entry
 	members := map[entry]cpuset.Set{}
@@ -156,7 +248,8 @@ func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, files first) 
 	return nil
 }
 
-// caches takes the caches, and of those that can be last-level caches who shares them.
+// caches captures the caches, and the list of CPUs that share one only if it may be a last-level
+// cache.
 func (c *capture) caches(cpus cpuset.Set) error {
 	with := map[int]cpuset.Set{} // by number of the cache
 	sharing := map[int]cpuset.Set{}
@@ -179,7 +272,7 @@ func (c *capture) caches(cpus cpuset.Set) error {
 			if i == len(cacheFiles)-1 {
 				of = sharing[n]
 			}
-			var below first
+			var below alternatives
 			for _, file := range files {
 				below = append(below, fmt.Sprintf("cache/index%d/%s", n, file))
 			}
@@ -195,30 +288,23 @@ func (c *capture) nodes() error {
 	if err := c.each(nodesFiles, c.single); err != nil {
 		return err
 	}
-	numbers, err := c.numbered(nodeRoot, "node")
+	nodes, err := c.numberedSet(nodeRoot, "node")
 	if err != nil {
 		return err
-	}
-	var nodes cpuset.Set // there are as many numbers for nodes as for CPUs, see parseNodes
-	for _, n := range numbers {
-		if !cpuset.CPU(n).Valid() {
-			return fmt.Errorf("list %s: %w: node%d is above %d", nodeRoot, cpuset.ErrOutOfRange, n, cpuset.MaxCPUs-1)
-		}
-		nodes.Add(cpuset.CPU(n))
 	}
 	if there, err := c.exists(nodeRoot); err != nil || there && nodes.IsEmpty() {
 		return errors.Join(err, fmt.Errorf("%s has no NUMA node: the tree is damaged", nodeRoot))
 	}
-	if err := c.each(nodeFiles, func(files first) error { return c.numberedFiles(nodeRoot+"/node", nodes, files) }); err != nil {
+	if err := c.each(nodeFiles, func(files alternatives) error { return c.numberedFiles(nodeRoot+"/node", nodes, files) }); err != nil {
 		return err
 	}
-	return c.initiators(numbers)
+	return c.initiators(nodes)
 }
 
-// initiators takes the names of nodes in accessN/initiators, which are links; an
-// archive has an empty file instead.
-func (c *capture) initiators(nodes []int) error {
-	for _, n := range nodes {
+// initiators captures the names of nodes in accessN/initiators. They are links, for which an
+// archive has empty files.
+func (c *capture) initiators(nodes cpuset.Set) error {
+	for n := range nodes.All() {
 		for _, class := range accessClasses {
 			dir := nodeDir(topology.NUMAID(n)) + "/" + class + "/initiators"
 			initiators, err := c.numbered(dir, "node")

@@ -34,14 +34,14 @@ func recaptured(t testing.TB, tree fs.FS) (text string, back fs.FS) {
 	return string(archive), back
 }
 
-// TestCaptureFixtures captures every fixture: the machine is the same, or the same
-// thing is wrong with it.
+// TestCaptureFixtures captures every fixture and checks that the capture reads as the same machine
+// or with the same error.
 func TestCaptureFixtures(t *testing.T) {
 	for name, tree := range trees(t) {
 		t.Run(name, func(t *testing.T) {
 			want, wantErr := Read(tree)
 			if _, err := Capture(tree, ""); err != nil && wantErr != nil {
-				return // more CPUs than can be named
+				return // more CPUs than a set holds
 			}
 			text, back := recaptured(t, tree)
 			got, err := Read(back)
@@ -58,7 +58,7 @@ func TestCaptureFixtures(t *testing.T) {
 	}
 }
 
-// trees returns the machines of the fixtures, and the ones of broken.txt.
+// trees returns the machines of the fixtures and of broken.txt.
 func trees(t *testing.T) map[string]fs.FS {
 	t.Helper()
 	names, err := filepath.Glob("testdata/*.txtar")
@@ -75,7 +75,7 @@ func trees(t *testing.T) map[string]fs.FS {
 	return all
 }
 
-// watched notes which files are opened.
+// watched records which files are opened.
 type watched struct {
 	fs.FS
 	opened map[string]bool
@@ -86,12 +86,12 @@ func (w watched) Open(name string) (fs.File, error) {
 	return w.FS.Open(name)
 }
 
-// TestCaptureTakesWhatIsRead compares what is captured of the fixtures with what
-// Read opens: each file that it opens and that exists must be in the capture, and
-// each that is in a capture must be of a sort that it opens on some machine.
+// TestCaptureTakesWhatIsRead compares the captured files of the fixtures with those that Read
+// opens. Each existing file that Read opens must be in the capture, and each kind of file in a
+// capture must be opened on some machine.
 func TestCaptureTakesWhatIsRead(t *testing.T) {
 	number := regexp.MustCompile(`(cpu|node|index)\d+`)
-	sort := func(name string) string { return number.ReplaceAllString(name, "${1}N") }
+	kind := func(name string) string { return number.ReplaceAllString(name, "${1}N") }
 	read, captured := map[string]bool{}, map[string]bool{}
 	for name, tree := range trees(t) {
 		opened := map[string]bool{}
@@ -101,29 +101,29 @@ func TestCaptureTakesWhatIsRead(t *testing.T) {
 		}
 		_, back := recaptured(t, tree)
 		for file := range opened {
-			read[sort(file)] = true
+			read[kind(file)] = true
 			if _, err := fs.ReadFile(tree, file); err != nil {
 				continue // missing, or a directory
 			}
 			if _, err := fs.Stat(back, file); err != nil {
-				t.Errorf("%s: %s is read and not captured", name, file)
+				t.Errorf("%s: %s is read but not captured", name, file)
 			}
 		}
 		for file := range writable(t, back) {
-			captured[sort(file)] = true
+			captured[kind(file)] = true
 		}
 	}
 	for file := range captured {
-		if !read[file] && !strings.Contains(file, "/initiators/node") { // of which the name is read
-			t.Errorf("%s is captured and never read", file)
+		if !read[file] && !strings.Contains(file, "/initiators/node") { // only their names are read
+			t.Errorf("%s is captured but never read", file)
 		}
 	}
 	if len(captured) < 25 {
-		t.Errorf("only %d sorts of file captured", len(captured))
+		t.Errorf("only %d kinds of file captured", len(captured))
 	}
 }
 
-// TestCaptureText shows what an archive looks like, noise of a real /sys left out.
+// TestCaptureText shows the format of an archive, and that irrelevant files are omitted.
 func TestCaptureText(t *testing.T) {
 	tree := fstest.MapFS{}
 	write := func(name, content string) { tree[name] = &fstest.MapFile{Data: []byte(content)} }
@@ -158,7 +158,7 @@ func TestCaptureRefuses(t *testing.T) {
 	}
 	tree = fstest.MapFS{"devices/system/cpu/online": {Data: []byte("0\n")}}
 	if _, err := Capture(refusing{tree, "online", errors.New("disk on fire")}, ""); err == nil || !strings.Contains(err.Error(), "cpu/online: ") {
-		t.Errorf("a file that cannot be read for no reason of the kernel's: %v", err)
+		t.Errorf("a file whose read fails without an errno: %v", err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestCaptureProperty(t *testing.T) {
 	})
 }
 
-// FuzzParseArchive parses any text; what is an archive can be captured again.
+// FuzzParseArchive parses any text. A tree that was parsed can be captured again.
 func FuzzParseArchive(f *testing.F) {
 	for _, name := range []string{"dies", "memory-only-nodes", "hybrid-counters"} {
 		text, err := os.ReadFile("testdata/" + name + ".txtar")

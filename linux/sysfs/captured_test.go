@@ -23,11 +23,11 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// machinesEnv names a folder of captured machines: NAME.tar.gz with a sys
-// directory in it, and expected.json with what hwloc finds in each.
+// machinesEnv names a folder of captured machines: NAME.tar.gz with a sys directory in each, and
+// expected.json with the topologies according to hwloc.
 const machinesEnv = "PINFOLD_TEST_MACHINES"
 
-// expectation is what hwloc finds on a machine; CPU lists throughout.
+// expectation is the topology of a machine according to hwloc, as CPU lists.
 type expectation struct {
 	Online   string            `json:"pus"`
 	Packages []string          `json:"package"`
@@ -78,12 +78,12 @@ func TestCapturedMachines(t *testing.T) {
 	}
 }
 
-// summary is what can be compared with hwloc's findings.
+// summary are the properties that can be compared with hwloc's.
 type summary struct {
 	Online                      string
 	Packages, Dies, LLCs, Cores []string
 	NUMA                        map[topology.NUMAID]string // CPUs to which the node is local
-	Kinds                       []string                   // fastest first; one when all cores are alike
+	Kinds                       []string                   // fastest first; one entry if all cores are alike
 }
 
 func found(m *topology.Machine) summary {
@@ -107,10 +107,9 @@ func lists[ID ~int](groups []topology.Group[ID]) []string {
 	return lists
 }
 
-// wanted translates what hwloc says into our terms. hwloc leaves dies out where
-// each package is one, and lists a cache only where sysfs does: CPUs that have
-// none share one LLC, which on the one machine with such CPUs, a machine of one
-// NUMA node, is the rest of the package.
+// wanted converts hwloc's description. hwloc omits dies if each package is one, and lists a cache
+// only if sysfs does. CPUs without a cache share one LLC, which on the only machine with such CPUs,
+// a machine of one NUMA node, is the rest of the package.
 func wanted(e expectation) summary {
 	s := summary{Online: e.Online, Packages: sorted(e.Packages), Dies: sorted(e.Packages), Cores: sorted(e.Cores),
 		NUMA: map[topology.NUMAID]string{}}
@@ -143,7 +142,7 @@ func wanted(e expectation) summary {
 		s.Kinds = append([]string{kind.CPUs}, s.Kinds...) // hwloc lists the slowest first
 	}
 	if len(s.Kinds) < 2 {
-		s.Kinds = []string{e.Online} // one entry says nothing and need not even be complete
+		s.Kinds = []string{e.Online} // a single entry means nothing and may be incomplete
 	}
 	return s
 }
@@ -154,7 +153,7 @@ func sorted(lists []string) []string {
 	return lists
 }
 
-// untar reads the sys directory out of a compressed archive, symbolic links included.
+// untar reads the sys directory of a compressed archive, including symbolic links.
 func untar(t *testing.T, name string) fs.FS {
 	t.Helper()
 	f, err := os.Open(name)

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// readTree is the /sys tree of one file of testdata, to be changed.
+// readTree returns the /sys tree of a file in testdata, which may be changed.
 func readTree(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -43,7 +43,7 @@ func writable(t testing.TB, tree fs.FS) fstest.MapFS {
 	return files
 }
 
-// describe writes a machine as text, one part a line.
+// describe returns a machine as text, one part per line.
 func describe(m *topology.Machine) string {
 	var b strings.Builder
 	line := func(format string, args ...any) {

@@ -10,9 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// parseMask reads a bitmap as the kernel prints it (%*pb): hexadecimal words of
-// 32 bits, the highest first, separated by commas. Words beyond the CPUs that a
-// set holds must be 0.
+// parseMask parses a bitmap as the kernel prints it (%*pb): hexadecimal words of 32 bits, the
+// highest first, separated by commas. Words beyond the capacity of a set must be 0.
 func parseMask(text string) (cpuset.Set, error) {
 	var s cpuset.Set
 	words := strings.Split(text, ",")
@@ -38,7 +37,7 @@ func parseMask(text string) (cpuset.Set, error) {
 	return s, nil
 }
 
-// parseID reads a number of a package or die; -1 stands for unknown.
+// parseID parses the id of a package or die. -1 means unknown.
 func parseID(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < -1 {
@@ -47,7 +46,7 @@ func parseID(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseFlag reads "0" or "1".
+// parseFlag parses "0" or "1".
 func parseFlag(text string) (bool, error) {
 	if text != "0" && text != "1" {
 		return false, fmt.Errorf("%q is neither 0 nor 1", text)
@@ -55,7 +54,7 @@ func parseFlag(text string) (bool, error) {
 	return text == "1", nil
 }
 
-// parseFigure reads a number of no sign: a cache level, a capacity, a frequency.
+// parseFigure parses an unsigned number: a cache level, a capacity, a frequency.
 func parseFigure(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -64,8 +63,8 @@ func parseFigure(text string) (uint64, error) {
 	return n, nil
 }
 
-// parseNodes reads a list of NUMA nodes, which has the form of a cpulist. Linux
-// has at most 1,024 nodes, as many as a set of CPUs holds.
+// parseNodes parses a list of NUMA nodes, which has the form of a CPU list. Linux has at most 1,024
+// nodes, which is also the capacity of a set of CPUs.
 func parseNodes(text string) ([]int, error) {
 	set, err := cpuset.Parse(text)
 	if err != nil {
@@ -78,7 +77,7 @@ func parseNodes(text string) ([]int, error) {
 	return nodes, nil
 }
 
-// parseDistances reads one row of the table of distances between NUMA nodes.
+// parseDistances parses one row of the table of distances between NUMA nodes.
 func parseDistances(text string) ([]int, error) {
 	var row []int
 	for field := range strings.FieldsSeq(text) {
@@ -91,8 +90,7 @@ func parseDistances(text string) ([]int, error) {
 	return row, nil
 }
 
-// parseMemTotal reads the bytes of "Node 0 MemTotal: 131732940 kB" out of a
-// node's meminfo.
+// parseMemTotal returns the bytes of the line "Node 0 MemTotal: 131732940 kB" in a node's meminfo.
 func parseMemTotal(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, " MemTotal:")
@@ -110,21 +108,4 @@ func parseMemTotal(text string) (uint64, error) {
 		return kib * 1024, nil
 	}
 	return 0, errors.New("no line has MemTotal")
-}
-
-// cacheType is what a cache holds.
-type cacheType string
-
-const (
-	dataCache        cacheType = "Data"
-	instructionCache cacheType = "Instruction"
-	unifiedCache     cacheType = "Unified"
-)
-
-func parseCacheType(text string) (cacheType, error) {
-	switch t := cacheType(text); t {
-	case dataCache, instructionCache, unifiedCache:
-		return t, nil
-	}
-	return "", fmt.Errorf("%q is not a type of cache", text)
 }

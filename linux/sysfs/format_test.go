@@ -48,7 +48,7 @@ func TestParseMemTotal(t *testing.T) {
 	}
 }
 
-// printMask prints a set as the kernel prints a bitmap of 1,024 bits.
+// printMask formats a set as the kernel formats a bitmap of 1,024 bits.
 func printMask(s cpuset.Set) string {
 	var words []string
 	for word := cpuset.MaxCPUs/32 - 1; word >= 0; word-- {

@@ -10,25 +10,22 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// How kinds of core are told apart. The first source that does so decides; a
-// source counts only when it says something about every online CPU.
+// How kinds of core are distinguished: the first source that finds different kinds decides. A
+// source is ignored if it lacks a value for an online CPU.
 //
 //  1. The performance counters of Intel's hybrid machines: one device per kind.
-//  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm; in
-//     recent kernels also x86, where it is the same for all CPUs of a hybrid machine
-//     with SMT, so that equality proves nothing.
-//  3. The performance or frequency that a core sustains: acpi_cppc/nominal_perf,
-//     cpufreq/base_frequency. When there is one and it is the same for all cores,
-//     they are alike.
-//  4. cpufreq/cpuinfo_max_freq, only when there is none of 3.
+//  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm has it, and recent kernels
+//     on x86, where it is the same for all CPUs of a hybrid machine with SMT. So equality proves
+//     nothing.
+//  3. The sustained performance or frequency of a core: acpi_cppc/nominal_perf,
+//     cpufreq/base_frequency. If one of these is the same for all cores, they are of one kind.
+//  4. cpufreq/cpuinfo_max_freq, only if none of 3 exists.
 //
-// Values are compared by core, the largest of its threads. Cores of one kind may
-// differ a little, since some are favoured: Turbo Boost Max 3.0 lets one or two
-// run a few per cent faster than their likes (67 to 64 in the units of an
-// i7-1370P), AMD's preferred cores differ in many small steps, and firmware
-// rounds. Kinds differ by more, at one step (64 to 39 there). So in
-// descending order a new kind begins where the value falls below 7/8 of the one
-// before it.
+// Values are compared per core, using the largest of its threads. Cores of one kind may differ a
+// little, because some are favoured: Turbo Boost Max 3.0 lets one or two cores run a few per cent
+// faster (67 to 64 in the units of an i7-1370P), AMD's preferred cores differ in many small steps,
+// and firmware rounds. Kinds differ by more, in one step (64 to 39 there). So, in descending order,
+// a new kind begins where a value is below 7/8 of the previous one.
 
 // hybridPMUs are the devices of Linux's arch/x86/events/intel/core.c, fastest first.
 var hybridPMUs = []struct {
@@ -71,10 +68,11 @@ func (s scan) setKinds(m *topology.Machine, cores grouping) error {
 type kindCPUs struct {
 	kind topology.Kind
 	cpus cpuset.Set
-	file string // "" when no single file says so
+	file string // "" if it is not from a single file
 }
 
-// hybridPMUs reads /sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus. known is false unless every online CPU is in one.
+// hybridPMUs reads /sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus. known is true if every
+// online CPU is in one of them.
 func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool, err error) {
 	var all cpuset.Set
 	for _, pmu := range hybridPMUs {
@@ -102,22 +100,23 @@ func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool, err erro
 	return kinds, all == s.online, nil
 }
 
+// figureFiles are the files in /sys/devices/system/cpu/cpuN with a figure of the core's
+// performance, in the order in which they are compared. Frequencies are in kHz.
+var figureFiles = []struct {
+	name      string
+	sustained bool // equality means that the cores are of one kind
+}{
+	{"cpu_capacity", false}, {"acpi_cppc/nominal_perf", true}, {"cpufreq/base_frequency", true}, {"cpufreq/cpuinfo_max_freq", false},
+}
+
 func (s scan) kindsByFigures(cores grouping) ([]kindCPUs, error) {
 	var kinds []kindCPUs
 	sustained := false
-	for _, source := range []struct {
-		figure      func(cpuset.CPU) (uint64, error)
-		isSustained bool
-	}{
-		{figure: s.cpuCapacity},
-		{figure: s.nominalPerf, isSustained: true},
-		{figure: s.baseFrequency, isSustained: true},
-		{figure: s.cpuinfoMaxFreq},
-	} {
-		if sustained && !source.isSustained {
+	for _, file := range figureFiles {
+		if sustained && !file.sustained {
 			break
 		}
-		figures, known, err := s.coreFigures(cores, source.figure)
+		figures, known, err := s.coreFigures(cores, file.name)
 		if err != nil {
 			return nil, err
 		}
@@ -127,34 +126,16 @@ func (s scan) kindsByFigures(cores grouping) ([]kindCPUs, error) {
 		if kinds = s.kindsOf(cores, figures); len(kinds) > 1 {
 			return kinds, nil
 		}
-		sustained = sustained || source.isSustained
+		sustained = sustained || file.sustained
 	}
 	return kinds, nil
 }
 
-// cpuCapacity reads /sys/devices/system/cpu/cpuN/cpu_capacity.
-func (s scan) cpuCapacity(c cpuset.CPU) (uint64, error) { return s.figure(cpuDir(c) + "/cpu_capacity") }
-
-// nominalPerf reads /sys/devices/system/cpu/cpuN/acpi_cppc/nominal_perf.
-func (s scan) nominalPerf(c cpuset.CPU) (uint64, error) {
-	return s.figure(cpuDir(c) + "/acpi_cppc/nominal_perf")
-}
-
-// baseFrequency reads /sys/devices/system/cpu/cpuN/cpufreq/base_frequency, in kHz.
-func (s scan) baseFrequency(c cpuset.CPU) (uint64, error) {
-	return s.figure(cpuDir(c) + "/cpufreq/base_frequency")
-}
-
-// cpuinfoMaxFreq reads /sys/devices/system/cpu/cpuN/cpufreq/cpuinfo_max_freq, in kHz.
-func (s scan) cpuinfoMaxFreq(c cpuset.CPU) (uint64, error) {
-	return s.figure(cpuDir(c) + "/cpufreq/cpuinfo_max_freq")
-}
-
-// maxFigure keeps the comparison of figures within 64 bits.
+// maxFigure prevents overflow when figures are compared.
 const maxFigure = 1 << 48
 
-// figure reads a figure that may be missing, or 0, which also means unknown. So
-// does a kernel that refuses to tell: some of these files ask the firmware.
+// figure reads a figure. It returns 0, which means unknown, if the file is missing or the kernel
+// rejects the read, because some of these files query the firmware.
 func (s scan) figure(file string) (uint64, error) {
 	value, _, err := readIfThere(s.tree, file, parseFigure)
 	var refused syscall.Errno
@@ -162,17 +143,18 @@ func (s scan) figure(file string) (uint64, error) {
 		return 0, nil
 	}
 	if value > maxFigure {
-		return 0, fmt.Errorf("read %s: %d is no capacity, performance or frequency", file, value)
+		return 0, fmt.Errorf("read %s: %d is not a capacity, performance or frequency", file, value)
 	}
 	return value, err
 }
 
-// coreFigures returns one figure by core. known is false unless every CPU has one.
-func (s scan) coreFigures(cores grouping, figure func(cpuset.CPU) (uint64, error)) (figures []uint64, known bool, err error) {
+// coreFigures returns the figure of each core, the largest of its threads. known is true if every
+// CPU has one.
+func (s scan) coreFigures(cores grouping, file string) (figures []uint64, known bool, err error) {
 	figures = make([]uint64, len(cores.first))
 	known = true
 	for i, c := range s.cpus {
-		value, err := figure(c)
+		value, err := s.figure(cpuDir(c) + "/" + file)
 		if err != nil {
 			return nil, false, err
 		}
@@ -183,12 +165,12 @@ func (s scan) coreFigures(cores grouping, figure func(cpuset.CPU) (uint64, error
 	return figures, known, nil
 }
 
-// kindsOf divides the cores into kinds by their figures, fastest first.
+// kindsOf divides the cores into kinds by their figures, the fastest first.
 func (s scan) kindsOf(cores grouping, figures []uint64) []kindCPUs {
 	descending := slices.Clone(figures)
 	slices.Sort(descending)
 	slices.Reverse(descending)
-	var slowest []uint64 // by kind
+	var slowest []uint64 // the lowest figure of each kind
 	for i, value := range descending {
 		if i > 0 && value*8 >= descending[i-1]*7 {
 			slowest[len(slowest)-1] = value

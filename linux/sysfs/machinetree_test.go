@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// machineTree writes a machine as the /sys tree that a recent kernel has for it,
-// the inverse of Read. It holds for machines whose dies are within packages.
+// machineTree returns the /sys tree that a recent kernel has for a machine, the inverse of Read. It
+// requires dies that are within packages.
 func machineTree(m *topology.Machine) fstest.MapFS {
 	tree := fstest.MapFS{}
 	write := func(file, format string, args ...any) {
@@ -71,8 +71,8 @@ func writeKinds(m *topology.Machine, write func(string, string, ...any)) {
 	}
 }
 
-// writeNodes makes the nodes whose CPUs are all local to a node of memory only
-// that node's initiators.
+// writeNodes writes the nodes. The initiators of a memory-only node are the nodes whose CPUs are
+// all local to it.
 func writeNodes(m *topology.Machine, write func(string, string, ...any)) {
 	var online cpuset.Set
 	for _, n := range m.NUMANodes {

@@ -9,10 +9,10 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// numa are the NUMA nodes, and which CPU is in which.
+// numa are the NUMA nodes and the node of each CPU.
 type numa struct {
 	nodes []topology.NUMANode
-	of    []topology.NUMAID // by CPU, NoNUMA when it is in none
+	of    []topology.NUMAID // by CPU, NoNUMA if it is in no node
 	file  []string          // by CPU: the file that says so
 }
 
@@ -21,10 +21,12 @@ func (s scan) numa() (numa, error) {
 	if err != nil {
 		return numa{}, err
 	}
-	if ids == nil {
-		return s.withoutNUMA(), nil
-	}
 	n := numa{of: slices.Repeat([]topology.NUMAID{topology.NoNUMA}, len(s.cpus)), file: slices.Repeat([]string{nodeRoot}, len(s.cpus))}
+	if ids == nil { // a kernel without NUMA: one node, its memory unknown
+		n.nodes = []topology.NUMANode{{CPUs: s.online, LocalCPUs: s.online, Distances: []int{topology.LocalDistance}}}
+		n.of = make([]topology.NUMAID, len(s.cpus))
+		return n, nil
+	}
 	for _, id := range ids {
 		node, file, err := s.node(topology.NUMAID(id))
 		if err != nil {
@@ -47,17 +49,8 @@ func (s scan) numa() (numa, error) {
 	return n, s.setLocalCPUs(n.nodes)
 }
 
-// withoutNUMA is the one node of a kernel without NUMA, its memory unknown.
-func (s scan) withoutNUMA() numa {
-	return numa{
-		nodes: []topology.NUMANode{{CPUs: s.online, LocalCPUs: s.online, Distances: []int{topology.LocalDistance}}},
-		of:    make([]topology.NUMAID, len(s.cpus)),
-		file:  slices.Repeat([]string{nodeRoot}, len(s.cpus)),
-	}
-}
-
-// nodeOnline reads /sys/devices/system/node/online, or lists the nodeN there on
-// old kernels. It is nil when there is no NUMA.
+// nodeOnline reads /sys/devices/system/node/online, or on old kernels lists the directories nodeN
+// there. It returns nil on a kernel without NUMA.
 func (s scan) nodeOnline() ([]int, error) {
 	ids, ok, err := readIfThere(s.tree, nodeRoot+"/online", parseNodes)
 	if err != nil {
@@ -82,40 +75,27 @@ func (s scan) nodeOnline() ([]int, error) {
 }
 
 // node reads a node and the name of the file that lists its CPUs:
-// /sys/devices/system/node/nodeN/cpulist, or cpumap on old kernels.
+// /sys/devices/system/node/nodeN/cpulist, or cpumap on old kernels. The size of its memory is from
+// meminfo, or 0 if that is missing.
 func (s scan) node(id topology.NUMAID) (topology.NUMANode, string, error) {
 	cpus, file, err := s.readFirst(nodeDir(id)+"/cpulist", nodeDir(id)+"/cpumap")
 	if err != nil {
 		return topology.NUMANode{}, "", err
 	}
-	memory, err := s.nodeMeminfo(id)
+	memory, _, err := readIfThere(s.tree, nodeDir(id)+"/meminfo", parseMemTotal)
 	return topology.NUMANode{ID: id, CPUs: cpus.Intersection(s.online), MemoryBytes: memory}, file, err
 }
 
-// nodeMeminfo reads the size of a node's memory in bytes from
-// /sys/devices/system/node/nodeN/meminfo, 0 when that is missing.
-func (s scan) nodeMeminfo(id topology.NUMAID) (uint64, error) {
-	bytes, _, err := readIfThere(s.tree, nodeDir(id)+"/meminfo", parseMemTotal)
-	return bytes, err
-}
-
-// nodePossible reads /sys/devices/system/node/possible, nil when it is missing.
-func (s scan) nodePossible() ([]int, error) {
-	ids, _, err := readIfThere(s.tree, nodeRoot+"/possible", parseNodes)
-	return ids, err
-}
-
-// nodeDistance reads /sys/devices/system/node/nodeN/distance: the distances to
-// the online nodes in the order of their numbers. A row may also have one
-// distance for every possible node, as captures have it in which a node was
-// taken offline by hand; those to the online ones are taken.
+// nodeDistance reads /sys/devices/system/node/nodeN/distance: the distances to the online nodes in
+// ascending order. A row may also have a distance for every possible node, in captures in which a
+// node was set offline manually. Then nodeDistance selects those to the online nodes.
 func (s scan) nodeDistance(id topology.NUMAID, online []int) ([]int, error) {
 	file := nodeDir(id) + "/distance"
 	row, err := read(s.tree, file, parseDistances)
 	if err != nil || len(row) == len(online) {
 		return row, err
 	}
-	possible, err := s.nodePossible()
+	possible, _, err := readIfThere(s.tree, nodeRoot+"/possible", parseNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +114,7 @@ func (s scan) nodeDistance(id topology.NUMAID, online []int) ([]int, error) {
 	return picked, nil
 }
 
-// setLocalCPUs finds the CPUs for which the memory of each node is local.
+// setLocalCPUs sets the CPUs for which the memory of each node is local.
 func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
 	for i := range nodes {
 		n := &nodes[i]
@@ -153,13 +133,14 @@ func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
 	return nil
 }
 
-// accessClasses are where firmware tells the initiators of a node, the best first.
+// accessClasses are the directories with the initiators of a node according to the firmware, the
+// best first.
 var accessClasses = []string{"access1", "access0"}
 
-// initiatorCPUs returns the CPUs of the nodes in
-// /sys/devices/system/node/nodeN/access1/initiators, those with the best access
-// among the nodes with CPUs, else in access0, where nodes without CPUs count too
-// (Documentation/admin-guide/mm/numaperf.rst of Linux). It is empty when firmware does not tell.
+// initiatorCPUs returns the CPUs of the nodes in /sys/devices/system/node/nodeN/access1/initiators,
+// which have the best access among the nodes with CPUs. Otherwise it uses access0, which also
+// includes nodes without CPUs (Documentation/admin-guide/mm/numaperf.rst of Linux). The result is
+// empty if the firmware names no initiators.
 func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpuset.Set, error) {
 	var cpus cpuset.Set
 	for _, class := range accessClasses {
@@ -179,8 +160,7 @@ func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpus
 	return cpus, nil
 }
 
-// nearestCPUs returns the CPUs of the nodes with CPUs that are nearest to n, all
-// of them when there are several.
+// nearestCPUs returns the CPUs of the nearest nodes that have CPUs.
 func nearestCPUs(n topology.NUMANode, nodes []topology.NUMANode) cpuset.Set {
 	var cpus cpuset.Set
 	nearest := -1

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// readable draws a machine and brings it into the form in which Read returns it:
-// dense ids in order of lowest CPU, dies within packages, kinds by rank.
+// readable draws a machine and converts it to the form in which Read returns it: dense ids in the
+// order of the lowest CPU, dies within packages, kinds by rank.
 func readable(t *rapid.T) *topology.Machine {
 	m := topologytest.Random(t)
 	cores, llcs, dies := map[topology.CoreID]int{}, map[topology.LLCID]int{}, map[[2]int]int{}
@@ -94,8 +94,8 @@ func TestReadFindsShapes(t *testing.T) {
 	}
 }
 
-// TestGarbageIsNamed overwrites one file of a good tree. Either nobody looks at
-// that file, or the error names it.
+// TestGarbageIsNamed overwrites one file of a valid tree. Either the file is not read, or the error
+// names it.
 func TestGarbageIsNamed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := readable(t)
@@ -112,8 +112,8 @@ func TestGarbageIsNamed(t *testing.T) {
 	})
 }
 
-// TestDamage changes a good tree in several places, sensibly or not, and wants
-// an error or a valid machine.
+// TestDamage changes a valid tree in several places, sensibly or not. The result must be an error
+// or a valid machine.
 func TestDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := machineTree(readable(t))

@@ -3,13 +3,14 @@ package sysfs
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Read reads the machine from a tree whose root is the /sys directory, such as
-// os.DirFS("/sys"). The result is valid ([topology.Machine.Validate]).
+// Read reads the machine from a tree whose root is the /sys directory, such as os.DirFS("/sys").
+// The result is valid ([topology.Machine.Validate]).
 func Read(fsys fs.FS) (*topology.Machine, error) {
 	m, err := readMachine(tree{fsys})
 	if err != nil {
@@ -18,8 +19,7 @@ func Read(fsys fs.FS) (*topology.Machine, error) {
 	return m, nil
 }
 
-// scan is a tree and the CPUs that are online in it. Slices "by CPU" below are
-// parallel to cpus.
+// scan is a tree and its online CPUs. Slices "by CPU" below are parallel to cpus.
 type scan struct {
 	tree
 	online cpuset.Set
@@ -31,10 +31,7 @@ func readMachine(t tree) (*topology.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scan{tree: t, online: online}
-	for c := range online.All() {
-		s.cpus = append(s.cpus, c)
-	}
+	s := scan{tree: t, online: online, cpus: slices.Collect(online.All())}
 	p, err := s.parts()
 	if err != nil {
 		return nil, err
@@ -56,7 +53,7 @@ func readMachine(t tree) (*topology.Machine, error) {
 	return m, m.Validate()
 }
 
-// parts are the parts of the machine, each with the files that they are known from.
+// parts are the parts of the machine, each with the files that define it.
 type parts struct {
 	cores, dies, llcs grouping
 	packages          packages
@@ -80,7 +77,7 @@ func (s scan) parts() (p parts, err error) {
 	return p, err
 }
 
-// checkCores reports a core whose threads are in different parts.
+// checkCores returns an error for a core whose threads are in different parts.
 func (s scan) checkCores(p parts) error {
 	for i := range s.cpus {
 		j := p.cores.first[p.cores.index[i]]
@@ -101,4 +98,70 @@ func (s scan) checkCores(p parts) error {
 		}
 	}
 	return nil
+}
+
+// claim is the statement of a file about one CPU: the online CPUs, including itself, with which it
+// shares something.
+type claim struct {
+	cpus cpuset.Set
+	file string
+}
+
+// grouping divides the online CPUs into groups.
+type grouping struct {
+	claims []claim // by CPU
+	index  []int   // by CPU: the number of its group, dense, in the order of the lowest CPU
+	first  []int   // by group: the position in scan.cpus of its lowest CPU
+}
+
+// group returns the groups according to one claim per CPU, or an error if two claims contradict
+// each other. The error calls the groups what.
+func (s scan) group(what string, claims []claim) (grouping, error) {
+	position := map[cpuset.CPU]int{}
+	for i, c := range s.cpus {
+		position[c] = i
+	}
+	g := grouping{claims: claims, index: make([]int, len(claims))}
+	for i, c := range s.cpus {
+		own := claims[i]
+		if !own.cpus.Contains(c) {
+			return g, contradiction("%s says that the %s of CPU %d has the online CPUs %q, without CPU %d itself", own.file, what, c, own.cpus, c)
+		}
+		lowest := position[own.cpus.First()]
+		if lowest < i {
+			if claims[lowest].cpus != own.cpus {
+				return g, s.disagreement(what, claims, lowest, i)
+			}
+			g.index[i] = g.index[lowest]
+			continue
+		}
+		for other := range own.cpus.All() {
+			if claims[position[other]].cpus != own.cpus {
+				return g, s.disagreement(what, claims, i, position[other])
+			}
+		}
+		g.index[i] = len(g.first)
+		g.first = append(g.first, i)
+	}
+	return g, nil
+}
+
+func (s scan) disagreement(what string, claims []claim, i, j int) error {
+	return contradiction("%s says that the %s of CPU %d has the online CPUs %q, but %s says that that of CPU %d has %q",
+		claims[i].file, what, s.cpus[i], claims[i].cpus, claims[j].file, s.cpus[j], claims[j].cpus)
+}
+
+// claimsByKey returns claims in which all CPUs of the same key belong together.
+func claimsByKey[Key comparable](cpus []cpuset.CPU, key func(i int) Key, file func(i int) string) []claim {
+	members := map[Key]cpuset.Set{}
+	for i, c := range cpus {
+		set := members[key(i)]
+		set.Add(c)
+		members[key(i)] = set
+	}
+	claims := make([]claim, len(cpus))
+	for i := range cpus {
+		claims[i] = claim{members[key(i)], file(i)}
+	}
+	return claims
 }

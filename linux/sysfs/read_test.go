@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestFixtures reads the /sys tree of each archive in testdata. Its file "machine" is
-// what Read makes of it, in the form of [describe].
+// TestFixtures reads the /sys tree of each archive in testdata. Its file "machine" is the result of
+// Read, in the form of [describe].
 func TestFixtures(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "machine", func(t *testing.T, given *txtar.Archive) string {
 		tree, err := ParseArchive(txtar.Format(given))
@@ -30,8 +30,8 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-// refusing is a tree in which reading some files fails, as sysfs does when it
-// asks a firmware that does not answer.
+// refusing is a tree in which reading some files fails, as in sysfs if the firmware does not
+// answer.
 type refusing struct {
 	fs.FS
 	suffix string
@@ -51,7 +51,7 @@ func TestKernelRefusesToTell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without the sustained performance the maximum frequencies are all there is.
+	// Without the sustained performance only the maximum frequencies are left.
 	if want := 2; len(m.Kinds) != want {
 		t.Errorf("kinds %q, want %d", m.Kinds, want)
 	}
@@ -63,7 +63,7 @@ func TestKernelRefusesToTell(t *testing.T) {
 	}
 }
 
-// FuzzRead puts one file of any content into a good tree.
+// FuzzRead writes one file of any content into a valid tree.
 func FuzzRead(f *testing.F) {
 	f.Add("cpu/online", "0-3\n")
 	f.Add("cpu/cpu1/topology/core_cpus_list", "0-1\n")
@@ -78,7 +78,7 @@ func FuzzRead(f *testing.F) {
 		}
 		tree[name] = &fstest.MapFile{Data: []byte(content)}
 		if m, err := Read(tree); err == nil && m.Validate() != nil {
-			t.Errorf("machine that is not valid: %v", m.Validate())
+			t.Errorf("invalid machine: %v", m.Validate())
 		}
 	})
 }

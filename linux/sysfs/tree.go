@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,19 +17,19 @@ const (
 	nodeRoot = "devices/system/node"
 )
 
-// tree is a /sys directory. Its methods named after a file read that file.
+// tree is a /sys directory.
 type tree struct{ fsys fs.FS }
 
 func cpuDir(c cpuset.CPU) string       { return fmt.Sprintf(cpuRoot+"/cpu%d", c) }
 func nodeDir(n topology.NUMAID) string { return fmt.Sprintf(nodeRoot+"/node%d", n) }
 
-// contradiction makes the error about files that do not agree.
+// contradiction returns an error about files that contradict each other.
 func contradiction(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", topology.ErrInconsistent, fmt.Errorf(format, args...))
 }
 
-// read reads one file and parses what it holds, without the white space around
-// it and the NUL bytes with which some captures pad it.
+// read reads and parses a file, without surrounding white space and the NUL bytes with which some
+// captures pad it.
 func read[T any](t tree, file string, parse func(string) (T, error)) (T, error) {
 	var none T
 	content, err := fs.ReadFile(t.fsys, file)
@@ -48,7 +47,7 @@ func read[T any](t tree, file string, parse func(string) (T, error)) (T, error) 
 	return value, nil
 }
 
-// readIfThere is read for a file that may be missing; ok says whether it is there.
+// readIfThere is read for a file that may be missing. ok is true if it exists and could be parsed.
 func readIfThere[T any](t tree, file string, parse func(string) (T, error)) (value T, ok bool, err error) {
 	value, err = read(t, file, parse)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,9 +56,9 @@ func readIfThere[T any](t tree, file string, parse func(string) (T, error)) (val
 	return value, err == nil, err
 }
 
-// readFirst reads CPUs from the first of the files that is there. Files whose
-// name ends in "list" hold cpulists, all others masks. The error when there is
-// none names the first.
+// readFirst reads CPUs from the first of the files that exists, and returns its name. Files whose
+// name ends in "list" contain CPU lists, all others masks. If no file exists, the error names the
+// first.
 func (t tree) readFirst(files ...string) (cpuset.Set, string, error) {
 	var missing error
 	for _, file := range files {
@@ -78,8 +77,8 @@ func (t tree) readFirst(files ...string) (cpuset.Set, string, error) {
 	return cpuset.Set{}, "", missing
 }
 
-// numbered returns the numbers n of the entries prefix<n> of a directory,
-// ascending; none when the directory does not exist.
+// numbered returns the numbers n of the entries prefix<n> of a directory in ascending order, or
+// none if the directory does not exist.
 func (t tree) numbered(dir, prefix string) ([]int, error) {
 	entries, err := fs.ReadDir(t.fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,11 +94,23 @@ func (t tree) numbered(dir, prefix string) ([]int, error) {
 			numbers = append(numbers, n)
 		}
 	}
-	slices.SortFunc(numbers, cmp.Compare[int])
+	slices.Sort(numbers)
 	return numbers, nil
 }
 
-// exists reports whether the tree has this file or directory.
+// numberedSet is numbered as a set of CPU ids. It is also used for NUMA nodes; see parseNodes.
+func (t tree) numberedSet(dir, prefix string) (set cpuset.Set, err error) {
+	numbers, err := t.numbered(dir, prefix)
+	for _, n := range numbers {
+		if !cpuset.CPU(n).Valid() {
+			return set, fmt.Errorf("list %s: %w: %s%d is above %d", dir, cpuset.ErrOutOfRange, prefix, n, cpuset.MaxCPUs-1)
+		}
+		set.Add(cpuset.CPU(n))
+	}
+	return set, err
+}
+
+// exists reports whether the tree has a file or directory.
 func (t tree) exists(name string) (bool, error) {
 	_, err := fs.Stat(t.fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {

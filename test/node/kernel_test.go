@@ -15,12 +15,13 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // kernel reads back what became of pods.
 type kernel struct {
 	groups *cgroup.FS
-	naming cgroup.Naming
+	naming kubepods.Naming
 }
 
 func openKernel(t testing.TB) kernel {
@@ -29,7 +30,7 @@ func openKernel(t testing.TB) kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	naming, err := groups.Naming("")
+	naming, err := kubepods.Find(groups, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func (k kernel) expect(group string, want settings) error {
 
 // expectNobodyElseOn looks at every container's group there is, sandboxes included.
 func (k kernel) expectNobodyElseOn(cpus cpuset.Set, owner string) error {
-	pods, err := k.groups.Pods(k.naming)
+	pods, err := k.naming.Pods(k.groups)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
 
 // groups are those of all containers, sandboxes included.
 func (s *sampler) groups() (all []string) {
-	pods, err := s.kernel.groups.Pods(s.kernel.naming)
+	pods, err := s.kernel.naming.Pods(s.kernel.groups)
 	if err != nil {
 		return nil // changing at present
 	}

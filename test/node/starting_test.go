@@ -73,7 +73,7 @@ func (s *settled) seenOn(t *testing.T, do func()) []string {
 
 // threadsOn names the threads of pods that are allowed on some CPUs, but for one pod's.
 func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
-	pods, err := k.groups.Pods(k.naming)
+	pods, err := k.naming.Pods(k.groups)
 	if err != nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/throttling"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // loadOptions are the flags of load.
@@ -130,7 +131,7 @@ func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup
 type podFinder struct {
 	client kubernetes.Interface
 	groups *cgroup.FS
-	naming cgroup.Naming
+	naming kubepods.Naming
 }
 
 func newPodFinder(dir string) (*podFinder, error) {
@@ -149,7 +150,7 @@ func newPodFinder(dir string) (*podFinder, error) {
 	if f.groups, err = cgroup.Open("/"); err != nil {
 		return nil, fmt.Errorf("find the control groups: %w", err)
 	}
-	if f.naming, err = f.groups.Naming(""); err != nil {
+	if f.naming, err = kubepods.Find(f.groups, ""); err != nil {
 		return nil, fmt.Errorf("find the kubelet's control groups: %w; pods run only on a real node (pinfold-local up --node)", err)
 	}
 	return f, nil

@@ -1,13 +1,13 @@
-package cgroup
+package kubepods
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 const testID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -81,65 +81,30 @@ func TestNamingRoundTrip(t *testing.T) {
 }
 
 func TestWeights(t *testing.T) {
-	v1, v2 := Layout{V1, V1}, Layout{V2, V2}
 	for _, c := range []struct {
 		shares             uint64
-		v1, pod, container Weight
+		v1, pod, container cgroup.Weight
 	}{
 		{0, 2, 1, 1}, {2, 2, 1, 1}, {102, 102, 4, 17}, {1024, 1024, 39, 100}, {2048, 2048, 79, 174},
 		{262144, 262144, 10000, 10000}, {1 << 40, 262144, 10000, 10000},
 	} {
-		if got := v1.PodWeight(c.shares); got != c.v1 || v1.ContainerWeight(c.shares) != c.v1 {
+		if got := PodWeight(cgroup.V1, c.shares); got != c.v1 || ContainerWeight(cgroup.V1, c.shares) != c.v1 {
 			t.Errorf("%d shares on version 1: %d, want %d", c.shares, got, c.v1)
 		}
-		if got := v2.PodWeight(c.shares); got != c.pod {
+		if got := PodWeight(cgroup.V2, c.shares); got != c.pod {
 			t.Errorf("%d shares of a pod: %d, want %d", c.shares, got, c.pod)
 		}
-		if got := v2.ContainerWeight(c.shares); got != c.container {
+		if got := ContainerWeight(cgroup.V2, c.shares); got != c.container {
 			t.Errorf("%d shares of a container: %d, want %d", c.shares, got, c.container)
 		}
 	}
 }
 
-func FuzzMountinfo(f *testing.F) {
-	f.Add("31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n")
-	f.Add("1 1 0:1 / / rw - x y z\n2 1 0:1 /.. /a\\040b ro - cgroup cgroup rw,cpu\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		mounts, err := parseMountinfo(strings.NewReader(text))
-		if err == nil && len(visible(mounts)) > len(mounts) {
-			t.Error("more visible mounts than mounts")
-		}
-	})
-}
-
-func FuzzFiles(f *testing.F) {
-	for _, s := range []string{"max 100000", "20000 100000", "-1", "0", "nr_periods 3\nthrottled_usec 7\n", "1\n2\n", "9223372036854775807 1"} {
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"/kubepods/burstable/pod1/" + testID, "kubepods.slice/kubepods-pod1_2.slice", "-1", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if max, err := parseCPUMax(text); err == nil {
-			if again, err := parseCPUMax(formatCPUMax(max)); err != nil || again != max {
-				t.Errorf("cpu.max %q reads %v, and written %v, %v", text, max, again, err)
-			}
-		}
-		if quota, err := parseQuota(text); err == nil {
-			if again, err := parseQuota(formatQuota(quota)); err != nil || again != quota {
-				t.Errorf("quota %q reads %v, and written %v, %v", text, quota, again, err)
-			}
-		}
-		for _, v := range []Version{V1, V2} {
-			if s, err := ParseStat(v, text); err == nil && (s.ThrottledTime < 0 || s.BurstTime < 0 || s.Usage < 0) {
-				t.Errorf("%+v", s)
-			}
-		}
-		ids, err := parseIDs(text)
-		if err == nil {
-			for _, id := range ids {
-				if id < 0 {
-					t.Errorf("id %d", id)
-				}
-			}
-		}
 		for driver := range 3 {
 			if p, ok := (Naming{Driver: Driver(driver)}).Parse(text); ok && p.Container != "" && p.PodUID == "" {
 				t.Errorf("%q: a container without a pod: %+v", text, p)

@@ -1,4 +1,4 @@
-package cgroup
+package kubepods
 
 import (
 	"path"
@@ -7,7 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
-// Driver is how the kubelet and the runtime name groups.
+// Driver is the kubelet's cgroup driver. It determines how the kubelet and the runtime name groups.
 type Driver int
 
 // The two drivers.
@@ -26,12 +26,12 @@ func (d Driver) String() string {
 	return "unknown"
 }
 
-// Naming gives and reads the paths of the kubelet's groups
-// (pkg/kubelet/cm/cgroup_manager_linux.go of Kubernetes 1.37).
+// Naming builds and parses the paths of the kubelet's groups
+// (pkg/kubelet/cm/cgroup_manager_linux.go of Kubernetes 1.37). It is unknown if Driver is 0.
 type Naming struct {
 	Driver Driver
-	// Root is the kubelet's --cgroup-root in its own form, names divided by "/";
-	// "" or "/" for the hierarchy's root.
+	// Root is the kubelet's --cgroup-root in its own form, names divided by "/"; "" or "/" for the
+	// hierarchy's root.
 	Root string
 }
 
@@ -42,8 +42,8 @@ const (
 	scope     = ".scope"
 )
 
-// path joins the names of nested groups in the driver's way. A systemd slice
-// repeats the names of those above it and writes "_" for "-".
+// path joins the names of nested groups as the driver does. The name of a systemd slice repeats the
+// names of those above it, with "_" for "-".
 func (n Naming) path(names ...string) string {
 	above := strings.FieldsFunc(n.Root, func(r rune) bool { return r == '/' })
 	names = append(above, names...)
@@ -61,15 +61,13 @@ func (n Naming) path(names ...string) string {
 	return p
 }
 
-// deepestFirst returns all tiers, those in the group of another one before it.
+// deepestFirst returns all tiers. A tier whose group is in that of another one precedes it.
 func deepestFirst() []nodeplan.Tier {
 	return []nodeplan.Tier{nodeplan.Burstable, nodeplan.BestEffort, nodeplan.Guaranteed}
 }
 
 // Tier returns the path of the group that holds the pods of a tier.
-func (n Naming) Tier(t nodeplan.Tier) string {
-	return n.path(tierNames(t)...)
-}
+func (n Naming) Tier(t nodeplan.Tier) string { return n.path(tierNames(t)...) }
 
 func tierNames(t nodeplan.Tier) []string {
 	if t == nodeplan.Guaranteed {
@@ -78,15 +76,14 @@ func tierNames(t nodeplan.Tier) []string {
 	return []string{kubepods, strings.ToLower(string(t))}
 }
 
-// Pod returns the path of a pod's group. The UID is the one that the kubelet
-// knows: for static pods that of the annotation kubernetes.io/config.hash.
+// Pod returns the path of a pod's group. The UID is the kubelet's, which for static pods is the
+// annotation kubernetes.io/config.hash.
 func (n Naming) Pod(t nodeplan.Tier, uid string) string {
 	return n.path(append(tierNames(t), podPrefix+uid)...)
 }
 
-// Container returns the path of a container's group. The runtime is the prefix of
-// the group's name ("cri-containerd", "crio"); "" for none, as containerd does it
-// with the cgroupfs driver.
+// Container returns the path of a container's group. The runtime is the prefix of the group's name
+// ("cri-containerd", "crio"), or "" if there is none, as with containerd and the cgroupfs driver.
 func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
 	name := id
 	if runtime != "" {
@@ -98,7 +95,7 @@ func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
 	return path.Join(n.Pod(t, uid), name)
 }
 
-// Place is what the path of a group says about it.
+// Place is the tier, pod or container that a group belongs to.
 type Place struct {
 	Tier      nodeplan.Tier
 	PodUID    string // "" for a tier
@@ -106,8 +103,8 @@ type Place struct {
 	Container string // id of the container; "" for a tier or pod
 }
 
-// Parse reads the path of a tier, pod or container; it is the inverse of Tier, Pod
-// and Container. Groups within containers are nobody's and give false.
+// Parse parses the path of a tier, pod or container. It is the inverse of Tier, Pod and Container.
+// It returns false for all other paths, including groups within containers.
 func (n Naming) Parse(p string) (Place, bool) {
 	p = path.Clean("/" + p)
 	for _, t := range deepestFirst() {
@@ -132,7 +129,7 @@ func (n Naming) Parse(p string) (Place, bool) {
 	return Place{}, false
 }
 
-// parsePod reads the name of a pod's group within its tier.
+// parsePod parses the name of a pod's group within its tier.
 func (n Naming) parsePod(t nodeplan.Tier, name string) (uid string, ok bool) {
 	if n.Driver != Systemd {
 		uid, ok = strings.CutPrefix(name, podPrefix)
@@ -147,8 +144,8 @@ func (n Naming) parsePod(t nodeplan.Tier, name string) (uid string, ok bool) {
 	return strings.ReplaceAll(uid, "_", "-"), uid != "" && !strings.Contains(uid, "-")
 }
 
-// parseContainer reads the name of a container's group: an id of 64 hexadecimal
-// digits behind a prefix. CRI-O's monitor ("crio-conmon-ID") is no container.
+// parseContainer parses the name of a container's group: an id of 64 hexadecimal digits after an
+// optional prefix. CRI-O's monitor ("crio-conmon-ID") is not a container.
 func (n Naming) parseContainer(name string) (runtime, id string, ok bool) {
 	if n.Driver == Systemd {
 		if name, ok = strings.CutSuffix(name, scope); !ok {
@@ -161,9 +158,5 @@ func (n Naming) parseContainer(name string) (runtime, id string, ok bool) {
 			return "", "", false
 		}
 	}
-	return runtime, name, isContainerID(name)
-}
-
-func isContainerID(s string) bool {
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+	return runtime, name, len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
 }

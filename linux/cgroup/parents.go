@@ -1,0 +1,224 @@
+package cgroup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoParent reports that there is no group in which this process may create groups.
+var ErrNoParent = errors.New("no control group in which this process may create others")
+
+// Parents are the groups in which this process may create groups.
+type Parents struct {
+	Groups map[Controller]string // for [FS.Within]
+	// MustLeave is true if this process is alone in the version 2 group and must leave it before
+	// the group can delegate controllers: see [FS.LeaveRoot].
+	MustLeave bool
+}
+
+// Parents finds the groups in which this process may create groups with the controllers.
+//
+// On version 1 these are its own groups. On version 2 a group that delegates controllers must not
+// have processes, unless it is the root. So Parents returns the nearest group, from the process's
+// own one upwards, that has the controllers, is writable, and has no process or only this one. The
+// error wraps ErrNoParent and says what to do.
+func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
+	parents := Parents{Groups: map[Controller]string{}}
+	for c := range fs.byController {
+		own, err := fs.Own(c)
+		if err != nil {
+			return Parents{}, err
+		}
+		parents.Groups[c] = own
+	}
+	for _, h := range fs.hierarchiesOf(controllers) {
+		if h.ReadOnly {
+			return Parents{}, &HierarchyError{h.controllers[0], h.Mount, ErrReadOnly, "mount it read-write for this process"}
+		}
+		own := parents.Groups[h.controllers[0]]
+		if h.Version == V1 {
+			if err := checkWritableDir(filepath.Join(h.Mount, own)); err != nil {
+				return Parents{}, fmt.Errorf("%w: %w: run as root, or let root create a control group for this user (with chown) and start inside it", ErrNoParent, err)
+			}
+			continue
+		}
+		root, alone, err := h.nearest(own)
+		if err != nil {
+			return Parents{}, err
+		}
+		for c := range parents.Groups {
+			if fs.byController[c].Mount == h.Mount {
+				parents.Groups[c] = root
+			}
+		}
+		parents.MustLeave = parents.MustLeave || alone
+	}
+	return parents, nil
+}
+
+// Own returns the group of this process in a controller's hierarchy.
+func (fs *FS) Own(c Controller) (string, error) {
+	name := filepath.Join(fs.root, "proc/self/cgroup")
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("find this process's control group: %w", err)
+	}
+	defer f.Close()
+	h := fs.byController[c]
+	own, err := parseOwn(f, h.Version, c)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	group, ok := h.below(own)
+	if !ok {
+		return "", fmt.Errorf("this process's control group %s is not within %s, where group %s of the hierarchy is mounted: mount all of it",
+			own, h.Mount, h.Part)
+	}
+	return group, nil
+}
+
+// parseOwn parses /proc/PID/cgroup: lines of HIERARCHY:CONTROLLERS:PATH. Version 2 has number 0 and
+// lists no controllers. A path that begins with "/.." is outside the process's cgroup namespace.
+func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		number, rest, _ := strings.Cut(lines.Text(), ":")
+		controllers, group, ok := strings.Cut(rest, ":")
+		if !ok || !strings.HasPrefix(group, "/") {
+			return "", fmt.Errorf("%q is not a number, controllers and a path", lines.Text())
+		}
+		if v == V2 && number == "0" || v == V1 && slices.Contains(strings.Split(controllers, ","), string(c)) {
+			return group, nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("no line for version %d with the controller %s", v, c)
+}
+
+// below converts a path in the cgroup namespace to one below the mount. It returns false if the
+// mounted part of the hierarchy does not include the group. A part above the namespace's root
+// begins with "/..".
+func (h Hierarchy) below(group string) (string, bool) {
+	part := path.Clean("/" + h.Part)
+	if strings.HasPrefix(h.Part, "/..") || strings.HasPrefix(group, "/..") || !isBelow(group, part) {
+		return "", false
+	}
+	return path.Join("/", strings.TrimPrefix(group, part)), true
+}
+
+// checkWritableDir checks that this process may create groups in a directory and move from there to
+// them.
+func checkWritableDir(dir string) error {
+	for _, name := range []string{dir, filepath.Join(dir, string(Procs))} {
+		if err := unix.Access(name, unix.W_OK); err != nil {
+			return &os.PathError{Op: "write", Path: name, Err: err}
+		}
+	}
+	return nil
+}
+
+// nearest finds the nearest usable group in a hierarchy of version 2. See [FS.Parents].
+func (h selected) nearest(own string) (group string, alone bool, err error) {
+	var reasons []string
+	for at := own; ; at = path.Dir(at) {
+		alone, reason := h.whyUnusable(filepath.Join(h.Mount, at), at == own)
+		if reason == "" {
+			return at, alone, nil
+		}
+		reasons = append(reasons, at+" "+reason)
+		if at == "/" {
+			break
+		}
+	}
+	advice := "start the command in a group of its own: systemd-run --scope -p Delegate=yes -- COMMAND"
+	if os.Geteuid() != 0 {
+		advice = "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes -- COMMAND"
+		if slices.Contains(h.controllers, CPUSet) {
+			advice += " (for cpuset root must have added Delegate=cpu cpuset to user@.service, in its section Service)"
+		}
+	}
+	return "", false, fmt.Errorf("%w: %s: %s", ErrNoParent, strings.Join(reasons, ", "), advice)
+}
+
+// whyUnusable returns why this process cannot create groups in a group of version 2, or "" if it
+// can. Alone is true if this process is the only one in the group.
+func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) {
+	has, err := readWords(filepath.Join(dir, controllersFile))
+	if err != nil {
+		return false, "cannot be read"
+	}
+	for _, c := range h.controllers {
+		if !slices.Contains(has, string(c)) {
+			return false, "does not have the controller " + string(c)
+		}
+	}
+	if checkWritableDir(dir) != nil {
+		return false, "is not writable by this user"
+	}
+	kind, err := readWords(filepath.Join(dir, typeFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, "" // the root may have processes
+	}
+	if err != nil || len(kind) != 1 || kind[0] != "domain" {
+		return false, "is threaded"
+	}
+	if unix.Access(filepath.Join(dir, subtreeControl), unix.W_OK) != nil {
+		return false, "is not writable by this user"
+	}
+	pids, err := readWords(filepath.Join(dir, string(Procs)))
+	switch {
+	case err != nil:
+		return false, "cannot be read"
+	case len(pids) == 0:
+		return false, ""
+	case own && len(pids) == 1 && pids[0] == strconv.Itoa(os.Getpid()):
+		return true, ""
+	}
+	return false, "has processes of its own"
+}
+
+// LeaveRoot moves this process from the root "/" (see [FS.Within]) of version 2 to a new group in
+// it, so that the root can delegate controllers.
+func (fs *FS) LeaveRoot(group string) error {
+	dir := fs.Dir(CPU, group)
+	if err := os.Mkdir(dir, directoryMode); err != nil {
+		return fmt.Errorf("leave the root group: %w", err)
+	}
+	if err := writeFile(filepath.Join(dir, string(Procs)), "0"); err != nil {
+		return errors.Join(fmt.Errorf("leave the root group: %w", err), os.Remove(dir))
+	}
+	return nil
+}
+
+// ReturnToRoot undoes LeaveRoot if no other group below the root is left and this process is the
+// last one in it.
+func (fs *FS) ReturnToRoot(ctx context.Context, group string) error {
+	root := fs.Dir(CPU, "/")
+	delegated, err := readWords(filepath.Join(root, subtreeControl))
+	if err != nil {
+		return fmt.Errorf("return to the root group: %w", err)
+	}
+	for _, c := range delegated {
+		if err := writeFile(filepath.Join(root, subtreeControl), "-"+c); err != nil {
+			return fmt.Errorf("return to the root group: stop delegating %s: %w", c, err)
+		}
+	}
+	if err := writeFile(filepath.Join(root, string(Procs)), "0"); err != nil {
+		return fmt.Errorf("return to the root group: %w", err)
+	}
+	return fs.Remove(ctx, group, CPU)
+}

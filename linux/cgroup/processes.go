@@ -1,0 +1,103 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
+)
+
+// Threads lists the threads of a group, without those of groups below it: tasks on version 1,
+// cgroup.threads on version 2. A thread outside this process's PID namespace is listed as 0.
+func (fs *FS) Threads(group string) ([]int, error) {
+	if fs.layout.CPUSet == V2 {
+		return readAs(fs, group, Threads, parseIDs)
+	}
+	return readAs(fs, group, Tasks, parseIDs)
+}
+
+// Processes lists the processes of a group (cgroup.procs), otherwise like Threads.
+func (fs *FS) Processes(group string) ([]int, error) {
+	return readAs(fs, group, Procs, parseIDs)
+}
+
+func parseIDs(text string) ([]int, error) {
+	var ids []int
+	for line := range strings.FieldsSeq(text) {
+		id, err := strconv.ParseUint(line, 10, 31)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not the number of a thread or process", line)
+		}
+		ids = append(ids, int(id))
+	}
+	return ids, nil
+}
+
+// ProcessesBelow lists the processes of a group and its descendants in the hierarchies of the
+// controllers, in ascending order. A group that does not exist has none. Processes outside this
+// process's PID namespace are omitted.
+func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, error) {
+	all := map[int]bool{}
+	for _, h := range fs.hierarchiesOf(controllers) {
+		dirs, err := groupsBelow(filepath.Join(h.Mount, group))
+		if err != nil {
+			return nil, fmt.Errorf("list processes: %w", err)
+		}
+		for _, dir := range dirs {
+			text, err := os.ReadFile(filepath.Join(dir, string(Procs)))
+			if isGone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list processes: %w", err)
+			}
+			ids, err := parseIDs(string(text))
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, string(Procs)), err)
+			}
+			for _, id := range ids {
+				all[id] = true
+			}
+		}
+	}
+	delete(all, 0)
+	return slices.Sorted(maps.Keys(all)), nil
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
+}
+
+// Kill ends all processes of a group and its descendants with SIGKILL, including those started
+// meanwhile, and returns when none is left. It gives up when ctx ends, because a process in an
+// uninterruptible system call continues to exist.
+func (fs *FS) Kill(ctx context.Context, group string, controllers ...Controller) error {
+	for {
+		for _, h := range fs.hierarchiesOf(controllers) {
+			// Kernels before 5.14 do not have this file. The loop below works on all kernels.
+			_ = writeFile(filepath.Join(h.Mount, group, "cgroup.kill"), "1")
+		}
+		pids, err := fs.ProcessesBelow(group, controllers...)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		var refused error
+		for _, pid := range pids {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				refused = fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		if !sleep.For(ctx, busyRetry) {
+			return errors.Join(fmt.Errorf("processes %v of %s do not end", pids, group), refused)
+		}
+	}
+}

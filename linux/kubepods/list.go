@@ -1,0 +1,129 @@
+package kubepods
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// Pod is the existing group of a pod.
+type Pod struct {
+	Path       string
+	UID        string
+	Tier       nodeplan.Tier
+	Containers []Container // sorted by name, including sandboxes
+	// Others are the paths of groups in the pod's group that have no container's name, such as
+	// those of another runtime (kata_ID) or of a monitor (crio-conmon-ID).
+	Others []string
+}
+
+// Container is the existing group of a container. Sandboxes (pause containers) have a group too,
+// which cannot be distinguished from a container's.
+type Container struct {
+	Path    string
+	ID      string
+	Runtime string // prefix of the group's name, may be ""
+}
+
+// ErrNotFound reports that no kubelet has created groups.
+var ErrNotFound = errors.New("there are no groups of a kubelet")
+
+// Find detects the kubelet's cgroup driver from the groups below its --cgroup-root ("" for the
+// root). If the groups of both drivers exist, as after a change of drivers, those that contain pods
+// decide. The error wraps [ErrNotFound] if there are none.
+func Find(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
+	var exist, used []Naming
+	for _, d := range []Driver{Systemd, Cgroupfs} {
+		n := Naming{Driver: d, Root: cgroupRoot}
+		if info, err := os.Stat(n.topDir(fs)); err != nil || !info.IsDir() {
+			continue
+		}
+		exist = append(exist, n)
+		pods, err := n.Pods(fs)
+		if err != nil {
+			return Naming{}, err
+		}
+		if len(pods) > 0 {
+			used = append(used, n)
+		}
+	}
+	switch {
+	case len(used) == 1:
+		return used[0], nil
+	case len(exist) == 1:
+		return exist[0], nil
+	case len(exist) == 0:
+		return Naming{}, fmt.Errorf("%w: neither %s nor its systemd form exists: is the kubelet running, and with this --cgroup-root?",
+			ErrNotFound, Naming{Driver: Cgroupfs, Root: cgroupRoot}.topDir(fs))
+	}
+	return Naming{}, fmt.Errorf("both %s and %s exist, and %d of them hold pods: remove the groups of the driver that the kubelet does not use",
+		exist[0].topDir(fs), exist[1].topDir(fs), len(used))
+}
+
+// topDir returns the directory of the group that contains all pods.
+func (n Naming) topDir(fs *cgroup.FS) string { return fs.Dir(cgroup.CPU, n.Tier(nodeplan.Guaranteed)) }
+
+// Pods lists the pods and containers that have groups in the hierarchy of the cpu controller:
+// burstable pods first, then best effort, then guaranteed ones, each sorted by name. It omits
+// groups that disappear meanwhile.
+func (n Naming) Pods(fs *cgroup.FS) ([]Pod, error) {
+	var pods []Pod
+	for _, t := range deepestFirst() {
+		paths, err := fs.Children(cgroup.CPU, n.Tier(t))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			place, ok := n.Parse(p)
+			if !ok || place.PodUID == "" {
+				continue
+			}
+			pod := Pod{Path: p, UID: place.PodUID, Tier: t}
+			if err = n.listWithin(fs, &pod); err != nil {
+				return nil, err
+			}
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+// listWithin lists the groups in a pod's group. Those that are not containers may exist in the
+// hierarchy of the cpuset controller only.
+func (n Naming) listWithin(fs *cgroup.FS, pod *Pod) error {
+	paths, err := fs.Children(cgroup.CPU, pod.Path)
+	if err != nil {
+		return err
+	}
+	for _, p := range paths {
+		if place, ok := n.Parse(p); ok {
+			pod.Containers = append(pod.Containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime})
+		}
+	}
+	if fs.Hierarchy(cgroup.CPU).Mount != fs.Hierarchy(cgroup.CPUSet).Mount {
+		if paths, err = fs.Children(cgroup.CPUSet, pod.Path); err != nil {
+			return err
+		}
+	}
+	for _, p := range paths {
+		if _, ok := n.Parse(p); !ok {
+			pod.Others = append(pod.Others, p)
+		}
+	}
+	return nil
+}
+
+// Containers lists the paths of the groups of all containers, including sandboxes.
+func (n Naming) Containers(fs *cgroup.FS) ([]string, error) {
+	pods, err := n.Pods(fs)
+	var groups []string
+	for _, p := range pods {
+		for _, c := range p.Containers {
+			groups = append(groups, c.Path)
+		}
+	}
+	return groups, err
+}

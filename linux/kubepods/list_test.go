@@ -1,0 +1,110 @@
+package kubepods
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestMachines lists the pods of the machines in the fixtures of package cgroup.
+func TestMachines(t *testing.T) {
+	files, err := filepath.Glob("../cgroup/testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no machines: %v", err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := t.TempDir()
+		tree, err := txtar.FS(archive)
+		if err == nil {
+			err = os.CopyFS(root, tree)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs, err := cgroup.Open(root)
+		if err != nil {
+			continue // package cgroup tests these errors
+		}
+		fmt.Fprintf(&all, "%s\n%s\n", filepath.Base(file), strings.ReplaceAll(describe(fs), root, ""))
+	}
+	golden.Compare(t, "testdata/machines.txt", all.String())
+}
+
+// describe lists the driver, pods and containers of a machine.
+func describe(fs *cgroup.FS) string {
+	naming, err := Find(fs, "")
+	if err != nil {
+		return fmt.Sprintln("no naming:", err)
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, "driver:", naming.Driver)
+	pods, err := naming.Pods(fs)
+	if err != nil {
+		fmt.Fprintln(&b, "no pods:", err)
+	}
+	for _, p := range pods {
+		fmt.Fprintf(&b, "pod %s %s\n", p.UID, p.Tier)
+		for _, c := range p.Containers {
+			fmt.Fprintf(&b, "  container %s %q\n", c.ID, c.Runtime)
+		}
+		for _, other := range p.Others {
+			fmt.Fprintf(&b, "  other %s\n", filepath.Base(other))
+		}
+	}
+	return b.String()
+}
+
+func TestContainers(t *testing.T) {
+	root := t.TempDir()
+	make := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	make("proc/self", "sys/fs/cgroup")
+	for name, content := range map[string]string{
+		"proc/self/mountinfo":              "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs, err := cgroup.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if naming, err := Find(fs, ""); !errors.Is(err, ErrNotFound) {
+		t.Errorf("without a kubelet: %+v, %v", naming, err)
+	}
+	want := []string{"/kubepods/burstable/pod123/" + testID, "/kubepods/pod456/" + testID}
+	for _, group := range slices.Concat(want, []string{"/kubepods/pod456/" + testID + "/nested", "/system/other"}) {
+		make("sys/fs/cgroup" + group)
+	}
+	naming, err := Find(fs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := naming.Containers(fs)
+	if diff := cmp.Diff(want, groups); diff != "" || err != nil {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+}
