@@ -165,8 +165,8 @@ func (s Set) Compare(t Set) int {
 			continue
 		}
 		at := CPU(i*64 + bits.TrailingZeros64(diff))
-		// Below `at` both lists are equal. The set that holds `at` comes first,
-		// unless the other list has ended there.
+		// Below `at` both lists are equal. The set that holds `at` comes first, unless the other
+		// list has ended there.
 		other, order := t, -1
 		if t.Contains(at) {
 			other, order = s, 1

@@ -12,8 +12,8 @@ import (
 // benchPods is the most pods that a kubelet takes by default.
 const benchPods = 110
 
-// busyNode is a machine with that many pods: one in five static, one in five
-// static-burst, the others as most pods are.
+// busyNode is a machine with that many pods: one in five static, one in five static-burst, the
+// others as most pods are.
 func busyNode(b *testing.B, shape topology.Shape) (*placement.Index, Config, []Claim) {
 	index := placement.NewIndex(shape.MustBuild())
 	config := Config{Reserved: 2000, ReservedCPUs: cpuset.Of(0, 1), MinShared: 2}
@@ -49,8 +49,8 @@ func onBusyNodes(b *testing.B, run func(b *testing.B, index *placement.Index, co
 	}
 }
 
-// BenchmarkRebuild is what the scheduler does for a node that has changed: all
-// books anew and one decision.
+// BenchmarkRebuild is what the scheduler does for a node that has changed: all books anew and one
+// decision.
 func BenchmarkRebuild(b *testing.B) {
 	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 4, Request: 1000}}}
 	onBusyNodes(b, func(b *testing.B, index *placement.Index, config Config, claims []Claim) {
@@ -74,8 +74,8 @@ func BenchmarkAdd(b *testing.B) {
 	})
 }
 
-// BenchmarkDecide asks one node about one pod. The worst case is a refusal, which
-// counts how much there would have been.
+// BenchmarkDecide asks one node about one pod. The worst case is a refusal, which counts how much
+// there would have been.
 func BenchmarkDecide(b *testing.B) {
 	one := func(policy placement.Policy, n int) Ask {
 		return Ask{Policy: policy, Containers: []ContainerAsk{{Name: "main", CPUs: n, Request: 1000}}}

@@ -8,12 +8,12 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Books are one node's account of its CPUs. They may be read by several
-// goroutines at once, [Books.Decide] included, but not while they are changed.
+// Books are one node's account of its CPUs. They may be read by several goroutines at once,
+// [Books.Decide] included, but not while they are changed.
 //
-// Invariants: exclusive is the union of the static CPUs of the entries that do
-// not lose, which are disjoint, those that are offline included; wished is that
-// of all entries. Without a conflict the two are equal.
+// Invariants: exclusive is the union of the static CPUs of the entries that do not lose, which are
+// disjoint, those that are offline included; wished is that of all entries. Without a conflict the
+// two are equal.
 type Books struct {
 	*site
 	entries   []*entry   // by ID
@@ -21,8 +21,7 @@ type Books struct {
 
 	exclusive cpuset.Set
 	wished    cpuset.Set
-	// demand is what is requested of the shared CPUs, confined or not, without
-	// Config.Reserved.
+	// demand is what is requested of the shared CPUs, confined or not, without Config.Reserved.
 	demand MilliCPU
 	// confinements are the distinct ones, in the order of their CPUs.
 	confinements []confinement
@@ -108,8 +107,8 @@ func (b *Books) settleAll() {
 	}
 }
 
-// grantOrLose lets e have what it claims, or lose it all. Of the entries that claim
-// the same CPUs the senior ones must have been settled, and no others.
+// grantOrLose lets e have what it claims, or lose it all. Of the entries that claim the same CPUs
+// the senior ones must have been settled, and no others.
 func (b *Books) grantOrLose(e *entry) {
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {
@@ -137,8 +136,8 @@ func (b *Books) lose(e *entry) {
 	b.conflicts = slices.Insert(b.conflicts, at, c)
 }
 
-// heldProblems says who holds the CPUs that e claims. Of the entries that claim them
-// only the senior ones are settled.
+// heldProblems says who holds the CPUs that e claims. Of the entries that claim them only the
+// senior ones are settled.
 func (b *Books) heldProblems(e *entry) (found []Problem) {
 	for i := range e.claim.Containers {
 		c := &e.claim.Containers[i]

@@ -33,9 +33,9 @@ func diff(want, got *Books) string {
 		cmpopts.EquateComparable(cpuset.Set{}))
 }
 
-// TestAnyInterleavingGivesTheSameBooks: adding, removing and replacing claims in
-// any order, on books that are cloned in between, leaves the books that a restart
-// makes of what is left, in any order.
+// TestAnyInterleavingGivesTheSameBooks: adding, removing and replacing claims in any order, on
+// books that are cloned in between, leaves the books that a restart makes of what is left, in any
+// order.
 func TestAnyInterleavingGivesTheSameBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 8)
@@ -97,8 +97,8 @@ func TestBooksAgainstReference(t *testing.T) {
 	})
 }
 
-// TestAmountsAreThoseOfBooks: where every claim can be enforced as far as it is about the
-// machine, sums that know nothing of the machine are those of its books.
+// TestAmountsAreThoseOfBooks: where every claim can be enforced as far as it is about the machine,
+// sums that know nothing of the machine are those of its books.
 func TestAmountsAreThoseOfBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 12)
@@ -120,8 +120,8 @@ func TestAmountsAreThoseOfBooks(t *testing.T) {
 	})
 }
 
-// confineTogether gives the static-burst containers of a pod one confinement, as decisions
-// do. The books count each confinement of a pod by its own largest phase.
+// confineTogether gives the static-burst containers of a pod one confinement, as decisions do. The
+// books count each confinement of a pod by its own largest phase.
 func confineTogether(containers []ContainerClaim) {
 	first := slices.IndexFunc(containers, func(c ContainerClaim) bool { return c.Policy == placement.StaticBurst })
 	for i := range containers {
@@ -241,8 +241,8 @@ func checkOverflow(t *rapid.T, b *Books, want debts) {
 	}
 }
 
-// TestRulesHoldAfterAnySequence: books that only the scheduler writes never
-// overflow and have no conflicts.
+// TestRulesHoldAfterAnySequence: books that only the scheduler writes never overflow and have no
+// conflicts.
 func TestRulesHoldAfterAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{machine: topologytest.RandomUpTo(t, 12)}

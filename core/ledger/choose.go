@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// divide gives each container its part of the pod's CPUs: first the containers
-// that run for long, the largest first so that it stays in one piece; then each
-// ordinary init container out of what the sidecars before it leave.
+// divide gives each container its part of the pod's CPUs: first the containers that run for long,
+// the largest first so that it stays in one piece; then each ordinary init container out of what
+// the sidecars before it leave.
 func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	lasting := make([]int, 0, len(claims))
@@ -92,8 +92,7 @@ func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 	return placed, nil
 }
 
-// confineAll confines all containers of a static-burst pod to the NUMA nodes that
-// have the CPUs.
+// confineAll confines all containers of a static-burst pod to the NUMA nodes that have the CPUs.
 func (b *Books) confineAll(ask *Ask, cpus cpuset.Set) []ContainerClaim {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	ids := b.ids(b.nodesOf(cpus))

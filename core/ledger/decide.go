@@ -13,12 +13,11 @@ import (
 type Ask struct {
 	// Policy is placement.Static when empty. It counts only with Containers.
 	Policy placement.Policy
-	// FullCores is placement.FullCoresPreferred when empty. Required means that no
-	// core is shared with another pod; containers of the pod share one only where
-	// their sizes leave no choice.
+	// FullCores is placement.FullCoresPreferred when empty. Required means that no core is shared
+	// with another pod; containers of the pod share one only where their sizes leave no choice.
 	FullCores placement.FullCores
-	// Containers are those that get CPUs of their own choice, init containers in
-	// their order in the pod. There are none for a pod that is not annotated.
+	// Containers are those that get CPUs of their own choice, init containers in their order in the
+	// pod. There are none for a pod that is not annotated.
 	Containers []ContainerAsk
 	// SharedRequest is what the rest of the pod requests; see [Claim].
 	SharedRequest MilliCPU
@@ -78,8 +77,8 @@ type Decision struct {
 	// Containers stand in the order of the Ask's.
 	Containers    []ContainerClaim
 	SharedRequest MilliCPU
-	// CPUs are those of the whole pod: exclusive ones, or for static-burst the
-	// shared CPUs that it is confined to at present. Empty without Containers.
+	// CPUs are those of the whole pod: exclusive ones, or for static-burst the shared CPUs that it
+	// is confined to at present. Empty without Containers.
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality placement.Quality
@@ -144,8 +143,8 @@ func (b *Books) choose(ask *Ask) (placement.Result, error) {
 // ExclusiveError reports that there are too few CPUs for a static pod.
 type ExclusiveError struct {
 	Want int
-	// Have is the largest number of CPUs that the pod could be given. It is above
-	// Want only when whole cores do not add up to just that many.
+	// Have is the largest number of CPUs that the pod could be given. It is above Want only when
+	// whole cores do not add up to just that many.
 	Have      int
 	FullCores placement.FullCores
 }
@@ -175,8 +174,8 @@ func (e *SharedError) Error() string {
 // ConfinementError reports that no permitted set of NUMA nodes has enough shared CPUs for a
 // static-burst pod.
 type ConfinementError struct {
-	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which
-	// keep the rules share.
+	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which keep the rules
+	// share.
 	Want, Have int
 }
 

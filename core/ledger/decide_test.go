@@ -35,8 +35,8 @@ func drawWorld(t *rapid.T, most int) *world {
 	return drawHandwritten(t, most)
 }
 
-// drawTangle draws a node on which unions of confinements are what binds: small
-// NUMA nodes, and requests confined to several of them that just fit.
+// drawTangle draws a node on which unions of confinements are what binds: small NUMA nodes, and
+// requests confined to several of them that just fit.
 func drawTangle(t *rapid.T) *world {
 	nodes := rapid.IntRange(3, 5).Draw(t, "numaNodes")
 	w := &world{machine: topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 10 / nodes}.MustBuild()}
@@ -57,8 +57,7 @@ func drawTangle(t *rapid.T) *world {
 	return w
 }
 
-// drawHandwritten draws a node with claims some of which collide, are wrong, or
-// break the rules.
+// drawHandwritten draws a node with claims some of which collide, are wrong, or break the rules.
 func drawHandwritten(t *rapid.T, most int) *world {
 	w := &world{machine: topologytest.RandomUpTo(t, most)}
 	w.index = placement.NewIndex(w.machine)
@@ -153,9 +152,8 @@ func drawAsk(t *rapid.T) Ask {
 	return ask
 }
 
-// TestDecideAgainstBruteForce: a pod is refused only when no choice at all keeps
-// the rules, the figures of refusals are right, and a choice keeps the rules and
-// is as good as any.
+// TestDecideAgainstBruteForce: a pod is refused only when no choice at all keeps the rules, the
+// figures of refusals are right, and a choice keeps the rules and is as good as any.
 func TestDecideAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 10)
@@ -246,9 +244,9 @@ func compareQuality(a, b placement.Quality) int {
 		cmp.Compare(a.SplitCores, b.SplitCores), cmp.Compare(a.LLCs, b.LLCs))
 }
 
-// permittedSets tries all sets of CPUs that are not exclusive or reserved, and
-// returns by size those that keep the rules. Rules depend on the CPUs taken of
-// each NUMA node only, which saves most of the work.
+// permittedSets tries all sets of CPUs that are not exclusive or reserved, and returns by size
+// those that keep the rules. Rules depend on the CPUs taken of each NUMA node only, which saves
+// most of the work.
 func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
 	free := slices.Collect(ref.sharedSet().Difference(w.config.ReservedCPUs).All())
 	before, verdicts := ref.debts(), map[string]bool{}
@@ -327,8 +325,7 @@ func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision
 	}
 }
 
-// checkDecision checks how a pod's CPUs are divided, and that the books take the
-// decision as it is.
+// checkDecision checks how a pod's CPUs are divided, and that the books take the decision as it is.
 func checkDecision(t *rapid.T, w *world, ask Ask, d Decision) {
 	var all cpuset.Set
 	for i, c := range d.Containers {

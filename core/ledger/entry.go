@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// entry is one claim as it stands against the machine alone, whatever others
-// claim. It never changes, so that books and their clones can have it in common.
+// entry is one claim as it stands against the machine alone, whatever others claim. It never
+// changes, so that books and their clones can have it in common.
 type entry struct {
 	claim Claim
 	// static is what its static containers claim.
@@ -21,8 +21,8 @@ type entry struct {
 	confined []confinement
 	// ownRequest is what its Containers request of the shared CPUs when it loses.
 	ownRequest MilliCPU
-	// stranded is what those static containers request of the shared CPUs that have no
-	// CPU online. Other static ones request nothing of them as long as the claim holds.
+	// stranded is what those static containers request of the shared CPUs that have no CPU online.
+	// Other static ones request nothing of them as long as the claim holds.
 	stranded MilliCPU
 }
 
@@ -31,8 +31,8 @@ type confinement struct {
 	cpus   cpuset.Set // all online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
 	demand MilliCPU   // what it requests of their shared CPUs
-	// limit is how many of them must stay shared: of one pod the limits of all containers
-	// that run at the same time, of several pods the largest.
+	// limit is how many of them must stay shared: of one pod the limits of all containers that run
+	// at the same time, of several pods the largest.
 	limit int
 }
 
@@ -111,8 +111,8 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 	return nil
 }
 
-// confinements sums up the static-burst containers of a pod whose NUMA nodes are
-// all there. Its demand on each confinement, and its limit, is the largest of any phase.
+// confinements sums up the static-burst containers of a pod whose NUMA nodes are all there. Its
+// demand on each confinement, and its limit, is the largest of any phase.
 func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	var demands []Phases[MilliCPU]
 	var limits []Phases[int]
@@ -135,8 +135,8 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	return found
 }
 
-// confinementCPUs are the online CPUs of the NUMA nodes of a static-burst
-// container, which are all there.
+// confinementCPUs are the online CPUs of the NUMA nodes of a static-burst container, which are all
+// there.
 func (s *site) confinementCPUs(c *ContainerClaim) cpuset.Set {
 	return s.cpusOf(s.positions(c.NUMANodes))
 }
@@ -147,8 +147,8 @@ type portion struct {
 	cpus      cpuset.Set
 }
 
-// portions divides the static CPUs among the containers, each CPU to one: to the
-// container that has it for the longest time.
+// portions divides the static CPUs among the containers, each CPU to one: to the container that has
+// it for the longest time.
 func (e *entry) portions() []portion {
 	var all []portion
 	left := e.static

@@ -2,25 +2,24 @@ package ledger
 
 import "slices"
 
-// flow is a maximum flow of confined requests into NUMA nodes: as much of every
-// request as can be served by the shared CPUs of its nodes. See rule 2 of the
-// package comment.
+// flow is a maximum flow of confined requests into NUMA nodes: as much of every request as can be
+// served by the shared CPUs of its nodes. See rule 2 of the package comment.
 //
-// Requests are added one after another, and each is routed as far as it goes by
-// shortest augmenting paths (Edmonds and Karp), which may move earlier requests
-// to other nodes of theirs but never serve them less. Adding a request costs
-// O(requests^2 * nodes^2) steps at worst, whatever the amounts.
+// Requests are added one after another, and each is routed as far as it goes by shortest augmenting
+// paths (Edmonds and Karp), which may move earlier requests to other nodes of theirs but never
+// serve them less. Adding a request costs O(requests^2 * nodes^2) steps at worst, whatever the
+// amounts.
 //
-// Invariants: left >= 0; request r sends to node n only where it reaches it; and no
-// augmenting path leads from an unmet request to a node with something left.
+// Invariants: left >= 0; request r sends to node n only where it reaches it; and no augmenting path
+// leads from an unmet request to a node with something left.
 type flow struct {
 	left  []MilliCPU // by node: what it can still serve
 	reach [][]int    // by request: the nodes that it may be served by
 	sent  []MilliCPU // by request and node; see at
 	unmet []MilliCPU // by request
 
-	// The search tree of the last search: which request led to a node, and which
-	// node to a request; none where it did not get.
+	// The search tree of the last search: which request led to a node, and which node to a request;
+	// none where it did not get.
 	nodeFrom    []int
 	requestFrom []int
 	queue       []int // requests
@@ -54,8 +53,8 @@ func (f *flow) become(other *flow) {
 	f.requestFrom = append(f.requestFrom[:0], other.requestFrom...)
 }
 
-// add routes one more request to some of the nodes and returns what of it cannot
-// be served, however the earlier requests are moved.
+// add routes one more request to some of the nodes and returns what of it cannot be served, however
+// the earlier requests are moved.
 func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	r := len(f.reach)
 	f.reach = append(f.reach, nodes)
@@ -74,8 +73,8 @@ func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	return f.unmet[r]
 }
 
-// search walks breadth first from a request, over nodes to the requests that
-// could be moved off them, and returns the first node with something left.
+// search walks breadth first from a request, over nodes to the requests that could be moved off
+// them, and returns the first node with something left.
 func (f *flow) search(from int) (end int) {
 	for n := range f.nodeFrom {
 		f.nodeFrom[n] = none
@@ -133,10 +132,10 @@ func (f *flow) shortfall() (sum MilliCPU) {
 	return sum
 }
 
-// cuts returns the unions of nodes that are short, none of which has a node or a
-// request in common with another one. The requests confined within each exceed
-// what its nodes can serve, and altogether they do so by the whole shortfall; no
-// smaller nodes than these do. They do not depend on the order of the requests.
+// cuts returns the unions of nodes that are short, none of which has a node or a request in common
+// with another one. The requests confined within each exceed what its nodes can serve, and
+// altogether they do so by the whole shortfall; no smaller nodes than these do. They do not depend
+// on the order of the requests.
 func (f *flow) cuts() (unions [][]int) {
 	for r, unmet := range f.unmet {
 		if unmet == 0 {

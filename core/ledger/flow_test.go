@@ -40,8 +40,8 @@ func lack(capacity []MilliCPU, requests []flowRequest, nodes int) (sum MilliCPU)
 	return sum
 }
 
-// TestFlowAgainstAllUnions: what cannot be served is what the worst of all sets of
-// nodes lacks, and the cuts are the smallest set that lacks so much, in pieces.
+// TestFlowAgainstAllUnions: what cannot be served is what the worst of all sets of nodes lacks, and
+// the cuts are the smallest set that lacks so much, in pieces.
 func TestFlowAgainstAllUnions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.SampledFrom([]MilliCPU{0, 1, 2, 3, 5, 8})
@@ -98,8 +98,8 @@ func sorted(unions [][]int) [][]int {
 	return unions
 }
 
-// checkConservation checks that what is sent comes from requests, over edges that
-// are there, and fits.
+// checkConservation checks that what is sent comes from requests, over edges that are there, and
+// fits.
 func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flowRequest) {
 	used := make([]MilliCPU, len(capacity))
 	for i, r := range requests {

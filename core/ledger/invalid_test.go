@@ -34,8 +34,8 @@ func TestDecideInvalid(t *testing.T) {
 	}
 }
 
-// TestAbsurdAmounts: amounts that no machine has are refused or reported; sums of
-// them do not run over.
+// TestAbsurdAmounts: amounts that no machine has are refused or reported; sums of them do not run
+// over.
 func TestAbsurdAmounts(t *testing.T) {
 	huge := MilliCPU(math.MaxInt64)
 	b := New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1})

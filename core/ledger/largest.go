@@ -7,9 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// largest returns the largest number of CPUs that a pod could be given that is
-// refused the number it wants. It goes down from what the bounds permit, which is
-// the answer unless bounds overlap, or cores of different sizes do not add up.
+// largest returns the largest number of CPUs that a pod could be given that is refused the number
+// it wants. It goes down from what the bounds permit, which is the answer unless bounds overlap, or
+// cores of different sizes do not add up.
 func (s *staticSearch) largest() (int, error) {
 	p := s.pool()
 	for n := s.atMost(p.cpus, p.size); n > 0; n = min(n-p.size, s.atMost(p.cpus, p.size)) {
@@ -30,8 +30,7 @@ func (s *staticSearch) largest() (int, error) {
 // pool is what there is to be taken.
 type pool struct {
 	cpus cpuset.Set
-	// cores are what can only be taken as a whole; nil when CPUs can be taken one
-	// by one.
+	// cores are what can only be taken as a whole; nil when CPUs can be taken one by one.
 	cores []cpuset.Set
 	size  int // every core has a multiple of so many CPUs
 }
@@ -86,17 +85,16 @@ type block struct {
 	cpus  int
 }
 
-// atMost returns a number of CPUs out of the pool that cannot be exceeded, when
-// they come in multiples of size.
+// atMost returns a number of CPUs out of the pool that cannot be exceeded, when they come in
+// multiples of size.
 func (s *staticSearch) atMost(pool cpuset.Set, size int) int {
 	n := min(s.machine, s.reach(pool, size))
 	return n - n%size
 }
 
-// reach is atMost by the bounds alone, whatever limits the whole machine. Each bound
-// joins the blocks of NUMA nodes within it to one; a bound that has only a part of
-// some block is left out. Without such ones, and with lumps of that size only, the
-// number can be reached.
+// reach is atMost by the bounds alone, whatever limits the whole machine. Each bound joins the
+// blocks of NUMA nodes within it to one; a bound that has only a part of some block is left out.
+// Without such ones, and with lumps of that size only, the number can be reached.
 func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	down := func(n int) int { return n - n%size }
 	if len(s.bounds) == 0 {
@@ -135,9 +133,8 @@ func join(blocks []block, union cpuset.Set, atMost int) []block {
 	return append(apart, block{union, min(sum, atMost)})
 }
 
-// grabs reports whether n CPUs that keep the rules are found by taking what there
-// is from one NUMA node after the other, which is much quicker than looking for
-// the best ones.
+// grabs reports whether n CPUs that keep the rules are found by taking what there is from one NUMA
+// node after the other, which is much quicker than looking for the best ones.
 func (s *staticSearch) grabs(n int, p *pool) bool {
 	for {
 		taken, missing := cpuset.Set{}, n

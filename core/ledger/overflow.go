@@ -21,8 +21,8 @@ const (
 // Overflow is a rule that is violated at present.
 type Overflow struct {
 	Rule Rule
-	// NUMANodes are the union that RuleConfined is broken for, or the confinement
-	// of the pod; nil for rules about the whole machine.
+	// NUMANodes are the union that RuleConfined is broken for, or the confinement of the pod; nil
+	// for rules about the whole machine.
 	NUMANodes []topology.NUMAID
 	// Pod is whom RuleLimit is broken for.
 	Pod PodID

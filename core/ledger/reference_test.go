@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// reference is the slow and obvious account of a node: maps of single CPUs, and
-// rules that are checked by going through all subsets.
+// reference is the slow and obvious account of a node: maps of single CPUs, and rules that are
+// checked by going through all subsets.
 type reference struct {
 	machine *topology.Machine
 	config  Config

@@ -11,9 +11,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
-// one a line, then "----" and what they print. Lines that begin with # are for the
-// reader. The commands:
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one a line, then
+// "----" and what they print. Lines that begin with # are for the reader. The commands:
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7
 //	    the node's machine, counts per parent
@@ -30,9 +29,8 @@ import (
 //	remove POD, restart, books
 //	    restart rebuilds the books from the claims, the last one first
 //
-// A container is NAME=CPUS or NAME=CPUS:REQUEST, for claims followed by @ and its
-// CPUs, or by @node and its NUMA nodes. init/NAME is an ordinary init container,
-// sidecar/NAME a restartable one.
+// A container is NAME=CPUS or NAME=CPUS:REQUEST, for claims followed by @ and its CPUs, or by @node
+// and its NUMA nodes. init/NAME is an ordinary init container, sidecar/NAME a restartable one.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var node scenario

@@ -14,8 +14,8 @@ type site struct {
 	config  Config
 	online  cpuset.Set
 	offline cpuset.Set
-	// nodes are the NUMA nodes in ascending order of id, with those CPUs that
-	// belong to none as one more of the id NoNUMA.
+	// nodes are the NUMA nodes in ascending order of id, with those CPUs that belong to none as one
+	// more of the id NoNUMA.
 	nodes []numaNode
 	// nodeIDs are the ids of nodes.
 	nodeIDs []topology.NUMAID

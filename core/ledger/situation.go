@@ -7,9 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Situation is all that decisions depend on beside the question: books whose
-// situations are equal (==) give equal answers to every question, whoever the claims
-// are from, and on whichever node.
+// Situation is all that decisions depend on beside the question: books whose situations are equal
+// (==) give equal answers to every question, whoever the claims are from, and on whichever node.
 type Situation struct {
 	index     *placement.Index
 	config    Config

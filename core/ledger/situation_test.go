@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// TestEqualSituationsGiveEqualAnswers: books of other pods, and books a little changed,
-// answer alike where their situations are equal.
+// TestEqualSituationsGiveEqualAnswers: books of other pods, and books a little changed, answer
+// alike where their situations are equal.
 func TestEqualSituationsGiveEqualAnswers(t *testing.T) {
 	equal := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,8 +45,8 @@ func TestEqualSituationsGiveEqualAnswers(t *testing.T) {
 	}
 }
 
-// drawVariant draws a world that differs in what does not count, and at times in
-// something that does.
+// drawVariant draws a world that differs in what does not count, and at times in something that
+// does.
 func drawVariant(t *rapid.T, w *world) *world {
 	other := *w
 	other.claims = rapid.Permutation(w.claims).Draw(t, "order")

@@ -56,8 +56,8 @@ func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
 	return &s
 }
 
-// prepareSearch lists the bounds of rule 3 and of rule 2 for single confinements. Those
-// of rules 1 and 4 depend on the question.
+// prepareSearch lists the bounds of rule 3 and of rule 2 for single confinements. Those of rules 1
+// and 4 depend on the question.
 func (b *Books) prepareSearch(served *flow) staticSearch {
 	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.Free()}
 	for i := range b.confinements {
@@ -68,8 +68,8 @@ func (b *Books) prepareSearch(served *flow) staticSearch {
 	return s
 }
 
-// add takes one more bound into account. Bounds are kept in the ascending order of
-// their nodes' number.
+// add takes one more bound into account. Bounds are kept in the ascending order of their nodes'
+// number.
 func (s *staticSearch) add(b bound) {
 	if b.cpus == 0 {
 		s.free = s.free.Difference(b.union)
@@ -110,8 +110,8 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 	return limits
 }
 
-// breaks reports whether taking CPUs that keep all bounds breaks rule 2 for some
-// further union of NUMA nodes, and if so adds the bound of that union.
+// breaks reports whether taking CPUs that keep all bounds breaks rule 2 for some further union of
+// NUMA nodes, and if so adds the bound of that union.
 func (s *staticSearch) breaks(taken cpuset.Set) bool {
 	if s.served.spares(s.books.site, taken) {
 		return false

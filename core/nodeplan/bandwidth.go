@@ -10,8 +10,8 @@ import (
 // defaultPeriod is the kubelet's (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
 const defaultPeriod = 100 * time.Millisecond
 
-// leastLeft is what a container without limit gets at least of a limit at pod level
-// that static containers use up, so that it can do its work at all.
+// leastLeft is what a container without limit gets at least of a limit at pod level that static
+// containers use up, so that it can do its work at all.
 const leastLeft ledger.MilliCPU = 100
 
 // PeriodOrDefault returns the period of all limits whose pods set none.
@@ -36,8 +36,8 @@ func share(limit ledger.MilliCPU, period time.Duration) time.Duration {
 	return time.Duration(int64(limit)*period.Microseconds()/1000) * time.Microsecond
 }
 
-// inPeriod is the same amount of CPU time in the period that a pod asks for. Where that
-// would be less than the kernel takes for a quota, the period is as much longer.
+// inPeriod is the same amount of CPU time in the period that a pod asks for. Where that would be
+// less than the kernel takes for a quota, the period is as much longer.
 func inPeriod(b bandwidth.Limits, period time.Duration, limit ledger.MilliCPU) bandwidth.Limits {
 	if period == 0 {
 		return b
@@ -53,8 +53,8 @@ func inPeriod(b bandwidth.Limits, period time.Duration, limit ledger.MilliCPU) b
 	return bandwidth.Limits{Quota: quota, Period: period}
 }
 
-// longestPeriod is the period of a pod that asks for one: as long as the longest of its
-// containers, which the pod would throttle otherwise when they use their quota at once.
+// longestPeriod is the period of a pod that asks for one: as long as the longest of its containers,
+// which the pod would throttle otherwise when they use their quota at once.
 func (p *Pod) longestPeriod(containers []ContainerSettings) time.Duration {
 	longest := p.Period
 	for _, c := range containers {
@@ -65,8 +65,8 @@ func (p *Pod) longestPeriod(containers []ContainerSettings) time.Duration {
 	return longest
 }
 
-// effectiveLimit is what the kubelet takes for a container's limit: without one of
-// its own, that of the pod.
+// effectiveLimit is what the kubelet takes for a container's limit: without one of its own, that of
+// the pod.
 func (p *Pod) effectiveLimit(c *Container) ledger.MilliCPU {
 	if c.Limit == 0 {
 		return p.Limit
@@ -74,9 +74,9 @@ func (p *Pod) effectiveLimit(c *Container) ledger.MilliCPU {
 	return c.Limit
 }
 
-// podLimit is what the kubelet makes the quota of a pod's cgroup of (its
-// ResourceConfigForPod), 0 for none: the limit at pod level, or else the largest
-// sum of limits of any phase of its life when each container has one.
+// podLimit is what the kubelet makes the quota of a pod's cgroup of (its ResourceConfigForPod), 0
+// for none: the limit at pod level, or else the largest sum of limits of any phase of its life when
+// each container has one.
 func (p *Pod) podLimit() ledger.MilliCPU {
 	limit := p.Limit
 	if limit == 0 {
@@ -91,8 +91,7 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 	return limit + p.Overhead
 }
 
-// containerLimits is the largest sum of limits of any phase, and whether each
-// container has one.
+// containerLimits is the largest sum of limits of any phase, and whether each container has one.
 func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	var sum ledger.Phases[ledger.MilliCPU]
 	declared = true
@@ -107,9 +106,9 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	return sum.Largest(), declared
 }
 
-// leftOf is what a limit at pod level leaves to each container without a limit of
-// its own once the pod's quota is lifted for the sake of static containers. It is
-// divided evenly, so that the pod as a whole keeps its limit.
+// leftOf is what a limit at pod level leaves to each container without a limit of its own once the
+// pod's quota is lifted for the sake of static containers. It is divided evenly, so that the pod as
+// a whole keeps its limit.
 func (p *Pod) leftOf(c *Container) ledger.MilliCPU {
 	taken, _ := p.containerLimits()
 	without := 0

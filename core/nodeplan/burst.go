@@ -10,8 +10,8 @@ import (
 // maxKernelPercent of the quota is what the kernel takes for a burst at most.
 const maxKernelPercent = 100
 
-// burstOf is the policy of a pod. Batch pods have none: what they find idle they may
-// use anyway, and beyond that they stay behind.
+// burstOf is the policy of a pod. Batch pods have none: what they find idle they may use anyway,
+// and beyond that they stay behind.
 func (s *State) burstOf(p *Pod) burst.Policy {
 	if p.Class == BE {
 		return burst.Policy{Mode: burst.None}
@@ -32,8 +32,8 @@ func (s *State) giveBursts(d *Desired) {
 	}
 }
 
-// giveBurst sets the kernel's burst of a pod's containers that have a quota, and that of
-// the pod where it has one. It reports whether the kernel lacks what the policy asks for.
+// giveBurst sets the kernel's burst of a pod's containers that have a quota, and that of the pod
+// where it has one. It reports whether the kernel lacks what the policy asks for.
 func (s *State) giveBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	policy := s.burstOf(p)
 	if !policy.Mode.UsesKernel() {

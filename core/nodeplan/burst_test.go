@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// TestBurst: who has burst is who has a quota and whose policy is the kernel's, and each
-// has the part of its quota that the policy says, at most all of it. A pod with a quota
-// has what its containers have together in any phase of its life, at most its quota.
+// TestBurst: who has burst is who has a quota and whose policy is the kernel's, and each has the
+// part of its quota that the policy says, at most all of it. A pod with a quota has what its
+// containers have together in any phase of its life, at most its quota.
 func TestBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -66,9 +66,9 @@ func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Durat
 	return sum
 }
 
-// TestKernelTakesBandwidth: what the kernel refuses is not planned: a burst above the quota,
-// a quota below 1 ms, a period that is none and, with control groups of version 1, more
-// quota per period than the pod has.
+// TestKernelTakesBandwidth: what the kernel refuses is not planned: a burst above the quota, a
+// quota below 1 ms, a period that is none and, with control groups of version 1, more quota per
+// period than the pod has.
 func TestKernelTakesBandwidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(name string, s Settings) {

@@ -16,12 +16,11 @@ type burster struct {
 	// init and sidecar say what it is when it is no main container.
 	init, sidecar bool
 	rank          int64
-	// region are the CPUs that it may use, never empty. need is how many of them
-	// its set must have.
+	// region are the CPUs that it may use, never empty. need is how many of them its set must have.
 	region cpuset.Set
 	need   int
-	// set is the core set: first what is left of the one before, in the end the
-	// one that is planned. Invariant: a subset of region.
+	// set is the core set: first what is left of the one before, in the end the one that is
+	// planned. Invariant: a subset of region.
 	set cpuset.Set
 }
 
@@ -107,9 +106,9 @@ func (h *cpuPlan) burster(p *Pod, c *Container) *burster {
 	return b
 }
 
-// setLoad takes what the residents use off the load of the CPUs that they are on.
-// Where it is not known on which, the busiest of their set are taken: threads that
-// work do not spread themselves evenly.
+// setLoad takes what the residents use off the load of the CPUs that they are on. Where it is not
+// known on which, the busiest of their set are taken: threads that work do not spread themselves
+// evenly.
 func (d *coreSetPlan) setLoad(s *State) {
 	for c, busy := range s.Usage.Busy {
 		if c.Valid() {
@@ -165,9 +164,9 @@ func (d *coreSetPlan) held() (all cpuset.Set) {
 	return all
 }
 
-// coreLoad is how busy a core is for one who takes the CPUs of it: the mean of its
-// threads, to a tenth of a CPU so that noise does not choose. A thread that somebody
-// else's set has counts as busy.
+// coreLoad is how busy a core is for one who takes the CPUs of it: the mean of its threads, to a
+// tenth of a CPU so that noise does not choose. A thread that somebody else's set has counts as
+// busy.
 func (d *coreSetPlan) coreLoad(core int, taken cpuset.Set) ledger.MilliCPU {
 	var sum ledger.MilliCPU
 	for c := range d.cores[core].All() {

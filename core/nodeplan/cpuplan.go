@@ -75,9 +75,9 @@ func (h *cpuPlan) needShared() bool {
 	return false
 }
 
-// shareYoungest makes the CPUs of one static pod that has any online shared ones: of the
-// last by rank, which is the youngest, or, where allocations are signed, the one that was
-// decided about first. Pods that lost a conflict do not get them: they are as they were.
+// shareYoungest makes the CPUs of one static pod that has any online shared ones: of the last by
+// rank, which is the youngest, or, where allocations are signed, the one that was decided about
+// first. Pods that lost a conflict do not get them: they are as they were.
 func (h *cpuPlan) shareYoungest(claims []ledger.Claim) {
 	var youngest ledger.Claim
 	for _, c := range h.claims {
@@ -116,8 +116,8 @@ func (h *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 	return nil
 }
 
-// exclusive are the CPUs of a claim in force that its container has for itself: none
-// while all of them are offline.
+// exclusive are the CPUs of a claim in force that its container has for itself: none while all of
+// them are offline.
 func (h *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
 	if claim == nil || claim.Policy != placement.Static {
 		return cpuset.Set{}
@@ -125,8 +125,8 @@ func (h *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
 	return claim.CPUs.Intersection(h.books.Exclusive())
 }
 
-// static returns the CPUs of a container that lives on exclusive ones, and whether
-// its quota is lifted.
+// static returns the CPUs of a container that lives on exclusive ones, and whether its quota is
+// lifted.
 func (h *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
 	claim := h.claimOf(p, c)
 	own := h.exclusive(claim)
@@ -141,8 +141,8 @@ func (h *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lift
 	return cpuset.Set{}, "", false
 }
 
-// podsOwn are the pod's exclusive CPUs without those of the sidecars that run beside
-// an init container.
+// podsOwn are the pod's exclusive CPUs without those of the sidecars that run beside an init
+// container.
 func (h *cpuPlan) podsOwn(p *Pod, init *Container) cpuset.Set {
 	var own, taken cpuset.Set
 	before := true

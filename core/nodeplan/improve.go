@@ -48,8 +48,8 @@ func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// exchange gives a resident CPUs of the idlest core that nobody has for those of the
-// busiest of its own, when that is worth it.
+// exchange gives a resident CPUs of the idlest core that nobody has for those of the busiest of its
+// own, when that is worth it.
 func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	from, ok := d.busiest(b.set)
 	if !ok {
@@ -86,10 +86,10 @@ func (d *coreSetPlan) spread(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// background is the mean load of all threads of a core: one whose sibling works is
-// slower. All of improve uses this measure, which does not depend on who has which
-// thread. Under a load that stays the same, sets therefore come to rest: a core that is
-// spread to is none that is given back, and every exchange makes a set idler.
+// background is the mean load of all threads of a core: one whose sibling works is slower. All of
+// improve uses this measure, which does not depend on who has which thread. Under a load that stays
+// the same, sets therefore come to rest: a core that is spread to is none that is given back, and
+// every exchange makes a set idler.
 func (d *coreSetPlan) background(core int) (sum ledger.MilliCPU) {
 	for c := range d.cores[core].All() {
 		sum += d.load[c]
@@ -107,8 +107,8 @@ func (d *coreSetPlan) busiest(set cpuset.Set) (core int, found bool) {
 	return core, found
 }
 
-// idlest returns the idlest core of which at least n CPUs are free; of equals one that
-// is free as a whole, and then the lowest.
+// idlest returns the idlest core of which at least n CPUs are free; of equals one that is free as a
+// whole, and then the lowest.
 func (d *coreSetPlan) idlest(free cpuset.Set, n int) (core int, found bool) {
 	for i, threads := range d.cores {
 		if threads.Intersection(free).Len() < n {

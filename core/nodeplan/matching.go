@@ -7,8 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// matching says whose a CPU is while sets are matched; -1 is nobody's. No CPU is two
-// residents'.
+// matching says whose a CPU is while sets are matched; -1 is nobody's. No CPU is two residents'.
 type matching struct {
 	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
@@ -16,8 +15,8 @@ type matching struct {
 	open  []cpuset.Set // by resident: the CPUs it may take
 }
 
-// assignNeeds gives every resident as many CPUs as it needs, disjoint while there is room.
-// It leaves the sets as they are when they cannot be better at that.
+// assignNeeds gives every resident as many CPUs as it needs, disjoint while there is room. It
+// leaves the sets as they are when they cannot be better at that.
 func (d *coreSetPlan) assignNeeds() {
 	if d.plainlyFine() {
 		return
@@ -43,8 +42,8 @@ func (d *coreSetPlan) plainlyFine() bool {
 	return true
 }
 
-// satisfied reports whether all have what they need, and nobody who has more has a
-// CPU in common with another.
+// satisfied reports whether all have what they need, and nobody who has more has a CPU in common
+// with another.
 func (d *coreSetPlan) satisfied() bool {
 	for _, b := range d.residents {
 		if b.set.Len() < b.need {
@@ -67,8 +66,8 @@ func (d *coreSetPlan) newMatching() *matching {
 	return m
 }
 
-// fill makes the matching a largest one in which each takes what is open to it, and
-// returns how many CPUs are matched. Whoever had a CPU keeps one.
+// fill makes the matching a largest one in which each takes what is open to it, and returns how
+// many CPUs are matched. Whoever had a CPU keeps one.
 func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	for i, b := range m.residents {
 		m.open[i] = open(b)
@@ -83,8 +82,8 @@ func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	return matched
 }
 
-// augment gives a resident one more CPU by the shortest chain of residents that
-// give theirs to the one before and take another. It reports false when there is none.
+// augment gives a resident one more CPU by the shortest chain of residents that give theirs to the
+// one before and take another. It reports false when there is none.
 func (m *matching) augment(first int) bool {
 	type link struct {
 		resident, before int        // before is an index into chain
@@ -120,8 +119,8 @@ func (m *matching) give(c cpuset.CPU, resident int) {
 	m.own[resident].Add(c)
 }
 
-// candidates are the CPUs open to a resident that it does not own, the best first:
-// see the package comment.
+// candidates are the CPUs open to a resident that it does not own, the best first: see the package
+// comment.
 func (m *matching) candidates(resident int) []cpuset.CPU {
 	b := m.residents[resident]
 	var others cpuset.Set // that others own
@@ -163,8 +162,8 @@ func rankFirst(wanted bool) int {
 	return 1
 }
 
-// apply makes sets of the matching: what each owns; for who is short, the CPUs that
-// fewest have; and what each had beyond need and nobody else has now.
+// apply makes sets of the matching: what each owns; for who is short, the CPUs that fewest have;
+// and what each had beyond need and nobody else has now.
 func (m *matching) apply() {
 	before := make([]cpuset.Set, len(m.residents))
 	for i, b := range m.residents {
@@ -197,8 +196,8 @@ func (d *coreSetPlan) share(b *burster, before cpuset.Set) {
 	}
 }
 
-// assignInits gives init containers CPUs: those of their pod's main containers first,
-// beside which they do not run, then those that fewest others have. They move nobody.
+// assignInits gives init containers CPUs: those of their pod's main containers first, beside which
+// they do not run, then those that fewest others have. They move nobody.
 func (d *coreSetPlan) assignInits() {
 	for _, b := range d.bursters {
 		if !b.init || b.set.Len() >= b.need {

@@ -8,14 +8,13 @@ import (
 
 // Settings are those of one cgroup.
 type Settings struct {
-	// CPUs is the cpuset of a container or pod; the empty set says to leave it alone.
-	// A pod has the shared CPUs and those of its containers, so that what is created
-	// in it unasked is on nobody else's. Of tiers it is what they must allow at least
-	// (on cgroup v2 they inherit it): all online CPUs. The NUMA nodes of memory
-	// (cpuset.mems) are left alone.
+	// CPUs is the cpuset of a container or pod; the empty set says to leave it alone. A pod has the
+	// shared CPUs and those of its containers, so that what is created in it unasked is on nobody
+	// else's. Of tiers it is what they must allow at least (on cgroup v2 they inherit it): all
+	// online CPUs. The NUMA nodes of memory (cpuset.mems) are left alone.
 	CPUs cpuset.Set
-	// Limits are quota, period and the kernel's burst. Without a quota the period has no
-	// meaning, and need not be written.
+	// Limits are quota, period and the kernel's burst. Without a quota the period has no meaning,
+	// and need not be written.
 	bandwidth.Limits
 	// Idle is cpu.idle; of pods only.
 	Idle bool
@@ -70,12 +69,11 @@ type Desired struct {
 	Findings []Finding
 }
 
-// Plan returns the settings for a node. Pods must have distinct ids, and the containers
-// of a pod distinct names.
+// Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
+// distinct names.
 //
-// Where quota is lifted from a pod with a limit at pod level, each of its containers
-// without a limit of its own gets an even part of what the limit leaves beside those
-// that have one.
+// Where quota is lifted from a pod with a limit at pod level, each of its containers without a
+// limit of its own gets an even part of what the limit leaves beside those that have one.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
 	if s.BindingOff != "" {
@@ -113,8 +111,8 @@ func Kubelet(s State) Desired {
 	return d
 }
 
-// planUnbound is the plan of a node on which CPUs must not be bound: what is not
-// about CPUs still is as the pods ask.
+// planUnbound is the plan of a node on which CPUs must not be bound: what is not about CPUs still
+// is as the pods ask.
 func planUnbound(s *State) Desired {
 	d := Kubelet(*s)
 	d.CoreSets = CoreSets{Sequence: s.Previous.Sequence}

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// TestNoCPUIsEnforcedForTwo: every container has online CPUs, and those of a static
-// one are in no cpuset of another that runs at the same time.
+// TestNoCPUIsEnforcedForTwo: every container has online CPUs, and those of a static one are in no
+// cpuset of another that runs at the same time.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -73,8 +73,7 @@ func checkApart(t *rapid.T, c ContainerSettings, other PodSettings) {
 	}
 }
 
-// checkPhases: within a pod only containers that never run together have the same
-// exclusive CPUs.
+// checkPhases: within a pod only containers that never run together have the same exclusive CPUs.
 func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	for i, c := range settings.Containers {
 		for _, before := range settings.Containers[:i] {
@@ -86,9 +85,9 @@ func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	}
 }
 
-// TestQuota: a static container has none, nor has its pod; static-burst has its
-// limit; a pod's quota is never below what its containers may use, unless the
-// kubelet's is too; and without CPUs of its own a pod has what the kubelet sets.
+// TestQuota: a static container has none, nor has its pod; static-burst has its limit; a pod's
+// quota is never below what its containers may use, unless the kubelet's is too; and without CPUs
+// of its own a pod has what the kubelet sets.
 func TestQuota(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -128,8 +127,8 @@ func claimed(p *Pod, name string) bool {
 	return slices.ContainsFunc(p.Claim.Containers, func(c ledger.ContainerClaim) bool { return c.Name == name })
 }
 
-// checkOthersKeepTheirs: lifting a pod's quota does not free those of its containers
-// that are not static.
+// checkOthersKeepTheirs: lifting a pod's quota does not free those of its containers that are not
+// static.
 func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 	for _, c := range p.Containers {
 		container := pod.container(c.Name)
@@ -143,8 +142,8 @@ func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 	}
 }
 
-// TestPlanningAgainChangesNothing: a plan is a function of its state, whatever the
-// order of pods, and its own result is a state that it leaves alone.
+// TestPlanningAgainChangesNothing: a plan is a function of its state, whatever the order of pods,
+// and its own result is a state that it leaves alone.
 func TestPlanningAgainChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -163,9 +162,9 @@ func TestPlanningAgainChangesNothing(t *testing.T) {
 
 func equalSets(a, b cpuset.Set) bool { return a == b }
 
-// TestCoreSets: a core set is within its region and as large as it has to be, and no
-// two intersect unless there is no room for disjoint ones. Whether there is, the
-// marriage theorem says: every group of containers must have enough CPUs together.
+// TestCoreSets: a core set is within its region and as large as it has to be, and no two intersect
+// unless there is no room for disjoint ones. Whether there is, the marriage theorem says: every
+// group of containers must have enough CPUs together.
 func TestCoreSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -199,8 +198,8 @@ func TestCoreSets(t *testing.T) {
 	})
 }
 
-// residentsOf finds the static-burst containers without the planner's help, and checks
-// each set by itself.
+// residentsOf finds the static-burst containers without the planner's help, and checks each set by
+// itself.
 func residentsOf(t *rapid.T, s State, d Desired) (residents []burster) {
 	m := s.Index.Machine()
 	for i, p := range d.Pods {
@@ -226,8 +225,8 @@ func residentsOf(t *rapid.T, s State, d Desired) (residents []burster) {
 	return residents
 }
 
-// TestSetsMoveAtABoundedRate: with a new sample, and nothing else, a set takes in and
-// gives away at most Tuning.Step cores.
+// TestSetsMoveAtABoundedRate: with a new sample, and nothing else, a set takes in and gives away at
+// most Tuning.Step cores.
 func TestSetsMoveAtABoundedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -252,8 +251,8 @@ func TestSetsMoveAtABoundedRate(t *testing.T) {
 	})
 }
 
-// TestSetsComeToRest: while the load of others stays as it is and the containers use
-// their own sets, sets stop moving.
+// TestSetsComeToRest: while the load of others stays as it is and the containers use their own
+// sets, sets stop moving.
 func TestSetsComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -297,8 +296,8 @@ func useSets(s *State) {
 	}
 }
 
-// TestStepsNeverShareExclusiveCPUs follows the steps from one plan to that of a node
-// whose pods have changed.
+// TestStepsNeverShareExclusiveCPUs follows the steps from one plan to that of a node whose pods
+// have changed.
 func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -316,8 +315,8 @@ func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 	})
 }
 
-// follow takes the steps one by one. Nobody must be given a CPU that another pod has
-// exclusively, nor exclusively a CPU that another pod still has.
+// follow takes the steps one by one. Nobody must be given a CPU that another pod has exclusively,
+// nor exclusively a CPU that another pod still has.
 func follow(t *rapid.T, from, to []Assignment) {
 	final, had := byRef(to), byRef(from)
 	now := map[Ref]cpuset.Set{} // containers that end have left; new ones come with their step
@@ -357,8 +356,8 @@ func byRef(all []Assignment) map[Ref]Assignment {
 	return found
 }
 
-// tradesCPUs reports whether some container keeps none of its CPUs, which can make it
-// impossible to keep all apart.
+// tradesCPUs reports whether some container keeps none of its CPUs, which can make it impossible to
+// keep all apart.
 func tradesCPUs(now map[Ref]cpuset.Set, final map[Ref]Assignment) bool {
 	for ref, cpus := range now {
 		if !cpus.Intersects(final[ref].CPUs) {

@@ -18,8 +18,8 @@ type Raising struct {
 	Policy burst.Policy
 }
 
-// raise gives containers the quota that was decided for them, and their pod as much more:
-// no more than its policy allows, and only to who has a limit of its own.
+// raise gives containers the quota that was decided for them, and their pod as much more: no more
+// than its policy allows, and only to who has a limit of its own.
 func (s *State) raise(p *Pod, settings *PodSettings) {
 	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
 	policy := s.burstOf(p)
@@ -42,15 +42,15 @@ func (s *State) raise(p *Pod, settings *PodSettings) {
 	}
 }
 
-// limitsFit reports whether the pod's limit has room for all that its containers may use.
-// Where it has not, what one of them does not use is not saved: others may use it.
+// limitsFit reports whether the pod's limit has room for all that its containers may use. Where it
+// has not, what one of them does not use is not saved: others may use it.
 func (p *Pod) limitsFit() bool {
 	limits, declared := p.containerLimits()
 	return p.Limit == 0 || declared && limits <= p.Limit
 }
 
-// scaled is the same amount of CPU in another period, in whole microseconds, rounded up:
-// a pod must not have less than its container.
+// scaled is the same amount of CPU in another period, in whole microseconds, rounded up: a pod must
+// not have less than its container.
 func scaled(quota, to, from time.Duration) time.Duration {
 	n := quota.Microseconds()*to.Microseconds() + from.Microseconds() - 1
 	return time.Duration(n/from.Microseconds()) * time.Microsecond

@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// TestRaise: raising quotas changes nothing but these and their pods' quota. Each is within
-// what its policy allows, and a pod with a quota has as much more of CPUs as its containers
-// have together at any time.
+// TestRaise: raising quotas changes nothing but these and their pods' quota. Each is within what
+// its policy allows, and a pod with a quota has as much more of CPUs as its containers have
+// together at any time.
 func TestRaise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)

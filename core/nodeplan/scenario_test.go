@@ -15,9 +15,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
-// one a line, then "----" and what they print. Lines that begin with # are for the
-// reader. The commands:
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one a line, then
+// "----" and what they print. Lines that begin with # are for the reader. The commands:
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7 memory-node=3
 //	    the node's machine, counts per parent, and a NUMA node without CPUs
@@ -42,9 +41,9 @@ import (
 //	    print the plan, only its core sets, the writes that lead to it from the one
 //	    printed last, and what Kubelet returns; the first three keep the core sets
 //
-// A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs
-// when it is static, or by @node and its NUMA nodes. init/NAME is an ordinary init
-// container, sidecar/NAME a restartable one, ephemeral/NAME an ephemeral one.
+// A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs when it is
+// static, or by @node and its NUMA nodes. init/NAME is an ordinary init container, sidecar/NAME a
+// restartable one, ephemeral/NAME an ephemeral one.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var node scenario

@@ -14,9 +14,9 @@ type State struct {
 	// Index is the machine.
 	Index  *placement.Index
 	Config ledger.Config
-	// BindingOff says why CPUs must not be bound on this node (the kubelet's CPU
-	// manager policy is not none, say), in words for the user. When it is not
-	// empty, no cpuset is set and no quota lifted.
+	// BindingOff says why CPUs must not be bound on this node (the kubelet's CPU manager policy is
+	// not none, say), in words for the user. When it is not empty, no cpuset is set and no quota
+	// lifted.
 	BindingOff string
 	Kubelet    KubeletConfig
 	Pods       []Pod
@@ -24,8 +24,8 @@ type State struct {
 	// Previous are the core sets in force.
 	Previous CoreSets
 	Tuning   Tuning
-	// BatchIdle puts cpu.idle on the cgroups of BE pods, and takes their quota away:
-	// behind all others they may use what is left. Without it they are like others.
+	// BatchIdle puts cpu.idle on the cgroups of BE pods, and takes their quota away: behind all
+	// others they may use what is left. Without it they are like others.
 	BatchIdle bool
 	// Burst is the policy of pods that have none, and fills in what others leave open.
 	Burst burst.Policy
@@ -57,8 +57,8 @@ func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
 // Class is the co-location class of a pod, "" if it has none.
 type Class string
 
-// The classes. LS (latency-sensitive) pods come first when CPU time is short; BE
-// (best-effort) pods are batch work that gives way.
+// The classes. LS (latency-sensitive) pods come first when CPU time is short; BE (best-effort) pods
+// are batch work that gives way.
 const (
 	LS Class = "LS"
 	BE Class = "BE"
@@ -69,8 +69,8 @@ type Pod struct {
 	ID    ledger.PodID
 	Tier  Tier
 	Class Class
-	// Claim is what the scheduler gave it; its ID is taken from the pod. It is the
-	// zero Claim for pods that did not ask and that the API server does not know.
+	// Claim is what the scheduler gave it; its ID is taken from the pod. It is the zero Claim for
+	// pods that did not ask and that the API server does not know.
 	Claim ledger.Claim
 	// Limit is the CPU limit at pod level, 0 when there is none.
 	Limit ledger.MilliCPU
@@ -136,8 +136,8 @@ type CoreSets struct {
 type Tuning struct {
 	// Step is how many cores of a set may move for the better per sample (1).
 	Step int
-	// IdleBelow is the load of one CPU up to which a set spreads to it (100), and
-	// BusyAbove from which on it is given back when it is not needed (300).
+	// IdleBelow is the load of one CPU up to which a set spreads to it (100), and BusyAbove from
+	// which on it is given back when it is not needed (300).
 	IdleBelow, BusyAbove ledger.MilliCPU
 	// Margin is how much idler another core must be to be exchanged for (250).
 	Margin ledger.MilliCPU

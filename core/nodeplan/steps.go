@@ -30,16 +30,16 @@ func (d Desired) Assignments() []Assignment {
 	return all
 }
 
-// Steps returns the writes that lead from the assignments in force to others, in an
-// order in which nobody is given a CPU that another pod has exclusively, nor exclusively
-// a CPU that another pod still has. (Who is to live in shared CPUs from now on has none
-// exclusively any more.) Containers that are only in one of the two are
-// gone or have nothing to be moved from; those that are new are written last.
+// Steps returns the writes that lead from the assignments in force to others, in an order in which
+// nobody is given a CPU that another pod has exclusively, nor exclusively a CPU that another pod
+// still has. (Who is to live in shared CPUs from now on has none exclusively any more.) Containers
+// that are only in one of the two are gone or have nothing to be moved from; those that are new are
+// written last.
 //
-// First, everybody who loses CPUs shrinks to what it keeps; who keeps none moves to
-// those of its new CPUs that nobody has exclusively before or after. Who has no such CPUs
-// moves next, and only among those, when pods trade exclusive CPUs with each other,
-// can a CPU be two pods' for a moment. Last, everybody grows to what it shall have.
+// First, everybody who loses CPUs shrinks to what it keeps; who keeps none moves to those of its
+// new CPUs that nobody has exclusively before or after. Who has no such CPUs moves next, and only
+// among those, when pods trade exclusive CPUs with each other, can a CPU be two pods' for a moment.
+// Last, everybody grows to what it shall have.
 func Steps(from, to []Assignment) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {

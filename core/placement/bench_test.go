@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// benchMachines are the machines of BenchmarkPlace. Their free sets come from
-// benchSeed: the input is the same in every run of one version of this file.
+// benchMachines are the machines of BenchmarkPlace. Their free sets come from benchSeed: the input
+// is the same in every run of one version of this file.
 var benchMachines = []struct {
 	name  string
 	shape topology.Shape
@@ -30,8 +30,8 @@ const (
 	benchFreeSets = 1000
 )
 
-// freeSets returns 1,000 free sets of 60% of a machine at random, by whole core or
-// by thread; or the one set of all CPUs.
+// freeSets returns 1,000 free sets of 60% of a machine at random, by whole core or by thread; or
+// the one set of all CPUs.
 func freeSets(m *topology.Machine, how string) []cpuset.Set {
 	if how == "all" {
 		return []cpuset.Set{m.Online()}
@@ -54,9 +54,8 @@ func freeSets(m *topology.Machine, how string) []cpuset.Set {
 	return sets
 }
 
-// BenchmarkPlace reports, beside the mean, the median and the worst of the free
-// sets, each timed as the best of several batches so that what else the machine
-// does is left out.
+// BenchmarkPlace reports, beside the mean, the median and the worst of the free sets, each timed as
+// the best of several batches so that what else the machine does is left out.
 func BenchmarkPlace(b *testing.B) {
 	for _, machine := range benchMachines {
 		m := machine.shape.MustBuild()

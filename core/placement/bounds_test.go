@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// TestRoomBounds plans every candidate, and looks whether the LLCs that stay free
-// are within the bounds that were to make the plan unnecessary.
+// TestRoomBounds plans every candidate, and looks whether the LLCs that stay free are within the
+// bounds that were to make the plan unnecessary.
 func TestRoomBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, 96).MustBuild()

@@ -9,9 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// The slow obvious reference: it looks at every set of CPUs of the wanted size and
-// computes the criteria straight from the machine's description. It shares no code
-// with the solvers.
+// The slow obvious reference: it looks at every set of CPUs of the wanted size and computes the
+// criteria straight from the machine's description. It shares no code with the solvers.
 
 // score is criteria 1 to 5 of the package comment, in that order.
 type score struct {
@@ -25,9 +24,9 @@ func (a score) compare(b score) int {
 		cmp.Compare(a.distance, b.distance), cmp.Compare(a.splits, b.splits), cmp.Compare(a.llcs, b.llcs))
 }
 
-// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of
-// a set; kinds, NUMA nodes and LLCs are bits of their own, in the order in which they
-// first occur, kinds in the machine's order.
+// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of a set; kinds,
+// NUMA nodes and LLCs are bits of their own, in the order in which they first occur, kinds in the
+// machine's order.
 type brute struct {
 	m               *topology.Machine
 	cpus            []topology.CPU
@@ -154,8 +153,8 @@ func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	return best, found
 }
 
-// rooms is criterion 6: the whole free cores that stay, per NUMA node and then
-// per LLC, each list descending.
+// rooms is criterion 6: the whole free cores that stay, per NUMA node and then per LLC, each list
+// descending.
 func (b *brute) rooms(freeAfter uint32) (nodes, llcs []int) {
 	perNode, perLLC := map[topology.NUMAID]int{}, map[topology.LLCID]int{}
 	for i, c := range b.cpus {

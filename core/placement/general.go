@@ -7,17 +7,16 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// cost is what the general solver minimises over the choices inside given nodes.
-// Every part adds up over cores and pieces, so a dynamic programme finds the
-// minimum.
+// cost is what the general solver minimises over the choices inside given nodes. Every part adds up
+// over cores and pieces, so a dynamic programme finds the minimum.
 type cost struct {
 	split, llcs int // criteria 4 and 5
-	// slow adds up the ranks of the kinds of the CPUs taken: where kinds have to
-	// be mixed, as many CPUs as possible are of the faster one.
+	// slow adds up the ranks of the kinds of the CPUs taken: where kinds have to be mixed, as many
+	// CPUs as possible are of the faster one.
 	slow int
-	// whole counts the whole free cores that are used, and spread says how much
-	// the large rooms lose: the sum of (free before)² - (free after)² over the
-	// pieces. Together they stand for criterion 6.
+	// whole counts the whole free cores that are used, and spread says how much the large rooms
+	// lose: the sum of (free before)² - (free after)² over the pieces. Together they stand for
+	// criterion 6.
 	whole, spread int
 }
 
@@ -35,16 +34,15 @@ var impossible = cost{split: 1 << 30}
 
 func (a cost) possible() bool { return a.split < impossible.split }
 
-// general answers questions about one free set by dynamic programming. It serves
-// every machine: mixed core sizes and kinds, LLCs across NUMA nodes, limits.
+// general answers questions about one free set by dynamic programming. It serves every machine:
+// mixed core sizes and kinds, LLCs across NUMA nodes, limits.
 type general struct {
 	ix     *Index
 	free   cpuset.Set
 	n      int  // CPUs wanted
 	whole  bool // split cores are forbidden
 	limits []boundLimit
-	// pieces[p][t] is the least cost of taking t CPUs from piece p, the LLC itself
-	// not counted.
+	// pieces[p][t] is the least cost of taking t CPUs from piece p, the LLC itself not counted.
 	pieces [][]cost
 	tables []*nodeTable // by node, made when needed
 }
@@ -130,8 +128,8 @@ func (g *general) coreCost(c *core, n int) cost {
 	return k
 }
 
-// coreTable returns, for each core i of a piece and each t, the least cost of
-// taking t CPUs from that core and those after it.
+// coreTable returns, for each core i of a piece and each t, the least cost of taking t CPUs from
+// that core and those after it.
 func (g *general) coreTable(p int) [][]cost {
 	span := g.ix.pieces[p].cores
 	table := make([][]cost, span.len()+1)
@@ -169,8 +167,8 @@ func (g *general) pieceCosts(p int) []cost {
 	return costs
 }
 
-// pickPiece adds the CPUs that make the least cost of taking t from a piece, the
-// lowest cores first.
+// pickPiece adds the CPUs that make the least cost of taking t from a piece, the lowest cores
+// first.
 func (g *general) pickPiece(p, t int, cpus *cpuset.Set) {
 	table, span := g.coreTable(p), g.ix.pieces[p].cores
 	for i := range span.len() {

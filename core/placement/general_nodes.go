@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// solve returns the least cost of the CPUs wanted on given nodes, what picks them,
-// and whether that is known to be the least. The cost may be impossible.
+// solve returns the least cost of the CPUs wanted on given nodes, what picks them, and whether that
+// is known to be the least. The cost may be impossible.
 func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, exact bool) {
 	if len(g.ix.pieces) == g.ix.llcs {
 		d, ok := g.divide(nodes)
@@ -25,9 +25,8 @@ func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, e
 // maxStates bounds the programme's memory; beyond, states count as impossible.
 const maxStates = 1 << 19
 
-// programme is the dynamic programme over the pieces of given nodes, in the order
-// of their LLCs, so that an LLC is counted once wherever its pieces lie. Only LLCs
-// that span nodes need it.
+// programme is the dynamic programme over the pieces of given nodes, in the order of their LLCs, so
+// that an LLC is counted once wherever its pieces lie. Only LLCs that span nodes need it.
 type programme struct {
 	g      *general
 	pieces []int
@@ -101,9 +100,9 @@ func (p *programme) take(s state, n int) cost {
 	return k.plus(p.best(next))
 }
 
-// after is the state once n CPUs are taken from the next piece, and false when a
-// limit forbids it. What a limit has used is forgotten as soon as none of its
-// nodes follow, which keeps the states few.
+// after is the state once n CPUs are taken from the next piece, and false when a limit forbids it.
+// What a limit has used is forgotten as soon as none of its nodes follow, which keeps the states
+// few.
 func (p *programme) after(s state, n int) (state, bool) {
 	at := p.g.ix.pieces[p.pieces[s.piece]]
 	next := state{piece: s.piece + 1, left: s.left - n, used: s.used}
@@ -138,8 +137,8 @@ func (p *programme) follows(l boundLimit, from int) bool {
 	})
 }
 
-// pick returns the CPUs that make the least cost; of equal choices the one that
-// takes the most from the earliest pieces.
+// pick returns the CPUs that make the least cost; of equal choices the one that takes the most from
+// the earliest pieces.
 func (p *programme) pick(n int) cpuset.Set {
 	var cpus cpuset.Set
 	for s := p.start(n); s.piece < len(p.pieces); {

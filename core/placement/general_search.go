@@ -12,8 +12,8 @@ import (
 // maxKinds is the largest number of kinds of core among which all sets are tried.
 const maxKinds = 8
 
-// placeGeneral answers any request; it is exact for criteria 1 to 5 on machines
-// of up to maxSubsetNodes nodes. It returns false when nothing fits.
+// placeGeneral answers any request; it is exact for criteria 1 to 5 on machines of up to
+// maxSubsetNodes nodes. It returns false when nothing fits.
 func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	for kinds := range ix.kindSets() {
 		ofKinds := ix.ofKinds(free, kinds)
@@ -30,8 +30,8 @@ func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	return Result{}, false
 }
 
-// kindSets yields the sets of kinds in the order of criterion 1: the smaller
-// first, then the one with the faster kinds.
+// kindSets yields the sets of kinds in the order of criterion 1: the smaller first, then the one
+// with the faster kinds.
 func (ix *Index) kindSets() iter.Seq[mask] {
 	return func(yield func(mask) bool) {
 		kinds := min(ix.kinds, maxKinds)
@@ -70,8 +70,8 @@ type nodeSet struct {
 	distance int
 }
 
-// manyTies bounds how many sets of nodes that are equal by criteria 1 to 5 are
-// compared by the finer points of criterion 6.
+// manyTies bounds how many sets of nodes that are equal by criteria 1 to 5 are compared by the
+// finer points of criterion 6.
 const manyTies = 64
 
 // searchGeneral finds the best nodes and the best CPUs in them.

@@ -8,8 +8,8 @@ import (
 
 // nodeTable is what the CPUs of one node cost, for nodes whose LLCs lie in them.
 type nodeTable struct {
-	// after[i][t] is the least cost of taking t CPUs from the node's piece i and
-	// those that follow; after[0] is that of the whole node.
+	// after[i][t] is the least cost of taking t CPUs from the node's piece i and those that follow;
+	// after[0] is that of the whole node.
 	after [][]cost
 }
 
@@ -41,8 +41,7 @@ func (g *general) takePiece(p int) []cost {
 	return costs
 }
 
-// combine returns the least cost of taking t CPUs from two places together, for t
-// up to most.
+// combine returns the least cost of taking t CPUs from two places together, for t up to most.
 func combine(a, b []cost, most int) []cost {
 	sum := make([]cost, min(len(a)+len(b)-1, most+1))
 	for t := range sum {
@@ -67,9 +66,8 @@ type nodeShares struct {
 // maxVisits bounds the search for a division under limits that tie nodes together.
 const maxVisits = 100_000
 
-// divider looks for the cheapest division of n CPUs over nodes. Without limits
-// that tie some, but not all, of the nodes together, the bound is the answer and
-// the search goes straight to it.
+// divider looks for the cheapest division of n CPUs over nodes. Without limits that tie some, but
+// not all, of the nodes together, the bound is the answer and the search goes straight to it.
 type divider struct {
 	g      *general
 	nodes  []int
@@ -109,9 +107,8 @@ func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	return d.best, d.best.cost.possible()
 }
 
-// applyLimits shortens the table of a node that a limit is on alone, keeps limits
-// on several nodes as ties, and reports false when a limit on all of them forbids
-// the number wanted.
+// applyLimits shortens the table of a node that a limit is on alone, keeps limits on several nodes
+// as ties, and reports false when a limit on all of them forbids the number wanted.
 func (d *divider) applyLimits() bool {
 	for _, l := range d.g.limits {
 		t := tie{member: make([]bool, len(d.nodes)), left: l.cpus}
@@ -136,9 +133,9 @@ func (d *divider) applyLimits() bool {
 	return true
 }
 
-// search extends a division of which the first i nodes are settled and cost so
-// much. It takes the more the earlier the node, so that the first of several
-// equally good divisions has the lowest numbers.
+// search extends a division of which the first i nodes are settled and cost so much. It takes the
+// more the earlier the node, so that the first of several equally good divisions has the lowest
+// numbers.
 func (d *divider) search(i, left int, soFar cost) {
 	if d.visits++; d.visits > maxVisits || left >= len(d.bound[i]) ||
 		soFar.plus(d.bound[i][left]).compare(d.best.cost) >= 0 || !d.room(i, left) {
@@ -187,8 +184,8 @@ func (d *divider) room(i, left int) bool {
 	return true
 }
 
-// pickNodeShares returns the CPUs of a division; of equally good choices those that
-// take the most from the earliest pieces.
+// pickNodeShares returns the CPUs of a division; of equally good choices those that take the most
+// from the earliest pieces.
 func (g *general) pickNodeShares(d nodeShares) cpuset.Set {
 	var cpus cpuset.Set
 	for i, n := range d.nodes {

@@ -14,8 +14,8 @@ import (
 type Index struct {
 	machine *topology.Machine
 	online  cpuset.Set
-	// The machine in tree order. Each level is sorted by its lowest CPU within
-	// its parent, so that the lower index is also the lower number.
+	// The machine in tree order. Each level is sorted by its lowest CPU within its parent, so that
+	// the lower index is also the lower number.
 	nodes  []node
 	pieces []piece
 	cores  []core
@@ -107,8 +107,8 @@ func (ix *Index) buildTree() {
 	ix.llcs = len(llcs)
 }
 
-// coresInOrder returns the cores sorted by NUMA node, then LLC, then core, each
-// by the lowest CPU that it has (an LLC by the lowest that it has in the node).
+// coresInOrder returns the cores sorted by NUMA node, then LLC, then core, each by the lowest CPU
+// that it has (an LLC by the lowest that it has in the node).
 func (ix *Index) coresInOrder() []core {
 	type pieceKey struct {
 		numa topology.NUMAID

@@ -5,9 +5,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// most returns a number of CPUs that a request of this kind could have got: the
-// largest one without limits, and with limits what filling the nodes one after the
-// other gives, which may fall short of it where limits overlap.
+// most returns a number of CPUs that a request of this kind could have got: the largest one without
+// limits, and with limits what filling the nodes one after the other gives, which may fall short of
+// it where limits overlap.
 func (ix *Index) most(free cpuset.Set, req *Request) int {
 	if req.Policy == StaticBurst {
 		return ix.mostShared(free, req)
@@ -86,8 +86,8 @@ func (ix *Index) fits(free cpuset.Set, req Request, n int) bool {
 	return ok
 }
 
-// mostShared returns the most shared CPUs that an admitted set of nodes has: all
-// nodes together, or the best that the search would have looked at.
+// mostShared returns the most shared CPUs that an admitted set of nodes has: all nodes together, or
+// the best that the search would have looked at.
 func (ix *Index) mostShared(free cpuset.Set, req *Request) int {
 	if req.Admit == nil {
 		return free.Len()

@@ -8,15 +8,14 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxNodeSets is the largest number of sets of nodes that are enumerated on a
-// machine of more than maxSubsetNodes nodes; beyond it criterion 3 is not proved.
+// maxNodeSets is the largest number of sets of nodes that are enumerated on a machine of more than
+// maxSubsetNodes nodes; beyond it criterion 3 is not proved.
 const maxNodeSets = 20000
 
-// nodeSets yields the sets of that many nodes in the order of their distance. The
-// second result is false when they are not all there: then fuller nodes were grown
-// into a set by the node that is nearest to the set, ties by the most free CPUs,
-// and the sets that have n free CPUs are yielded, or, failing these, the nodes
-// with the most free CPUs.
+// nodeSets yields the sets of that many nodes in the order of their distance. The second result is
+// false when they are not all there: then fuller nodes were grown into a set by the node that is
+// nearest to the set, ties by the most free CPUs, and the sets that have n free CPUs are yielded,
+// or, failing these, the nodes with the most free CPUs.
 func (ix *Index) nodeSets(free cpuset.Set, size, n int) (sets iter.Seq[nodeSet], exact bool) {
 	if ix.subsets != nil {
 		return ix.tabulated(size), true
@@ -62,8 +61,8 @@ func (ix *Index) enumerate(size int) ([]nodeSet, bool) {
 	return list, true
 }
 
-// sortNodeSets sorts by distance; sets that come in the order of their members
-// keep it among equals.
+// sortNodeSets sorts by distance; sets that come in the order of their members keep it among
+// equals.
 func sortNodeSets(list []nodeSet) {
 	slices.SortStableFunc(list, func(a, b nodeSet) int { return cmp.Compare(a.distance, b.distance) })
 }
@@ -80,8 +79,7 @@ func (ix *Index) with(set nodeSet, i int) nodeSet {
 // maxStarts bounds from how many nodes sets are grown.
 const maxStarts = 64
 
-// grown returns sets of that size, grown greedily from the nodes with the most free
-// CPUs.
+// grown returns sets of that size, grown greedily from the nodes with the most free CPUs.
 func (ix *Index) grown(free cpuset.Set, size, n int) []nodeSet {
 	var list []nodeSet
 	for start := range ix.fullest(free, min(maxStarts, len(ix.nodes))).nodes.All() {

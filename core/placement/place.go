@@ -24,8 +24,7 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	return ix.placeSlowly(free, req)
 }
 
-// placeSlowly has its own copy of the request, so that the fast path needs none
-// on the heap.
+// placeSlowly has its own copy of the request, so that the fast path needs none on the heap.
 func (ix *Index) placeSlowly(free cpuset.Set, req Request) (Result, error) {
 	if r, ok := ix.placeGeneral(free, &req); ok {
 		return r, nil
@@ -69,8 +68,8 @@ func (ix *Index) wholeMachineForbids(req *Request) bool {
 	return false
 }
 
-// placeUniform uses the fast solver where it applies. A false answer says only
-// that it did not find a placement.
+// placeUniform uses the fast solver where it applies. A false answer says only that it did not find
+// a placement.
 func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	u := ix.uniform
 	if u == nil || req.FullCores == FullCoresRequired && req.CPUs%u.threads != 0 {
@@ -86,8 +85,8 @@ func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	if !limited || ok && ix.keepsLimits(r.CPUs, req) {
 		return r, ok
 	}
-	// Limits do not look inside nodes, so the best of the nodes that can give all
-	// CPUs alone is best where one node is enough.
+	// Limits do not look inside nodes, so the best of the nodes that can give all CPUs alone is
+	// best where one node is enough.
 	r, ok = ix.answerUniform(s, req, allowed)
 	return r, ok && r.Quality.NUMANodes == 1
 }
@@ -131,8 +130,8 @@ func (ix *Index) answerUniform(s *scratch, req *Request, allowed mask) (Result, 
 	return r, true
 }
 
-// allowedNodes returns the nodes that can give all the CPUs alone as far as the
-// limits go, and whether a limit binds at all.
+// allowedNodes returns the nodes that can give all the CPUs alone as far as the limits go, and
+// whether a limit binds at all.
 func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limited bool) {
 	allowed = 1<<len(ix.nodes) - 1
 	if req.Policy != Static {

@@ -107,8 +107,7 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	}
 }
 
-// TestFragmentation proves criterion 6 where the fast solver applies and one NUMA
-// node is enough.
+// TestFragmentation proves criterion 6 where the fast solver applies and one NUMA node is enough.
 func TestFragmentation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, bruteCPUs).MustBuild()
@@ -134,8 +133,8 @@ func TestFragmentation(t *testing.T) {
 	})
 }
 
-// TestStaticBurstIsOptimal proves the choice of NUMA nodes against every set of
-// nodes: as few as have n shared CPUs and are admitted, at the least distance.
+// TestStaticBurstIsOptimal proves the choice of NUMA nodes against every set of nodes: as few as
+// have n shared CPUs and are admitted, at the least distance.
 func TestStaticBurstIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -261,8 +260,8 @@ func TestFreeingNeverHurts(t *testing.T) {
 	})
 }
 
-// TestSolversAgree compares the fast solver with the general one on machines that
-// are too large for enumeration.
+// TestSolversAgree compares the fast solver with the general one on machines that are too large for
+// enumeration.
 func TestSolversAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, 96).MustBuild()

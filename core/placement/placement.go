@@ -52,9 +52,8 @@ type Request struct {
 	FullCores FullCores
 	// Limits must all hold for a static placement.
 	Limits []Limit
-	// Admit, when set, is asked about the NUMA nodes of a static-burst placement,
-	// ascending; a false answer passes to the next best choice. The slice is only
-	// valid during the call.
+	// Admit, when set, is asked about the NUMA nodes of a static-burst placement, ascending; a
+	// false answer passes to the next best choice. The slice is only valid during the call.
 	Admit func(nodes []topology.NUMAID) bool
 }
 
@@ -70,14 +69,13 @@ type Quality struct {
 
 // Result is the placement chosen for a request.
 type Result struct {
-	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for
-	// StaticBurst all shared CPUs of the chosen nodes.
+	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for StaticBurst all shared
+	// CPUs of the chosen nodes.
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality Quality
-	// Exact is false when criteria 1 to 5 are not proved optimal: the machine has
-	// very many NUMA nodes, or the limits tie many of them together (see the
-	// package comment).
+	// Exact is false when criteria 1 to 5 are not proved optimal: the machine has very many NUMA
+	// nodes, or the limits tie many of them together (see the package comment).
 	Exact bool
 }
 
@@ -87,8 +85,8 @@ var ErrInvalid = errors.New("invalid placement request")
 // InsufficientError reports that the machine does not have enough CPUs for a request now.
 type InsufficientError struct {
 	Want int
-	// Have is the largest number of CPUs that a request of the same policy and
-	// FullCores could get; under overlapping Limits it may be less than that.
+	// Have is the largest number of CPUs that a request of the same policy and FullCores could get;
+	// under overlapping Limits it may be less than that.
 	Have      int
 	Policy    Policy
 	FullCores FullCores

@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands,
-// each followed by a line "-> ..." with what it prints, are
+// TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands, each followed
+// by a line "-> ..." with what it prints, are
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 slow=6-7
 //	    the machine, counts per parent; slow CPUs are of the kind efficiency

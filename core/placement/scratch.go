@@ -50,8 +50,8 @@ func newScratch(ix *Index) *scratch {
 	return s
 }
 
-// sumOf adds up the nodes of a mask out of the quads, without a branch: those that
-// a machine does not have are zero.
+// sumOf adds up the nodes of a mask out of the quads, without a branch: those that a machine does
+// not have are zero.
 func (s *scratch) sumOf(m mask) freeSum {
 	return s.quads[0][m&15].plus(s.quads[1][m>>4&15]).plus(s.quads[2][m>>8&15]).plus(s.quads[3][m>>12&15])
 }

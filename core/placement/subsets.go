@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// maxSubsetNodes is the largest number of NUMA nodes for which all subsets are
-// tabulated, and up to which criterion 3 is therefore exact.
+// maxSubsetNodes is the largest number of NUMA nodes for which all subsets are tabulated, and up to
+// which criterion 3 is therefore exact.
 const maxSubsetNodes = 16
 
 // mask is a set of NUMA nodes: bit i stands for Index.nodes[i].
 type mask uint32
 
-// subsets are all non-empty sets of NUMA nodes, sorted by size, then by the sum
-// of distances, then by the lists of their members.
+// subsets are all non-empty sets of NUMA nodes, sorted by size, then by the sum of distances, then
+// by the lists of their members.
 type subsets struct {
 	masks  []mask
 	dist   []int
@@ -42,8 +42,8 @@ func newSubsets(nodes int, dist []int) *subsets {
 	entries = entries[1:]
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.dist, b.dist),
-			// Of sets of equal size, the one that holds the first node in which
-			// they differ has the smaller list.
+			// Of sets of equal size, the one that holds the first node in which they differ has the
+			// smaller list.
 			cmp.Compare(bits.Reverse32(uint32(b.mask)), bits.Reverse32(uint32(a.mask))))
 	})
 	for i, e := range entries {

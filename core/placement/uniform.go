@@ -6,13 +6,13 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// uniform is the layout that the fast solver works on. It exists for machines of
-// one kind of core, all with the same number of online threads (1, 2, 4 or 8),
-// whose LLCs each lie in one NUMA node and one package.
+// uniform is the layout that the fast solver works on. It exists for machines of one kind of core,
+// all with the same number of online threads (1, 2, 4 or 8), whose LLCs each lie in one NUMA node
+// and one package.
 //
-// A free set is turned into bit planes in tree order: bit c of plane t stands for
-// thread t of core c. Counting whole free cores of an LLC is then a popcount of
-// the planes' intersection over a range.
+// A free set is turned into bit planes in tree order: bit c of plane t stands for thread t of core
+// c. Counting whole free cores of an LLC is then a popcount of the planes' intersection over a
+// range.
 type uniform struct {
 	threads int
 	shift   int // threads is 1<<shift
@@ -33,8 +33,8 @@ type uniformLLC struct {
 	mask       uint64 // of the LLC's cores in that word; 0 when it spans words
 }
 
-// bitCopy moves n bits of the CPU set, from bit src on, to bit dst of a plane.
-// With the usual numbering there are few of them, each long.
+// bitCopy moves n bits of the CPU set, from bit src on, to bit dst of a plane. With the usual
+// numbering there are few of them, each long.
 type bitCopy struct{ plane, src, dst, n int }
 
 func newUniform(ix *Index) *uniform {
@@ -87,11 +87,11 @@ func (u *uniform) planCopies(cores int) {
 
 // freeSum adds up what is free in an LLC, a NUMA node or a set of nodes.
 type freeSum struct {
-	// counts holds three 16-bit numbers, so that nodes are added with one addition:
-	// free CPUs, whole free cores, and LLCs with a whole free core.
+	// counts holds three 16-bit numbers, so that nodes are added with one addition: free CPUs,
+	// whole free cores, and LLCs with a whole free core.
 	counts uint64
-	// partial holds the number of cores of which f of the threads are free, for f
-	// from 1 to threads-1, each in uniform.width bits.
+	// partial holds the number of cores of which f of the threads are free, for f from 1 to
+	// threads-1, each in uniform.width bits.
 	partial uint64
 }
 
@@ -108,8 +108,8 @@ func (u *uniform) partialCores(s freeSum, f int) int {
 	return int(s.partial >> ((f - 1) * u.width) & (1<<u.width - 1))
 }
 
-// gather turns the free set into planes, the masks of whole and partial cores,
-// and the sums per LLC and node.
+// gather turns the free set into planes, the masks of whole and partial cores, and the sums per LLC
+// and node.
 func (u *uniform) gather(ix *Index, s *scratch, free cpuset.Set) {
 	words := free.Words()
 	clear(s.planes)
@@ -126,8 +126,8 @@ func (u *uniform) gather(ix *Index, s *scratch, free cpuset.Set) {
 	}
 }
 
-// gatherNode fills s.llcs for the LLCs of a node and adds them up. The counts
-// mean nothing unless they are packed.
+// gatherNode fills s.llcs for the LLCs of a node and adds them up. The counts mean nothing unless
+// they are packed.
 func (u *uniform) gatherNode(s *scratch, llcs span) (total freeSum, counts packedCounts) {
 	for i := llcs.from; i < llcs.to; i++ {
 		l := &u.llcs[i]
@@ -172,8 +172,8 @@ func orBits(words []uint64, at int, v uint64) {
 	}
 }
 
-// classify computes, bit-parallel over the cores, how many threads of each core
-// are free: s.class[f-1] is the mask of cores with exactly f free threads.
+// classify computes, bit-parallel over the cores, how many threads of each core are free:
+// s.class[f-1] is the mask of cores with exactly f free threads.
 func (u *uniform) classify(s *scratch) {
 	for w := range u.words {
 		switch u.threads {

@@ -2,8 +2,8 @@ package placement
 
 import "math/bits"
 
-// boundRooms returns the smallest and the largest list of LLCs in which a plan of
-// the candidate may leave whole free cores. They are mostly the same.
+// boundRooms returns the smallest and the largest list of LLCs in which a plan of the candidate may
+// leave whole free cores. They are mostly the same.
 func (u *uniform) boundRooms(s *scratch, c *candidate) (least, most packedCounts) {
 	if c.rest > 0 || c.left < 2 {
 		return u.boundFrom(onePacked(min(c.left, 1)), min(c.left, 1), c.left)
@@ -20,8 +20,8 @@ func (u *uniform) boundRooms(s *scratch, c *candidate) (least, most packedCounts
 	}
 	counts := s.countsOf(c.mask)
 	smallest, sum := counts.smallest(out)
-	// LLCs that are left out stay as they are: their list is never smaller than that
-	// of the smallest ones, and what else remains comes on top.
+	// LLCs that are left out stay as they are: their list is never smaller than that of the
+	// smallest ones, and what else remains comes on top.
 	switch {
 	case sum == c.left:
 		return smallest, smallest // no others can be left out
@@ -33,8 +33,8 @@ func (u *uniform) boundRooms(s *scratch, c *candidate) (least, most packedCounts
 	return u.boundFrom(smallest, out, c.left)
 }
 
-// boundFrom returns the bounds for so many cores in at least so many LLCs, when no
-// list is smaller than the one given.
+// boundFrom returns the bounds for so many cores in at least so many LLCs, when no list is smaller
+// than the one given.
 func (u *uniform) boundFrom(smallest packedCounts, llcs, cores int) (least, most packedCounts) {
 	ones := packedCounts{low: uint64(llcs)} // each holds one core
 	if cores == llcs {

@@ -2,8 +2,8 @@ package placement
 
 import "math/bits"
 
-// countLLCs computes how few LLCs can give the candidate's demand with its
-// minimum of split cores, and what remains.
+// countLLCs computes how few LLCs can give the candidate's demand with its minimum of split cores,
+// and what remains.
 func (u *uniform) countLLCs(ix *Index, s *scratch, c *candidate) {
 	c.left = c.sum.whole() - c.whole
 	switch {
@@ -18,9 +18,8 @@ func (u *uniform) countLLCs(ix *Index, s *scratch, c *candidate) {
 	}
 }
 
-// prefix returns how many LLCs of the mask, those with the most whole free cores
-// first, have `cores` together; how many they have; and the fewest that one of
-// these LLCs has.
+// prefix returns how many LLCs of the mask, those with the most whole free cores first, have
+// `cores` together; how many they have; and the fewest that one of these LLCs has.
 func (u *uniform) prefix(ix *Index, s *scratch, m mask, cores int) (llcs, sum, last int) {
 	if u.packed {
 		return s.prefixPacked(m, cores)
@@ -66,8 +65,8 @@ func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
 	return llcs, sum, last
 }
 
-// countWithRest counts for whole cores and one more core for the rest: a partly
-// free one where that needs no more LLCs, otherwise a whole one that is broken.
+// countWithRest counts for whole cores and one more core for the rest: a partly free one where that
+// needs no more LLCs, otherwise a whole one that is broken.
 func (u *uniform) countWithRest(ix *Index, s *scratch, c *candidate) {
 	llcs, sum, last := u.prefix(ix, s, c.mask, c.whole)
 	partial := u.bestPartial(ix, s, c)
@@ -86,8 +85,8 @@ func (u *uniform) countWithRest(ix *Index, s *scratch, c *candidate) {
 	}
 }
 
-// bestPartial returns the most whole free cores that an LLC of the mask has
-// beside a partly free core that can give the rest, or -1 when there is none.
+// bestPartial returns the most whole free cores that an LLC of the mask has beside a partly free
+// core that can give the rest, or -1 when there is none.
 func (u *uniform) bestPartial(ix *Index, s *scratch, c *candidate) int {
 	best := -1
 	for left := c.mask; left != 0; left &= left - 1 {
@@ -106,9 +105,8 @@ func (u *uniform) hasPartial(sum freeSum, rest int) bool {
 	return sum.partial>>((rest-1)*u.width) != 0
 }
 
-// extraForScrap returns, for two threads per core, how many LLCs without a whole
-// free core are needed beside those with one: the ones with the most half-free
-// cores first.
+// extraForScrap returns, for two threads per core, how many LLCs without a whole free core are
+// needed beside those with one: the ones with the most half-free cores first.
 func (u *uniform) extraForScrap(ix *Index, s *scratch, c *candidate) int {
 	missing := c.rest
 	clear(s.histogram)
@@ -130,13 +128,13 @@ func (u *uniform) extraForScrap(ix *Index, s *scratch, c *candidate) int {
 	return extra
 }
 
-// maxScrapLLCs is the largest number of LLCs without a whole free core of which
-// countScrap tries all sets; beyond it the general solver decides.
+// maxScrapLLCs is the largest number of LLCs without a whole free core of which countScrap tries
+// all sets; beyond it the general solver decides.
 const maxScrapLLCs = 20
 
-// countScrap counts LLCs for the partly free cores of SMT4 and SMT8 machines: the
-// LLCs with a whole free core are used in any case, and the smallest set of others
-// is looked for with which the minimum of split cores is enough.
+// countScrap counts LLCs for the partly free cores of SMT4 and SMT8 machines: the LLCs with a whole
+// free core are used in any case, and the smallest set of others is looked for with which the
+// minimum of split cores is enough.
 func (u *uniform) countScrap(ix *Index, s *scratch, c *candidate) {
 	inside := u.splitScrap(ix, s, c.mask)
 	if len(s.group) > maxScrapLLCs {
@@ -148,8 +146,8 @@ func (u *uniform) countScrap(ix *Index, s *scratch, c *candidate) {
 	c.llcs = c.sum.llcsWhole() + bits.OnesCount32(c.partialLLCs)
 }
 
-// splitScrap adds up the LLCs of the mask that have a whole free core and fills
-// s.group with the others that have a free CPU, ascending.
+// splitScrap adds up the LLCs of the mask that have a whole free core and fills s.group with the
+// others that have a free CPU, ascending.
 func (u *uniform) splitScrap(ix *Index, s *scratch, m mask) (inside freeSum) {
 	s.group = s.group[:0]
 	for ; m != 0; m &= m - 1 {
@@ -166,8 +164,8 @@ func (u *uniform) splitScrap(ix *Index, s *scratch, m mask) (inside freeSum) {
 	return inside
 }
 
-// fewestPartialLLCs returns the smallest set of LLCs of s.group, bit i for entry i,
-// that gives the candidate's demand together with the LLCs in `inside`.
+// fewestPartialLLCs returns the smallest set of LLCs of s.group, bit i for entry i, that gives the
+// candidate's demand together with the LLCs in `inside`.
 func (u *uniform) fewestPartialLLCs(s *scratch, c *candidate, inside freeSum) uint32 {
 	cpus := c.whole*u.threads + c.rest
 	for size := range len(s.group) + 1 {

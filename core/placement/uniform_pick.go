@@ -6,9 +6,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// pick turns a planned candidate into CPUs: within an LLC the lowest cores, of a
-// core that is split the lowest free threads. It returns the CPUs and the number
-// of packages that they are in.
+// pick turns a planned candidate into CPUs: within an LLC the lowest cores, of a core that is split
+// the lowest free threads. It returns the CPUs and the number of packages that they are in.
 func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, packages int) {
 	clear(s.usedPkgs)
 	clear(s.taken)
@@ -82,8 +81,8 @@ func (s *scratch) usePackage(pkg int, count *int) {
 	}
 }
 
-// pickWhole takes the lowest n whole free cores of an LLC; of the last one only
-// `broken` threads, if that is not 0.
+// pickWhole takes the lowest n whole free cores of an LLC; of the last one only `broken` threads,
+// if that is not 0.
 func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 	if n == s.llcs[l].whole() && broken == 0 {
 		u.empty(s, l, u.threads)
@@ -125,8 +124,8 @@ func (u *uniform) empty(s *scratch, l, f int) {
 	}
 }
 
-// lowestPartial returns the lowest core of an LLC that is not whole and has at
-// least `least` free threads.
+// lowestPartial returns the lowest core of an LLC that is not whole and has at least `least` free
+// threads.
 func (u *uniform) lowestPartial(s *scratch, l, least int) int {
 	span := u.llcs[l].cores
 	for c := span.from; c < span.to; c++ {
@@ -150,8 +149,8 @@ func (u *uniform) pickFree(s *scratch, core, n int) {
 	}
 }
 
-// pickScrap takes the rest of a demand that has used up the whole cores: out of
-// the cores with the most free threads, in the LLCs that criterion 5 allows.
+// pickScrap takes the rest of a demand that has used up the whole cores: out of the cores with the
+// most free threads, in the LLCs that criterion 5 allows.
 func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) {
 	u.collectPartialLLCs(ix, s, c)
 	rest := c.rest
@@ -165,8 +164,8 @@ func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) 
 	}
 }
 
-// pickPartial takes threads of the cores of an LLC of which exactly f are free, up
-// to rest of them, and returns how many are missing then.
+// pickPartial takes threads of the cores of an LLC of which exactly f are free, up to rest of them,
+// and returns how many are missing then.
 func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	if all := u.partialCores(s.llcs[l], f) * f; all <= rest {
 		u.empty(s, l, f)
@@ -187,8 +186,8 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	return rest
 }
 
-// collectPartialLLCs fills s.group with the LLCs that partly free cores are taken from,
-// ascending: those with whole cores, and the others that criterion 5 counted.
+// collectPartialLLCs fills s.group with the LLCs that partly free cores are taken from, ascending:
+// those with whole cores, and the others that criterion 5 counted.
 func (u *uniform) collectPartialLLCs(ix *Index, s *scratch, c *candidate) {
 	if u.threads > 2 {
 		u.splitScrap(ix, s, c.mask)
@@ -207,9 +206,9 @@ func (u *uniform) collectPartialLLCs(ix *Index, s *scratch, c *candidate) {
 	}
 }
 
-// markHalfFree marks, with -1 in s.take, as many LLCs without a whole free core as
-// criterion 5 counted for two threads per core: those with the most half-free
-// cores, the lowest first among equals.
+// markHalfFree marks, with -1 in s.take, as many LLCs without a whole free core as criterion 5
+// counted for two threads per core: those with the most half-free cores, the lowest first among
+// equals.
 func (u *uniform) markHalfFree(ix *Index, s *scratch, c *candidate) {
 	for range c.llcs - c.sum.llcsWhole() {
 		best, most := -1, 0

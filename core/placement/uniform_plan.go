@@ -4,10 +4,10 @@ import "math/bits"
 
 // plan decides how many whole cores each LLC gives: s.take, and s.partialLLC.
 //
-// A demand that needs m LLCs leaves all others of its nodes untouched. Which ones
-// is decided by criterion 6: first the remainder is kept in one node, if the
-// minimum of LLCs can be had that way, then the largest LLCs are left out that
-// the remainder covers, and what still remains is kept in one LLC.
+// A demand that needs m LLCs leaves all others of its nodes untouched. Which ones is decided by
+// criterion 6: first the remainder is kept in one node, if the minimum of LLCs can be had that way,
+// then the largest LLCs are left out that the remainder covers, and what still remains is kept in
+// one LLC.
 func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
@@ -46,8 +46,8 @@ type untouched struct {
 	some bool
 }
 
-// sortLLCs fills s.order with the LLCs of the mask that have whole free cores,
-// those with the most first, the highest number first among equals.
+// sortLLCs fills s.order with the LLCs of the mask that have whole free cores, those with the most
+// first, the highest number first among equals.
 func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 	clear(s.histogram)
 	for left := m; left != 0; left &= left - 1 {
@@ -75,9 +75,9 @@ func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 	}
 }
 
-// findUntouched finds the best LLCs to leave out when LLC `forced` (or none, -1) has to
-// be used, and keeps them in best and s.bestOut when they are better than what is
-// there. It reports whether they were.
+// findUntouched finds the best LLCs to leave out when LLC `forced` (or none, -1) has to be used,
+// and keeps them in best and s.bestOut when they are better than what is there. It reports whether
+// they were.
 func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *untouched) bool {
 	used := c.llcs
 	if forced >= 0 && s.llcs[forced].whole() == 0 {
@@ -117,9 +117,9 @@ func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *unto
 	return false
 }
 
-// leaveOut chooses `out` LLCs of s.group, the largest possible, that have at most
-// `budget` whole cores together, into s.excluded. It returns what is left of the
-// budget, and false when there are none.
+// leaveOut chooses `out` LLCs of s.group, the largest possible, that have at most `budget` whole
+// cores together, into s.excluded. It returns what is left of the budget, and false when there are
+// none.
 func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 	s.excluded = s.excluded[:0]
 	if len(s.group) < out {
@@ -137,8 +137,8 @@ func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 			break
 		}
 		w := s.llcs[l].whole()
-		// With l left out, the out-1 smallest of the others follow; those are the
-		// `out` smallest without the largest of them, or without l itself.
+		// With l left out, the out-1 smallest of the others follow; those are the `out` smallest
+		// without the largest of them, or without l itself.
 		largestOfSmallest := s.llcs[s.group[len(s.group)-out]].whole()
 		if others := smallest - largestOfSmallest; w+others <= budget || i == len(s.group)-out {
 			s.excluded = append(s.excluded, l)
@@ -160,8 +160,8 @@ func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
 	return true
 }
 
-// compareLeaving compares the LLCs of s.excluded and one of restA cores with those
-// of s.bestOut and one of restB, as descending lists.
+// compareLeaving compares the LLCs of s.excluded and one of restA cores with those of s.bestOut and
+// one of restB, as descending lists.
 func (s *scratch) compareLeaving(restA, restB int) int {
 	i, j := 0, 0
 	for {
@@ -191,8 +191,8 @@ func nextRoom(s *scratch, list []int, at, rest *int) int {
 	return w
 }
 
-// putBack frees the rest in the highest LLC of the host that can keep all of it,
-// or, where none can, in the highest ones.
+// putBack frees the rest in the highest LLC of the host that can keep all of it, or, where none
+// can, in the highest ones.
 func (u *uniform) putBack(s *scratch, best untouched) {
 	rest := best.rest
 	for l := len(s.take) - 1; l >= 0 && rest > 0; l-- {

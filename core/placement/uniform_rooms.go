@@ -2,12 +2,12 @@ package placement
 
 import "math/bits"
 
-// fewTies is how many candidates of several nodes are compared by the rooms that
-// they leave in LLCs. Candidates of one node are always compared that far.
+// fewTies is how many candidates of several nodes are compared by the rooms that they leave in
+// LLCs. Candidates of one node are always compared that far.
 const fewTies = 4
 
-// leastFragmented returns the candidate after which the largest rooms remain:
-// criterion 6. The first one wins among equals.
+// leastFragmented returns the candidate after which the largest rooms remain: criterion 6. The
+// first one wins among equals.
 func (ix *Index) leastFragmented(s *scratch) *candidate {
 	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0
@@ -25,9 +25,9 @@ func (ix *Index) leastFragmented(s *scratch) *candidate {
 	return best
 }
 
-// compareLLCs compares what stays free per LLC after a candidate and after the
-// best so far: 1 when c leaves the lexicographically larger list. Where bounds do
-// not tell, both are planned, and the better plan is kept for it.
+// compareLLCs compares what stays free per LLC after a candidate and after the best so far: 1 when
+// c leaves the lexicographically larger list. Where bounds do not tell, both are planned, and the
+// better plan is kept for it.
 func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 	if u.packed {
 		// As in compareRooms, what the lists have in common is left out.
@@ -55,13 +55,12 @@ func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 	return order
 }
 
-// compareRooms compares what stays free per node, as descending lists of whole
-// free cores: 1 when a leaves the lexicographically larger list. What remains in
-// the nodes of a mask is counted as one room, as plan arranges it.
+// compareRooms compares what stays free per node, as descending lists of whole free cores: 1 when a
+// leaves the lexicographically larger list. What remains in the nodes of a mask is counted as one
+// room, as plan arranges it.
 //
-// All that the two lists have in common is left out of the comparison: it then is
-// between the nodes that only b takes, with a's remainder, and the nodes that only
-// a takes, with b's remainder.
+// All that the two lists have in common is left out of the comparison: it then is between the nodes
+// that only b takes, with a's remainder, and the nodes that only a takes, with b's remainder.
 func (s *scratch) compareRooms(a, b *candidate) int {
 	var x, y [maxSubsetNodes + 1]int
 	n := s.rooms(b.mask&^a.mask, a.left, &x)
@@ -92,16 +91,16 @@ func (s *scratch) rooms(nodes mask, more int, list *[maxSubsetNodes + 1]int) int
 	return n
 }
 
-// sameRooms reports whether two single nodes have LLCs with equally many whole
-// free cores, so that no plan leaves larger ones in the one than in the other.
+// sameRooms reports whether two single nodes have LLCs with equally many whole free cores, so that
+// no plan leaves larger ones in the one than in the other.
 func (u *uniform) sameRooms(s *scratch, a, b *candidate) bool {
 	return u.packed && a.rest == 0 &&
 		s.nodeCounts[bits.TrailingZeros32(uint32(a.mask))] == s.nodeCounts[bits.TrailingZeros32(uint32(b.mask))]
 }
 
-// compareLLCRooms compares the whole free cores that stay per LLC under s.take
-// and s.bestTake: 1 when s.take leaves the lexicographically larger list. Only the
-// LLCs of the given nodes can differ.
+// compareLLCRooms compares the whole free cores that stay per LLC under s.take and s.bestTake: 1
+// when s.take leaves the lexicographically larger list. Only the LLCs of the given nodes can
+// differ.
 func (u *uniform) compareLLCRooms(ix *Index, s *scratch, nodes mask) int {
 	clear(s.histogram)
 	for ; nodes != 0; nodes &= nodes - 1 {

@@ -6,10 +6,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// demand is how a number of CPUs is made of the cores that some nodes have free.
-// It follows from an exchange argument: whole cores never split, so as many as
-// fit are taken; then one more core gives the rest, or, when no whole core is
-// left, the partly free cores with the most free threads do.
+// demand is how a number of CPUs is made of the cores that some nodes have free. It follows from an
+// exchange argument: whole cores never split, so as many as fit are taken; then one more core gives
+// the rest, or, when no whole core is left, the partly free cores with the most free threads do.
 type demand struct {
 	whole       int  // cores taken whole
 	rest        int  // CPUs beyond them
@@ -50,13 +49,13 @@ type candidate struct {
 	left    int  // whole free cores that remain in the nodes of the mask
 	general bool // the general solver has to pick the cores
 	planned bool // s.bestTake and s.bestPartial are its plan
-	// partialLLCs are the LLCs without a whole free core that are used on SMT4 and
-	// SMT8 machines, as fewestPartialLLCs returns them.
+	// partialLLCs are the LLCs without a whole free core that are used on SMT4 and SMT8 machines,
+	// as fewestPartialLLCs returns them.
 	partialLLCs uint32
 }
 
-// searchUniform finds the best nodes for a request among those allowed. The
-// second result is false when there are none.
+// searchUniform finds the best nodes for a request among those allowed. The second result is false
+// when there are none.
 func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candidate, bool) {
 	s.fillQuads()
 	for size := ix.smallestSize(s, req, allowed); size <= len(ix.nodes); size++ {
@@ -92,8 +91,8 @@ func (u *uniform) capacity(sum freeSum, req *Request) int {
 
 // smallestSize returns the number of nodes below which the capacity cannot suffice.
 func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
-	// The largest capacity is found by max, which needs no branch, and is then taken
-	// out by its index in the low bits.
+	// The largest capacity is found by max, which needs no branch, and is then taken out by its
+	// index in the low bits.
 	var keys [maxSubsetNodes]int
 	for i := range s.nodes {
 		if allowed>>i&1 == 1 {
@@ -114,8 +113,8 @@ func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
 	return len(ix.nodes) + 1
 }
 
-// collect fills s.candidates with the sets of that size with the least distance
-// and, among them, the fewest split cores. It reports whether there is one.
+// collect fills s.candidates with the sets of that size with the least distance and, among them,
+// the fewest split cores. It reports whether there is one.
 func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool {
 	s.candidates = s.candidates[:0]
 	distance := -1

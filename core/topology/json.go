@@ -45,12 +45,11 @@ type jsonNUMA struct {
 //	{"cpus":[{"id":0,"core":0,"llc":0,"numa":0,"die":0,"package":0,"kind":""}, ...],
 //	 "numaNodes":[{"id":0,"cpus":"0-25,52-77","memoryBytes":0,"distances":[10,21]}, ...]}
 //
-// Ids of cores, LLCs and dies are unique in the machine; distances are in the
-// order of numaNodes. Optional: "kinds" (kinds of core, fastest first; without
-// it they are ordered by their names), "offline" and "isolated" (CPU lists), and
-// per node "localCPUs". Without "numaNodes" the nodes that the CPUs name are
-// taken, at the distances 10 and 20. CPUs and nodes may come in any order. Fields
-// with other names are refused.
+// Ids of cores, LLCs and dies are unique in the machine; distances are in the order of numaNodes.
+// Optional: "kinds" (kinds of core, fastest first; without it they are ordered by their names),
+// "offline" and "isolated" (CPU lists), and per node "localCPUs". Without "numaNodes" the nodes
+// that the CPUs name are taken, at the distances 10 and 20. CPUs and nodes may come in any order.
+// Fields with other names are refused.
 func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)
@@ -63,8 +62,8 @@ func Decode(r io.Reader) (*Machine, error) {
 	return &m, nil
 }
 
-// inWords says what is wrong with the text where package json speaks of Go's types
-// or of its reader.
+// inWords says what is wrong with the text where package json speaks of Go's types or of its
+// reader.
 func inWords(err error) error {
 	var wrongType *json.UnmarshalTypeError
 	switch {
@@ -164,8 +163,8 @@ func nodesOf(cpus []CPU) []NUMANode {
 	return nodes
 }
 
-// MarshalJSON writes the format of [Decode]. It is a method of the value, so that
-// machines held by value are written in this format too.
+// MarshalJSON writes the format of [Decode]. It is a method of the value, so that machines held by
+// value are written in this format too.
 func (m Machine) MarshalJSON() ([]byte, error) {
 	out := jsonMachine{CPUs: make([]jsonCPU, 0, len(m.CPUs)), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes))}
 	for _, c := range m.CPUs {

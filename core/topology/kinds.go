@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// KindsOf returns the kinds of core that occur, fastest first as far as the names
-// tell: performance, then other names in alphabetical order, then efficiency and
-// low-power. The names that vendors use for these count as well, in any case.
+// KindsOf returns the kinds of core that occur, fastest first as far as the names tell:
+// performance, then other names in alphabetical order, then efficiency and low-power. The names
+// that vendors use for these count as well, in any case.
 func KindsOf(cpus []CPU) []Kind {
 	var kinds []Kind
 	for _, c := range cpus {

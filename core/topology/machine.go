@@ -34,8 +34,7 @@ type (
 	PackageID int
 )
 
-// NoNUMA is the NUMA node of a CPU that belongs to none, such as one whose node
-// is offline.
+// NoNUMA is the NUMA node of a CPU that belongs to none, such as one whose node is offline.
 const NoNUMA NUMAID = -1
 
 // Kind names a kind of core. It is "" on machines with a single kind.
@@ -65,14 +64,14 @@ type NUMANode struct {
 	ID NUMAID
 	// CPUs are the online CPUs of the node; empty for a node of memory only.
 	CPUs cpuset.Set
-	// LocalCPUs are the CPUs for which this node's memory is local. For a node
-	// with CPUs these are its CPUs; for a node of memory only they are the CPUs
-	// of the nodes that the firmware or the distances put next to it.
+	// LocalCPUs are the CPUs for which this node's memory is local. For a node with CPUs these are
+	// its CPUs; for a node of memory only they are the CPUs of the nodes that the firmware or the
+	// distances put next to it.
 	LocalCPUs cpuset.Set
 	// MemoryBytes is the size of the node's memory, 0 when unknown.
 	MemoryBytes uint64
-	// Distances to every node in the order of Machine.NUMANodes, the node itself
-	// included, in the unit of the ACPI SLIT (10 is local).
+	// Distances to every node in the order of Machine.NUMANodes, the node itself included, in the
+	// unit of the ACPI SLIT (10 is local).
 	Distances []int
 }
 
@@ -84,11 +83,10 @@ type Machine struct {
 	NUMANodes []NUMANode
 	// Offline are the CPUs that are present and not online.
 	Offline cpuset.Set
-	// Isolated are the online CPUs that the kernel keeps out of load balancing
-	// (isolcpus= on the kernel command line).
+	// Isolated are the online CPUs that the kernel keeps out of load balancing (isolcpus= on the
+	// kernel command line).
 	Isolated cpuset.Set
-	// Kinds are the kinds of core, fastest first: one entry for every Kind that
-	// occurs in CPUs.
+	// Kinds are the kinds of core, fastest first: one entry for every Kind that occurs in CPUs.
 	Kinds []Kind
 }
 

@@ -10,17 +10,16 @@ import (
 type Numbering int
 
 const (
-	// SiblingsApart numbers the first threads of all cores first, then the
-	// second threads, and so on: core c holds CPUs c, c+cores, .... This is what
-	// Linux does on x86 servers.
+	// SiblingsApart numbers the first threads of all cores first, then the second threads, and so
+	// on: core c holds CPUs c, c+cores, .... This is what Linux does on x86 servers.
 	SiblingsApart Numbering = iota
-	// SiblingsAdjacent numbers core by core: CPUs 0 and 1 are one core. Common
-	// in virtual machines and on Arm and POWER.
+	// SiblingsAdjacent numbers core by core: CPUs 0 and 1 are one core. Common in virtual machines
+	// and on Arm and POWER.
 	SiblingsAdjacent
 )
 
-// Shape is a regular machine: every count is per parent. The zero value of a
-// count means 1, so that Shape{CoresPerLLC: 8} is a machine of 8 CPUs.
+// Shape is a regular machine: every count is per parent. The zero value of a count means 1, so that
+// Shape{CoresPerLLC: 8} is a machine of 8 CPUs.
 type Shape struct {
 	Packages        int
 	NUMAPerPackage  int
@@ -29,9 +28,8 @@ type Shape struct {
 	ThreadsPerCore  int
 	Numbering       Numbering
 	MemoryBytesNUMA uint64 // memory of each NUMA node
-	// NearDistance is between NUMA nodes of one package (default 12),
-	// FarDistance between packages (default 32 when a package has several NUMA
-	// nodes, else 21).
+	// NearDistance is between NUMA nodes of one package (default 12), FarDistance between packages
+	// (default 32 when a package has several NUMA nodes, else 21).
 	NearDistance, FarDistance int
 }
 

@@ -11,9 +11,9 @@ import (
 // ErrInconsistent is wrapped by every error of Machine.Validate.
 var ErrInconsistent = errors.New("the machine's topology contradicts itself")
 
-// Validate reports the first contradiction in the machine: see the package
-// comment for what must hold. A nil error means that every method and every
-// decision of package placement is defined on it.
+// Validate reports the first contradiction in the machine: see the package comment for what must
+// hold. A nil error means that every method and every decision of package placement is defined on
+// it.
 func (m *Machine) Validate() error {
 	for _, check := range []func() error{
 		m.validateCPUs, m.validateCores, m.validateNUMANodes, m.validateKinds, m.validateSets,

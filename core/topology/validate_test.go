@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// small is a valid machine of CPUs 0-7 in 2 packages of 2 cores of 2 threads
-// (siblings n and n+4), NUMA nodes 0 and 1, and CPU 9 offline.
+// small is a valid machine of CPUs 0-7 in 2 packages of 2 cores of 2 threads (siblings n and n+4),
+// NUMA nodes 0 and 1, and CPU 9 offline.
 func small() *topology.Machine {
 	m := topology.Shape{Packages: 2, CoresPerLLC: 2, ThreadsPerCore: 2}.MustBuild()
 	m.Offline = cpuset.Of(9)
@@ -88,8 +88,7 @@ func addMemoryNode(m *topology.Machine, local cpuset.Set) {
 	m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: 2, LocalCPUs: local, Distances: []int{17, 17, 10}})
 }
 
-// TestGroupsAgreeWithCPUs checks the groups and look-ups of a machine against
-// its list of CPUs.
+// TestGroupsAgreeWithCPUs checks the groups and look-ups of a machine against its list of CPUs.
 func TestGroupsAgreeWithCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.Random(t)

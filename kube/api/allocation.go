@@ -17,14 +17,14 @@ import (
 // allocationVersion is the version of the form of [Allocation].
 const allocationVersion = 1
 
-// Allocation is the value of cpu-allocation: the decision about one pod, written by
-// the scheduler as JSON without white space:
+// Allocation is the value of cpu-allocation: the decision about one pod, written by the scheduler
+// as JSON without white space:
 //
 //	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}],
 //	 "time":"2026-11-22T06:45:39.123456789Z","signature":"..."}
 //
-// Fields that are not known are passed over, so that later versions can add some. An
-// incompatible form has another version number.
+// Fields that are not known are passed over, so that later versions can add some. An incompatible
+// form has another version number.
 type Allocation struct {
 	Version int `json:"version"`
 	// Node is the node that the CPUs are of.
@@ -44,9 +44,9 @@ type ContainerAllocation struct {
 	Name string `json:"name"`
 	// CPUs are a Static container's own. A StaticBurst container has none.
 	CPUs cpuset.Set `json:"cpus,omitzero"`
-	// NUMANodes confine a StaticBurst container, ascending. Those of a Static
-	// container say where its CPUs are, for people and tools that look at the pod;
-	// nothing is decided by them. Node -1 stands for the CPUs that belong to none.
+	// NUMANodes confine a StaticBurst container, ascending. Those of a Static container say where
+	// its CPUs are, for people and tools that look at the pod; nothing is decided by them. Node -1
+	// stands for the CPUs that belong to none.
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 

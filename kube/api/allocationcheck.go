@@ -47,8 +47,8 @@ func (a Allocation) of(name string) (ContainerAllocation, bool) {
 	return a.Containers[i], true
 }
 
-// claims checks an allocation against the pod that it stands on, whose own containers
-// get CPUs, and returns what they have been given, in the order of the pod.
+// claims checks an allocation against the pod that it stands on, whose own containers get CPUs, and
+// returns what they have been given, in the order of the pod.
 func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger.ContainerClaim, error) {
 	if a.Node != pod.Spec.NodeName {
 		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)
@@ -80,8 +80,8 @@ func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger
 	return claims, checkTogether(&ask, claims)
 }
 
-// checkTogether checks static claims against each other: no CPU for two containers at
-// one time, and no more CPUs over time than the pod is entitled to.
+// checkTogether checks static claims against each other: no CPU for two containers at one time, and
+// no more CPUs over time than the pod is entitled to.
 func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
 	var all cpuset.Set
 	for i, c := range claims {

@@ -13,8 +13,8 @@ import (
 //
 //	{"policy": "auto", "burstPercent": 100, "quotaPercent": 300, "quotaBurstSeconds": 60}
 //
-// All fields but policy may be left out; the agent's configuration fills them in. A ceiling
-// may leave out policy, too.
+// All fields but policy may be left out; the agent's configuration fills them in. A ceiling may
+// leave out policy, too.
 type BurstCeiling struct{ burst.Policy }
 
 func burstSpellings() []spelling[burst.Policy] {
@@ -72,8 +72,8 @@ func readMode(text string) (burst.Mode, error) {
 	return mode, nil
 }
 
-// readForeignBurst translates Koordinator's policy, of which ACK's is a copy. It may
-// have fields that are not known here.
+// readForeignBurst translates Koordinator's policy, of which ACK's is a copy. It may have fields
+// that are not known here.
 func readForeignBurst(text string) (burst.Policy, error) {
 	var in struct {
 		Policy             string `json:"policy"`

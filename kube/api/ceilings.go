@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 )
 
-// Ceilings are the most that pods may get by what their authors write on them. The
-// administrator gives them to the scheduler and to the agents:
+// Ceilings are the most that pods may get by what their authors write on them. The administrator
+// gives them to the scheduler and to the agents:
 //
 //	default:                        # namespaces that are not named below
 //	  exclusiveCPUs: {perPod: 8, perNamespace: 64}
@@ -25,8 +25,8 @@ import (
 //	namespaces:
 //	  team-a: {exclusiveCPUs: {perPod: 32}}
 //
-// A field that a namespace leaves out is as in default. The zero value has no ceilings but
-// those of [BuiltInCeiling].
+// A field that a namespace leaves out is as in default. The zero value has no ceilings but those of
+// [BuiltInCeiling].
 type Ceilings struct {
 	Default    Ceiling            `json:"default"`
 	Namespaces map[string]Ceiling `json:"namespaces,omitempty"`
@@ -52,9 +52,9 @@ type PeriodCeiling struct {
 	Max *metav1.Duration `json:"max,omitempty"`
 }
 
-// shortestPeriod is that of [BuiltInCeiling]: the slice in which the kernel hands out quota
-// to its CPUs (sched_cfs_bandwidth_slice_us). In a shorter period one slice may be all the
-// quota, and each group costs the node a timer per period.
+// shortestPeriod is that of [BuiltInCeiling]: the slice in which the kernel hands out quota to its
+// CPUs (sched_cfs_bandwidth_slice_us). In a shorter period one slice may be all the quota, and each
+// group costs the node a timer per period.
 const shortestPeriod = 5 * time.Millisecond
 
 // BuiltInCeiling returns the ceiling that applies where the administrator sets none. It permits a

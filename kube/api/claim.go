@@ -98,16 +98,15 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	return (*Keys)(nil).Claim(pod, m)
 }
 
-// Claim returns what a pod takes out of the books of its node: its allocation and
-// what it requests of the shared CPUs, and nothing once it has ended. The machine is
-// nil while it is not known; the allocation is then not checked against it. With an
-// error, which is as from [AllocationOf], the claim is all that the pod requests, of
-// the shared CPUs.
+// Claim returns what a pod takes out of the books of its node: its allocation and what it requests
+// of the shared CPUs, and nothing once it has ended. The machine is nil while it is not known; the
+// allocation is then not checked against it. With an error, which is as from [AllocationOf], the
+// claim is all that the pod requests, of the shared CPUs.
 //
-// Of claims that collide, the pod that was bound first keeps its CPUs. With keys it is the
-// one that was decided about last. A scheduler decides on CPUs that it sees free, so the
-// earlier pod had given them up then: it does not get them back by asking again, or by
-// having its allocation restored. Without keys the time of decision cannot be believed.
+// Of claims that collide, the pod that was bound first keeps its CPUs. With keys it is the one that
+// was decided about last. A scheduler decides on CPUs that it sees free, so the earlier pod had
+// given them up then: it does not get them back by asking again, or by having its allocation
+// restored. Without keys the time of decision cannot be believed.
 func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	claim, _, err := k.ClaimAndAllocation(pod, m)
 	return claim, err
@@ -142,9 +141,8 @@ func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.
 	return claim, allocation, nil
 }
 
-// rank orders pods by the time of binding, in nanoseconds of Unix time (whole
-// seconds, as the API server keeps it), and pods that are not bound by that of their
-// creation.
+// rank orders pods by the time of binding, in nanoseconds of Unix time (whole seconds, as the API
+// server keeps it), and pods that are not bound by that of their creation.
 func rank(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {

@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline,
-// and memory only on node 2.
+// claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline, and memory
+// only on node 2.
 func claimMachine(t testing.TB) *topology.Machine {
 	t.Helper()
 	m := topology.Shape{Packages: 2, CoresPerLLC: 4}.MustBuild()

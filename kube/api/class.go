@@ -27,9 +27,8 @@ func classSpellings() []spelling[nodeplan.Class] {
 	}
 }
 
-// parseForeignClass translates Koordinator's classes. Its LSE and LSR are LS pods with
-// CPUs of their own, which is asked for in another word here; SYSTEM is for its
-// own daemons.
+// parseForeignClass translates Koordinator's classes. Its LSE and LSR are LS pods with CPUs of
+// their own, which is asked for in another word here; SYSTEM is for its own daemons.
 func parseForeignClass(text string) (nodeplan.Class, error) {
 	switch text {
 	case "LS", "LSE", "LSR":

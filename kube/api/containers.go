@@ -17,8 +17,8 @@ type member struct {
 	role ledger.Role
 }
 
-// members are the containers of a pod: init containers in their order, then the
-// main ones. Ephemeral containers have no resources and live in the shared CPUs.
+// members are the containers of a pod: init containers in their order, then the main ones.
+// Ephemeral containers have no resources and live in the shared CPUs.
 func members(pod *corev1.Pod) []member {
 	all := make([]member, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {
@@ -39,8 +39,8 @@ func InitRole(c *corev1.Container) ledger.Role {
 	return ledger.RoleInit
 }
 
-// wholeCPUs returns n of a container whose limits.cpu is a whole number of CPUs, and
-// 0 of any other.
+// wholeCPUs returns n of a container whose limits.cpu is a whole number of CPUs, and 0 of any
+// other.
 func (m member) wholeCPUs() int64 {
 	limit, ok := m.Resources.Limits[corev1.ResourceCPU]
 	n := limit.Value()

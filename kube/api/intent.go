@@ -12,8 +12,8 @@ import (
 
 // Intent is what a pod asks for, according to its annotations, labels and resources.
 type Intent struct {
-	// Ask is the question to a node's books. It has no Containers when the pod does
-	// not ask to be placed.
+	// Ask is the question to a node's books. It has no Containers when the pod does not ask to be
+	// placed.
 	Ask ledger.Ask
 	// Class is "" when the pod names none.
 	Class nodeplan.Class

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kernel's bounds of a CFS period (kernel/sched/core.c, max_cfs_quota_period
-// and min_cfs_quota_period).
+// The kernel's bounds of a CFS period (kernel/sched/core.c, max_cfs_quota_period and
+// min_cfs_quota_period).
 const (
 	minPeriod = time.Millisecond
 	maxPeriod = time.Second

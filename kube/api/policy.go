@@ -37,8 +37,8 @@ type wish struct {
 	warnings  []string
 }
 
-// parseWish reads the words about placement. Those that only matter to a pod that
-// asks cannot be wrong on one that does not.
+// parseWish reads the words about placement. Those that only matter to a pod that asks cannot be
+// wrong on one that does not.
 func parseWish(pod *corev1.Pod) (wish, error) {
 	w := wish{policy: placement.Static, fullCores: placement.FullCoresPreferred}
 	value, asking, err := look(pod, schedulerSpellings())

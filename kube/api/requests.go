@@ -8,8 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// largestRequest bounds what is counted: far more than any machine has, and small
-// enough for sums.
+// largestRequest bounds what is counted: far more than any machine has, and small enough for sums.
 const largestRequest ledger.MilliCPU = 1 << 40
 
 // milli rounds up, so that nothing is counted for less than it is.
@@ -23,8 +22,8 @@ func milli(q resource.Quantity) ledger.MilliCPU {
 	return ledger.MilliCPU(q.MilliValue())
 }
 
-// effective is the CPU request of a pod as kube-scheduler counts it, with overhead,
-// pod-level resources, init containers, and resizes under way (at their larger side).
+// effective is the CPU request of a pod as kube-scheduler counts it, with overhead, pod-level
+// resources, init containers, and resizes under way (at their larger side).
 func effective(pod *corev1.Pod) resource.Quantity {
 	requests := helper.PodRequests(pod, helper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -49,8 +48,8 @@ func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
 	return milli(effective(alone))
 }
 
-// sharedRequest is what a pod requests beside the containers that are placed: see
-// the package comment.
+// sharedRequest is what a pod requests beside the containers that are placed: see the package
+// comment.
 func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	if len(own) == 0 {
 		return EffectiveRequest(pod)
@@ -79,8 +78,8 @@ func hasPodLevelRequest(pod *corev1.Pod) bool {
 	return ok
 }
 
-// withoutContainers is the rest of a pod when the placed containers and everything
-// that is said of the pod as a whole, its overhead excepted, are taken away.
+// withoutContainers is the rest of a pod when the placed containers and everything that is said of
+// the pod as a whole, its overhead excepted, are taken away.
 func withoutContainers(pod *corev1.Pod, own []ledger.ContainerAsk) *corev1.Pod {
 	placed := make(map[string]bool, len(own))
 	for _, c := range own {

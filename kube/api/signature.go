@@ -15,13 +15,13 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Whoever may write annotations can write an allocation. A scheduler with a key signs
-// its own, so that others do not count, wherever they come from.
+// Whoever may write annotations can write an allocation. A scheduler with a key signs its own, so
+// that others do not count, wherever they come from.
 //
-// Signed are the bytes of the annotation, without the signature, after a prefix and the
-// pod's UID: an allocation that was copied from another pod does not verify, nor does a
-// signature that the same key made for another purpose. The signature is the last field,
-// so that fields which this version does not know are signed too.
+// Signed are the bytes of the annotation, without the signature, after a prefix and the pod's UID:
+// an allocation that was copied from another pod does not verify, nor does a signature that the
+// same key made for another purpose. The signature is the last field, so that fields which this
+// version does not know are signed too.
 const (
 	signaturePrefix = "pinfold.dev/cpu-allocation\x00"
 	signatureField  = `,"signature":"`
@@ -46,16 +46,16 @@ func signedMessage(uid types.UID, text string) []byte {
 	return []byte(signaturePrefix + string(uid) + "\x00" + text)
 }
 
-// verifiedTexts bounds how many answers [Keys] remembers. With some 250 bytes each they take
-// at most 8 MB, whatever tenants write.
+// verifiedTexts bounds how many answers [Keys] remembers. With some 250 bytes each they take at
+// most 8 MB, whatever tenants write.
 const verifiedTexts = 1 << 15
 
 // Keys are the public keys of the schedulers whose allocations are accepted. A nil *Keys accepts
 // every allocation. Keys are safe for concurrent use.
 type Keys struct {
 	keys []ed25519.PublicKey
-	// verified remembers answers, by signedText: a signature takes some 60 us to verify, and
-	// the same allocations are read again and again.
+	// verified remembers answers, by signedText: a signature takes some 60 us to verify, and the
+	// same allocations are read again and again.
 	verified *lru.Cache
 }
 

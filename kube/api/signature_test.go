@@ -100,9 +100,9 @@ func TestNoEditOfASignedAllocationCounts(t *testing.T) {
 	})
 }
 
-// A pod that gave its CPUs back does not take them from the one that was given them
-// next, whenever each was bound and whatever the allocations' texts say of time. Without
-// keys, the pod that was bound first keeps them.
+// A pod that gave its CPUs back does not take them from the one that was given them next, whenever
+// each was bound and whatever the allocations' texts say of time. Without keys, the pod that was
+// bound first keeps them.
 func TestRestoredAllocationLoses(t *testing.T) {
 	public, private := newKey(t)
 	claims := func(keys *Keys) []ledger.Claim {
@@ -130,8 +130,8 @@ func TestRestoredAllocationLoses(t *testing.T) {
 	}
 }
 
-// What a tenant writes takes little memory in the scheduler, however long it is, and nothing
-// once the pod is gone.
+// What a tenant writes takes little memory in the scheduler, however long it is, and nothing once
+// the pod is gone.
 func TestVerifiedTextsAreSmall(t *testing.T) {
 	public, _ := newKey(t)
 	keys := NewKeys(public)

@@ -16,8 +16,8 @@ const domain = "pinfold.dev/"
 // MostUnknown bounds what [Unknown] returns: a pod may have thousands of annotations.
 const MostUnknown = 3
 
-// nearMiss is the number of edits up to which a key without a domain counts as misspelled:
-// such a key may also be someone else's.
+// nearMiss is the number of edits up to which a key without a domain counts as misspelled: such a
+// key may also be someone else's.
 const nearMiss = 2
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably

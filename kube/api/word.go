@@ -16,8 +16,8 @@ const (
 	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
 	QoSLabel                  = "pinfold.dev/qos"
 	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
-	// SchedulerAnnotation is on a Binding, and on the pod that was bound by it: the lease
-	// of the scheduler, and its holder.
+	// SchedulerAnnotation is on a Binding, and on the pod that was bound by it: the lease of the
+	// scheduler, and its holder.
 	SchedulerAnnotation = "pinfold.dev/scheduler"
 	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
 	WithoutAgentAnnotation = "pinfold.dev/without-agent"
@@ -55,9 +55,9 @@ func annotation[T comparable](parse func(string) (T, error), keys ...string) []s
 	return spellings
 }
 
-// look reads a word of a pod. It returns the zero Word when it stands under no key,
-// a [*ValueError] when it cannot be read under one of them, and a
-// [*ContradictionError] when two keys do not mean the same.
+// look reads a word of a pod. It returns the zero Word when it stands under no key, a [*ValueError]
+// when it cannot be read under one of them, and a [*ContradictionError] when two keys do not mean
+// the same.
 func look[T comparable](pod *corev1.Pod, spellings []spelling[T]) (value T, found Word, err error) {
 	for _, s := range spellings {
 		texts := pod.Annotations

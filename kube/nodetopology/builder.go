@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// builder collects a machine. The cores of the LLC zones say which CPUs there
-// are; all other parts must be made of these.
+// builder collects a machine. The cores of the LLC zones say which CPUs there are; all other parts
+// must be made of these.
 type builder struct {
 	cpus    map[cpuset.CPU]*topology.CPU
 	online  cpuset.Set
@@ -157,8 +157,8 @@ func (b *builder) readKinds(top attributes) error {
 	return allTaken(attrKinds, rest)
 }
 
-// take applies set to the CPUs of a part and takes them out of rest, the CPUs
-// that no earlier part of the same sort had.
+// take applies set to the CPUs of a part and takes them out of rest, the CPUs that no earlier part
+// of the same sort had.
 func (b *builder) take(rest *cpuset.Set, cpus cpuset.Set, set func(*topology.CPU)) error {
 	if unknown := cpus.Difference(b.online); !unknown.IsEmpty() {
 		return fmt.Errorf("CPUs %v are in no %s zone", unknown, typeLLC)

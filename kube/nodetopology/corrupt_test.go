@@ -45,8 +45,8 @@ func TestRandomMachinesRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever is lost or changed on the way, the reader either says so or returns
-// the machine and state that were written.
+// Whatever is lost or changed on the way, the reader either says so or returns the machine and
+// state that were written.
 func TestCorruptionIsFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := topologytest.Random(rt)

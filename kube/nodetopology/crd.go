@@ -12,10 +12,10 @@ type (
 	properties = map[string]schema
 )
 
-// CRD returns the definition of the NodeResourceTopology kind, version v1alpha2,
-// with the schema that its upstream project publishes for it. Group *.k8s.io is
-// protected: the API server wants the approval that the annotation names. A
-// cluster that has the upstream definition already needs nothing of this one.
+// CRD returns the definition of the NodeResourceTopology kind, version v1alpha2, with the schema
+// that its upstream project publishes for it. Group *.k8s.io is protected: the API server wants the
+// approval that the annotation names. A cluster that has the upstream definition already needs
+// nothing of this one.
 func CRD() *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
@@ -85,8 +85,8 @@ func objectOf(description string, p properties, required ...string) schema {
 	return schema{Type: "object", Description: description, Properties: p, Required: required}
 }
 
-// quantity is the schema of resource.Quantity: an integer, or a decimal number
-// with an optional suffix or exponent.
+// quantity is the schema of resource.Quantity: an integer, or a decimal number with an optional
+// suffix or exponent.
 func quantity(description string) schema {
 	return schema{
 		Description:  description,

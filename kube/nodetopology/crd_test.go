@@ -104,8 +104,8 @@ func TestObjectsFitTheSchema(t *testing.T) {
 	}
 }
 
-// Objects of upstream tools must be accepted as they are by a cluster that has our
-// definition: it means the same as the one in the API's own module.
+// Objects of upstream tools must be accepted as they are by a cluster that has our definition: it
+// means the same as the one in the API's own module.
 func TestCRDMeansWhatUpstreamSays(t *testing.T) {
 	const module = "github.com/k8stopologyawareschedwg/noderesourcetopology-api"
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()

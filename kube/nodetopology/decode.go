@@ -10,9 +10,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// ToMachine reads an object that [FromMachine] made. The machine is valid. It
-// returns a [*ForeignError] for an object of another writer, and a
-// [*MalformedError] for one of ours that is not as it was written.
+// ToMachine reads an object that [FromMachine] made. The machine is valid. It returns a
+// [*ForeignError] for an object of another writer, and a [*MalformedError] for one of ours that is
+// not as it was written.
 func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	if writer, ours := Owner(obj); !ours {
 		return nil, State{}, &ForeignError{Node: obj.Name, Writer: writer}
@@ -34,8 +34,8 @@ func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, er
 	return nil, State{}, &MalformedError{Node: obj.Name, Err: err}
 }
 
-// decode reads what is there. It finds the errors that keep it from that; the
-// others are left to Validate and verify.
+// decode reads what is there. It finds the errors that keep it from that; the others are left to
+// Validate and verify.
 func decode(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	top, err := newAttributes("", obj.Attributes)
 	if err != nil {

@@ -19,24 +19,23 @@ import (
 
 // State is what the agent says about its node beside the machine.
 type State struct {
-	// ReservedCPUs are never given to one pod alone (the kubelet's
-	// reservedSystemCPUs).
+	// ReservedCPUs are never given to one pod alone (the kubelet's reservedSystemCPUs).
 	ReservedCPUs cpuset.Set
-	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" when unknown. Only
-	// [KubeletPolicyNone] leaves the CPUs of containers to us.
+	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" when unknown. Only [KubeletPolicyNone]
+	// leaves the CPUs of containers to us.
 	KubeletPolicy string
 	// AgentHealth is [AgentHealthy], or what is wrong in words for people.
 	AgentHealth string
-	// AgentLease is the Lease that the agent renews as long as it does its work, as
-	// NAMESPACE/NAME; "" for an agent that renews none.
+	// AgentLease is the Lease that the agent renews as long as it does its work, as NAMESPACE/NAME;
+	// "" for an agent that renews none.
 	AgentLease string
 }
 
 // LeaseNamespace is where agents have their leases unless told otherwise.
 const LeaseNamespace = "pinfold-system"
 
-// BindingCondition is the type of the node condition that says whether what was
-// decided about CPUs is enforced.
+// BindingCondition is the type of the node condition that says whether what was decided about CPUs
+// is enforced.
 const BindingCondition corev1.NodeConditionType = "PinfoldCPUBinding"
 
 const (
@@ -46,8 +45,8 @@ const (
 	AgentHealthy = "ok"
 )
 
-// FromMachine makes the object of a node. Equal arguments give equal objects. It
-// returns an error when the machine is not valid.
+// FromMachine makes the object of a node. Equal arguments give equal objects. It returns an error
+// when the machine is not valid.
 func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("NodeResourceTopology %s: %w", nodeName, err)

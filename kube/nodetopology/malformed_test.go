@@ -16,10 +16,10 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMalformed runs the transcript testdata/malformed.txt. Each case is one or
-// more edits of the object of a machine of 2 packages, each with one NUMA node and
-// one LLC of 2 cores of 2 threads; then, indented, what the reader says. Zone "."
-// is the object itself, and "" stands for empty text.
+// TestMalformed runs the transcript testdata/malformed.txt. Each case is one or more edits of the
+// object of a machine of 2 packages, each with one NUMA node and one LLC of 2 cores of 2 threads;
+// then, indented, what the reader says. Zone "." is the object itself, and "" stands for empty
+// text.
 func TestMalformed(t *testing.T) {
 	const path = "testdata/malformed.txt"
 	text, err := os.ReadFile(path)

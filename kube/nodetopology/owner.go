@@ -18,10 +18,10 @@ const writerAgent = "agent"
 // unknownWriter is the owner of an object that does not say who wrote it.
 const unknownWriter = "unknown writer"
 
-// Owner tells who wrote an object and whether it is ours: it bears our label, and
-// its zones are of our form. The second matters because another updater replaces
-// the zones and leaves the labels as they are. The name of a foreign writer is the
-// latest field manager that the API server recorded, as far as there is one.
+// Owner tells who wrote an object and whether it is ours: it bears our label, and its zones are of
+// our form. The second matters because another updater replaces the zones and leaves the labels as
+// they are. The name of a foreign writer is the latest field manager that the API server recorded,
+// as far as there is one.
 func Owner(obj *v1alpha2.NodeResourceTopology) (writer string, ours bool) {
 	if obj.Labels[WriterLabel] == writerAgent && hasOurZones(obj) {
 		return writerAgent, true
@@ -42,8 +42,8 @@ const (
 	nodeKind    = "Node"
 )
 
-// OwnedByNode makes the node of this UID own the object, so that it is deleted with the
-// node, and does not speak for another one that gets the same name later.
+// OwnedByNode makes the node of this UID own the object, so that it is deleted with the node, and
+// does not speak for another one that gets the same name later.
 func OwnedByNode(obj *v1alpha2.NodeResourceTopology, node types.UID) {
 	obj.OwnerReferences = []metav1.OwnerReference{NodeReference(obj.Name, node)}
 }
@@ -75,8 +75,8 @@ func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 	return len(obj.Zones) == 0
 }
 
-// Equal reports whether two objects of one node say the same, whatever the API
-// server added to one of them. Nothing has to be written when they do.
+// Equal reports whether two objects of one node say the same, whatever the API server added to one
+// of them. Nothing has to be written when they do.
 func Equal(a, b *v1alpha2.NodeResourceTopology) bool {
 	return a.Name == b.Name &&
 		NodeUID(a) == NodeUID(b) &&

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// verify reports the first difference between an object and the one that the
-// machine and state read from it would be written as.
+// verify reports the first difference between an object and the one that the machine and state read
+// from it would be written as.
 func verify(obj *v1alpha2.NodeResourceTopology, m *topology.Machine, state State) error {
 	want, err := fromValid(obj.Name, m, state)
 	if err != nil {

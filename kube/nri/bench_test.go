@@ -14,10 +14,10 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// BenchmarkCreateContainer measures what the runtime waits for at a container's
-// creation: one round trip with our plugin and one with a plugin by NRI's stub that says
-// nothing, in turns, each with a runtime of its own in this process. It reports the
-// median and the 99th percentile of both and the difference.
+// BenchmarkCreateContainer measures what the runtime waits for at a container's creation: one round
+// trip with our plugin and one with a plugin by NRI's stub that says nothing, in turns, each with a
+// runtime of its own in this process. It reports the median and the 99th percentile of both and the
+// difference.
 func BenchmarkCreateContainer(b *testing.B) {
 	ours, empty := newTestRuntime(b), newTestRuntime(b)
 	ours.begin()

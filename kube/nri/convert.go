@@ -32,10 +32,9 @@ func containerOf(c *api.Container) Container {
 	}
 }
 
-// Group returns the path of the container's group below the root of a hierarchy.
-// CgroupsPath is that path itself with the cgroupfs driver, and "slice:prefix:name"
-// with systemd, for the scope prefix-name.scope in that slice (runc 1.5,
-// docs/systemd.md).
+// Group returns the path of the container's group below the root of a hierarchy. CgroupsPath is
+// that path itself with the cgroupfs driver, and "slice:prefix:name" with systemd, for the scope
+// prefix-name.scope in that slice (runc 1.5, docs/systemd.md).
 func (c Container) Group() (string, error) {
 	if c.CgroupsPath == "" {
 		return "", fmt.Errorf("container %s: the runtime gave no cgroups path", c.ID)
@@ -58,8 +57,8 @@ func (c Container) Group() (string, error) {
 	return path.Join(slice, name), nil
 }
 
-// slicePath returns the path of a systemd slice: "a-b.slice" is in "a.slice". "" is
-// system.slice and "-.slice" the root.
+// slicePath returns the path of a systemd slice: "a-b.slice" is in "a.slice". "" is system.slice
+// and "-.slice" the root.
 func slicePath(slice string) (string, error) {
 	if slice == "" {
 		slice = "system.slice"
@@ -83,8 +82,8 @@ func slicePath(slice string) (string, error) {
 	return p, nil
 }
 
-// cpu returns the settings in the runtime's form, nil when there are none. Times are
-// in microseconds.
+// cpu returns the settings in the runtime's form, nil when there are none. Times are in
+// microseconds.
 func (s Settings) cpu() *api.LinuxCPU {
 	if s.CPUs.IsEmpty() && s.Quota == 0 {
 		return nil

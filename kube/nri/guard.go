@@ -12,8 +12,8 @@ import (
 // errNoAnswer is what a handler has said that panicked or took too long: nothing.
 var errNoAnswer = errors.New("the handler gave no answer")
 
-// guard calls the handler: one call at a time, none for longer than the runtime can
-// wait, and no panic gets through.
+// guard calls the handler: one call at a time, none for longer than the runtime can wait, and no
+// panic gets through.
 type guard struct {
 	busy chan struct{} // holds an element while a call runs, abandoned ones included
 
@@ -31,8 +31,8 @@ type answer[T any] struct {
 	err   error
 }
 
-// ask returns what f does. Its error wraps errNoAnswer when f did not come to an end
-// of its own will.
+// ask returns what f does. Its error wraps errNoAnswer when f did not come to an end of its own
+// will.
 func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error)) (T, error) {
 	left := requestTimeout
 	if deadline, ok := ctx.Deadline(); ok {

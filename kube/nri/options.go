@@ -13,18 +13,18 @@ import (
 type Options struct {
 	// Socket is the runtime's. Default /var/run/nri/nri.sock.
 	Socket string
-	// Name and Index are the plugin's; plugins are called in the order of their
-	// indices, two digits. Default "pinfold" and "10".
+	// Name and Index are the plugin's; plugins are called in the order of their indices, two
+	// digits. Default "pinfold" and "10".
 	Name, Index string
-	// Logger takes a line for each connection and each failure of the handler, but
-	// leaves it to OnState to say that there is no connection. nil: none.
+	// Logger takes a line for each connection and each failure of the handler, but leaves it to
+	// OnState to say that there is no connection. nil: none.
 	Logger *slog.Logger
-	// OnState is called when the connection changes, and when the reason for which
-	// there is none changes; the first time within moments of Run. Calls come one
-	// at a time, none after Run has returned. nil: none.
+	// OnState is called when the connection changes, and when the reason for which there is none
+	// changes; the first time within moments of Run. Calls come one at a time, none after Run has
+	// returned. nil: none.
 	OnState func(State)
-	// OnConflict is called when another plugin sets what we set. It runs within a
-	// request of the runtime and must not block. nil: none.
+	// OnConflict is called when another plugin sets what we set. It runs within a request of the
+	// runtime and must not block. nil: none.
 	OnConflict func(Conflict)
 	// Jitter returns numbers in [0, 1) that spread the pauses. Default: random ones.
 	Jitter func() float64
@@ -32,13 +32,13 @@ type Options struct {
 
 // State is the connection to the runtime.
 type State struct {
-	// Connected is true once the runtime has synchronised: from then on no container
-	// is created or updated without the handler.
+	// Connected is true once the runtime has synchronised: from then on no container is created or
+	// updated without the handler.
 	Connected bool
 	// Runtime is its name and version, "" when not known.
 	Runtime string
-	// Err is why there is no connection, and what to do; nil when Connected. It is
-	// one of the package's errors.
+	// Err is why there is no connection, and what to do; nil when Connected. It is one of the
+	// package's errors.
 	Err error
 }
 
@@ -46,8 +46,8 @@ type State struct {
 type Conflict struct {
 	Pod       Pod
 	Container Container
-	// Proven is false when the container merely could not be created with our
-	// settings and could without.
+	// Proven is false when the container merely could not be created with our settings and could
+	// without.
 	Proven bool
 	// Reason says what was seen and what to do.
 	Reason string

@@ -8,8 +8,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// plugin answers the runtime's requests by asking the handler. NRI's stub calls it:
-// its methods are the stub's interfaces.
+// plugin answers the runtime's requests by asking the handler. NRI's stub calls it: its methods are
+// the stub's interfaces.
 type plugin struct {
 	options    Options
 	handler    Handler
@@ -17,8 +17,8 @@ type plugin struct {
 	containers *tracker
 }
 
-// silent takes the failures of a handler that has given no answer out of err, after
-// they were logged: the runtime goes on without one.
+// silent takes the failures of a handler that has given no answer out of err, after they were
+// logged: the runtime goes on without one.
 func (p *plugin) silent(err error, request string, pod Pod, c Container) error {
 	if err == nil {
 		return nil
@@ -104,8 +104,8 @@ func (p *plugin) conflict(c Conflict) {
 	p.options.OnConflict(c)
 }
 
-// UpdateContainer puts the handler's settings in the place of those asked for. Where
-// another plugin was here before us, its settings stay and the update succeeds.
+// UpdateContainer puts the handler's settings in the place of those asked for. Where another plugin
+// was here before us, its settings stay and the update succeeds.
 func (p *plugin) UpdateContainer(ctx context.Context, nriPod *api.PodSandbox, nriContainer *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	pod, c := podOf(nriPod), containerOf(nriContainer)
 	settings, err := ask(ctx, p.guard, func(ctx context.Context) (Settings, error) {

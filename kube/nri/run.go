@@ -9,9 +9,9 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// Run connects to the runtime, serves its requests by the handler, and connects again
-// whenever the connection ends. It returns nil when ctx has ended, after the last call
-// of the handler has, and an error only for options that no runtime would take.
+// Run connects to the runtime, serves its requests by the handler, and connects again whenever the
+// connection ends. It returns nil when ctx has ended, after the last call of the handler has, and
+// an error only for options that no runtime would take.
 func Run(ctx context.Context, options Options, handler Handler) error {
 	options = options.withDefaults()
 	if err := options.check(); err != nil {
@@ -27,8 +27,8 @@ func Run(ctx context.Context, options Options, handler Handler) error {
 		r.report(State{Err: err})
 		sleep.For(ctx, r.backoff.pause())
 	}
-	// A handler that minds its context has ended by now; one that does not is given
-	// the time that the runtime would have given it.
+	// A handler that minds its context has ended by now; one that does not is given the time that
+	// the runtime would have given it.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	r.guard.wait(last)
@@ -67,8 +67,8 @@ func (r *runner) connect(ctx context.Context) error {
 
 // follow tells the state of a connection until it has ended.
 func (r *runner) follow(synced <-chan string, ended <-chan error) error {
-	// A runtime can be busy for as long as it creates containers; that is told only
-	// when it takes long.
+	// A runtime can be busy for as long as it creates containers; that is told only when it takes
+	// long.
 	patience := time.NewTimer(registrationTimeout)
 	defer patience.Stop()
 	var since time.Time

@@ -80,8 +80,8 @@ func TestNothingLeft(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestEndWhileHandling ends Run in the middle of a call: the runtime goes on without
-// it, the handler's context ends, and Run returns after the handler.
+// TestEndWhileHandling ends Run in the middle of a call: the runtime goes on without it, the
+// handler's context ends, and Run returns after the handler.
 func TestEndWhileHandling(t *testing.T) {
 	r, h := newTestRuntime(t), &lingering{began: make(chan struct{})}
 	r.begin()
@@ -115,8 +115,8 @@ func (l *lingering) Create(ctx context.Context, _ Pod, _ Container) (Settings, e
 	return Settings{}, ctx.Err()
 }
 
-// TestRefused serves a runtime that refuses the plugin, one that registers it and dies
-// before it has configured it, and one that hangs up at once.
+// TestRefused serves a runtime that refuses the plugin, one that registers it and dies before it
+// has configured it, and one that hangs up at once.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -261,8 +261,8 @@ func TestManyContainers(t *testing.T) {
 	}
 }
 
-// TestFollow: a connection brings the pauses back only when it lasted, and a runtime
-// that does not synchronise is told of.
+// TestFollow: a connection brings the pauses back only when it lasted, and a runtime that does not
+// synchronise is told of.
 func TestFollow(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -17,8 +17,8 @@ import (
 	nrilog "github.com/containerd/nri/pkg/log"
 )
 
-// testTimeout takes the place of the runtime's 2 s, which tests of slow handlers
-// wait for. Long enough for a loaded machine.
+// testTimeout takes the place of the runtime's 2 s, which tests of slow handlers wait for. Long
+// enough for a loaded machine.
 const testTimeout = time.Second
 
 func TestMain(m *testing.M) {
@@ -35,10 +35,9 @@ func (quiet) Infof(context.Context, string, ...any)  {}
 func (quiet) Warnf(context.Context, string, ...any)  {}
 func (quiet) Errorf(context.Context, string, ...any) {}
 
-// testRuntime is a container runtime without containers: the NRI of containerd, and
-// around it what containerd 2.4 does in internal/nri and internal/cri/nri. Plugins
-// reach it by a socket in front of NRI's own, which NRI does not close with its
-// connections as the end of a process does.
+// testRuntime is a container runtime without containers: the NRI of containerd, and around it what
+// containerd 2.4 does in internal/nri and internal/cri/nri. Plugins reach it by a socket in front
+// of NRI's own, which NRI does not close with its connections as the end of a process does.
 type testRuntime struct {
 	t       testing.TB
 	dir     string
@@ -117,8 +116,8 @@ func (r *testRuntime) forward(front net.Listener, back string) {
 	}
 }
 
-// end is the end of the runtime's process: orderly, or killed, which leaves the
-// socket's file behind.
+// end is the end of the runtime's process: orderly, or killed, which leaves the socket's file
+// behind.
 func (r *testRuntime) end(killed bool) {
 	if r.nri == nil {
 		return
@@ -197,8 +196,8 @@ func apply(c *api.Container, cpu *api.LinuxCPU) {
 	}
 }
 
-// create asks the plugins about a container, keeps it, and takes everything back
-// when one of them refuses, as containerd does in UndoCreateContainer.
+// create asks the plugins about a container, keeps it, and takes everything back when one of them
+// refuses, as containerd does in UndoCreateContainer.
 func (r *testRuntime) create(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	r.state.Lock()
 	defer r.state.Unlock()

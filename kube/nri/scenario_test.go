@@ -17,10 +17,10 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A
-// scenario is a sequence of blocks: commands, one a line, then "----" and what they
-// print: the handler's calls, the state of the connection, conflicts, and what became of
-// the container. Lines that begin with # are for the reader. The commands:
+// TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A scenario is a
+// sequence of blocks: commands, one a line, then "----" and what they print: the handler's calls,
+// the state of the connection, conflicts, and what became of the container. Lines that begin with #
+// are for the reader. The commands:
 //
 //	runtime up, runtime down, runtime killed
 //	    killed leaves the socket's file behind

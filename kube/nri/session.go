@@ -16,9 +16,8 @@ import (
 	"github.com/containerd/ttrpc"
 )
 
-// service is the plugin's side of one connection. The embedded stub takes requests
-// apart and puts together synchronisations that come in pieces; its own connection is
-// not used.
+// service is the plugin's side of one connection. The embedded stub takes requests apart and puts
+// together synchronisations that come in pieces; its own connection is not used.
 type service struct {
 	api.PluginService
 	runtime string        // since Configure, which comes before all other requests
@@ -59,8 +58,7 @@ func (s *service) Synchronize(ctx context.Context, req *api.SynchronizeRequest) 
 // registrationTimeout is the runtime's default for its side.
 const registrationTimeout = 5 * time.Second
 
-// serve registers on a connection, which it closes, and answers requests until it or
-// ctx ends.
+// serve registers on a connection, which it closes, and answers requests until it or ctx ends.
 func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	mux := multiplex.Multiplex(conn)
 	defer mux.Close()
@@ -80,8 +78,8 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	closed := make(chan struct{})
 	client := ttrpc.NewClient(runtime, ttrpc.WithOnClose(func() { close(closed) }))
 	var serving sync.WaitGroup
-	// Serve ends when the server is closed, not with ctx, which is that of requests. Why
-	// it ends is known by then.
+	// Serve ends when the server is closed, not with ctx, which is that of requests. Why it ends is
+	// known by then.
 	serving.Go(func() { _ = server.Serve(ctx, listener) })
 	defer func() {
 		client.Close()

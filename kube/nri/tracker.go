@@ -7,8 +7,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// tracker follows containers from creation to start, to see which could not be
-// created with our settings (package comment, "Other plugins").
+// tracker follows containers from creation to start, to see which could not be created with our
+// settings (package comment, "Other plugins").
 type tracker struct {
 	mu      sync.Mutex
 	records map[string]*record // by container id
@@ -47,8 +47,8 @@ func placeOf(pod *api.PodSandbox, c *api.Container) place { return place{pod.Get
 
 func cpuOf(c *api.Container) *api.LinuxCPU { return c.GetLinux().GetResources().GetCpu() }
 
-// synchronize forgets what it knows of containers but not of failures: a runtime
-// that dropped us need not fail a container once more.
+// synchronize forgets what it knows of containers but not of failures: a runtime that dropped us
+// need not fail a container once more.
 func (t *tracker) synchronize(pods []*api.PodSandbox, containers []*api.Container) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +63,8 @@ func (t *tracker) synchronize(pods []*api.PodSandbox, containers []*api.Containe
 	}
 }
 
-// create notes a container and what it is asked to have, and returns what of it may
-// be asked: all, nothing, or all but the CPUs.
+// create notes a container and what it is asked to have, and returns what of it may be asked: all,
+// nothing, or all but the CPUs.
 func (t *tracker) create(pod *api.PodSandbox, c *api.Container, cpu *api.LinuxCPU) (allowed *api.LinuxCPU, r record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +117,8 @@ func overlay(under, cpu *api.LinuxCPU) *api.LinuxCPU {
 	return all
 }
 
-// start notes that a container could be created. It returns its record as it was, or
-// false, when the container is not known or was started before.
+// start notes that a container could be created. It returns its record as it was, or false, when
+// the container is not known or was started before.
 func (t *tracker) start(c *api.Container) (r record, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

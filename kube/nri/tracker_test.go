@@ -11,9 +11,9 @@ func attempt(id string) *api.Container {
 	return &api.Container{Id: id, Name: "main", Linux: &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}}
 }
 
-// TestFailsAnyway follows a container that cannot be created for a reason that has
-// nothing to do with us: it is tried with and without our settings in turns, and gets
-// them when the reason has gone.
+// TestFailsAnyway follows a container that cannot be created for a reason that has nothing to do
+// with us: it is tried with and without our settings in turns, and gets them when the reason has
+// gone.
 func TestFailsAnyway(t *testing.T) {
 	tracker, pod := newTracker(), &api.PodSandbox{Uid: "5a0c"}
 	for i := range 10 {

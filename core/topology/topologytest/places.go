@@ -106,8 +106,8 @@ func memoryOnly(t *rapid.T, nodes map[topology.NUMAID]topology.NUMANode, withCPU
 	return memory
 }
 
-// drawDistances draws few different values, so that there are ties. One draw in
-// four is not symmetric and has nodes that are not nearest to themselves.
+// drawDistances draws few different values, so that there are ties. One draw in four is not
+// symmetric and has nodes that are not nearest to themselves.
 func drawDistances(t *rapid.T, nodes []topology.NUMANode) {
 	values := rapid.SampledFrom([]int{11, 12, 16, 20, 21, 32})
 	wild := rapid.IntRange(0, 3).Draw(t, "wildDistances") == 3

@@ -19,8 +19,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// MaxCPUs is the largest number of online CPUs of a machine drawn by [Random],
-// small enough for a reference that tries all subsets.
+// MaxCPUs is the largest number of online CPUs of a machine drawn by [Random], small enough for a
+// reference that tries all subsets.
 const MaxCPUs = 16
 
 // Random draws a valid machine of 1 to [MaxCPUs] online CPUs.
