@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"math"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 )
 
 // Ask is a pod's request for CPUs; see [Books.Decide].
 type Ask struct {
-	// Policy is placement.Static when empty. It counts only with Containers.
+	// Policy is placement.Static when empty. It is ignored without Containers.
 	Policy placement.Policy
-	// FullCores is placement.FullCoresPreferred when empty. Required means that no core is shared
-	// with another pod; containers of the pod share one only where their sizes leave no choice.
+	// FullCores is placement.FullCoresPreferred when empty. Required means that the pod shares no
+	// core with another pod. Its own containers share a core only if their sizes make it necessary.
 	FullCores placement.FullCores
-	// Containers are those that get CPUs of their own choice, init containers in their order in the
-	// pod. There are none for a pod that is not annotated.
+	// Containers are the containers to place, init containers in the order of the pod. There are
+	// none for a pod without annotations.
 	Containers []ContainerAsk
-	// SharedRequest is what the rest of the pod requests; see [Claim].
+	// SharedRequest is as in [Claim].
 	SharedRequest MilliCPU
 }
 
@@ -27,7 +26,7 @@ type Ask struct {
 type ContainerAsk struct {
 	Name    string
 	Role    Role
-	CPUs    int // n, at least 1
+	CPUs    int // at least 1
 	Request MilliCPU
 }
 
@@ -40,7 +39,7 @@ func (a *Ask) CPUs() int {
 	return need.Largest()
 }
 
-// request is what Containers request, in the phase in which it is most.
+// request returns the largest sum of the Requests of Containers in any phase.
 func (a *Ask) request() MilliCPU {
 	var need Phases[MilliCPU]
 	for i := range a.Containers {
@@ -49,7 +48,7 @@ func (a *Ask) request() MilliCPU {
 	return need.Largest()
 }
 
-// ErrInvalid is wrapped by errors about an Ask that no node could satisfy.
+// ErrInvalid is wrapped by errors about an Ask that is not valid on any node.
 var ErrInvalid = errors.New("invalid question about a pod's CPUs")
 
 func (a *Ask) validate() error {
@@ -72,21 +71,17 @@ func (a *Ask) validate() error {
 	return nil
 }
 
-// Decision is the result of [Books.Decide]: what a pod is to be given.
+// Decision is the result of [Books.Decide]: what a pod gets.
 type Decision struct {
-	// Containers stand in the order of the Ask's.
+	// Containers are in the order of the Ask.
 	Containers    []ContainerClaim
 	SharedRequest MilliCPU
-	// CPUs are those of the whole pod: exclusive ones, or for static-burst the shared CPUs that it
-	// is confined to at present. Empty without Containers.
-	CPUs cpuset.Set
-	// Quality is that of CPUs.
-	Quality placement.Quality
-	// Exact is as in [placement.Result].
-	Exact bool
+	// Result has the CPUs of the whole pod: exclusive ones or, for static-burst, the CPUs shared at
+	// present that it is confined to. They are empty without Containers.
+	placement.Result
 }
 
-// Claim returns the claim that enters the decision in the books.
+// Claim returns the claim that adds the decision to the books.
 func (d Decision) Claim(id PodID, rank int64) Claim {
 	return Claim{ID: id, Rank: rank, Containers: d.Containers, SharedRequest: d.SharedRequest}
 }
@@ -100,7 +95,7 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	d := Decision{SharedRequest: ask.SharedRequest, CPUs: placed.CPUs, Quality: placed.Quality, Exact: placed.Exact}
+	d := Decision{SharedRequest: ask.SharedRequest, Result: placed}
 	switch {
 	case len(ask.Containers) == 0:
 	case ask.Policy == placement.StaticBurst:
@@ -117,7 +112,7 @@ func (b *Books) Rate(ask Ask) (placement.Quality, error) {
 	return placed.Quality, err
 }
 
-// choose finds the best CPUs for the pod as a whole.
+// choose finds the best CPUs for the whole pod.
 func (b *Books) choose(ask *Ask) (placement.Result, error) {
 	if err := ask.validate(); err != nil {
 		return placement.Result{}, err
@@ -143,8 +138,8 @@ func (b *Books) choose(ask *Ask) (placement.Result, error) {
 // ExclusiveError reports that there are too few CPUs for a static pod.
 type ExclusiveError struct {
 	Want int
-	// Have is the largest number of CPUs that the pod could be given. It is above Want only when
-	// whole cores do not add up to just that many.
+	// Have is the largest number of CPUs that the pod could get. It exceeds Want only if whole
+	// cores do not add up to exactly Want.
 	Have      int
 	FullCores placement.FullCores
 }
@@ -163,7 +158,7 @@ func (e *ExclusiveError) Error() string {
 
 // SharedError reports that the shared CPUs cannot serve a pod's requests.
 type SharedError struct {
-	// Need is what the pod requests of them, Have is what is left.
+	// Need is what the pod requests, Have is what is left.
 	Need, Have MilliCPU
 }
 
@@ -174,8 +169,8 @@ func (e *SharedError) Error() string {
 // ConfinementError reports that no permitted set of NUMA nodes has enough shared CPUs for a
 // static-burst pod.
 type ConfinementError struct {
-	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which keep the rules
-	// share.
+	// Want is the number of CPUs wanted. Have is the largest number of shared CPUs of NUMA nodes
+	// that the rules permit.
 	Want, Have int
 }
 
