@@ -126,8 +126,8 @@ func TestCPUCeiling(t *testing.T) {
 	}
 }
 
-// FuzzCeilings: whatever is read is within the kernel's bounds, is read again when it is written,
-// and capping what has been capped changes nothing.
+// FuzzCeilings: parsed ceilings are within the kernel's bounds and can be encoded and parsed again,
+// and capping twice changes nothing.
 func FuzzCeilings(f *testing.F) {
 	f.Add([]byte(someCeilings), "auto", 10000, 10000, -1, int64(time.Second))
 	f.Add([]byte(`{"default":{"burst":{"quotaBurstSeconds":-1}}}`), "quota", 0, 0, 3600, int64(0))

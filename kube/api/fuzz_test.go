@@ -55,7 +55,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAllocationOnPod: nothing on a pod makes Claim panic or forget what it requests.
+// FuzzAllocationOnPod: no annotation makes Claim panic or lose the pod's requests.
 func FuzzAllocationOnPod(f *testing.F) {
 	f.Add(`{"version":1,"node":"n1","policy":"static","containers":[{"name":"a","cpus":"0-1","numaNodes":[0]}]}`)
 	f.Add(`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"a","numaNodes":[0]}]}`)
