@@ -45,8 +45,7 @@ func TestRandomMachinesRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever is lost or changed on the way, the reader either says so or returns the machine and
-// state that were written.
+// After any loss or change, the reader either returns an error or the original machine and state.
 func TestCorruptionIsFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := topologytest.Random(rt)
@@ -68,7 +67,7 @@ func TestCorruptionIsFound(t *testing.T) {
 	})
 }
 
-// corrupt changes one thing in the object.
+// corrupt makes one change to the object.
 func corrupt(t *rapid.T, obj *v1alpha2.NodeResourceTopology) {
 	if len(obj.Zones) == 0 || rapid.Bool().Draw(t, "object") {
 		corruptList(t, &obj.Attributes, func(a *v1alpha2.AttributeInfo) { a.Value = corruptText(t, a.Value) })
@@ -88,7 +87,7 @@ func corrupt(t *rapid.T, obj *v1alpha2.NodeResourceTopology) {
 	})
 }
 
-// corruptList drops, doubles, moves or changes one element.
+// corruptList removes, duplicates, moves or changes one element.
 func corruptList[L ~[]E, E any](t *rapid.T, list *L, change func(*E)) {
 	if len(*list) == 0 {
 		return
@@ -106,7 +105,7 @@ func corruptList[L ~[]E, E any](t *rapid.T, list *L, change func(*E)) {
 	}
 }
 
-// corruptText cuts a text or replaces a piece of it.
+// corruptText truncates a text or replaces a part of it.
 func corruptText(t *rapid.T, text string) string {
 	from := rapid.IntRange(0, len(text)).Draw(t, "from")
 	to := rapid.IntRange(from, min(len(text), from+3)).Draw(t, "to")

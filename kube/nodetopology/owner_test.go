@@ -16,7 +16,7 @@ func managedBy(manager string, at int64) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Time: &when}
 }
 
-// foreign is an object such as Node Feature Discovery's topology updater writes.
+// foreign returns an object such as that of Node Feature Discovery's topology updater.
 func foreign() *v1alpha2.NodeResourceTopology {
 	return &v1alpha2.NodeResourceTopology{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", ManagedFields: []metav1.ManagedFieldsEntry{
