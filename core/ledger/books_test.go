@@ -18,7 +18,7 @@ import (
 type contents struct {
 	Claims            []Claim
 	Conflicts         []Conflict
-	Exclusive, Wished cpuset.Set
+	Exclusive, Claimed cpuset.Set
 	Demand            MilliCPU
 	Confinements      []confinement
 	Overflow          []Overflow

@@ -43,7 +43,7 @@ func (b *Books) holding(cpu cpuset.CPU, settled func(*entry) bool) (*entry, port
 			}
 		}
 	}
-	panic("ledger: an exclusive CPU belongs to nobody")
+	panic("ledger: an exclusive CPU has no owner")
 }
 
 func (b *Books) loses(e *entry) bool {

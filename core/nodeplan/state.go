@@ -74,7 +74,7 @@ type Pod struct {
 	// Claim is what the scheduler gave to the pod; its ID is ignored. It is the zero Claim for pods
 	// that did not ask for CPUs and pods that are unknown to the API server.
 	Claim ledger.Claim
-	// Limit is the CPU limit at pod level, 0 when there is none.
+	// Limit is the pod-level CPU limit, 0 if there is none.
 	Limit ledger.MilliCPU
 	// Overhead is added to the pod's limits by its runtime class.
 	Overhead ledger.MilliCPU

@@ -54,7 +54,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	}
 	if w.asks && intent.Class == nodeplan.BE {
 		return Intent{}, &ContradictionError{A: w.asking, B: classSetting,
-			Advice: "batch pods live in the shared CPUs; remove one of the two"}
+			Advice: "batch pods run in the shared CPUs; remove one of the two"}
 	}
 	if intent.Burst.Mode == burst.None {
 		burstSetting = Setting{}

@@ -110,7 +110,7 @@ func verifyAttributes(zone string, have, want v1alpha2.AttributeList) error {
 }
 
 // ErrForeign is wrapped by errors about objects of another writer.
-var ErrForeign = errors.New("written by somebody else")
+var ErrForeign = errors.New("written by another program")
 
 // ForeignError reports that the object of a node belongs to another writer.
 type ForeignError struct {

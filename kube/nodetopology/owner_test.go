@@ -44,7 +44,7 @@ func TestOwner(t *testing.T) {
 		{"foreign", foreign(), "nfd-topology-updater", false},
 		{"zones replaced under our label", taken, "nfd-topology-updater", false},
 		{"ours without zones", empty, "agent", true},
-		{"nobody's", &v1alpha2.NodeResourceTopology{}, "unknown writer", false},
+		{"no writer", &v1alpha2.NodeResourceTopology{}, "unknown writer", false},
 	} {
 		writer, isOurs := Owner(tt.obj)
 		if writer != tt.writer || isOurs != tt.ours {
@@ -55,7 +55,7 @@ func TestOwner(t *testing.T) {
 		}
 	}
 	_, _, err := ToMachine(foreign())
-	const want = "NodeResourceTopology n1 was written by somebody else (nfd-topology-updater): " +
+	const want = "NodeResourceTopology n1 was written by another program (nfd-topology-updater): " +
 		"stop that writer on the node or delete the object, then the Pinfold agent publishes its own"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
