@@ -16,12 +16,12 @@ import (
 
 // contents is everything that books consist of.
 type contents struct {
-	Claims            []Claim
-	Conflicts         []Conflict
+	Claims             []Claim
+	Conflicts          []Conflict
 	Exclusive, Claimed cpuset.Set
-	Demand            MilliCPU
-	Confinements      []confinement
-	Overflow          []Overflow
+	Demand             MilliCPU
+	Confinements       []confinement
+	Overflow           []Overflow
 }
 
 func contentsOf(b *Books) contents {

@@ -137,7 +137,7 @@ func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 		switch {
 		case !static && container.Limit > 0 && c.Quota != max(bandwidth.MinQuota, share(container.Limit, c.Period)):
 			t.Fatalf("%s/%s has a limit of %v and a quota of %v", p.ID, c.Name, container.Limit, c.Quota)
-		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+leastLeft, c.Period)):
+		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+minRemainder, c.Period)):
 			t.Fatalf("%s/%s has a quota of %v in a pod limited to %v", p.ID, c.Name, c.Quota, pod.Limit)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 )
 
@@ -150,7 +151,7 @@ func FuzzCeilings(f *testing.F) {
 			t.Fatalf("%+v is capped to %+v: %s", got, again, says)
 		}
 		capped, _ := of.CapPeriod(time.Duration(period))
-		if again, says := of.CapPeriod(capped); again != capped || says != "" || capped != 0 && (capped < minPeriod || capped > maxPeriod) {
+		if again, says := of.CapPeriod(capped); again != capped || says != "" || capped != 0 && (capped < bandwidth.MinPeriod || capped > bandwidth.MaxPeriod) {
 			t.Fatalf("period %v is capped to %v: %s", capped, again, says)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -49,7 +50,7 @@ func FuzzParse(f *testing.F) {
 		if (asks == "true" && policy != string(PolicyNone)) != intent.Asks() {
 			t.Fatalf("asks %q, policy %q: %+v", asks, policy, intent)
 		}
-		if p := intent.Period; p != 0 && (p < minPeriod || p > maxPeriod) {
+		if p := intent.Period; p != 0 && (p < bandwidth.MinPeriod || p > bandwidth.MaxPeriod) {
 			t.Fatalf("period %v", p)
 		}
 	})

@@ -59,7 +59,7 @@ func next(t *testing.T, states <-chan State) State {
 	case s := <-states:
 		return s
 	case <-time.After(20 * time.Second):
-		t.Fatal("no state was told")
+		t.Fatal("no state was reported")
 		return State{}
 	}
 }
@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 			}()
 			end, states := running(t, socket, newScript())
 			if s := next(t, states); s.Connected || !errors.Is(s.Err, test.want) {
-				t.Errorf("told %+v, want %v", s, test.want)
+				t.Errorf("reported %+v, want %v", s, test.want)
 			}
 			time.Sleep(time.Second)
 			end()
@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%d connections within a second", n)
 			}
 			if n := len(states); n != 0 {
-				t.Errorf("the same state was told %d times more", n)
+				t.Errorf("the same state was reported %d times more", n)
 			}
 		})
 	}
@@ -291,7 +291,7 @@ func TestFollow(t *testing.T) {
 					t.Error(err)
 				}
 				if diff := cmp.Diff(test.told, told, cmpopts.EquateErrors()); diff != "" {
-					t.Errorf("told (-want +got)\n%s", diff)
+					t.Errorf("reported (-want +got)\n%s", diff)
 				}
 				if got := r.backoff.pause(); got != test.resumes {
 					t.Errorf("the next pause is %v, want %v", got, test.resumes)
