@@ -334,11 +334,11 @@ func follow(t *rapid.T, from, to []Assignment) {
 				continue
 			}
 			if final[step.Ref].Exclusive || final[other].Exclusive {
-				t.Fatalf("%v is given %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, Steps(from, to))
+				t.Fatalf("%v gets %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, Steps(from, to))
 			}
 		}
 		if step.CPUs.IsEmpty() {
-			t.Fatalf("%v is given no CPU", step.Ref)
+			t.Fatalf("%v gets no CPU", step.Ref)
 		}
 		now[step.Ref] = step.CPUs
 	}

@@ -122,7 +122,7 @@ func TestDecisionsSurviveTheAnnotation(t *testing.T) {
 		}
 		books := ledger.New(index, ledger.Config{}, claim)
 		if len(books.Conflicts()) > 0 {
-			t.Fatalf("%s: the books refuse it: %v", text, books.Conflicts())
+			t.Fatalf("%s: the books reject it: %v", text, books.Conflicts())
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestEditedAllocations(t *testing.T) {
 		switch {
 		case errors.As(err, &refused):
 			if claim.Containers != nil || claim.SharedRequest != EffectiveRequest(pod) {
-				t.Fatalf("%s: refused, and yet claimed %+v", text, claim)
+				t.Fatalf("%s: rejected, but claimed %+v", text, claim)
 			}
 			return
 		case err != nil:
@@ -162,7 +162,7 @@ func TestEditedAllocations(t *testing.T) {
 			}
 		}
 		if books := ledger.New(index, ledger.Config{}, claim); len(books.Conflicts()) > 0 {
-			t.Fatalf("%s: believed, but the books refuse it: %v", text, books.Conflicts())
+			t.Fatalf("%s: accepted, but the books reject it: %v", text, books.Conflicts())
 		}
 	})
 }

@@ -40,7 +40,7 @@ func TestRandomMachinesRoundTrip(t *testing.T) {
 			rt.Fatalf("state: got %+v, want %+v", gotState, state)
 		}
 		if !Equal(obj, encode(t, m, state)) {
-			rt.Fatal("written twice, the objects differ")
+			rt.Fatal("encoding twice gives different objects")
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestCorruptionIsFound(t *testing.T) {
 		case err != nil:
 			rt.Fatalf("error of type %T: %v", err, err)
 		case !cmp.Equal(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)) || gotState != state:
-			rt.Fatalf("read a machine or state that was not written:\n%s", cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)))
+			rt.Fatalf("decoded another machine or state:\n%s", cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)))
 		}
 	})
 }
@@ -135,10 +135,10 @@ func FuzzToMachine(f *testing.F) {
 		}
 		again, err := FromMachine(obj.Name, m, state)
 		if err != nil {
-			t.Fatalf("read a machine that cannot be written: %v", err)
+			t.Fatalf("decoded a machine that cannot be encoded: %v", err)
 		}
 		if _, _, err := ToMachine(again); err != nil {
-			t.Fatalf("what was read and written cannot be read again: %v", err)
+			t.Fatalf("the encoded machine cannot be decoded again: %v", err)
 		}
 	})
 }

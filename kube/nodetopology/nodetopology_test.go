@@ -57,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("state: got %+v, want %+v", got, state)
 				}
 				if !Equal(obj, encode(t, m, got)) {
-					t.Error("the machine that was read is written differently")
+					t.Error("the decoded machine is encoded differently")
 				}
 			}
 		})

@@ -68,14 +68,14 @@ func TestEqual(t *testing.T) {
 	b := throughJSON(t, a)
 	b.ResourceVersion, b.UID, b.Labels["extra"] = "7", "u", "x"
 	if !Equal(a, b) {
-		t.Error("what the API server adds makes objects differ")
+		t.Error("fields set by the API server make objects differ")
 	}
 	if Equal(a, encode(t, m, State{AgentHealth: "ill"})) {
-		t.Error("a change of state goes unnoticed")
+		t.Error("a change of state is not detected")
 	}
 	m.CPUs[0].ID, m.CPUs[0].Core = 0, 60
 	if Equal(a, encode(t, m, State{})) {
-		t.Error("a change of the machine goes unnoticed")
+		t.Error("a change of the machine is not detected")
 	}
 	OwnedByNode(a, "first")
 	again := throughJSON(t, a)
@@ -83,10 +83,10 @@ func TestEqual(t *testing.T) {
 		t.Errorf("the owner is lost: %q", NodeUID(again))
 	}
 	if OwnedByNode(again, "second"); Equal(a, again) {
-		t.Error("another node of the same name goes unnoticed")
+		t.Error("another node of the same name is not detected")
 	}
 	b.Labels = nil
 	if Equal(a, b) {
-		t.Error("a lost label goes unnoticed")
+		t.Error("a lost label is not detected")
 	}
 }

@@ -41,7 +41,7 @@ func TestGuardTime(t *testing.T) {
 		}
 		g.wait(context.Background())
 		if d := time.Since(began); d != 2600*time.Millisecond {
-			t.Errorf("all was over after %v", d)
+			t.Errorf("ended after %v", d)
 		}
 
 		n, err := ask(context.Background(), g, func(context.Context) (int, error) { return 7, nil })

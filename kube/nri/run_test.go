@@ -208,7 +208,7 @@ func TestExplainDial(t *testing.T) {
 	} {
 		_, err := net.Dial("unix", socket)
 		if got := explainDial(socket, err); !errors.Is(got, want) || !strings.Contains(got.Error(), socket) {
-			t.Errorf("%v is explained as %v, want %v", err, got, want)
+			t.Errorf("error %v: got %v, want %v", err, got, want)
 		}
 	}
 	if got := explainDial("s", &net.OpError{Err: os.ErrPermission}); !errors.Is(got, ErrNotAllowed) {

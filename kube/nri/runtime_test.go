@@ -144,7 +144,7 @@ func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("has not come to be within 20 s")
+			t.Fatal("the state was not reached within 20 s")
 		}
 	}
 }
