@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Ask is a pod's request for CPUs; see [Books.Decide].
@@ -49,12 +50,12 @@ func (a *Ask) request() MilliCPU {
 }
 
 // ErrInvalid is wrapped by errors about an Ask that is not valid on any node.
-var ErrInvalid = errors.New("invalid question about a pod's CPUs")
+var ErrInvalid = errors.New("invalid request for a pod's CPUs")
 
 func (a *Ask) validate() error {
 	for _, c := range a.Containers {
 		if c.CPUs < 1 || c.CPUs > math.MaxInt32 {
-			return fmt.Errorf("%w: container %q wants %d CPUs, it must be 1 or more and what a machine can have", ErrInvalid, c.Name, c.CPUs)
+			return fmt.Errorf("%w: container %q wants %d CPUs: it must be 1 to %d", ErrInvalid, c.Name, c.CPUs, math.MaxInt32)
 		}
 	}
 	switch a.Policy {
@@ -145,14 +146,14 @@ type ExclusiveError struct {
 }
 
 func (e *ExclusiveError) Error() string {
+	want := quantity.Count(e.Want, "exclusive CPU") + " wanted"
 	switch {
 	case e.FullCores != placement.FullCoresRequired:
-		return fmt.Sprintf("%d exclusive CPUs wanted, at most %d can be had", e.Want, e.Have)
+		return fmt.Sprintf("%s, at most %d available", want, e.Have)
 	case e.Have > e.Want:
-		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, which do not add up to %d (up to %d CPUs can be had)",
-			e.Want, e.Want, e.Have)
+		return fmt.Sprintf("%s in whole cores, which do not add up to %d (up to %d available)", want, e.Want, e.Have)
 	default:
-		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, at most %d can be had", e.Want, e.Have)
+		return fmt.Sprintf("%s in whole cores, at most %d available", want, e.Have)
 	}
 }
 
@@ -175,5 +176,5 @@ type ConfinementError struct {
 }
 
 func (e *ConfinementError) Error() string {
-	return fmt.Sprintf("%d shared CPUs wanted to be confined to, at most %d can be had", e.Want, e.Have)
+	return fmt.Sprintf("confinement to %s wanted, at most %d available", quantity.Count(e.Want, "shared CPU"), e.Have)
 }

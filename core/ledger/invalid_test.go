@@ -23,7 +23,7 @@ func TestDecideInvalid(t *testing.T) {
 	}{
 		{Ask{Containers: []ContainerAsk{{Name: "main"}}}, `container "main" wants 0 CPUs`},
 		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: -1}}}, `container "main" wants -1 CPUs`},
-		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: math.MaxInt}}}, `it must be 1 or more and what a machine can have`},
+		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: math.MaxInt}}}, `it must be 1 to 2147483647`},
 		{Ask{Policy: "dynamic", Containers: one}, `policy "dynamic" is neither "static" nor "static-burst"`},
 		{Ask{FullCores: "maybe", Containers: one}, `full cores "maybe" is neither "preferred" nor "required"`},
 	} {

@@ -1,6 +1,9 @@
 package placement
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // fewTies is the largest number of candidates of several nodes that are compared by LLC. Candidates
 // of one node always are.
@@ -64,15 +67,7 @@ func (s *scratch) compareNodes(a, b *candidate) int {
 	var x, y [maxSubsetNodes + 1]int
 	n := s.freeCores(b.mask&^a.mask, a.left, &x)
 	s.freeCores(a.mask&^b.mask, b.left, &y)
-	for i := range n {
-		if x[i] != y[i] {
-			if x[i] > y[i] {
-				return 1
-			}
-			return -1
-		}
-	}
-	return 0
+	return slices.Compare(x[:n], y[:n])
 }
 
 // freeCores fills list with the whole free cores of the nodes and one more number, descending. It

@@ -25,7 +25,7 @@ func (p *plugin) silent(err error, request string, pod Pod, c Container) error {
 	}
 	log := p.options.Logger.With("request", request, "namespace", pod.Namespace, "pod", pod.Name, "container", c.Name)
 	if errors.Is(err, errNoAnswer) {
-		log.Error("the runtime goes on without our settings; the next reconciliation applies them", "err", err)
+		log.Error("the runtime continues without the settings; the next reconciliation applies them", "err", err)
 		return nil
 	}
 	log.Error("a container was refused", "err", err)
@@ -100,7 +100,7 @@ func (p *plugin) reportYield(pod Pod, c Container, r record, now *api.LinuxCPU) 
 }
 
 func (p *plugin) conflict(c Conflict) {
-	p.options.Logger.Warn("another party sets what we set", "conflict", c.String(), "proven", c.Proven)
+	p.options.Logger.Warn("another plugin or the kubelet sets the same CPU settings", "conflict", c.String(), "proven", c.Proven)
 	p.options.OnConflict(c)
 }
 
