@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Ceilings limit what pods may get through their annotations. The administrator gives them to the
@@ -161,7 +162,8 @@ func (c *CPUCeiling) CheckPod(cpus int) error {
 	if c.PerPod == nil || cpus <= *c.PerPod {
 		return nil
 	}
-	return fmt.Errorf("the pod asks for %d exclusive CPUs: the administrator allows %d per pod in its namespace", cpus, *c.PerPod)
+	return fmt.Errorf("the pod asks for %s: the administrator allows %d per pod in its namespace",
+		quantity.Count(cpus, "exclusive CPU"), *c.PerPod)
 }
 
 // CheckNamespace returns an error, for the author of the pod, if a pod with the given number of
@@ -171,7 +173,8 @@ func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 	if c.PerNamespace == nil || cpus <= 0 || cpus+inUse <= *c.PerNamespace {
 		return nil
 	}
-	return fmt.Errorf("the pod asks for %d exclusive CPUs and its namespace has %d: the administrator allows the namespace %d", cpus, inUse, *c.PerNamespace)
+	return fmt.Errorf("the pod asks for %s and its namespace has %d: the administrator allows the namespace %d",
+		quantity.Count(cpus, "exclusive CPU"), inUse, *c.PerNamespace)
 }
 
 // CapBurst returns the burst policy that a pod gets when it asks for the given one. The returned
