@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -121,27 +120,12 @@ func isContainer(n kubepods.Naming, path string) bool {
 	return ok
 }
 
-// place reads the path of a group out of what the OCI runtime is told: the path
-// itself, the slice of a pod, or SLICE:PREFIX:NAME of a container.
+// place returns the path of a cgroup as named by the runtime, and the pod or container that it is of.
 func (k *kernel) place(told string) (group string, where kubepods.Place, ok bool) {
-	parts := strings.Split(told, ":")
-	switch {
-	case len(parts) == 3:
-		told = path.Join(slicePath(parts[0]), parts[1]+"-"+parts[2]+".scope")
-	case strings.HasSuffix(told, ".slice"):
-		told = slicePath(path.Base(told))
+	group, err := nri.CgroupPath(told)
+	if err != nil {
+		return "", kubepods.Place{}, false
 	}
-	group = path.Clean("/" + told)
 	where, ok = k.naming.Parse(group)
 	return group, where, ok && where.PodUID != ""
-}
-
-// slicePath is where a slice is: "a-b.slice" lies in "a.slice" (systemd.slice(5)).
-func slicePath(slice string) string {
-	names := strings.Split(strings.TrimSuffix(slice, ".slice"), "-")
-	p := "/"
-	for i := range names {
-		p = path.Join(p, strings.Join(names[:i+1], "-")+".slice")
-	}
-	return p
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -30,7 +31,7 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []limited) {
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		s := c.pod(p.ID)
-		if hasEnded(s.object) {
+		if api.HasEnded(s.object) {
 			continue
 		}
 		of := limited{ref: nodeplan.Ref{Pod: p.ID}, pod: g.pods[p.ID], resizes: s.kubeletResizes(),

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -42,7 +41,7 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 // called at any time.
 func (c *Control) Alike(a, b *corev1.Pod) bool {
 	x, y := newPodState(a, nil, c.config.Keys), newPodState(b, nil, c.config.Keys)
-	return a.UID == b.UID && mirrored(a) == mirrored(b) && hasEnded(a) == hasEnded(b) && x.resizing == y.resizing &&
+	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.resizing == y.resizing &&
 		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && slices.Equal(x.unknown, y.unknown) && maps.Equal(x.ids, y.ids) && x.words == y.words && reflect.DeepEqual(x.plan, y.plan)
 }
 
@@ -74,7 +73,7 @@ func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, stat
 			s.ids[c.Name] = id
 		}
 	}
-	if hasEnded(s.object) {
+	if api.HasEnded(s.object) {
 		c.Phase = nodeplan.Ended
 	}
 	s.plan.Containers = append(s.plan.Containers, c)
@@ -98,10 +97,6 @@ func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nod
 	return nodeplan.Waiting
 }
 
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // isResizing reports whether the kubelet has yet to take in, to accept or to carry
 // out a change of the pod.
 func isResizing(pod *corev1.Pod) bool {
@@ -117,11 +112,11 @@ func isResizing(pod *corev1.Pod) bool {
 	return false
 }
 
-// milli is the amount of CPU in a list of resources, rounded up as the kubelet does.
+// milli returns the amount of CPU in a list of resources. An absurd amount, which no quota can
+// express, counts as none.
 func milli(list corev1.ResourceList) ledger.MilliCPU {
-	q, ok := list[corev1.ResourceCPU]
-	if !ok || q.Sign() <= 0 || q.Cmp(*resource.NewQuantity(1<<30, resource.DecimalSI)) > 0 {
-		return 0
+	if amount := api.MilliCPU(list); amount < ledger.MaxRequest {
+		return amount
 	}
-	return ledger.MilliCPU(q.MilliValue())
+	return 0
 }

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// ErrOutOfRange is wrapped by the error of [Parse] when a CPU id is larger than
-// a [Set] can hold.
+// ErrOutOfRange is wrapped by the error of [Parse] when a CPU id is larger than a [Set] can hold.
 var ErrOutOfRange = errors.New("CPU id out of range")
 
 var (
@@ -17,11 +16,10 @@ var (
 	_ encoding.TextUnmarshaler = (*Set)(nil)
 )
 
-// Parse reads a Linux cpulist: comma-separated ids and ranges, each range with
-// an optional pattern "first-last:used/group" (the first `used` ids of every
-// `group`), as lib/bitmap-str.c of Linux accepts them. White space around the
-// list and around its commas is allowed, as is the empty list. Ids need not be
-// sorted and may repeat.
+// Parse parses a Linux cpulist: comma-separated ids and ranges. A range may have a pattern
+// "first-last:used/group", which selects the first `used` ids of every `group`, as in
+// lib/bitmap-str.c of Linux. White space around the list and its commas is allowed, and so is the
+// empty list. Ids may be in any order and may repeat.
 func Parse(list string) (Set, error) {
 	var s Set
 	if list = strings.TrimSpace(list); list == "" {
@@ -105,8 +103,8 @@ func parsePattern(text string) (used, group int, err error) {
 	return used, group, nil
 }
 
-// String returns the canonical cpulist: ascending, adjacent ids joined to
-// ranges, "" for the empty set. [Parse] reads it back.
+// String returns the canonical cpulist: ascending, with adjacent ids joined to ranges, and "" for
+// the empty set. [Parse] accepts it.
 func (s Set) String() string { return string(s.Append(nil)) }
 
 // Append appends the canonical cpulist to b.

@@ -36,7 +36,7 @@ type Set struct {
 // Words returns the bit mask: bit i%64 of word i/64 stands for CPU i.
 func (s Set) Words() [words]uint64 { return s.bits }
 
-// FromWords returns the set with the given bit mask; see [Set.Words].
+// FromWords is the inverse of [Set.Words].
 func FromWords(bits [words]uint64) Set { return Set{bits} }
 
 // Of returns the set of the given CPUs. It panics if one of them is not CPU.Valid.
@@ -48,7 +48,7 @@ func Of(cpus ...CPU) Set {
 	return s
 }
 
-// Range returns the set {first, ..., last}; it is empty when last < first.
+// Range returns the set {first, ..., last}; it is empty if last < first.
 func Range(first, last CPU) Set {
 	var s Set
 	for c := first; c <= last; c++ {
@@ -124,7 +124,7 @@ func (s Set) Intersects(t Set) bool {
 	return false
 }
 
-// First returns the lowest CPU of the set, or -1 when the set is empty.
+// First returns the lowest CPU of the set, or -1 if the set is empty.
 func (s Set) First() CPU { return s.next(0) }
 
 // All yields the CPUs of the set in ascending order.
@@ -156,8 +156,8 @@ func (s Set) next(from CPU) CPU {
 	return CPU(i*64 + bits.TrailingZeros64(w))
 }
 
-// Compare orders sets by their CPUs in ascending order, as lists of ids would be ordered: {0,1} <
-// {0,2} < {1}. A set that is a prefix of another one comes first. It returns -1, 0 or 1.
+// Compare compares the ascending lists of CPUs of two sets: {0,1} < {0,2} < {1}. A prefix of
+// another list comes first. It returns -1, 0 or 1.
 func (s Set) Compare(t Set) int {
 	for i := range s.bits {
 		diff := s.bits[i] ^ t.bits[i]
@@ -165,8 +165,8 @@ func (s Set) Compare(t Set) int {
 			continue
 		}
 		at := CPU(i*64 + bits.TrailingZeros64(diff))
-		// Below `at` both lists are equal. The set that holds `at` comes first,
-		// unless the other list has ended there.
+		// The lists are equal below `at`. The set with `at` comes first, unless the other list ends
+		// there.
 		other, order := t, -1
 		if t.Contains(at) {
 			other, order = s, 1

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// genSet draws a set and the same set as a map, the slow obvious reference.
+// genSet draws a set and the same set as a map, which is the reference.
 func genSet(t *rapid.T, label string) (Set, map[CPU]bool) {
 	ids := rapid.SliceOf(rapid.IntRange(0, MaxCPUs-1)).Draw(t, label)
 	ref := map[CPU]bool{}

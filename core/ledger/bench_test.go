@@ -9,11 +9,11 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// benchPods is the most pods that a kubelet takes by default.
+// benchPods is the kubelet's default maximum of pods.
 const benchPods = 110
 
-// busyNode is a machine with that many pods: one in five static, one in five
-// static-burst, the others as most pods are.
+// busyNode returns a machine with benchPods pods: one in five static, one in five static-burst, the
+// others in the shared CPUs.
 func busyNode(b *testing.B, shape topology.Shape) (*placement.Index, Config, []Claim) {
 	index := placement.NewIndex(shape.MustBuild())
 	config := Config{Reserved: 2000, ReservedCPUs: cpuset.Of(0, 1), MinShared: 2}
@@ -49,8 +49,8 @@ func onBusyNodes(b *testing.B, run func(b *testing.B, index *placement.Index, co
 	}
 }
 
-// BenchmarkRebuild is what the scheduler does for a node that has changed: all
-// books anew and one decision.
+// BenchmarkRebuild measures what the scheduler does for a node that has changed: it rebuilds the
+// books and makes one decision.
 func BenchmarkRebuild(b *testing.B) {
 	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 4, Request: 1000}}}
 	onBusyNodes(b, func(b *testing.B, index *placement.Index, config Config, claims []Claim) {
@@ -62,7 +62,7 @@ func BenchmarkRebuild(b *testing.B) {
 	})
 }
 
-// BenchmarkAdd is the same without the decision, claim by claim.
+// BenchmarkAdd adds the same claims one by one, without a decision.
 func BenchmarkAdd(b *testing.B) {
 	onBusyNodes(b, func(b *testing.B, index *placement.Index, config Config, claims []Claim) {
 		for b.Loop() {
@@ -74,8 +74,8 @@ func BenchmarkAdd(b *testing.B) {
 	})
 }
 
-// BenchmarkDecide asks one node about one pod. The worst case is a refusal, which
-// counts how much there would have been.
+// BenchmarkDecide decides about one pod. The worst case is a refusal, which computes the largest
+// number of CPUs that the pod could get.
 func BenchmarkDecide(b *testing.B) {
 	one := func(policy placement.Policy, n int) Ask {
 		return Ask{Policy: policy, Containers: []ContainerAsk{{Name: "main", CPUs: n, Request: 1000}}}
@@ -106,7 +106,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkPreemption is what a victim costs that is tried to do without.
+// BenchmarkPreemption measures the scheduler's work for one possible victim of preemption.
 func BenchmarkPreemption(b *testing.B) {
 	onBusyNodes(b, func(b *testing.B, index *placement.Index, config Config, claims []Claim) {
 		books := New(index, config, claims...)

@@ -8,25 +8,25 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// Books are one node's account of its CPUs. They may be read by several
-// goroutines at once, [Books.Decide] included, but not while they are changed.
+// Books account for the CPUs of one node. Several goroutines may read them at once, including with
+// [Books.Decide], but not while they are changed.
 //
-// Invariants: exclusive is the union of the static CPUs of the entries that do
-// not lose, which are disjoint, those that are offline included; wished is that
-// of all entries. Without a conflict the two are equal.
+// Invariants: exclusive is the union of the static CPUs of the entries that do not lose. These are
+// disjoint and include offline CPUs. claimed is the union over all entries, and equals exclusive if
+// there is no conflict.
 type Books struct {
 	*site
 	entries   []*entry   // by ID
 	conflicts []Conflict // the entries that lose, by (Rank, ID)
 
 	exclusive cpuset.Set
-	wished    cpuset.Set
-	// demand is what is requested of the shared CPUs, confined or not, without
+	claimed   cpuset.Set
+	// demand is the sum of all requests of the shared CPUs, confined or not, without
 	// Config.Reserved.
 	demand MilliCPU
-	// confinements are the distinct ones, in the order of their CPUs.
+	// confinements are the distinct confinements, in the order of their CPUs.
 	confinements []confinement
-	// digested is what decisions need of all this. Every change replaces it.
+	// digested caches what decisions derive from the books. Every change replaces it.
 	digested *digest
 }
 
@@ -63,10 +63,10 @@ func (b *Books) add(e *entry, claim Claim) {
 	case replaces:
 		b.entries[at] = e
 		b.settleAll()
-	case len(e.claim.Containers) > 0 && e.static.Intersects(b.wished):
+	case len(e.claim.Containers) > 0 && e.static.Intersects(b.claimed):
 		b.entries = slices.Insert(b.entries, at, e)
 		b.settleAll()
-	default: // it has no part in anybody's conflict, so its place in the order is all one
+	default: // it conflicts with no other entry, so the order does not matter
 		b.entries = slices.Insert(b.entries, at, e)
 		b.grantOrLose(e)
 	}
@@ -86,8 +86,8 @@ func (b *Books) Remove(id PodID) bool {
 		return true
 	}
 	b.exclusive = b.exclusive.Difference(e.static)
-	b.wished = b.exclusive
-	b.demand -= e.claim.SharedRequest.bounded() + e.stranded
+	b.claimed = b.exclusive
+	b.demand -= e.claim.SharedRequest.bounded() + e.offlineRequest
 	return true
 }
 
@@ -95,10 +95,10 @@ func (b *Books) find(id PodID) (at int, ok bool) {
 	return slices.BinarySearchFunc(b.entries, id, func(e *entry, id PodID) int { return cmp.Compare(e.claim.ID, id) })
 }
 
-// settleAll settles all claims anew, in the order of their seniority.
+// settleAll settles all claims again, in the order of their seniority.
 func (b *Books) settleAll() {
 	b.conflicts, b.confinements = nil, nil
-	b.exclusive, b.wished, b.demand = cpuset.Set{}, cpuset.Set{}, 0
+	b.exclusive, b.claimed, b.demand = cpuset.Set{}, cpuset.Set{}, 0
 	order := slices.Clone(b.entries)
 	slices.SortFunc(order, func(x, y *entry) int {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
@@ -108,21 +108,21 @@ func (b *Books) settleAll() {
 	}
 }
 
-// grantOrLose lets e have what it claims, or lose it all. Of the entries that claim
-// the same CPUs the senior ones must have been settled, and no others.
+// grantOrLose grants e everything that it claims, or nothing. Of the entries that claim the same
+// CPUs, exactly the senior ones must have been settled.
 func (b *Books) grantOrLose(e *entry) {
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {
 		return
 	}
-	b.wished = b.wished.Union(e.static)
+	b.claimed = b.claimed.Union(e.static)
 	if len(e.problems) > 0 || e.static.Intersects(b.exclusive) {
 		b.demand += e.ownRequest
 		b.lose(e)
 		return
 	}
 	b.exclusive = b.exclusive.Union(e.static)
-	b.demand += e.stranded
+	b.demand += e.offlineRequest
 	for _, c := range e.confined {
 		b.demand += c.demand
 		b.confine(c)
@@ -137,8 +137,8 @@ func (b *Books) lose(e *entry) {
 	b.conflicts = slices.Insert(b.conflicts, at, c)
 }
 
-// heldProblems says who holds the CPUs that e claims. Of the entries that claim them
-// only the senior ones are settled.
+// heldProblems returns the holders of the CPUs that e claims. Of the entries that claim the same
+// CPUs, exactly the senior ones must have been settled.
 func (b *Books) heldProblems(e *entry) (found []Problem) {
 	for i := range e.claim.Containers {
 		c := &e.claim.Containers[i]
@@ -166,4 +166,33 @@ func (b *Books) confine(c confinement) {
 	}
 	b.confinements[at].demand += c.demand
 	b.confinements[at].limit = max(b.confinements[at].limit, c.limit)
+}
+
+// Amounts sums claims on a node whose machine is unknown. It returns the exclusive CPUs, and the
+// requests of the other CPUs. If claims collide, the senior claim has the CPUs, as in Books.
+func Amounts(claims []Claim) (exclusive cpuset.Set, requests MilliCPU) {
+	claims = slices.Clone(claims)
+	slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })
+	for _, claim := range claims {
+		var own cpuset.Set
+		var all, confined Phases[MilliCPU]
+		for i := range claim.Containers {
+			c := &claim.Containers[i]
+			request := c.Request.bounded()
+			all.Add(c.Role, request)
+			if c.Policy == placement.Static {
+				own = own.Union(c.CPUs)
+			} else {
+				confined.Add(c.Role, request)
+			}
+		}
+		requests += claim.SharedRequest.bounded()
+		if own.Intersects(exclusive) {
+			requests += all.Largest()
+			continue
+		}
+		exclusive = exclusive.Union(own)
+		requests += confined.Largest()
+	}
+	return exclusive, requests
 }

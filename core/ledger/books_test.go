@@ -14,18 +14,18 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// contents is all that books consist of.
+// contents is everything that books consist of.
 type contents struct {
-	Claims            []Claim
-	Conflicts         []Conflict
-	Exclusive, Wished cpuset.Set
-	Demand            MilliCPU
-	Confinements      []confinement
-	Overflow          []Overflow
+	Claims             []Claim
+	Conflicts          []Conflict
+	Exclusive, Claimed cpuset.Set
+	Demand             MilliCPU
+	Confinements       []confinement
+	Overflow           []Overflow
 }
 
 func contentsOf(b *Books) contents {
-	return contents{b.Claims(), b.Conflicts(), b.exclusive, b.wished, b.demand, b.confinements, b.Overflow()}
+	return contents{b.Claims(), b.Conflicts(), b.exclusive, b.claimed, b.demand, b.confinements, b.Overflow()}
 }
 
 func diff(want, got *Books) string {
@@ -33,9 +33,8 @@ func diff(want, got *Books) string {
 		cmpopts.EquateComparable(cpuset.Set{}))
 }
 
-// TestAnyInterleavingGivesTheSameBooks: adding, removing and replacing claims in
-// any order, on books that are cloned in between, leaves the books that a restart
-// makes of what is left, in any order.
+// TestAnyInterleavingGivesTheSameBooks: after claims were added, removed and replaced in any order,
+// with clones in between, the books equal new books of the remaining claims in any order.
 func TestAnyInterleavingGivesTheSameBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 8)
@@ -77,7 +76,7 @@ func TestAnyInterleavingGivesTheSameBooks(t *testing.T) {
 	})
 }
 
-// TestBooksAgainstReference: who has which CPU, who loses, and what overflows.
+// TestBooksAgainstReference compares owners, conflicts and overflows with the reference.
 func TestBooksAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 12)
@@ -97,8 +96,8 @@ func TestBooksAgainstReference(t *testing.T) {
 	})
 }
 
-// TestAmountsAreThoseOfBooks: where every claim can be enforced as far as it is about the
-// machine, sums that know nothing of the machine are those of its books.
+// TestAmountsAreThoseOfBooks: if every claim is valid on the machine, Amounts equals the sums of
+// the books.
 func TestAmountsAreThoseOfBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 12)
@@ -115,13 +114,13 @@ func TestAmountsAreThoseOfBooks(t *testing.T) {
 		b := w.books()
 		exclusive, requests := Amounts(w.claims)
 		if exclusive != b.Exclusive() || requests != b.SharedRequests() {
-			t.Fatalf("exclusive %s, requests %s; the books say %s, %s", exclusive, requests, b.Exclusive(), b.SharedRequests())
+			t.Fatalf("exclusive %s, requests %s; the books have %s, %s", exclusive, requests, b.Exclusive(), b.SharedRequests())
 		}
 	})
 }
 
-// confineTogether gives the static-burst containers of a pod one confinement, as decisions
-// do. The books count each confinement of a pod by its own largest phase.
+// confineTogether gives the static-burst containers of a pod one confinement, as decisions do.
+// Books count each confinement of a pod by its own largest phase.
 func confineTogether(containers []ContainerClaim) {
 	first := slices.IndexFunc(containers, func(c ContainerClaim) bool { return c.Policy == placement.StaticBurst })
 	for i := range containers {
@@ -131,7 +130,7 @@ func confineTogether(containers []ContainerClaim) {
 	}
 }
 
-// checkOffline: each CPU that a container holds and that is offline is reported once.
+// checkOffline checks that each offline CPU of a container is reported once.
 func checkOffline(t *rapid.T, w *world, b *Books, ref *reference) {
 	reported := 0
 	for _, o := range b.Offline() {
@@ -154,7 +153,7 @@ func checkOffline(t *rapid.T, w *world, b *Books, ref *reference) {
 	}
 }
 
-// checkHolders: whoever a conflict names as the holder of CPUs has them.
+// checkHolders checks that the holder named in a conflict has the CPUs.
 func checkHolders(t *rapid.T, c Conflict, ref *reference) {
 	for _, p := range c.Problems {
 		if p.Kind != CPUHeld {
@@ -212,14 +211,14 @@ func containerOf(claims []Claim, pod PodID, name string) ContainerClaim {
 	return ContainerClaim{}
 }
 
-// checkOverflow compares what the books report with the debts of the reference.
+// checkOverflow compares the overflow of the books with the reference.
 func checkOverflow(t *rapid.T, b *Books, want debts) {
 	var got debts
 	limits := 0
 	for _, o := range b.Overflow() {
 		over := o.Need - o.Have
 		if over <= 0 || o.String() == "" {
-			t.Fatalf("%v is no overflow", o)
+			t.Fatalf("%v is not an overflow", o)
 		}
 		switch o.Rule {
 		case RuleRequests:
@@ -241,8 +240,8 @@ func checkOverflow(t *rapid.T, b *Books, want debts) {
 	}
 }
 
-// TestRulesHoldAfterAnySequence: books that only the scheduler writes never
-// overflow and have no conflicts.
+// TestRulesHoldAfterAnySequence: books that only the scheduler writes never have an overflow or a
+// conflict.
 func TestRulesHoldAfterAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{machine: topologytest.RandomUpTo(t, 12)}

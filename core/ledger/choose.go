@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// divide gives each container its part of the pod's CPUs: first the containers
-// that run for long, the largest first so that it stays in one piece; then each
-// ordinary init container out of what the sidecars before it leave.
+// divide divides the pod's CPUs among its containers: first the long-running ones, the largest
+// first so that it stays in one piece; then each ordinary init container, out of what the sidecars
+// before it leave.
 func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	lasting := make([]int, 0, len(claims))
@@ -49,7 +49,7 @@ func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	return claims, nil
 }
 
-// part chooses n of the pod's CPUs. There are that many.
+// part chooses n CPUs of a set that has at least n.
 func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset.Set, error) {
 	if of.Len() == n {
 		return of, nil
@@ -57,7 +57,7 @@ func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuse
 	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores}
 	placed, err := b.index.Place(of, request)
 	if fullCores == placement.FullCoresRequired && errors.As(err, new(*placement.InsufficientError)) {
-		// The pod's cores are whole; its containers have to share one.
+		// The pod has whole cores, but two of its containers must share one.
 		request.FullCores = placement.FullCoresPreferred
 		placed, err = b.index.Place(of, request)
 	}
@@ -67,7 +67,7 @@ func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuse
 	return placed.CPUs, nil
 }
 
-// chooseConfinement chooses the NUMA nodes of a static-burst pod.
+// chooseConfinement chooses the NUMA nodes for a static-burst pod.
 func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
 	served, trial := b.digest().served, &flow{}
@@ -75,11 +75,12 @@ func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 		CPUs:   want,
 		Policy: placement.StaticBurst,
 		Admit: func(ids []topology.NUMAID) bool {
-			if served.offers(b.site, ids) >= need {
+			nodes := b.positions(ids)
+			if served.unused(nodes) >= need {
 				return true
 			}
-			trial.become(served)
-			return trial.add(b.positions(ids), need) == 0
+			trial.copyFrom(served)
+			return trial.add(nodes, need) == 0
 		},
 	})
 	var insufficient *placement.InsufficientError
@@ -92,8 +93,8 @@ func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 	return placed, nil
 }
 
-// confineAll confines all containers of a static-burst pod to the NUMA nodes that
-// have the CPUs.
+// confineAll returns the claims of the containers of a static-burst pod, which are confined to the
+// NUMA nodes of the CPUs.
 func (b *Books) confineAll(ask *Ask, cpus cpuset.Set) []ContainerClaim {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	ids := b.ids(b.nodesOf(cpus))

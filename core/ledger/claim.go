@@ -16,29 +16,30 @@ func (m MilliCPU) String() string {
 	return strconv.FormatFloat(float64(m)/1000, 'f', -1, 64)
 }
 
-// maxDemand bounds one container's request in the sums, far above any machine,
-// so that no sum of absurd requests overflows.
-const maxDemand MilliCPU = 1 << 40
+// MaxRequest is the largest request of a container that is counted. It is far above any machine, so
+// sums of requests do not overflow.
+const MaxRequest MilliCPU = 1 << 40
 
-// bounded is the amount as it enters the sums.
-func (m MilliCPU) bounded() MilliCPU { return min(max(m, 0), maxDemand) }
+// bounded returns the amount as it is counted in sums.
+func (m MilliCPU) bounded() MilliCPU { return min(max(m, 0), MaxRequest) }
 
-// wholeCPUs is the amount of n whole CPUs.
+// wholeCPUs returns the amount of n whole CPUs.
 func wholeCPUs(n int) MilliCPU { return MilliCPU(n) * 1000 }
 
 // PodID identifies a pod (its UID in Kubernetes).
 type PodID string
 
+func (id PodID) String() string { return string(id) }
+
 // Config defines what a node reserves.
 type Config struct {
-	// Reserved is the amount that the node keeps for the system (capacity -
-	// allocatable); it must fit in the shared CPUs.
+	// Reserved is the amount that the node reserves for the system (capacity - allocatable). It
+	// must fit in the shared CPUs.
 	Reserved MilliCPU
 	// ReservedCPUs are never exclusive (the kubelet's reservedSystemCPUs).
 	ReservedCPUs cpuset.Set
-	// MinShared is the least number of CPUs that stay shared. With 0 and nothing
-	// reserved a static pod may take the last CPU, and pods that request nothing
-	// are left without any.
+	// MinShared is the minimum number of shared CPUs. If it is 0 and nothing is reserved, a static
+	// pod may take the last CPU and leave none for pods that request nothing.
 	MinShared int
 }
 
@@ -48,11 +49,11 @@ type Role uint8
 const (
 	// RoleMain containers run together, after all ordinary init containers ended.
 	RoleMain Role = iota
-	// RoleSidecar is a restartable init container: it runs from its place in the
-	// order of init containers until the pod ends.
+	// RoleSidecar containers are restartable init containers: each runs from its place in the order
+	// of init containers until the pod ends.
 	RoleSidecar
-	// RoleInit is an ordinary init container: it runs alone, but for the sidecars
-	// that come before it.
+	// RoleInit containers are ordinary init containers: each runs alone except for the sidecars
+	// before it.
 	RoleInit
 )
 
@@ -69,36 +70,55 @@ func (r Role) RunsWith(later Role) bool {
 	}
 }
 
-// Claim is what one pod has been given, or requests, on this node.
+// Claim is the CPUs that one pod was given, and its requests, on this node.
 type Claim struct {
 	ID PodID
-	// Rank orders claims that collide: the lower one keeps the CPU. Kubernetes
-	// callers use the time of binding, or, where decisions are signed, the negative
-	// time of the decision. Equal ranks are ordered by ID.
+	// Rank orders claims that collide: the lower rank keeps the CPU. Kubernetes callers use the
+	// time of binding or, if decisions are signed, the negative time of the decision. Equal ranks
+	// are ordered by ID.
 	Rank int64
-	// Containers are the containers with CPUs of their own choice; all other
-	// containers of the pod live in the shared CPUs. Init containers stand in
-	// their order in the pod. They must not change once the claim is booked.
+	// Containers are the containers that are placed; all other containers of the pod run in the
+	// shared CPUs. Init containers are in the order of the pod. Containers must not be changed
+	// after the claim was added to Books.
 	Containers []ContainerClaim
-	// SharedRequest is what the rest of the pod requests of the shared CPUs:
-	// containers without CPUs of their own, pod overhead, pod-level resources.
+	// SharedRequest is what the rest of the pod requests of the shared CPUs: the other containers,
+	// pod overhead and pod-level resources.
 	SharedRequest MilliCPU
 }
 
-// ContainerClaim is one container's CPUs or confinement.
+// ContainerClaim is the CPUs or the confinement of one container.
 type ContainerClaim struct {
 	Name   string
 	Role   Role
 	Policy placement.Policy
-	// Limit is n, the number of CPUs it is entitled to.
+	// Limit is the number of CPUs that the container is entitled to.
 	Limit int
-	// Request is what the container requests. A StaticBurst container requests it
-	// of the shared CPUs of its NUMA nodes. A Static container's does not count
-	// while it has its CPUs, and is requested of the shared CPUs when its pod
-	// loses them to an earlier claim.
+	// Request is what the container requests. A StaticBurst container requests it of the shared
+	// CPUs of its NUMA nodes. That of a Static container counts only if its pod loses its CPUs to
+	// an earlier claim, or if they are all offline; it is then requested of the shared CPUs.
 	Request MilliCPU
-	// CPUs are a Static container's own CPUs.
+	// CPUs are the exclusive CPUs of a Static container.
 	CPUs cpuset.Set
-	// NUMANodes confine a StaticBurst container.
+	// NUMANodes are the nodes that a StaticBurst container is confined to.
 	NUMANodes []topology.NUMAID
 }
+
+// Phases computes the largest need of any phase of a pod's life. A phase is either all long-running
+// containers together, or one ordinary init container with the sidecars before it.
+type Phases[T ~int | ~int64] struct{ sidecars, mains, inits T }
+
+// Add adds the next container. Init containers must be added in their order; main containers may be
+// added at any point.
+func (p *Phases[T]) Add(role Role, need T) {
+	switch role {
+	case RoleInit:
+		p.inits = max(p.inits, p.sidecars+need)
+	case RoleSidecar:
+		p.sidecars += need
+	default:
+		p.mains += need
+	}
+}
+
+// Largest returns the need of the phase that needs most.
+func (p *Phases[T]) Largest() T { return max(p.inits, p.sidecars+p.mains) }

@@ -5,22 +5,21 @@ import (
 	"fmt"
 	"math"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Ask is a pod's request for CPUs; see [Books.Decide].
 type Ask struct {
-	// Policy is placement.Static when empty. It counts only with Containers.
+	// Policy is placement.Static when empty. It is ignored without Containers.
 	Policy placement.Policy
-	// FullCores is placement.FullCoresPreferred when empty. Required means that no
-	// core is shared with another pod; containers of the pod share one only where
-	// their sizes leave no choice.
+	// FullCores is placement.FullCoresPreferred when empty. Required means that the pod shares no
+	// core with another pod. Its own containers share a core only if their sizes make it necessary.
 	FullCores placement.FullCores
-	// Containers are those that get CPUs of their own choice, init containers in
-	// their order in the pod. There are none for a pod that is not annotated.
+	// Containers are the containers to place, init containers in the order of the pod. There are
+	// none for a pod without annotations.
 	Containers []ContainerAsk
-	// SharedRequest is what the rest of the pod requests; see [Claim].
+	// SharedRequest is as in [Claim].
 	SharedRequest MilliCPU
 }
 
@@ -28,7 +27,7 @@ type Ask struct {
 type ContainerAsk struct {
 	Name    string
 	Role    Role
-	CPUs    int // n, at least 1
+	CPUs    int // at least 1
 	Request MilliCPU
 }
 
@@ -41,7 +40,7 @@ func (a *Ask) CPUs() int {
 	return need.Largest()
 }
 
-// request is what Containers request, in the phase in which it is most.
+// request returns the largest sum of the Requests of Containers in any phase.
 func (a *Ask) request() MilliCPU {
 	var need Phases[MilliCPU]
 	for i := range a.Containers {
@@ -50,13 +49,13 @@ func (a *Ask) request() MilliCPU {
 	return need.Largest()
 }
 
-// ErrInvalid is wrapped by errors about an Ask that no node could satisfy.
-var ErrInvalid = errors.New("invalid question about a pod's CPUs")
+// ErrInvalid is wrapped by errors about an Ask that is not valid on any node.
+var ErrInvalid = errors.New("invalid request for a pod's CPUs")
 
 func (a *Ask) validate() error {
 	for _, c := range a.Containers {
 		if c.CPUs < 1 || c.CPUs > math.MaxInt32 {
-			return fmt.Errorf("%w: container %q wants %d CPUs, it must be 1 or more and what a machine can have", ErrInvalid, c.Name, c.CPUs)
+			return fmt.Errorf("%w: container %q wants %d CPUs: it must be 1 to %d", ErrInvalid, c.Name, c.CPUs, math.MaxInt32)
 		}
 	}
 	switch a.Policy {
@@ -73,21 +72,17 @@ func (a *Ask) validate() error {
 	return nil
 }
 
-// Decision is the result of [Books.Decide]: what a pod is to be given.
+// Decision is the result of [Books.Decide]: what a pod gets.
 type Decision struct {
-	// Containers stand in the order of the Ask's.
+	// Containers are in the order of the Ask.
 	Containers    []ContainerClaim
 	SharedRequest MilliCPU
-	// CPUs are those of the whole pod: exclusive ones, or for static-burst the
-	// shared CPUs that it is confined to at present. Empty without Containers.
-	CPUs cpuset.Set
-	// Quality is that of CPUs.
-	Quality placement.Quality
-	// Exact is as in [placement.Result].
-	Exact bool
+	// Result has the CPUs of the whole pod: exclusive ones or, for static-burst, the CPUs shared at
+	// present that it is confined to. They are empty without Containers.
+	placement.Result
 }
 
-// Claim returns the claim that enters the decision in the books.
+// Claim returns the claim that adds the decision to the books.
 func (d Decision) Claim(id PodID, rank int64) Claim {
 	return Claim{ID: id, Rank: rank, Containers: d.Containers, SharedRequest: d.SharedRequest}
 }
@@ -101,7 +96,7 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	d := Decision{SharedRequest: ask.SharedRequest, CPUs: placed.CPUs, Quality: placed.Quality, Exact: placed.Exact}
+	d := Decision{SharedRequest: ask.SharedRequest, Result: placed}
 	switch {
 	case len(ask.Containers) == 0:
 	case ask.Policy == placement.StaticBurst:
@@ -118,7 +113,7 @@ func (b *Books) Rate(ask Ask) (placement.Quality, error) {
 	return placed.Quality, err
 }
 
-// choose finds the best CPUs for the pod as a whole.
+// choose finds the best CPUs for the whole pod.
 func (b *Books) choose(ask *Ask) (placement.Result, error) {
 	if err := ask.validate(); err != nil {
 		return placement.Result{}, err
@@ -144,27 +139,27 @@ func (b *Books) choose(ask *Ask) (placement.Result, error) {
 // ExclusiveError reports that there are too few CPUs for a static pod.
 type ExclusiveError struct {
 	Want int
-	// Have is the largest number of CPUs that the pod could be given. It is above
-	// Want only when whole cores do not add up to just that many.
+	// Have is the largest number of CPUs that the pod could get. It exceeds Want only if whole
+	// cores do not add up to exactly Want.
 	Have      int
 	FullCores placement.FullCores
 }
 
 func (e *ExclusiveError) Error() string {
+	want := quantity.Count(e.Want, "exclusive CPU") + " wanted"
 	switch {
 	case e.FullCores != placement.FullCoresRequired:
-		return fmt.Sprintf("%d exclusive CPUs wanted, at most %d can be had", e.Want, e.Have)
+		return fmt.Sprintf("%s, at most %d available", want, e.Have)
 	case e.Have > e.Want:
-		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, which do not add up to %d (up to %d CPUs can be had)",
-			e.Want, e.Want, e.Have)
+		return fmt.Sprintf("%s in whole cores, which do not add up to %d (up to %d available)", want, e.Want, e.Have)
 	default:
-		return fmt.Sprintf("%d exclusive CPUs wanted in whole cores, at most %d can be had", e.Want, e.Have)
+		return fmt.Sprintf("%s in whole cores, at most %d available", want, e.Have)
 	}
 }
 
 // SharedError reports that the shared CPUs cannot serve a pod's requests.
 type SharedError struct {
-	// Need is what the pod requests of them, Have is what is left.
+	// Need is what the pod requests, Have is what is left.
 	Need, Have MilliCPU
 }
 
@@ -175,11 +170,11 @@ func (e *SharedError) Error() string {
 // ConfinementError reports that no permitted set of NUMA nodes has enough shared CPUs for a
 // static-burst pod.
 type ConfinementError struct {
-	// Want is the number of CPUs wanted, Have the largest that NUMA nodes which
-	// keep the rules share.
+	// Want is the number of CPUs wanted. Have is the largest number of shared CPUs of NUMA nodes
+	// that the rules permit.
 	Want, Have int
 }
 
 func (e *ConfinementError) Error() string {
-	return fmt.Sprintf("%d shared CPUs wanted to be confined to, at most %d can be had", e.Want, e.Have)
+	return fmt.Sprintf("confinement to %s wanted, at most %d available", quantity.Count(e.Want, "shared CPU"), e.Have)
 }

@@ -15,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// world is a drawn node with a drawn past.
+// world is a random node with random claims.
 type world struct {
 	machine *topology.Machine
 	index   *placement.Index
@@ -27,17 +27,17 @@ func (w *world) books() *Books { return New(w.index, w.config, w.claims...) }
 
 func (w *world) reference() *reference { return newReference(w.machine, w.config, w.claims) }
 
-// drawWorld draws a node: half of them ordinary, half of them a tangle.
+// drawWorld draws a node, half of the time one whose unions of confinements bind.
 func drawWorld(t *rapid.T, most int) *world {
-	if rapid.Bool().Draw(t, "tangle") {
-		return drawTangle(t)
+	if rapid.Bool().Draw(t, "unions") {
+		return drawUnions(t)
 	}
-	return drawHandwritten(t, most)
+	return drawAnyClaims(t, most)
 }
 
-// drawTangle draws a node on which unions of confinements are what binds: small
-// NUMA nodes, and requests confined to several of them that just fit.
-func drawTangle(t *rapid.T) *world {
+// drawUnions draws a node on which unions of confinements bind: it has small NUMA nodes, and
+// requests that are confined to several of them and just fit.
+func drawUnions(t *rapid.T) *world {
 	nodes := rapid.IntRange(3, 5).Draw(t, "numaNodes")
 	w := &world{machine: topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 10 / nodes}.MustBuild()}
 	w.index = placement.NewIndex(w.machine)
@@ -57,9 +57,8 @@ func drawTangle(t *rapid.T) *world {
 	return w
 }
 
-// drawHandwritten draws a node with claims some of which collide, are wrong, or
-// break the rules.
-func drawHandwritten(t *rapid.T, most int) *world {
+// drawAnyClaims draws a node with claims, some of which collide, are invalid or violate the rules.
+func drawAnyClaims(t *rapid.T, most int) *world {
 	w := &world{machine: topologytest.RandomUpTo(t, most)}
 	w.index = placement.NewIndex(w.machine)
 	w.config = Config{
@@ -100,7 +99,7 @@ func drawClaim(t *rapid.T, w *world, id PodID) Claim {
 	return c
 }
 
-// drawFew draws few CPUs, now and then one that is offline, rarely one that is not there.
+// drawFew draws a few CPUs, sometimes an offline one, rarely one that does not exist.
 func drawFew(t *rapid.T, w *world) (s cpuset.Set) {
 	ids := slices.Collect(w.machine.Online().All())
 	for range rapid.SampledFrom([]int{0, 1, 1, 1, 2, 2, 3}).Draw(t, "cpus") {
@@ -115,7 +114,7 @@ func drawFew(t *rapid.T, w *world) (s cpuset.Set) {
 	return s
 }
 
-// drawNodes draws some NUMA nodes, rarely one that is not there or has no CPUs.
+// drawNodes draws some NUMA nodes, rarely one that does not exist or has no CPUs.
 func drawNodes(t *rapid.T, w *world) (ids []topology.NUMAID) {
 	var all []topology.NUMAID
 	for _, c := range w.machine.CPUs {
@@ -153,9 +152,8 @@ func drawAsk(t *rapid.T) Ask {
 	return ask
 }
 
-// TestDecideAgainstBruteForce: a pod is refused only when no choice at all keeps
-// the rules, the figures of refusals are right, and a choice keeps the rules and
-// is as good as any.
+// TestDecideAgainstBruteForce: a pod is refused only if no choice satisfies the rules, the figures
+// in errors are right, and each decision satisfies the rules and is as good as any other.
 func TestDecideAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 10)
@@ -193,7 +191,7 @@ func sharedIsShort(ref *reference, ask Ask) bool {
 	return ref.with(request, cpuset.Set{}).debts().worse(ref.debts())
 }
 
-// askPeak is what the containers of an ask request in the phase of most.
+// askPeak returns the largest sum of the requests of an ask in any phase.
 func askPeak(ask Ask) MilliCPU {
 	var claims []ContainerClaim
 	for _, c := range ask.Containers {
@@ -202,7 +200,7 @@ func askPeak(ask Ask) MilliCPU {
 	return refPeak(claims, func(c ContainerClaim) MilliCPU { return c.Request })
 }
 
-// askTotal is how many CPUs they need.
+// askTotal returns the number of CPUs that an ask needs.
 func askTotal(ask Ask) int {
 	var claims []ContainerClaim
 	for _, c := range ask.Containers {
@@ -246,9 +244,8 @@ func compareQuality(a, b placement.Quality) int {
 		cmp.Compare(a.SplitCores, b.SplitCores), cmp.Compare(a.LLCs, b.LLCs))
 }
 
-// permittedSets tries all sets of CPUs that are not exclusive or reserved, and
-// returns by size those that keep the rules. Rules depend on the CPUs taken of
-// each NUMA node only, which saves most of the work.
+// permittedSets returns, by size, all sets of free CPUs that satisfy the rules. The rules depend
+// only on the number of CPUs taken from each NUMA node, which saves most of the checks.
 func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
 	free := slices.Collect(ref.sharedSet().Difference(w.config.ReservedCPUs).All())
 	before, verdicts := ref.debts(), map[string]bool{}
@@ -327,8 +324,7 @@ func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision
 	}
 }
 
-// checkDecision checks how a pod's CPUs are divided, and that the books take the
-// decision as it is.
+// checkDecision checks how a pod's CPUs are divided, and that the books accept the decision.
 func checkDecision(t *rapid.T, w *world, ask Ask, d Decision) {
 	var all cpuset.Set
 	for i, c := range d.Containers {
@@ -352,7 +348,7 @@ func checkDecision(t *rapid.T, w *world, ask Ask, d Decision) {
 	b := w.books()
 	b.Add(d.Claim("asking", 100))
 	if b.loses(b.entries[0]) && b.entries[0].claim.ID == "asking" {
-		t.Fatalf("the books refuse the decision: %v", b.Conflicts())
+		t.Fatalf("the books reject the decision: %v", b.Conflicts())
 	}
 	after := newReference(w.machine, w.config, b.Claims()).debts()
 	if before := w.reference().debts(); after.requests > before.requests || after.unserved > before.unserved ||

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// TestDecisionsRememberNothing: books that change between decisions, and their
-// clones, answer every question as books do that are new and asked nothing else.
+// TestDecisionsRememberNothing: books that change between decisions, and their clones, answer every
+// question as new books do.
 func TestDecisionsRememberNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 8)
@@ -52,8 +52,8 @@ func checkSameDecision(t *rapid.T, w *world, b *Books, ask Ask) {
 	}
 }
 
-// Searches on the same books start from the same bounds: what one of them adds is not
-// seen by the others, also when the books' list has room for it.
+// TestSearchesShareNoBounds: a bound that one search adds is not visible to other searches of the
+// same books, even if the list has spare capacity.
 func TestSearchesShareNoBounds(t *testing.T) {
 	machine := topology.Shape{NUMAPerPackage: 3, CoresPerLLC: 4}.MustBuild()
 	var claims []Claim

@@ -9,40 +9,40 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// entry is one claim as it stands against the machine alone, whatever others
-// claim. It never changes, so that books and their clones can have it in common.
+// entry is one claim with everything that follows from the claim and the machine alone, regardless
+// of other claims. It is immutable, so books and their clones can share it.
 type entry struct {
 	claim Claim
-	// static is what its static containers claim.
+	// static are the CPUs that its static containers claim.
 	static cpuset.Set
-	// problems are what makes it lose without anybody else's doing.
+	// problems make the claim lose regardless of other claims.
 	problems []Problem
-	// confined are its static-burst containers, one item per confinement.
+	// confined are the confinements of its static-burst containers.
 	confined []confinement
-	// ownRequest is what its Containers request of the shared CPUs when it loses.
+	// ownRequest is what its Containers request of the shared CPUs if it loses.
 	ownRequest MilliCPU
-	// stranded is what those static containers request of the shared CPUs that have no
-	// CPU online. Other static ones request nothing of them as long as the claim holds.
-	stranded MilliCPU
+	// offlineRequest is what static containers without an online CPU request of the shared CPUs.
+	// Other static containers request nothing while the claim holds.
+	offlineRequest MilliCPU
 }
 
-// confinement is what is confined to the same NUMA nodes.
+// confinement sums up the containers that are confined to the same NUMA nodes.
 type confinement struct {
-	cpus   cpuset.Set // all online CPUs of the nodes
+	cpus   cpuset.Set // the online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
-	demand MilliCPU   // what it requests of their shared CPUs
-	// limit is how many of them must stay shared: of one pod the limits of all containers
-	// that run at the same time, of several pods the largest.
+	demand MilliCPU   // requested of the shared CPUs among them
+	// limit is how many of the CPUs must stay shared: the limits of all containers of a pod that
+	// run at the same time, and the largest such sum of several pods.
 	limit int
 }
 
-// fill makes an empty entry the one of a claim.
+// fill sets an empty entry to a claim.
 func (e *entry) fill(s *site, claim Claim) {
 	e.claim = claim
 	if len(claim.Containers) == 0 {
 		return
 	}
-	var own, stranded Phases[MilliCPU]
+	var own, offlineRequest Phases[MilliCPU]
 	for i := range claim.Containers {
 		c := &claim.Containers[i]
 		request := c.Request.bounded()
@@ -52,7 +52,7 @@ func (e *entry) fill(s *site, claim Claim) {
 			e.problems = append(e.problems, s.staticProblems(claim.Containers, i)...)
 			e.static = e.static.Union(c.CPUs)
 			if !c.CPUs.Intersects(s.online) {
-				stranded.Add(c.Role, request)
+				offlineRequest.Add(c.Role, request)
 			}
 		case placement.StaticBurst:
 			e.problems = append(e.problems, s.confinementProblems(c)...)
@@ -60,7 +60,7 @@ func (e *entry) fill(s *site, claim Claim) {
 			e.problems = append(e.problems, Problem{Kind: PolicyUnknown, Container: c.Name, Policy: c.Policy})
 		}
 	}
-	e.ownRequest, e.stranded = own.Largest(), stranded.Largest()
+	e.ownRequest, e.offlineRequest = own.Largest(), offlineRequest.Largest()
 	if len(e.problems) == 0 {
 		e.confined = s.confinements(claim.Containers)
 	}
@@ -97,7 +97,7 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 	cpus := 0
 	for _, id := range c.NUMANodes {
 		if at, ok := s.nodeAt(id); ok {
-			cpus += s.nodes[at].cpus.Len()
+			cpus += s.nodes[at].Len()
 		} else {
 			unknown = append(unknown, id)
 		}
@@ -111,8 +111,8 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 	return nil
 }
 
-// confinements sums up the static-burst containers of a pod whose NUMA nodes are
-// all there. Its demand on each confinement, and its limit, is the largest of any phase.
+// confinements returns the confinements of the static-burst containers of a pod, all of whose NUMA
+// nodes exist. Demand and limit of each are the largest of any phase.
 func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	var demands []Phases[MilliCPU]
 	var limits []Phases[int]
@@ -121,7 +121,7 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 		if c.Policy != placement.StaticBurst {
 			continue
 		}
-		all := s.confinementCPUs(c)
+		all := s.cpusOf(s.positions(c.NUMANodes))
 		at := slices.IndexFunc(found, func(f confinement) bool { return f.cpus == all })
 		if at < 0 {
 			at = len(found)
@@ -135,20 +135,14 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	return found
 }
 
-// confinementCPUs are the online CPUs of the NUMA nodes of a static-burst
-// container, which are all there.
-func (s *site) confinementCPUs(c *ContainerClaim) cpuset.Set {
-	return s.cpusOf(s.positions(c.NUMANodes))
-}
-
-// portion is what one container has of its pod's CPUs.
+// portion is the part of a pod's CPUs that one container has.
 type portion struct {
 	container string
 	cpus      cpuset.Set
 }
 
-// portions divides the static CPUs among the containers, each CPU to one: to the
-// container that has it for the longest time.
+// portions divides the static CPUs among the containers. A CPU that several containers use in turn
+// belongs to the one that has it for the longest time.
 func (e *entry) portions() []portion {
 	var all []portion
 	left := e.static

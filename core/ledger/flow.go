@@ -2,25 +2,23 @@ package ledger
 
 import "slices"
 
-// flow is a maximum flow of confined requests into NUMA nodes: as much of every
-// request as can be served by the shared CPUs of its nodes. See rule 2 of the
-// package comment.
+// flow is a maximum flow of confined requests into NUMA nodes: it serves as much of every request
+// as possible from the shared CPUs of its nodes. See rule 2 of the package comment.
 //
-// Requests are added one after another, and each is routed as far as it goes by
-// shortest augmenting paths (Edmonds and Karp), which may move earlier requests
-// to other nodes of theirs but never serve them less. Adding a request costs
-// O(requests^2 * nodes^2) steps at worst, whatever the amounts.
+// Requests are added one after another. Each is routed along shortest augmenting paths (Edmonds and
+// Karp), which may move earlier requests to other nodes but never serve them less. Adding a request
+// takes at most O(requests² * nodes²) steps, regardless of the amounts.
 //
-// Invariants: left >= 0; request r sends to node n only where it reaches it; and no
-// augmenting path leads from an unmet request to a node with something left.
+// Invariants: left >= 0; a request sends only to nodes that it reaches; no augmenting path leads
+// from an unmet request to a node with capacity left.
 type flow struct {
-	left  []MilliCPU // by node: what it can still serve
-	reach [][]int    // by request: the nodes that it may be served by
+	left  []MilliCPU // by node: the capacity left
+	reach [][]int    // by request: the nodes that may serve it
 	sent  []MilliCPU // by request and node; see at
 	unmet []MilliCPU // by request
 
-	// The search tree of the last search: which request led to a node, and which
-	// node to a request; none where it did not get.
+	// The tree of the last search: the request that led to each node, and the node that led to each
+	// request, or none.
 	nodeFrom    []int
 	requestFrom []int
 	queue       []int // requests
@@ -28,7 +26,8 @@ type flow struct {
 
 const none = -1
 
-// newFlow starts a flow to nodes of these capacities, with room for some requests.
+// newFlow returns a flow without requests to nodes with the given capacities. It has space for the
+// given number of requests.
 func newFlow(capacity []MilliCPU, requests int) *flow {
 	return &flow{
 		left:        capacity,
@@ -41,11 +40,11 @@ func newFlow(capacity []MilliCPU, requests int) *flow {
 	}
 }
 
-// at is what a request sends to a node.
+// at returns a pointer to the amount that request r sends to node n.
 func (f *flow) at(r, n int) *MilliCPU { return &f.sent[r*len(f.left)+n] }
 
-// become makes f a copy of another flow, in the memory that it has.
-func (f *flow) become(other *flow) {
+// copyFrom makes f a copy of another flow and reuses the memory of f.
+func (f *flow) copyFrom(other *flow) {
 	f.left = append(f.left[:0], other.left...)
 	f.reach = append(f.reach[:0], other.reach...)
 	f.sent = append(f.sent[:0], other.sent...)
@@ -54,8 +53,8 @@ func (f *flow) become(other *flow) {
 	f.requestFrom = append(f.requestFrom[:0], other.requestFrom...)
 }
 
-// add routes one more request to some of the nodes and returns what of it cannot
-// be served, however the earlier requests are moved.
+// add routes one more request to the given nodes. It returns the amount that cannot be served even
+// if earlier requests are moved.
 func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	r := len(f.reach)
 	f.reach = append(f.reach, nodes)
@@ -74,8 +73,8 @@ func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	return f.unmet[r]
 }
 
-// search walks breadth first from a request, over nodes to the requests that
-// could be moved off them, and returns the first node with something left.
+// search walks breadth-first from a request, over nodes, to the requests that could be moved off
+// them. It returns the first node with capacity left, or none.
 func (f *flow) search(from int) (end int) {
 	for n := range f.nodeFrom {
 		f.nodeFrom[n] = none
@@ -105,7 +104,7 @@ func (f *flow) search(from int) (end int) {
 	return none
 }
 
-// augment sends as much as it can from request r along the path that search found.
+// augment sends as much as possible from request r along the path that search found.
 func (f *flow) augment(r, end int) {
 	amount := min(f.unmet[r], f.left[end])
 	for n := end; f.nodeFrom[n] != r; {
@@ -125,7 +124,7 @@ func (f *flow) augment(r, end int) {
 	*f.at(r, n) += amount
 }
 
-// shortfall is what cannot be served of all requests together.
+// shortfall returns the total amount that cannot be served.
 func (f *flow) shortfall() (sum MilliCPU) {
 	for _, u := range f.unmet {
 		sum += u
@@ -133,10 +132,9 @@ func (f *flow) shortfall() (sum MilliCPU) {
 	return sum
 }
 
-// cuts returns the unions of nodes that are short, none of which has a node or a
-// request in common with another one. The requests confined within each exceed
-// what its nodes can serve, and altogether they do so by the whole shortfall; no
-// smaller nodes than these do. They do not depend on the order of the requests.
+// cuts returns disjoint unions of nodes that are short. The requests confined within each union
+// exceed its capacity, and the excess of all unions together equals the shortfall. No smaller set
+// of nodes has this property. The result does not depend on the order of the requests.
 func (f *flow) cuts() (unions [][]int) {
 	for r, unmet := range f.unmet {
 		if unmet == 0 {
@@ -156,7 +154,7 @@ func (f *flow) cuts() (unions [][]int) {
 	return unions
 }
 
-// mergeInto adds a union to disjoint ones, joining it with those it meets.
+// mergeInto adds a union to disjoint unions and joins it with those that it intersects.
 func mergeInto(unions [][]int, nodes []int) [][]int {
 	apart := unions[:0]
 	for _, u := range unions {

@@ -21,7 +21,8 @@ func runFlow(capacity []MilliCPU, requests []flowRequest) *flow {
 	return f
 }
 
-// lack is by how much the requests within a set of nodes exceed what these have.
+// lack returns by how much the requests confined within a set of nodes exceed the capacity of the
+// nodes.
 func lack(capacity []MilliCPU, requests []flowRequest, nodes int) (sum MilliCPU) {
 	for n, c := range capacity {
 		if nodes>>n&1 == 1 {
@@ -40,8 +41,8 @@ func lack(capacity []MilliCPU, requests []flowRequest, nodes int) (sum MilliCPU)
 	return sum
 }
 
-// TestFlowAgainstAllUnions: what cannot be served is what the worst of all sets of
-// nodes lacks, and the cuts are the smallest set that lacks so much, in pieces.
+// TestFlowAgainstAllUnions: the shortfall is the largest lack of any set of nodes, and the cuts are
+// the disjoint parts of the smallest set with that lack.
 func TestFlowAgainstAllUnions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.SampledFrom([]MilliCPU{0, 1, 2, 3, 5, 8})
@@ -67,7 +68,7 @@ func TestFlowAgainstAllUnions(t *testing.T) {
 			if l := lack(capacity, requests, nodes); l > worst {
 				worst, smallest = l, nodes
 			} else if l == worst {
-				smallest &= nodes // sets that lack most are closed under intersection
+				smallest &= nodes // the sets with the largest lack are closed under intersection
 			}
 		}
 		cuts := f.cuts()
@@ -79,7 +80,7 @@ func TestFlowAgainstAllUnions(t *testing.T) {
 			}
 			l := lack(capacity, requests, piece)
 			if piece&together != 0 || l <= 0 {
-				t.Fatalf("cuts %v: %v meets another one, or lacks nothing (%d)", cuts, nodes, l)
+				t.Fatalf("cuts %v: %v intersects another one, or has no lack (%d)", cuts, nodes, l)
 			}
 			together, sum = together|piece, sum+l
 		}
@@ -98,8 +99,8 @@ func sorted(unions [][]int) [][]int {
 	return unions
 }
 
-// checkConservation checks that what is sent comes from requests, over edges that
-// are there, and fits.
+// checkConservation checks that requests send only to nodes that they reach, and that the amounts
+// add up.
 func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flowRequest) {
 	used := make([]MilliCPU, len(capacity))
 	for i, r := range requests {
@@ -107,7 +108,7 @@ func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flow
 		for n := range capacity {
 			s := *f.at(i, n)
 			if s < 0 || s > 0 && !slices.Contains(r.nodes, n) {
-				t.Fatalf("request %d sends %d to node %d, which it may not", i, s, n)
+				t.Fatalf("request %d sends %d to node %d, which it does not reach", i, s, n)
 			}
 			sent += s
 			used[n] += s
@@ -127,7 +128,7 @@ func TestFlowCopyIsIndependent(t *testing.T) {
 	f := runFlow([]MilliCPU{10, 10}, []flowRequest{{[]int{0, 1}, 8}})
 	trial := &flow{}
 	for range 2 {
-		trial.become(f)
+		trial.copyFrom(f)
 		if unmet := trial.add([]int{0}, 10); unmet != 0 {
 			t.Fatalf("%d unmet, want the first request to move aside", unmet)
 		}

@@ -23,7 +23,7 @@ func TestDecideInvalid(t *testing.T) {
 	}{
 		{Ask{Containers: []ContainerAsk{{Name: "main"}}}, `container "main" wants 0 CPUs`},
 		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: -1}}}, `container "main" wants -1 CPUs`},
-		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: math.MaxInt}}}, `it must be 1 or more and what a machine can have`},
+		{Ask{Containers: []ContainerAsk{{Name: "main", CPUs: math.MaxInt}}}, `it must be 1 to 2147483647`},
 		{Ask{Policy: "dynamic", Containers: one}, `policy "dynamic" is neither "static" nor "static-burst"`},
 		{Ask{FullCores: "maybe", Containers: one}, `full cores "maybe" is neither "preferred" nor "required"`},
 	} {
@@ -34,8 +34,8 @@ func TestDecideInvalid(t *testing.T) {
 	}
 }
 
-// TestAbsurdAmounts: amounts that no machine has are refused or reported; sums of
-// them do not run over.
+// TestAbsurdAmounts: amounts far above any machine are refused or reported, and their sums do not
+// overflow.
 func TestAbsurdAmounts(t *testing.T) {
 	huge := MilliCPU(math.MaxInt64)
 	b := New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1})
@@ -60,7 +60,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	for _, o := range b.Overflow() {
 		rules[o.Rule] = true
 	}
-	if b.SharedRequests() != 3*maxDemand || !rules[RuleRequests] || !rules[RuleConfined] || !rules[RuleLimit] {
+	if b.SharedRequests() != 3*MaxRequest || !rules[RuleRequests] || !rules[RuleConfined] || !rules[RuleLimit] {
 		t.Errorf("%s requested, overflow %v", b.SharedRequests(), b.Overflow())
 	}
 	if _, err := b.Decide(Ask{}); err != nil {
@@ -74,7 +74,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	}
 }
 
-// TestConflictsNamePods: users know pods by other names than the books do.
+// TestConflictsNamePods: messages name pods as the caller does.
 func TestConflictsNamePods(t *testing.T) {
 	static := []ContainerClaim{{Name: "main", Policy: placement.Static, Limit: 1, CPUs: cpuset.Of(3)}}
 	b := New(eightCPUs(), Config{}, Claim{ID: "u1", Containers: static}, Claim{ID: "u2", Containers: static})

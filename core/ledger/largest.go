@@ -7,13 +7,13 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// largest returns the largest number of CPUs that a pod could be given that is
-// refused the number it wants. It goes down from what the bounds permit, which is
-// the answer unless bounds overlap, or cores of different sizes do not add up.
+// largest returns the largest number of CPUs that the pod could get, for a pod that cannot get what
+// it wants. It counts down from the number that the bounds permit, which is the answer unless
+// bounds overlap or cores of different sizes do not add up.
 func (s *staticSearch) largest() (int, error) {
 	p := s.pool()
 	for n := s.atMost(p.cpus, p.size); n > 0; n = min(n-p.size, s.atMost(p.cpus, p.size)) {
-		if s.grabs(n, &p) {
+		if s.takesGreedily(n, &p) {
 			return n, nil
 		}
 		_, err := s.place(n)
@@ -27,13 +27,12 @@ func (s *staticSearch) largest() (int, error) {
 	return 0, nil
 }
 
-// pool is what there is to be taken.
+// pool is the CPUs that can be taken.
 type pool struct {
 	cpus cpuset.Set
-	// cores are what can only be taken as a whole; nil when CPUs can be taken one
-	// by one.
+	// cores can only be taken whole. It is nil if single CPUs can be taken.
 	cores []cpuset.Set
-	size  int // every core has a multiple of so many CPUs
+	size  int // the number of CPUs of every core is a multiple of size
 }
 
 func (s *staticSearch) pool() pool {
@@ -52,7 +51,7 @@ func (s *staticSearch) pool() pool {
 	return p
 }
 
-// of returns some of the CPUs of a NUMA node, at most so many.
+// of returns at most `most` of the CPUs of a NUMA node.
 func (p *pool) of(node cpuset.Set, most int) (some cpuset.Set) {
 	if p.cores == nil {
 		for c := range p.cpus.Intersection(node).All() {
@@ -80,23 +79,21 @@ func greatestCommonDivisor(a, b int) int {
 	return a
 }
 
-// block is some NUMA nodes of which at most so many CPUs can be taken.
+// block is a set of NUMA nodes from which at most the given number of CPUs can be taken.
 type block struct {
 	union cpuset.Set
 	cpus  int
 }
 
-// atMost returns a number of CPUs out of the pool that cannot be exceeded, when
-// they come in multiples of size.
+// atMost returns an upper bound on the CPUs that can be taken from the pool in multiples of size.
 func (s *staticSearch) atMost(pool cpuset.Set, size int) int {
 	n := min(s.machine, s.reach(pool, size))
 	return n - n%size
 }
 
-// reach is atMost by the bounds alone, whatever limits the whole machine. Each bound
-// joins the blocks of NUMA nodes within it to one; a bound that has only a part of
-// some block is left out. Without such ones, and with lumps of that size only, the
-// number can be reached.
+// reach is atMost without the limit of the whole machine. Each bound joins the blocks within it. A
+// bound that covers only a part of some block is ignored. If there is no such bound, and all cores
+// have that size, the number can be reached.
 func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	down := func(n int) int { return n - n%size }
 	if len(s.bounds) == 0 {
@@ -104,7 +101,7 @@ func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	}
 	blocks := make([]block, len(s.books.nodes))
 	for i := range s.books.nodes {
-		cpus := s.books.nodes[i].cpus
+		cpus := s.books.nodes[i]
 		blocks[i] = block{cpus, down(cpus.Intersection(pool).Len())}
 	}
 	for i := range s.bounds {
@@ -117,7 +114,7 @@ func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	return sum
 }
 
-// join makes one block of those within a union, which has at most so many CPUs.
+// join replaces the blocks within a union by one block of at most atMost CPUs.
 func join(blocks []block, union cpuset.Set, atMost int) []block {
 	for _, b := range blocks {
 		if b.union.Intersects(union) && !b.union.IsSubsetOf(union) {
@@ -135,14 +132,13 @@ func join(blocks []block, union cpuset.Set, atMost int) []block {
 	return append(apart, block{union, min(sum, atMost)})
 }
 
-// grabs reports whether n CPUs that keep the rules are found by taking what there
-// is from one NUMA node after the other, which is much quicker than looking for
-// the best ones.
-func (s *staticSearch) grabs(n int, p *pool) bool {
+// takesGreedily reports whether n CPUs that satisfy the rules are found by taking CPUs from one
+// NUMA node after the other. That is much faster than finding the best ones.
+func (s *staticSearch) takesGreedily(n int, p *pool) bool {
 	for {
 		taken, missing := cpuset.Set{}, n
 		for i := range s.books.nodes {
-			node := s.books.nodes[i].cpus
+			node := s.books.nodes[i]
 			some := p.of(node, min(missing, s.room(node, taken)))
 			taken, missing = taken.Union(some), missing-some.Len()
 		}
@@ -155,7 +151,7 @@ func (s *staticSearch) grabs(n int, p *pool) bool {
 	}
 }
 
-// room is how many CPUs the bounds let be taken of a NUMA node beside others.
+// room returns how many CPUs the bounds permit to take from a NUMA node in addition to taken.
 func (s *staticSearch) room(node, taken cpuset.Set) int {
 	room := node.Len()
 	for i := range s.bounds {

@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// reference is the slow and obvious account of a node: maps of single CPUs, and
-// rules that are checked by going through all subsets.
+// reference is a slow and obvious implementation of the books: maps of single CPUs, and rules that
+// are checked on all subsets.
 type reference struct {
 	machine *topology.Machine
 	config  Config
@@ -49,7 +49,7 @@ func newReference(m *topology.Machine, config Config, claims []Claim) *reference
 
 func (r *reference) admit(c Claim) {
 	r.loose += c.SharedRequest
-	if !r.honest(c) {
+	if !r.valid(c) {
 		r.lost[c.ID] = true
 		r.loose += refPeak(c.Containers, func(o ContainerClaim) MilliCPU { return o.Request })
 		return
@@ -92,7 +92,7 @@ func (r *reference) admit(c Claim) {
 	}
 }
 
-// withCPUs sorts nodes and leaves out those of memory only.
+// withCPUs returns the nodes with CPUs, sorted.
 func (r *reference) withCPUs(nodes []topology.NUMAID) (with []topology.NUMAID) {
 	for _, n := range nodes {
 		if r.cpusOf(n) > 0 && !slices.Contains(with, n) {
@@ -103,8 +103,8 @@ func (r *reference) withCPUs(nodes []topology.NUMAID) (with []topology.NUMAID) {
 	return with
 }
 
-// honest tells whether a claim can be enforced beside those admitted before it.
-func (r *reference) honest(c Claim) bool {
+// valid reports whether a claim can be enforced beside those admitted before it.
+func (r *reference) valid(c Claim) bool {
 	for i, one := range c.Containers {
 		switch one.Policy {
 		case placement.Static:
@@ -142,7 +142,7 @@ func (r *reference) honest(c Claim) bool {
 	return true
 }
 
-// refPhases lists the containers that run at the same time, phase by phase.
+// refPhases returns the containers that run at the same time, by phase.
 func refPhases(roles []Role) (all [][]int) {
 	var sidecars []int
 	for i, r := range roles {
@@ -169,7 +169,7 @@ func rolesOf(containers []ContainerClaim) (roles []Role) {
 	return roles
 }
 
-// refTogether lists the containers that run in some phase together with one.
+// refTogether returns the containers that run together with one in some phase.
 func refTogether(containers []ContainerClaim, one int) (others []int) {
 	for _, phase := range refPhases(rolesOf(containers)) {
 		if slices.Contains(phase, one) {
@@ -179,7 +179,7 @@ func refTogether(containers []ContainerClaim, one int) (others []int) {
 	return others
 }
 
-// refPeak is the largest sum of what the containers need, of any phase.
+// refPeak returns the largest sum of a need in any phase.
 func refPeak(containers []ContainerClaim, need func(ContainerClaim) MilliCPU) (peak MilliCPU) {
 	for _, phase := range refPhases(rolesOf(containers)) {
 		var sum MilliCPU
@@ -191,7 +191,7 @@ func refPeak(containers []ContainerClaim, need func(ContainerClaim) MilliCPU) (p
 	return peak
 }
 
-// refStatic is the amount for a static container, and 0 for others.
+// refStatic returns the amount for a static container, and 0 for others.
 func refStatic(c ContainerClaim, amount MilliCPU) MilliCPU {
 	if c.Policy != placement.Static {
 		return 0
@@ -226,7 +226,7 @@ func (r *reference) sharedIn(nodes map[topology.NUMAID]bool) (n int) {
 	return n
 }
 
-// debts are by how much each rule is broken; nothing is broken when all are 0.
+// debts are the amounts by which each rule is violated.
 type debts struct {
 	requests  MilliCPU // rule 1
 	unserved  MilliCPU // rule 2: the most that any set of confined requests lacks
@@ -247,7 +247,7 @@ func (r *reference) debts() debts {
 	return d
 }
 
-// unserved goes through all sets of requests (Hall's condition).
+// unserved tries all sets of requests (Hall's condition).
 func (r *reference) unserved() (most MilliCPU) {
 	var some []refConfined
 	for _, c := range r.confine {
@@ -271,7 +271,7 @@ func (r *reference) unserved() (most MilliCPU) {
 	return most
 }
 
-// worse tells whether some rule is broken by more than it was.
+// worse reports whether some rule is violated by more than before.
 func (d debts) worse(before debts) bool {
 	for i, n := range d.limits {
 		had := 0
@@ -285,7 +285,7 @@ func (d debts) worse(before debts) bool {
 	return d.requests > before.requests || d.unserved > before.unserved || d.minShared > before.minShared
 }
 
-// with is the reference after one more pod, which asks.
+// with returns the reference with one more pod.
 func (r *reference) with(request MilliCPU, taken cpuset.Set, confined ...refConfined) *reference {
 	after := *r
 	after.owner = map[cpuset.CPU]PodID{}

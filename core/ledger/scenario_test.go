@@ -11,28 +11,26 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
-// one a line, then "----" and what they print. Lines that begin with # are for the
-// reader. The commands:
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
+// then "----" and their output. Lines that start with # are comments. The commands:
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7
 //	    the node's machine, counts per parent
 //	offline 3,7
-//	    of the machine's CPUs these are offline from now on, and no others
+//	    exactly these CPUs of the machine are offline from now on
 //	config reserved=500m cpus=0-1 min-shared=1
-//	    what is kept back: an amount, a set of CPUs, a number of shared CPUs
+//	    the reserved amount, the reserved CPUs, the minimum number of shared CPUs
 //	bind POD rank=1 static-burst full-cores shared=500m CONTAINER...
-//	    decide about a pod and book the decision; static when no policy is named
+//	    decide about a pod and add the decision; static if no policy is given
 //	ask ...
-//	    the same without booking
+//	    the same without adding it
 //	claim POD rank=1 shared=500m CONTAINER...
-//	    book a claim as it stands, as for a pod that came in beside the scheduler
+//	    add a claim as given, as for a pod bound without the scheduler
 //	remove POD, restart, books
 //	    restart rebuilds the books from the claims, the last one first
 //
-// A container is NAME=CPUS or NAME=CPUS:REQUEST, for claims followed by @ and its
-// CPUs, or by @node and its NUMA nodes. init/NAME is an ordinary init container,
-// sidecar/NAME a restartable one.
+// A container is NAME=CPUS or NAME=CPUS:REQUEST, in claims followed by @ and its CPUs, or by @node
+// and its NUMA nodes. init/NAME is an ordinary init container, sidecar/NAME a restartable one.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var node scenario
@@ -44,7 +42,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// scenario is a node under test.
+// scenario is the node of a scenario.
 type scenario struct {
 	shape  topology.Shape
 	index  *placement.Index
@@ -88,7 +86,7 @@ func (s *scenario) run(words []string) (string, error) {
 	return "", fmt.Errorf("unknown command")
 }
 
-func (s *scenario) decide(pod podWords, book bool) string {
+func (s *scenario) decide(pod podArgs, book bool) string {
 	d, err := s.books.Decide(pod.ask())
 	if err != nil {
 		return fmt.Sprintf("%s: refused: %v\n", pod.id, err)
@@ -111,7 +109,7 @@ func (s *scenario) decide(pod podWords, book bool) string {
 	return out.String()
 }
 
-// restart makes the books anew from what the old ones were told.
+// restart rebuilds the books from the claims.
 func (s *scenario) restart() (string, error) {
 	claims := s.books.Claims()
 	slices.Reverse(claims)
@@ -123,7 +121,7 @@ func (s *scenario) restart() (string, error) {
 	return "the books are as before\n", nil
 }
 
-// print writes all that the books say.
+// print returns the state of the books as text.
 func (s *scenario) print() string {
 	var out strings.Builder
 	b := s.books

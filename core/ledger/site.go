@@ -8,38 +8,29 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// site is what all claims of one node are judged against. It never changes.
+// site is the machine and the configuration of a node. It is immutable.
 type site struct {
 	index   *placement.Index
 	config  Config
 	online  cpuset.Set
 	offline cpuset.Set
-	// nodes are the NUMA nodes in ascending order of id, with those CPUs that
-	// belong to none as one more of the id NoNUMA.
-	nodes []numaNode
-	// nodeIDs are the ids of nodes.
+	// nodeIDs are the ids of the NUMA nodes, ascending. CPUs without a node form one more node with
+	// the id NoNUMA.
 	nodeIDs []topology.NUMAID
-}
-
-type numaNode struct {
-	id   topology.NUMAID
-	cpus cpuset.Set // online; empty for a node of memory only
+	nodes   []cpuset.Set // the online CPUs of each node; empty for a node of memory only
 }
 
 func newSite(index *placement.Index, config Config) *site {
 	m := index.Machine()
 	s := &site{index: index, config: config, online: m.Online(), offline: m.Offline}
 	s.config.Reserved = config.Reserved.bounded()
-	s.nodes = make([]numaNode, 0, len(m.NUMANodes)+1)
-	if homeless := m.CPUsOfNUMA(topology.NoNUMA); !homeless.IsEmpty() {
-		s.nodes = append(s.nodes, numaNode{topology.NoNUMA, homeless})
+	s.nodeIDs = make([]topology.NUMAID, 0, len(m.NUMANodes)+1)
+	s.nodes = make([]cpuset.Set, 0, len(m.NUMANodes)+1)
+	if rest := m.CPUsOfNUMA(topology.NoNUMA); !rest.IsEmpty() {
+		s.nodeIDs, s.nodes = append(s.nodeIDs, topology.NoNUMA), append(s.nodes, rest)
 	}
 	for i := range m.NUMANodes {
-		s.nodes = append(s.nodes, numaNode{m.NUMANodes[i].ID, m.NUMANodes[i].CPUs})
-	}
-	s.nodeIDs = make([]topology.NUMAID, len(s.nodes))
-	for i := range s.nodes {
-		s.nodeIDs[i] = s.nodes[i].id
+		s.nodeIDs, s.nodes = append(s.nodeIDs, m.NUMANodes[i].ID), append(s.nodes, m.NUMANodes[i].CPUs)
 	}
 	return s
 }
@@ -48,27 +39,27 @@ func (s *site) nodeAt(id topology.NUMAID) (int, bool) {
 	return slices.BinarySearch(s.nodeIDs, id)
 }
 
-// nodesOf returns the nodes, as positions in s.nodes, that have some of the CPUs.
+// nodesOf returns the positions in s.nodes of the nodes that have some of the CPUs.
 func (s *site) nodesOf(cpus cpuset.Set) []int {
 	at := make([]int, 0, len(s.nodes))
 	for i := range s.nodes {
-		if s.nodes[i].cpus.Intersects(cpus) {
+		if s.nodes[i].Intersects(cpus) {
 			at = append(at, i)
 		}
 	}
 	return at
 }
 
-// ids translates positions in s.nodes.
+// ids returns the ids of the nodes at the given positions in s.nodes.
 func (s *site) ids(at []int) []topology.NUMAID {
 	ids := make([]topology.NUMAID, len(at))
 	for i, n := range at {
-		ids[i] = s.nodes[n].id
+		ids[i] = s.nodeIDs[n]
 	}
 	return ids
 }
 
-// positions is the inverse of ids, for nodes that are there.
+// positions is the inverse of ids. All nodes must exist.
 func (s *site) positions(ids []topology.NUMAID) []int {
 	at := make([]int, len(ids))
 	for i, id := range ids {
@@ -77,11 +68,11 @@ func (s *site) positions(ids []topology.NUMAID) []int {
 	return at
 }
 
-// cpusOf is the union of the CPUs of the nodes.
+// cpusOf returns the CPUs of the nodes at the given positions.
 func (s *site) cpusOf(at []int) cpuset.Set {
 	var all cpuset.Set
 	for _, n := range at {
-		all = all.Union(s.nodes[n].cpus)
+		all = all.Union(s.nodes[n])
 	}
 	return all
 }

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// TestEqualSituationsGiveEqualAnswers: books of other pods, and books a little changed,
-// answer alike where their situations are equal.
+// TestEqualSituationsGiveEqualAnswers: books of different pods, or with small changes, give the
+// same answers if their situations are equal.
 func TestEqualSituationsGiveEqualAnswers(t *testing.T) {
 	equal := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,17 +36,17 @@ func TestEqualSituationsGiveEqualAnswers(t *testing.T) {
 				t.Fatalf("decision (-one +other):\n%s", d)
 			}
 			if a.SharedRequests() != b.SharedRequests() || a.Shared() != b.Shared() {
-				t.Fatal("other shared CPUs or requests")
+				t.Fatal("the shared CPUs or requests differ")
 			}
 		}
 	})
 	if equal == 0 {
-		t.Error("no two situations were equal, so nothing was tested")
+		t.Error("no two situations were equal: nothing was tested")
 	}
 }
 
-// drawVariant draws a world that differs in what does not count, and at times in
-// something that does.
+// drawVariant draws a world that differs in details that do not matter, and sometimes in one that
+// does.
 func drawVariant(t *rapid.T, w *world) *world {
 	other := *w
 	other.claims = rapid.Permutation(w.claims).Draw(t, "order")
@@ -70,7 +70,7 @@ func drawVariant(t *rapid.T, w *world) *world {
 	return &other
 }
 
-// change changes much of a claim, or so little that sums stay as they are.
+// change changes a claim, sometimes in a way that leaves all sums equal.
 func change(t *rapid.T, w *world, c *Claim) {
 	kind := rapid.SampledFrom([]string{"nothing", "all", "limit", "request", "where"}).Draw(t, "change")
 	if kind == "all" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
@@ -26,19 +27,19 @@ func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
 	return placement.Result{}, &ExclusiveError{Want: want, Have: have, FullCores: ask.FullCores}
 }
 
-// staticSearch looks for exclusive CPUs. See "Decisions" in the package comment.
+// staticSearch is a search for exclusive CPUs. See "Decisions" in the package comment.
 type staticSearch struct {
 	books     *Books
-	served    *flow      // of the confined requests as it is; only read
-	short     MilliCPU   // what of them it leaves unserved
-	free      cpuset.Set // without the CPUs that some bound lets nobody take
+	served    *flow      // of the confined requests at present; read-only
+	short     MilliCPU   // the shortfall of served
+	free      cpuset.Set // without the CPUs that no bound permits to take
 	fullCores placement.FullCores
-	machine   int     // how many CPUs may be taken of the whole machine
-	bounds    []bound // of single confinements, and of unions once they have turned out to bind
-	most      int     // what the bounds leave of free, one by one; see reach
+	machine   int     // how many CPUs of the whole machine may be taken
+	bounds    []bound // of single confinements, and of the unions found by breaks
+	most      int     // upper bound on the CPUs that may be taken of free; see reach
 }
 
-// bound is how many CPUs, at least 1, may be taken of some NUMA nodes together.
+// bound limits the number of CPUs, at least 1, that may be taken from some NUMA nodes together.
 type bound struct {
 	union cpuset.Set
 	nodes []int // positions in site.nodes, ascending
@@ -46,18 +47,18 @@ type bound struct {
 	cpus  int
 }
 
-// newStaticSearch starts a search with the bounds that are known without a flow.
+// newStaticSearch returns a search with the bounds that are known without a flow.
 func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
 	s := b.digest().search
-	s.books = b                      // and not the clone that has worked it out, which may have changed since
-	s.bounds = slices.Clip(s.bounds) // so that a further bound goes to a copy
+	s.books = b                      // the clone that computed the digest may have changed since
+	s.bounds = slices.Clip(s.bounds) // adding a bound must copy the list
 	s.fullCores = ask.FullCores
 	s.machine = b.machineLimit(ask.SharedRequest.bounded())
 	return &s
 }
 
-// prepareSearch lists the bounds of rule 3 and of rule 2 for single confinements. Those
-// of rules 1 and 4 depend on the question.
+// prepareSearch returns a search with the bounds of rule 3, and of rule 2 for single confinements.
+// Those of rules 1 and 4 depend on the question.
 func (b *Books) prepareSearch(served *flow) staticSearch {
 	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.Free()}
 	for i := range b.confinements {
@@ -68,8 +69,7 @@ func (b *Books) prepareSearch(served *flow) staticSearch {
 	return s
 }
 
-// add takes one more bound into account. Bounds are kept in the ascending order of
-// their nodes' number.
+// add adds a bound. Bounds are in ascending order of their number of nodes.
 func (s *staticSearch) add(b bound) {
 	if b.cpus == 0 {
 		s.free = s.free.Difference(b.union)
@@ -80,8 +80,8 @@ func (s *staticSearch) add(b bound) {
 	s.bounds = slices.Insert(s.bounds, at, b)
 }
 
-// place chooses the best n CPUs that keep the rules. The error wraps a
-// [placement.InsufficientError] when there are none.
+// place chooses the best n CPUs that satisfy the rules. The error wraps a
+// [placement.InsufficientError] if there are none.
 func (s *staticSearch) place(n int) (placement.Result, error) {
 	for {
 		if most := min(s.machine, s.most); n > most {
@@ -98,7 +98,7 @@ func (s *staticSearch) place(n int) (placement.Result, error) {
 	}
 }
 
-// limits are the bounds that can bind n CPUs.
+// limits returns the bounds that can restrict a choice of n CPUs.
 func (s *staticSearch) limits(n int) []placement.Limit {
 	var limits []placement.Limit
 	for i := range s.bounds {
@@ -110,10 +110,10 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 	return limits
 }
 
-// breaks reports whether taking CPUs that keep all bounds breaks rule 2 for some
-// further union of NUMA nodes, and if so adds the bound of that union.
+// breaks reports whether taking CPUs that satisfy all bounds violates rule 2 for a further union of
+// NUMA nodes. If so, it adds the bound of that union.
 func (s *staticSearch) breaks(taken cpuset.Set) bool {
-	if s.served.spares(s.books.site, taken) {
+	if s.served.servesWithout(s.books.site, taken) {
 		return false
 	}
 	after := s.books.serve(taken)
@@ -125,5 +125,45 @@ func (s *staticSearch) breaks(taken cpuset.Set) bool {
 	union := s.books.cpusOf(nodes)
 	s.add(bound{union: union, nodes: nodes, cpus: s.books.unionLimit(union, s.short)})
 	s.most = s.reach(s.free, 1)
+	return true
+}
+
+// digest caches what all decisions derive from the same books. A scheduler asks many questions
+// about one node before the node changes: the first decision computes the digest, and the others
+// reuse it.
+type digest struct {
+	once sync.Once
+	// served is the flow of all confined requests at present.
+	served *flow
+	// search is the part of a search for exclusive CPUs that is the same for all questions.
+	search staticSearch
+}
+
+// digest returns the digest of the books, which must not be modified.
+func (b *Books) digest() *digest {
+	d := b.digested
+	d.once.Do(func() {
+		d.served = b.serve(cpuset.Set{})
+		d.search = b.prepareSearch(d.served)
+	})
+	return d
+}
+
+// unused returns how much more the nodes can serve without moving earlier requests to other nodes.
+func (f *flow) unused(nodes []int) (sum MilliCPU) {
+	for _, n := range nodes {
+		sum += f.left[n]
+	}
+	return sum
+}
+
+// servesWithout reports whether everything is still served without the CPUs taken, without moving
+// any request to another node.
+func (f *flow) servesWithout(s *site, taken cpuset.Set) bool {
+	for n := range s.nodes {
+		if f.left[n] < wholeCPUs(s.nodes[n].Intersection(taken).Len()) {
+			return false
+		}
+	}
 	return true
 }

@@ -1,7 +1,10 @@
 package ledger
 
 import (
+	"encoding/binary"
+
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 )
 
 // Exclusive returns the online CPUs that belong to one pod each.
@@ -28,7 +31,7 @@ func (b *Books) Owner(cpu cpuset.CPU) (pod PodID, container string, ok bool) {
 	return e.claim.ID, p.container, true
 }
 
-// holding returns who of the settled entries holds an exclusive CPU.
+// holding returns the settled entry that holds an exclusive CPU, and the container's part of it.
 func (b *Books) holding(cpu cpuset.CPU, settled func(*entry) bool) (*entry, portion) {
 	for _, e := range b.entries {
 		if !e.static.Contains(cpu) || !settled(e) || b.loses(e) {
@@ -40,7 +43,7 @@ func (b *Books) holding(cpu cpuset.CPU, settled func(*entry) bool) (*entry, port
 			}
 		}
 	}
-	panic("ledger: an exclusive CPU belongs to nobody")
+	panic("ledger: an exclusive CPU has no owner")
 }
 
 func (b *Books) loses(e *entry) bool {
@@ -64,3 +67,36 @@ func (b *Books) Claims() []Claim {
 // Conflicts returns the pods that lost their claim, most senior first. The caller must not modify
 // the result.
 func (b *Books) Conflicts() []Conflict { return b.conflicts }
+
+// Situation is everything that a decision depends on besides the Ask. Books with equal situations
+// (==) give equal answers to every question, even if their claims or nodes differ.
+type Situation struct {
+	index     *placement.Index
+	config    Config
+	exclusive cpuset.Set
+	demand    MilliCPU
+	// confinements is an encoding of the confinements.
+	confinements string
+}
+
+// Situation returns the situation of the books.
+func (b *Books) Situation() Situation {
+	return Situation{b.index, b.config, b.Exclusive(), b.demand, b.confinementText()}
+}
+
+func (b *Books) confinementText() string {
+	if len(b.confinements) == 0 {
+		return ""
+	}
+	text := make([]byte, 0, 64)
+	for i := range b.confinements {
+		c := &b.confinements[i]
+		text = binary.AppendUvarint(text, uint64(len(c.nodes)))
+		for _, n := range c.nodes {
+			text = binary.AppendUvarint(text, uint64(n))
+		}
+		text = binary.AppendUvarint(text, uint64(c.demand))
+		text = binary.AppendUvarint(text, uint64(c.limit))
+	}
+	return string(text)
+}

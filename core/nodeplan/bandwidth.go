@@ -1,25 +1,23 @@
 package nodeplan
 
 import (
+	"cmp"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// defaultPeriod is the kubelet's (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
+// defaultPeriod is the kubelet's default period (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
 const defaultPeriod = 100 * time.Millisecond
 
-// leastLeft is what a container without limit gets at least of a limit at pod level
-// that static containers use up, so that it can do its work at all.
-const leastLeft ledger.MilliCPU = 100
+// minRemainder is the minimum that a container without a limit gets of its pod's limit if static
+// containers use it up. It lets the container make progress.
+const minRemainder ledger.MilliCPU = 100
 
-// PeriodOrDefault returns the period of all limits whose pods set none.
+// PeriodOrDefault returns the period of pods that do not set one.
 func (k KubeletConfig) PeriodOrDefault() time.Duration {
-	if k.Period == 0 {
-		return defaultPeriod
-	}
-	return k.Period
+	return cmp.Or(k.Period, defaultPeriod)
 }
 
 // quota is the kubelet's MilliCPUToQuota.
@@ -31,13 +29,13 @@ func (k KubeletConfig) quota(limit ledger.MilliCPU) bandwidth.Limits {
 	return b
 }
 
-// share is the time that the amount is in one period, in whole microseconds.
+// share returns the CPU time of the limit in one period, in whole microseconds.
 func share(limit ledger.MilliCPU, period time.Duration) time.Duration {
 	return time.Duration(int64(limit)*period.Microseconds()/1000) * time.Microsecond
 }
 
-// inPeriod is the same amount of CPU time in the period that a pod asks for. Where that
-// would be less than the kernel takes for a quota, the period is as much longer.
+// inPeriod converts b to the period that the pod asks for. If the quota would then be below the
+// kernel's minimum, the period is longer.
 func inPeriod(b bandwidth.Limits, period time.Duration, limit ledger.MilliCPU) bandwidth.Limits {
 	if period == 0 {
 		return b
@@ -53,8 +51,8 @@ func inPeriod(b bandwidth.Limits, period time.Duration, limit ledger.MilliCPU) b
 	return bandwidth.Limits{Quota: quota, Period: period}
 }
 
-// longestPeriod is the period of a pod that asks for one: as long as the longest of its
-// containers, which the pod would throttle otherwise when they use their quota at once.
+// longestPeriod returns the period of a pod that asks for one: that of its container with the
+// longest one. With a shorter one, the pod would throttle containers that use their quota at once.
 func (p *Pod) longestPeriod(containers []ContainerSettings) time.Duration {
 	longest := p.Period
 	for _, c := range containers {
@@ -65,18 +63,15 @@ func (p *Pod) longestPeriod(containers []ContainerSettings) time.Duration {
 	return longest
 }
 
-// effectiveLimit is what the kubelet takes for a container's limit: without one of
-// its own, that of the pod.
+// effectiveLimit returns the limit that the kubelet uses for a container: its own or else that of
+// the pod.
 func (p *Pod) effectiveLimit(c *Container) ledger.MilliCPU {
-	if c.Limit == 0 {
-		return p.Limit
-	}
-	return c.Limit
+	return cmp.Or(c.Limit, p.Limit)
 }
 
-// podLimit is what the kubelet makes the quota of a pod's cgroup of (its
-// ResourceConfigForPod), 0 for none: the limit at pod level, or else the largest
-// sum of limits of any phase of its life when each container has one.
+// podLimit returns the limit from which the kubelet computes the quota of a pod's cgroup
+// (ResourceConfigForPod), 0 for none: the pod-level limit or, if each container has a limit, the
+// largest sum of limits of any phase.
 func (p *Pod) podLimit() ledger.MilliCPU {
 	limit := p.Limit
 	if limit == 0 {
@@ -91,8 +86,8 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 	return limit + p.Overhead
 }
 
-// containerLimits is the largest sum of limits of any phase, and whether each
-// container has one.
+// containerLimits returns the largest sum of limits of any phase, and whether each container has a
+// limit.
 func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	var sum ledger.Phases[ledger.MilliCPU]
 	declared = true
@@ -107,10 +102,10 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	return sum.Largest(), declared
 }
 
-// leftOf is what a limit at pod level leaves to each container without a limit of
-// its own once the pod's quota is lifted for the sake of static containers. It is
-// divided evenly, so that the pod as a whole keeps its limit.
-func (p *Pod) leftOf(c *Container) ledger.MilliCPU {
+// remainderOf returns what the pod-level limit leaves to a container without a limit when the pod's
+// quota is removed because of static containers. The remainder is divided evenly, so that the pod
+// as a whole keeps its limit.
+func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
 	taken, _ := p.containerLimits()
 	without := 0
 	for i := range p.Containers {
@@ -119,5 +114,5 @@ func (p *Pod) leftOf(c *Container) ledger.MilliCPU {
 		}
 	}
 	left := (p.Limit - taken) / ledger.MilliCPU(max(1, without))
-	return max(left, c.Request, leastLeft)
+	return max(left, c.Request, minRemainder)
 }

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// BenchmarkPlan plans 250 containers of 125 pods, one in ten static-burst, on a
-// machine of 256 CPUs: from nothing, and when nothing has changed.
+// BenchmarkPlan plans 250 containers of 125 pods, one in ten static-burst, on a machine of 256
+// CPUs: without previous sets, and without any change.
 func BenchmarkPlan(b *testing.B) {
 	s := State{Index: placement.NewIndex(topology.AMD256().MustBuild())}
 	for i := range 125 {

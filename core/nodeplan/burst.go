@@ -3,15 +3,16 @@ package nodeplan
 import (
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// maxKernelPercent of the quota is what the kernel takes for a burst at most.
+// maxKernelPercent is the kernel's maximum of a burst, in percent of the quota.
 const maxKernelPercent = 100
 
-// burstOf is the policy of a pod. Batch pods have none: what they find idle they may
-// use anyway, and beyond that they stay behind.
+// burstOf returns the burst policy of a pod. Batch pods have none: they may use all idle time
+// anyway.
 func (s *State) burstOf(p *Pod) burst.Policy {
 	if p.Class == BE {
 		return burst.Policy{Mode: burst.None}
@@ -19,12 +20,12 @@ func (s *State) burstOf(p *Pod) burst.Policy {
 	return p.Burst.Or(s.Burst)
 }
 
-// giveBursts gives everybody burst and, where quota is raised, more quota.
-func (s *State) giveBursts(d *Desired) {
+// setBursts sets the burst and the raised quota of all pods.
+func (s *State) setBursts(d *Desired) {
 	lacking := false
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
-		lacking = s.giveBurst(p, settings) || lacking
+		lacking = s.setBurst(p, settings) || lacking
 		s.raise(p, settings)
 	}
 	if lacking {
@@ -32,9 +33,9 @@ func (s *State) giveBursts(d *Desired) {
 	}
 }
 
-// giveBurst sets the kernel's burst of a pod's containers that have a quota, and that of
-// the pod where it has one. It reports whether the kernel lacks what the policy asks for.
-func (s *State) giveBurst(p *Pod, settings *PodSettings) (lacking bool) {
+// setBurst sets the kernel burst of a pod and of its containers with a quota. It reports whether
+// the policy needs a burst that the kernel does not support.
+func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	policy := s.burstOf(p)
 	if !policy.Mode.UsesKernel() {
 		return false
@@ -54,4 +55,53 @@ func (s *State) giveBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	}
 	settings.Burst = min(sum.Largest(), max(0, settings.Quota))
 	return lacking
+}
+
+// Raising is the state of a group whose quota may be raised.
+type Raising struct {
+	// Base is the bandwidth without any raise.
+	Base bandwidth.Limits
+	// Highest is the highest quota permitted; it is Base.Quota if the quota may not be raised.
+	Highest time.Duration
+	// Policy is the burst policy of a container whose quota may be raised. It is the zero value
+	// otherwise, and for pods.
+	Policy burst.Policy
+}
+
+// raise sets the raised quota of containers with a limit, at most as the policy allows, and raises
+// their pod's quota by the same amount.
+func (s *State) raise(p *Pod, settings *PodSettings) {
+	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
+	policy := s.burstOf(p)
+	var more, most ledger.Phases[time.Duration]
+	for i := range settings.Containers {
+		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
+		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
+		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !policy.Mode.RaisesQuota() || policy.QuotaPercent <= 100 || !p.limitsFit() {
+			continue
+		}
+		c.Policy = policy
+		c.Highest = (c.Quota / 100 * time.Duration(policy.QuotaPercent)).Truncate(time.Microsecond)
+		c.Quota = max(c.Quota, min(container.Raised, c.Highest))
+		more.Add(container.Role, scaled(c.Quota-c.Base.Quota, settings.Period, c.Period))
+		most.Add(container.Role, scaled(c.Highest-c.Base.Quota, settings.Period, c.Period))
+	}
+	if settings.Quota > 0 {
+		settings.Quota += more.Largest()
+		settings.Highest += most.Largest()
+	}
+}
+
+// limitsFit reports whether the pod-level limit covers the limits of all containers. Otherwise
+// other containers may use what one of them leaves, and that time is not saved up.
+func (p *Pod) limitsFit() bool {
+	limits, declared := p.containerLimits()
+	return p.Limit == 0 || declared && limits <= p.Limit
+}
+
+// scaled converts a quota to another period, in whole microseconds, rounded up: a pod must not have
+// less than its container.
+func scaled(quota, to, from time.Duration) time.Duration {
+	n := quota.Microseconds()*to.Microseconds() + from.Microseconds() - 1
+	return time.Duration(n/from.Microseconds()) * time.Microsecond
 }

@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// TestBurst: who has burst is who has a quota and whose policy is the kernel's, and each
-// has the part of its quota that the policy says, at most all of it. A pod with a quota
-// has what its containers have together in any phase of its life, at most its quota.
+// TestBurst: exactly the containers with a quota whose policy uses the kernel have a burst. It is
+// the percentage of the quota that the policy says, at most the whole quota. A pod with a quota has
+// the largest sum of any phase of its life, at most its quota.
 func TestBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -40,7 +40,7 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// kernelBurst is what the policy of a pod says about the kernel.
+// kernelBurst returns the kernel's part of the policy of a pod.
 func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	mode, percent := p.Burst.Mode, p.Burst.BurstPercent
 	if mode == "" {
@@ -52,7 +52,7 @@ func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(percent, 100)
 }
 
-// burstBeside is the burst of all who run beside a container, itself included.
+// burstBeside returns the sum of the bursts of a container and of those that run at the same time.
 func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Duration) {
 	role := p.container(containers[at].Name).Role
 	for i, c := range containers {
@@ -66,10 +66,10 @@ func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Durat
 	return sum
 }
 
-// TestKernelTakesBandwidth: what the kernel refuses is not planned: a burst above the quota,
-// a quota below 1 ms, a period that is none and, with control groups of version 1, more
-// quota per period than the pod has.
-func TestKernelTakesBandwidth(t *testing.T) {
+// TestKernelAcceptsBandwidth: no plan has settings that the kernel rejects: a burst above the
+// quota, a quota below 1 ms, an invalid period or, with cgroup version 1, more quota per period
+// than the pod has.
+func TestKernelAcceptsBandwidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(name string, s Settings) {
 			limited := s.Quota > 0

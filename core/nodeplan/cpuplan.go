@@ -10,64 +10,64 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// cpuPlan decides who lives where on a node on which CPUs may be bound.
+// cpuPlan assigns CPUs to all containers of a node.
 type cpuPlan struct {
 	*State
 	books *ledger.Books
-	// claims are those in force, by pod: without those that lost.
+	// claims are the claims in force, by pod: without those that lost.
 	claims   map[ledger.PodID]ledger.Claim
 	sets     map[Ref]cpuset.Set
 	findings []Finding
 }
 
 func newCPUPlan(s *State) *cpuPlan {
-	h := &cpuPlan{State: s, sets: map[Ref]cpuset.Set{}}
+	plan := &cpuPlan{State: s, sets: map[Ref]cpuset.Set{}}
 	var claims []ledger.Claim
 	for i := range s.Pods {
 		claim := s.Pods[i].Claim
 		claim.ID = s.Pods[i].ID
 		claims = append(claims, claim)
 	}
-	h.open(claims)
-	for _, c := range h.books.Conflicts() {
-		h.report(Finding{Kind: Conflict, Pod: c.ID, Conflict: c})
+	plan.openBooks(claims)
+	for _, c := range plan.books.Conflicts() {
+		plan.report(Finding{Kind: Conflict, Pod: c.ID, Conflict: c})
 	}
-	for _, o := range h.books.Overflow() {
-		h.report(Finding{Kind: Overflow, Pod: o.Pod, Overflow: o})
+	for _, o := range plan.books.Overflow() {
+		plan.report(Finding{Kind: Overflow, Pod: o.Pod, Overflow: o})
 	}
-	for _, o := range h.books.Offline() {
-		h.report(Finding{Kind: Offline, Pod: o.Pod, Offline: o})
+	for _, o := range plan.books.Offline() {
+		plan.report(Finding{Kind: Offline, Pod: o.Pod, Offline: o})
 	}
-	if h.books.Shared().IsEmpty() && h.needShared() {
-		h.shareYoungest(claims)
+	if plan.books.Shared().IsEmpty() && plan.needsShared() {
+		plan.shareYoungest(claims)
 	}
 	for i := range s.Pods {
-		h.reportMissing(&s.Pods[i])
+		plan.reportMissing(&s.Pods[i])
 	}
-	return h
+	return plan
 }
 
-func (h *cpuPlan) report(f Finding) { h.findings = append(h.findings, f) }
+func (plan *cpuPlan) report(f Finding) { plan.findings = append(plan.findings, f) }
 
-// open makes the books of the claims.
-func (h *cpuPlan) open(claims []ledger.Claim) {
-	h.books = ledger.New(h.Index, h.Config, claims...)
-	h.claims = map[ledger.PodID]ledger.Claim{}
+// openBooks makes the books of the claims.
+func (plan *cpuPlan) openBooks(claims []ledger.Claim) {
+	plan.books = ledger.New(plan.Index, plan.Config, claims...)
+	plan.claims = map[ledger.PodID]ledger.Claim{}
 	for _, c := range claims {
-		h.claims[c.ID] = c
+		plan.claims[c.ID] = c
 	}
-	for _, c := range h.books.Conflicts() {
-		delete(h.claims, c.ID)
+	for _, c := range plan.books.Conflicts() {
+		delete(plan.claims, c.ID)
 	}
 }
 
-// needShared reports whether a container that has not ended has no CPUs of its own.
-func (h *cpuPlan) needShared() bool {
-	for i := range h.Pods {
-		p := &h.Pods[i]
+// needsShared reports whether a container that has not ended has no exclusive CPUs.
+func (plan *cpuPlan) needsShared() bool {
+	for i := range plan.Pods {
+		p := &plan.Pods[i]
 		for j := range p.Containers {
 			c := &p.Containers[j]
-			if _, home, _ := h.static(p, c); c.Phase != Ended && home != HomeExclusive {
+			if _, home, _ := plan.static(p, c); c.Phase != Ended && home != HomeExclusive {
 				return true
 			}
 		}
@@ -75,39 +75,39 @@ func (h *cpuPlan) needShared() bool {
 	return false
 }
 
-// shareYoungest makes the CPUs of one static pod that has any online shared ones: of the
-// last by rank, which is the youngest, or, where allocations are signed, the one that was
-// decided about first. Pods that lost a conflict do not get them: they are as they were.
-func (h *cpuPlan) shareYoungest(claims []ledger.Claim) {
+// shareYoungest makes the CPUs of one static pod with online CPUs shared: those of the last pod by
+// rank. That is the youngest or, if allocations are signed, the one with the earliest decision.
+// Pods that lost a conflict still lose.
+func (plan *cpuPlan) shareYoungest(claims []ledger.Claim) {
 	var youngest ledger.Claim
-	for _, c := range h.claims {
-		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !h.exclusive(&one).IsEmpty() })
+	for _, c := range plan.claims {
+		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !plan.exclusive(&one).IsEmpty() })
 		if static && (youngest.Containers == nil ||
 			cmp.Or(cmp.Compare(c.Rank, youngest.Rank), cmp.Compare(c.ID, youngest.ID)) > 0) {
 			youngest = c
 		}
 	}
 	for i := range claims {
-		if _, wins := h.claims[claims[i].ID]; !wins || claims[i].ID == youngest.ID {
+		if _, wins := plan.claims[claims[i].ID]; !wins || claims[i].ID == youngest.ID {
 			claims[i].Containers = nil
 		}
 	}
-	h.report(Finding{Kind: NoSharedCPUs, Pod: youngest.ID})
-	h.open(claims)
+	plan.report(Finding{Kind: NoSharedCPUs, Pod: youngest.ID})
+	plan.openBooks(claims)
 }
 
 // reportMissing reports claims for containers that the pod does not have.
-func (h *cpuPlan) reportMissing(p *Pod) {
+func (plan *cpuPlan) reportMissing(p *Pod) {
 	for _, c := range p.Claim.Containers {
 		if p.container(c.Name) == nil {
-			h.report(Finding{Kind: NoSuchContainer, Pod: p.ID, Container: c.Name})
+			plan.report(Finding{Kind: NoSuchContainer, Pod: p.ID, Container: c.Name})
 		}
 	}
 }
 
-// claimOf returns the claim in force of a container, nil when it has none.
-func (h *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
-	claims := h.claims[p.ID].Containers
+// claimOf returns the claim in force of a container, or nil.
+func (plan *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
+	claims := plan.claims[p.ID].Containers
 	for i := range claims {
 		if claims[i].Name == c.Name && !c.Ephemeral {
 			return &claims[i]
@@ -116,40 +116,39 @@ func (h *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 	return nil
 }
 
-// exclusive are the CPUs of a claim in force that its container has for itself: none
-// while all of them are offline.
-func (h *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
+// exclusive returns the online exclusive CPUs of a claim in force.
+func (plan *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
 	if claim == nil || claim.Policy != placement.Static {
 		return cpuset.Set{}
 	}
-	return claim.CPUs.Intersection(h.books.Exclusive())
+	return claim.CPUs.Intersection(plan.books.Exclusive())
 }
 
-// static returns the CPUs of a container that lives on exclusive ones, and whether
-// its quota is lifted.
-func (h *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
-	claim := h.claimOf(p, c)
-	own := h.exclusive(claim)
+// static returns the CPUs of a container that runs on exclusive CPUs, and whether its quota is
+// removed. home is "" for other containers.
+func (plan *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
+	claim := plan.claimOf(p, c)
+	own := plan.exclusive(claim)
 	switch {
 	case !own.IsEmpty():
 		return own, HomeExclusive, true
 	case claim == nil && c.Role == ledger.RoleInit:
-		if cpus = h.podsOwn(p, c); !cpus.IsEmpty() {
+		if cpus = plan.availableToInit(p, c); !cpus.IsEmpty() {
 			return cpus, HomeExclusive, false
 		}
 	}
 	return cpuset.Set{}, "", false
 }
 
-// podsOwn are the pod's exclusive CPUs without those of the sidecars that run beside
-// an init container.
-func (h *cpuPlan) podsOwn(p *Pod, init *Container) cpuset.Set {
+// availableToInit returns the pod's exclusive CPUs without those of the sidecars that run at the
+// same time as an init container.
+func (plan *cpuPlan) availableToInit(p *Pod, init *Container) cpuset.Set {
 	var own, taken cpuset.Set
 	before := true
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		before = before && c.Name != init.Name
-		cpus := h.exclusive(h.claimOf(p, c))
+		cpus := plan.exclusive(plan.claimOf(p, c))
 		own = own.Union(cpus)
 		if before && c.Role.RunsWith(ledger.RoleInit) {
 			taken = taken.Union(cpus)
@@ -158,53 +157,51 @@ func (h *cpuPlan) podsOwn(p *Pod, init *Container) cpuset.Set {
 	return own.Difference(taken)
 }
 
-// home returns a container's CPUs.
-func (h *cpuPlan) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
-	if cpus, home, lifted = h.static(p, c); home != "" {
+// home returns the CPUs of a container, and whether its quota is removed.
+func (plan *cpuPlan) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
+	if cpus, home, lifted = plan.static(p, c); home != "" {
 		return cpus, home, lifted
 	}
-	if set := h.sets[Ref{p.ID, c.Name}]; !set.IsEmpty() {
+	if set := plan.sets[Ref{p.ID, c.Name}]; !set.IsEmpty() {
 		return set, HomeCoreSet, false
 	}
-	shared := h.books.Shared()
-	if c.Role == ledger.RoleInit && h.claimOf(p, c) == nil {
-		if near := h.confinement(p).Intersection(shared); !near.IsEmpty() {
+	shared := plan.books.Shared()
+	if c.Role == ledger.RoleInit && plan.claimOf(p, c) == nil {
+		if near := plan.confinement(p).Intersection(shared); !near.IsEmpty() {
 			return near, HomeShared, false
 		}
 	}
 	return shared, HomeShared, false
 }
 
-// confinement are the CPUs of all NUMA nodes that a pod is confined to.
-func (h *cpuPlan) confinement(p *Pod) (cpus cpuset.Set) {
-	for _, c := range h.claims[p.ID].Containers {
-		for _, id := range c.NUMANodes {
-			cpus = cpus.Union(h.Index.Machine().CPUsOfNUMA(id))
-		}
+// confinement returns the CPUs of all NUMA nodes that a pod is confined to.
+func (plan *cpuPlan) confinement(p *Pod) (cpus cpuset.Set) {
+	for _, c := range plan.claims[p.ID].Containers {
+		cpus = cpus.Union(plan.Index.Machine().CPUsOfNUMA(c.NUMANodes...))
 	}
 	return cpus
 }
 
 // pod returns the settings of a pod and its containers.
-func (h *cpuPlan) pod(p *Pod) PodSettings {
+func (plan *cpuPlan) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
-	batch := h.batch(p)
-	settings.CPUs, settings.Idle = h.books.Shared(), batch
-	liftedPod := batch || h.lifts(p)
+	batch := plan.batch(p)
+	settings.CPUs, settings.Idle = plan.books.Shared(), batch
+	liftedPod := batch || plan.lifts(p)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Phase == Ended {
 			continue
 		}
-		cpus, home, lifted := h.home(p, c)
+		cpus, home, lifted := plan.home(p, c)
 		limit := p.effectiveLimit(c)
 		if liftedPod && c.Limit == 0 && limit > 0 {
-			limit = p.leftOf(c)
+			limit = p.remainderOf(c)
 		}
-		b := h.Kubelet.quota(limit)
-		if home == HomeCoreSet { // held to its limit also where the kubelet sets no quota
-			b = KubeletConfig{Period: h.Kubelet.Period}.quota(limit)
+		b := plan.Kubelet.quota(limit)
+		if home == HomeCoreSet { // has a quota even if the kubelet sets none
+			b = KubeletConfig{Period: plan.Kubelet.Period}.quota(limit)
 		}
 		b = inPeriod(b, p.Period, limit)
 		if lifted || batch {
@@ -214,17 +211,17 @@ func (h *cpuPlan) pod(p *Pod) PodSettings {
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
 			Home: home, Settings: Settings{CPUs: cpus, Limits: b}})
 	}
-	settings.Limits = inPeriod(h.Kubelet.quota(podLimit), p.longestPeriod(settings.Containers), podLimit)
+	settings.Limits = inPeriod(plan.Kubelet.quota(podLimit), p.longestPeriod(settings.Containers), podLimit)
 	if liftedPod {
 		settings.Quota = bandwidth.Unlimited
 	}
 	return settings
 }
 
-// lifts reports whether quota is lifted from a container of the pod.
-func (h *cpuPlan) lifts(p *Pod) bool {
+// lifts reports whether the quota of a container of the pod is removed.
+func (plan *cpuPlan) lifts(p *Pod) bool {
 	return slices.ContainsFunc(p.Containers, func(c Container) bool {
-		_, _, lifted := h.static(p, &c)
+		_, _, lifted := plan.static(p, &c)
 		return lifted && c.Phase != Ended
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// drawState draws a node with few CPUs and pods that are often in each other's way.
+// drawState draws a node with few CPUs and pods that often conflict.
 func drawState(t *rapid.T) State {
 	m := topologytest.RandomUpTo(t, 12)
 	s := State{Index: placement.NewIndex(m), Config: ledger.Config{MinShared: rapid.IntRange(0, 2).Draw(t, "minShared")}}
@@ -90,7 +90,7 @@ func drawBurst(t *rapid.T) burst.Policy {
 	}
 }
 
-// drawRaises decides for more quota, whatever the policies.
+// drawRaises raises quotas regardless of the policies.
 func drawRaises(t *rapid.T, s *State) {
 	for i := range s.Pods {
 		for j := range s.Pods[i].Containers {

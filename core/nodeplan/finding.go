@@ -6,11 +6,10 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// FindingKind is the kind of a finding, one word that is used as the reason in conditions and
-// events.
+// FindingKind is the kind of a finding. It is also the reason of conditions and events.
 type FindingKind string
 
-// The kinds of finding, and which further fields of [Finding] they fill.
+// The kinds of finding, with the fields of [Finding] that each sets.
 const (
 	BindingOff      FindingKind = "BindingOff"      // Reason; of the node
 	NotBound        FindingKind = "NotBound"        // Pod, Reason
@@ -27,7 +26,7 @@ const (
 // Finding is a request that cannot be satisfied as it was made.
 type Finding struct {
 	Kind      FindingKind
-	Pod       ledger.PodID // "" when it is about the node
+	Pod       ledger.PodID // "" if it is about the node
 	Container string
 	Reason    string
 	Conflict  ledger.Conflict
@@ -71,6 +70,4 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 }
 
 // String returns Describe with pod IDs as names.
-func (f Finding) String() string {
-	return f.Describe(func(id ledger.PodID) string { return string(id) })
-}
+func (f Finding) String() string { return f.Describe(ledger.PodID.String) }

@@ -7,32 +7,32 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// improve moves sets towards idle CPUs, at most tuning.Step cores of each.
+// improve moves core sets towards idle CPUs, at most tuning.Step cores of each.
 func (d *coreSetPlan) improve(tuning Tuning) {
-	moved := make([]int, len(d.residents))
-	for i, b := range d.residents {
+	moved := make([]int, len(d.longRunning))
+	for i, b := range d.longRunning {
 		for moved[i] < tuning.Step && (d.giveBack(b, tuning) || d.exchange(b, tuning)) {
 			moved[i]++
 		}
 	}
-	// Idle CPUs are handed out in turns, to who has been given least first.
-	order := make([]int, len(d.residents))
+	// Idle CPUs are given in turns, first to the container with the fewest CPUs beyond its need.
+	order := make([]int, len(d.longRunning))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return (d.residents[i].set.Len() - d.residents[i].need) - (d.residents[j].set.Len() - d.residents[j].need)
+		return (d.longRunning[i].set.Len() - d.longRunning[i].need) - (d.longRunning[j].set.Len() - d.longRunning[j].need)
 	})
 	for range tuning.Step {
 		for _, i := range order {
-			if moved[i] < tuning.Step && d.spread(d.residents[i], tuning) {
+			if moved[i] < tuning.Step && d.spread(d.longRunning[i], tuning) {
 				moved[i]++
 			}
 		}
 	}
 }
 
-// giveBack takes the busiest core out of a set when it is busy and not needed.
+// giveBack removes the busiest core from a set if it is busy and not needed.
 func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
 	extra := b.set.Len() - b.need
 	core, ok := d.busiest(b.set)
@@ -48,8 +48,8 @@ func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// exchange gives a resident CPUs of the idlest core that nobody has for those of the
-// busiest of its own, when that is worth it.
+// exchange replaces the CPUs of the busiest core of a set by CPUs in no set of the idlest core, if
+// that is worth it.
 func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	from, ok := d.busiest(b.set)
 	if !ok {
@@ -71,7 +71,7 @@ func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// spread gives a resident one more core that is idle and that nobody has.
+// spread extends a set by one more idle core that is in no set.
 func (d *coreSetPlan) spread(b *burster, tuning Tuning) bool {
 	free := b.region.Difference(d.held())
 	core, ok := d.idlest(free, 1)
@@ -86,10 +86,10 @@ func (d *coreSetPlan) spread(b *burster, tuning Tuning) bool {
 	return true
 }
 
-// background is the mean load of all threads of a core: one whose sibling works is
-// slower. All of improve uses this measure, which does not depend on who has which
-// thread. Under a load that stays the same, sets therefore come to rest: a core that is
-// spread to is none that is given back, and every exchange makes a set idler.
+// background returns the mean load of all threads of a core: a thread is slower if its sibling is
+// busy. All of improve uses this measure, which does not depend on the sets. So sets stop moving
+// under constant load: a core that a set spreads to is never given back, and every exchange makes a
+// set idler.
 func (d *coreSetPlan) background(core int) (sum ledger.MilliCPU) {
 	for c := range d.cores[core].All() {
 		sum += d.load[c]
@@ -97,7 +97,7 @@ func (d *coreSetPlan) background(core int) (sum ledger.MilliCPU) {
 	return sum / ledger.MilliCPU(d.cores[core].Len())
 }
 
-// busiest returns the busiest core of which the set has a CPU, the lowest of equals.
+// busiest returns the busiest core with a CPU in the set, the lowest one among equals.
 func (d *coreSetPlan) busiest(set cpuset.Set) (core int, found bool) {
 	for i, threads := range d.cores {
 		if threads.Intersects(set) && (!found || d.background(i) > d.background(core)) {
@@ -107,8 +107,8 @@ func (d *coreSetPlan) busiest(set cpuset.Set) (core int, found bool) {
 	return core, found
 }
 
-// idlest returns the idlest core of which at least n CPUs are free; of equals one that
-// is free as a whole, and then the lowest.
+// idlest returns the idlest core with at least n free CPUs. Among equals it prefers one that is
+// free as a whole, and then the lowest.
 func (d *coreSetPlan) idlest(free cpuset.Set, n int) (core int, found bool) {
 	for i, threads := range d.cores {
 		if threads.Intersection(free).Len() < n {

@@ -1,25 +1,25 @@
 package nodeplan
 
 import (
-	"cmp"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
-// matching says whose a CPU is while sets are matched; -1 is nobody's. No CPU is two
-// residents'.
+// matching assigns each CPU to at most one long-running container. Containers are indexes into
+// longRunning.
 type matching struct {
 	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
-	own   []cpuset.Set // by resident: the inverse of owner
-	open  []cpuset.Set // by resident: the CPUs it may take
+	own   []cpuset.Set // by container: the inverse of owner
+	open  []cpuset.Set // by container: the CPUs that it may take
 }
 
-// assignNeeds gives every resident as many CPUs as it needs, disjoint while there is room.
-// It leaves the sets as they are when they cannot be better at that.
+// assignNeeds gives every long-running container as many CPUs as it needs, disjoint while there is
+// room. It keeps sets that are already as good.
 func (d *coreSetPlan) assignNeeds() {
-	if d.plainlyFine() {
+	if d.disjoint() {
 		return
 	}
 	m := d.newMatching()
@@ -31,10 +31,10 @@ func (d *coreSetPlan) assignNeeds() {
 	m.apply()
 }
 
-// plainlyFine reports whether all have what they need and no two have the same CPU.
-func (d *coreSetPlan) plainlyFine() bool {
+// disjoint reports whether all sets are large enough and no two intersect.
+func (d *coreSetPlan) disjoint() bool {
 	var taken cpuset.Set
-	for _, b := range d.residents {
+	for _, b := range d.longRunning {
 		if b.set.Len() < b.need || b.set.Intersects(taken) {
 			return false
 		}
@@ -43,14 +43,14 @@ func (d *coreSetPlan) plainlyFine() bool {
 	return true
 }
 
-// satisfied reports whether all have what they need, and nobody who has more has a
-// CPU in common with another.
+// satisfied reports whether all sets are large enough, and no set with more than it needs
+// intersects another one.
 func (d *coreSetPlan) satisfied() bool {
-	for _, b := range d.residents {
+	for _, b := range d.longRunning {
 		if b.set.Len() < b.need {
 			return false
 		}
-		for _, other := range d.residents {
+		for _, other := range d.longRunning {
 			if other != b && b.set.Len() > b.need && b.set.Intersects(other.set) {
 				return false
 			}
@@ -60,20 +60,20 @@ func (d *coreSetPlan) satisfied() bool {
 }
 
 func (d *coreSetPlan) newMatching() *matching {
-	m := &matching{coreSetPlan: d, own: make([]cpuset.Set, len(d.residents)), open: make([]cpuset.Set, len(d.residents))}
+	m := &matching{coreSetPlan: d, own: make([]cpuset.Set, len(d.longRunning)), open: make([]cpuset.Set, len(d.longRunning))}
 	for i := range m.owner {
 		m.owner[i] = -1
 	}
 	return m
 }
 
-// fill makes the matching a largest one in which each takes what is open to it, and
-// returns how many CPUs are matched. Whoever had a CPU keeps one.
+// fill extends the matching to a maximum one in which each container takes only the CPUs returned
+// by open. It returns the number of CPUs matched. A container that had a CPU keeps at least one.
 func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
-	for i, b := range m.residents {
+	for i, b := range m.longRunning {
 		m.open[i] = open(b)
 	}
-	for i, b := range m.residents {
+	for i, b := range m.longRunning {
 		for m.own[i].Len() < b.need && m.augment(i) {
 		}
 	}
@@ -83,18 +83,18 @@ func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	return matched
 }
 
-// augment gives a resident one more CPU by the shortest chain of residents that
-// give theirs to the one before and take another. It reports false when there is none.
+// augment gives a container one more CPU by the shortest chain of containers of which each gives a
+// CPU to the one before it and takes another one. It returns false if there is no such chain.
 func (m *matching) augment(first int) bool {
 	type link struct {
-		resident, before int        // before is an index into chain
-		through          cpuset.CPU // of resident, wanted by the one before
+		container, before int        // before is an index into chain
+		through           cpuset.CPU // owned by container, wanted by the one before
 	}
 	chain := []link{{first, -1, -1}}
-	visited := make([]bool, len(m.residents))
+	visited := make([]bool, len(m.longRunning))
 	visited[first] = true
 	for at := 0; at < len(chain); at++ {
-		for _, c := range m.candidates(chain[at].resident) {
+		for _, c := range m.candidates(chain[at].container) {
 			if o := m.owner[c]; o >= 0 {
 				if !visited[o] {
 					visited[o] = true
@@ -103,7 +103,7 @@ func (m *matching) augment(first int) bool {
 				continue
 			}
 			for step := at; step >= 0; step = chain[step].before {
-				m.give(c, chain[step].resident)
+				m.give(c, chain[step].container)
 				c = chain[step].through
 			}
 			return true
@@ -112,50 +112,58 @@ func (m *matching) augment(first int) bool {
 	return false
 }
 
-func (m *matching) give(c cpuset.CPU, resident int) {
+func (m *matching) give(c cpuset.CPU, container int) {
 	if o := m.owner[c]; o >= 0 {
 		m.own[o].Remove(c)
 	}
-	m.owner[c] = resident
-	m.own[resident].Add(c)
+	m.owner[c] = container
+	m.own[container].Add(c)
 }
 
-// candidates are the CPUs open to a resident that it does not own, the best first:
-// see the package comment.
-func (m *matching) candidates(resident int) []cpuset.CPU {
-	b := m.residents[resident]
-	var others cpuset.Set // that others own
-	var spare cpuset.Set  // that others had
+// candidates returns the CPUs that a container may take and does not own, the best first: see the
+// package comment.
+func (m *matching) candidates(container int) []cpuset.CPU {
+	b := m.longRunning[container]
+	var others cpuset.Set // owned by others
+	var spare cpuset.Set  // in the previous sets of others
 	for i := range m.own {
-		if i != resident {
+		if i != container {
 			others = others.Union(m.own[i])
-			spare = spare.Union(m.residents[i].set)
+			spare = spare.Union(m.longRunning[i].set)
 		}
 	}
-	left := b.need - m.own[resident].Len()
-	rank := map[cpuset.CPU][6]int{}
-	free := m.open[resident].Difference(m.own[resident])
-	for c := range free.All() {
+	left := b.need - m.own[container].Len()
+	return sortedBy(m.open[container].Difference(m.own[container]), func(c cpuset.CPU) sortKey {
 		core := m.cores[m.coreOf[c]]
 		whole := left < core.Len() || core.IsSubsetOf(b.region.Difference(others))
-		rank[c] = [6]int{
+		return sortKey{
 			rankFirst(!others.Contains(c)),
 			rankFirst(b.set.Contains(c)),
-			rankFirst(core.Intersects(m.own[resident])),
+			rankFirst(core.Intersects(m.own[container])),
 			rankFirst(whole),
 			int(m.coreLoad(m.coreOf[c], others)),
 			rankFirst(!spare.Contains(c)),
+			int(core.First()),
 		}
-	}
-	cpus := slices.Collect(free.All())
-	slices.SortStableFunc(cpus, func(x, y cpuset.CPU) int {
-		a, b := rank[x], rank[y]
-		return cmp.Or(slices.Compare(a[:], b[:]), cmp.Compare(m.cores[m.coreOf[x]].First(), m.cores[m.coreOf[y]].First()))
 	})
-	return cpus
 }
 
-// rankFirst is a sort key that puts what is wanted first.
+// sortKey is compared element by element.
+type sortKey [7]int
+
+// sortedBy returns the CPUs of a set sorted by key, in ascending order among equals.
+func sortedBy(set cpuset.Set, key func(cpuset.CPU) sortKey) []cpuset.CPU {
+	keys := map[cpuset.CPU]sortKey{}
+	for c := range set.All() {
+		keys[c] = key(c)
+	}
+	return slices.SortedStableFunc(set.All(), func(x, y cpuset.CPU) int {
+		a, b := keys[x], keys[y]
+		return slices.Compare(a[:], b[:])
+	})
+}
+
+// rankFirst returns a sort key that puts wanted elements first.
 func rankFirst(wanted bool) int {
 	if wanted {
 		return 0
@@ -163,65 +171,61 @@ func rankFirst(wanted bool) int {
 	return 1
 }
 
-// apply makes sets of the matching: what each owns; for who is short, the CPUs that
-// fewest have; and what each had beyond need and nobody else has now.
+// apply sets the core sets: the CPUs that each container owns; for those with too few, the CPUs
+// that the fewest others have; and the CPUs that each had beyond its need and that are in no other
+// set.
 func (m *matching) apply() {
-	before := make([]cpuset.Set, len(m.residents))
-	for i, b := range m.residents {
+	before := make([]cpuset.Set, len(m.longRunning))
+	for i, b := range m.longRunning {
 		before[i], b.set = b.set, m.own[i]
 	}
-	for i, b := range m.residents {
+	for i, b := range m.longRunning {
 		m.share(b, before[i])
 	}
-	for i, b := range m.residents {
+	for i, b := range m.longRunning {
 		for c := range before[i].Difference(b.set).All() {
-			if m.heldBeside(b, c) == 0 {
+			if m.othersWith(b, c) == 0 {
 				b.set.Add(c)
 			}
 		}
 	}
 }
 
-// share fills up a set with CPUs that others have too, those of before first.
+// share fills a set up to its need with CPUs of other sets, preferably with those that it had
+// before.
 func (d *coreSetPlan) share(b *burster, before cpuset.Set) {
-	cpus := slices.Collect(b.region.Difference(b.set).All())
-	slices.SortStableFunc(cpus, func(x, y cpuset.CPU) int {
-		return cmp.Or(
-			cmp.Compare(d.heldBeside(b, x), d.heldBeside(b, y)),
-			cmp.Compare(rankFirst(before.Contains(x)), rankFirst(before.Contains(y))),
-			cmp.Compare(d.coreLoad(d.coreOf[x], cpuset.Set{}), d.coreLoad(d.coreOf[y], cpuset.Set{})),
-			cmp.Compare(d.cores[d.coreOf[x]].First(), d.cores[d.coreOf[y]].First()))
+	d.extend(b, func(c cpuset.CPU) sortKey {
+		core := d.coreOf[c]
+		return sortKey{d.othersWith(b, c), rankFirst(before.Contains(c)), int(d.coreLoad(core, cpuset.Set{})), int(d.cores[core].First())}
 	})
+}
+
+// extend fills a set up to its need with CPUs of its region, in the order of key.
+func (d *coreSetPlan) extend(b *burster, key func(cpuset.CPU) sortKey) {
+	cpus := sortedBy(b.region.Difference(b.set), key)
 	for _, c := range cpus[:max(0, min(len(cpus), b.need-b.set.Len()))] {
 		b.set.Add(c)
 	}
 }
 
-// assignInits gives init containers CPUs: those of their pod's main containers first,
-// beside which they do not run, then those that fewest others have. They move nobody.
+// assignInits gives CPUs to init containers: first those of the main containers of their pod, which
+// do not run at the same time, then those that the fewest others have. The other sets do not
+// change.
 func (d *coreSetPlan) assignInits() {
 	for _, b := range d.bursters {
-		if !b.init || b.set.Len() >= b.need {
+		if b.Role != ledger.RoleInit {
 			continue
 		}
 		var others, pods cpuset.Set
-		for _, other := range d.residents {
-			if other.ref.Pod == b.ref.Pod && !other.sidecar {
+		for _, other := range d.longRunning {
+			if other.ref.Pod == b.ref.Pod && other.Role != ledger.RoleSidecar {
 				pods = pods.Union(other.set)
 			} else {
 				others = others.Union(other.set)
 			}
 		}
-		order := func(c cpuset.CPU) [3]int {
-			return [3]int{rankFirst(!others.Contains(c)), rankFirst(pods.Contains(c)), int(d.coreLoad(d.coreOf[c], others))}
-		}
-		cpus := slices.Collect(b.region.Difference(b.set).All())
-		slices.SortStableFunc(cpus, func(x, y cpuset.CPU) int {
-			a, b := order(x), order(y)
-			return slices.Compare(a[:], b[:])
+		d.extend(b, func(c cpuset.CPU) sortKey {
+			return sortKey{rankFirst(!others.Contains(c)), rankFirst(pods.Contains(c)), int(d.coreLoad(d.coreOf[c], others))}
 		})
-		for _, c := range cpus[:b.need-b.set.Len()] {
-			b.set.Add(c)
-		}
 	}
 }

@@ -6,16 +6,15 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// Settings are those of one cgroup.
+// Settings are the settings of one cgroup.
 type Settings struct {
-	// CPUs is the cpuset of a container or pod; the empty set says to leave it alone.
-	// A pod has the shared CPUs and those of its containers, so that what is created
-	// in it unasked is on nobody else's. Of tiers it is what they must allow at least
-	// (on cgroup v2 they inherit it): all online CPUs. The NUMA nodes of memory
-	// (cpuset.mems) are left alone.
+	// CPUs is the cpuset of a container or pod. If it is empty, the cpuset is not changed. A pod
+	// has the shared CPUs and those of its containers, so that anything else created in it does not
+	// run on exclusive CPUs of other pods. For tiers it is the minimum (cgroup v2 inherits it): all
+	// online CPUs. cpuset.mems is not changed.
 	CPUs cpuset.Set
-	// Limits are quota, period and the kernel's burst. Without a quota the period has no
-	// meaning, and need not be written.
+	// Limits are quota, period and kernel burst. Without a quota the period has no effect and need
+	// not be written.
 	bandwidth.Limits
 	// Idle is cpu.idle; of pods only.
 	Idle bool
@@ -29,7 +28,7 @@ const (
 	HomeShared    Home = "shared"
 	HomeExclusive Home = "exclusive"
 	HomeCoreSet   Home = "core set"
-	// HomeUnbound is of containers whose cpuset is left alone.
+	// HomeUnbound is the home of containers whose cpuset is not changed.
 	HomeUnbound Home = "unbound"
 )
 
@@ -65,31 +64,30 @@ type Desired struct {
 	Pods  []PodSettings // in the order of State.Pods
 	// Exclusive and Shared are the online CPUs.
 	Exclusive, Shared cpuset.Set
-	// CoreSets are to be given back as State.Previous.
+	// CoreSets must be passed to the next Plan as State.Previous.
 	CoreSets CoreSets
 	Findings []Finding
 }
 
-// Plan returns the settings for a node. Pods must have distinct ids, and the containers
-// of a pod distinct names.
+// Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
+// distinct names.
 //
-// Where quota is lifted from a pod with a limit at pod level, each of its containers
-// without a limit of its own gets an even part of what the limit leaves beside those
-// that have one.
+// If the quota of a pod with a pod-level limit is removed, each of its containers without a limit
+// gets an even part of what the limit leaves beside the containers with one.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
 	if s.BindingOff != "" {
 		return planUnbound(&s)
 	}
-	h := newCPUPlan(&s)
+	cpus := newCPUPlan(&s)
 	online := s.Index.Machine().Online()
-	d := Desired{Tiers: tiers(online), Exclusive: h.books.Exclusive(), Shared: h.books.Shared()}
-	d.CoreSets = h.planCoreSets()
+	d := Desired{Tiers: tiers(online), Exclusive: cpus.books.Exclusive(), Shared: cpus.books.Shared()}
+	d.CoreSets = cpus.planCoreSets()
 	for i := range s.Pods {
-		d.Pods = append(d.Pods, h.pod(&s.Pods[i]))
+		d.Pods = append(d.Pods, cpus.pod(&s.Pods[i]))
 	}
-	d.Findings = h.findings
-	s.giveBursts(&d)
+	d.Findings = cpus.findings
+	s.setBursts(&d)
 	return d
 }
 
@@ -113,8 +111,7 @@ func Kubelet(s State) Desired {
 	return d
 }
 
-// planUnbound is the plan of a node on which CPUs must not be bound: what is not
-// about CPUs still is as the pods ask.
+// planUnbound plans a node on which CPUs must not be bound. The other settings are as usual.
 func planUnbound(s *State) Desired {
 	d := Kubelet(*s)
 	d.CoreSets = CoreSets{Sequence: s.Previous.Sequence}
@@ -136,11 +133,12 @@ func planUnbound(s *State) Desired {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
 	}
-	s.giveBursts(&d)
+	s.setBursts(&d)
 	return d
 }
 
-// tiers have the kernel's defaults: the kubelet sets no bandwidth on them.
+// tiers returns the settings of the tiers: the kernel's defaults, as the kubelet sets no bandwidth
+// on them.
 func tiers(online cpuset.Set) []TierSettings {
 	var all []TierSettings
 	for _, t := range Tiers() {
@@ -149,7 +147,7 @@ func tiers(online cpuset.Set) []TierSettings {
 	return all
 }
 
-// container returns the container of that name, nil when the pod has none.
+// container returns the container with the given name, or nil.
 func (p *Pod) container(name string) *Container {
 	for i := range p.Containers {
 		if p.Containers[i].Name == name {

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// TestNoCPUIsEnforcedForTwo: every container has online CPUs, and those of a static
-// one are in no cpuset of another that runs at the same time.
+// TestNoCPUIsEnforcedForTwo: every container has online CPUs, and those of a static container are
+// in no cpuset of another container that runs at the same time.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -73,8 +73,8 @@ func checkApart(t *rapid.T, c ContainerSettings, other PodSettings) {
 	}
 }
 
-// checkPhases: within a pod only containers that never run together have the same
-// exclusive CPUs.
+// checkPhases checks that within a pod only containers that never run at the same time have the
+// same exclusive CPUs.
 func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	for i, c := range settings.Containers {
 		for _, before := range settings.Containers[:i] {
@@ -86,9 +86,9 @@ func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	}
 }
 
-// TestQuota: a static container has none, nor has its pod; static-burst has its
-// limit; a pod's quota is never below what its containers may use, unless the
-// kubelet's is too; and without CPUs of its own a pod has what the kubelet sets.
+// TestQuota: a static container and its pod have no quota; a static-burst container has its limit;
+// a pod's quota covers what its containers may use, unless the kubelet's does not either; and a pod
+// without CPUs has what the kubelet sets.
 func TestQuota(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -128,8 +128,8 @@ func claimed(p *Pod, name string) bool {
 	return slices.ContainsFunc(p.Claim.Containers, func(c ledger.ContainerClaim) bool { return c.Name == name })
 }
 
-// checkOthersKeepTheirs: lifting a pod's quota does not free those of its containers
-// that are not static.
+// checkOthersKeepTheirs checks that containers that are not static keep their quota when that of
+// their pod is removed.
 func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 	for _, c := range p.Containers {
 		container := pod.container(c.Name)
@@ -137,14 +137,14 @@ func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
 		switch {
 		case !static && container.Limit > 0 && c.Quota != max(bandwidth.MinQuota, share(container.Limit, c.Period)):
 			t.Fatalf("%s/%s has a limit of %v and a quota of %v", p.ID, c.Name, container.Limit, c.Quota)
-		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+leastLeft, c.Period)):
+		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+minRemainder, c.Period)):
 			t.Fatalf("%s/%s has a quota of %v in a pod limited to %v", p.ID, c.Name, c.Quota, pod.Limit)
 		}
 	}
 }
 
-// TestPlanningAgainChangesNothing: a plan is a function of its state, whatever the
-// order of pods, and its own result is a state that it leaves alone.
+// TestPlanningAgainChangesNothing: a plan does not depend on the order of pods, and planning again
+// from its result changes nothing.
 func TestPlanningAgainChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -163,25 +163,25 @@ func TestPlanningAgainChangesNothing(t *testing.T) {
 
 func equalSets(a, b cpuset.Set) bool { return a == b }
 
-// TestCoreSets: a core set is within its region and as large as it has to be, and no
-// two intersect unless there is no room for disjoint ones. Whether there is, the
-// marriage theorem says: every group of containers must have enough CPUs together.
+// TestCoreSets: a core set is within its region and large enough, and sets intersect only if
+// disjoint ones are impossible. By the marriage theorem, disjoint sets exist if every group of
+// containers has enough CPUs together.
 func TestCoreSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
 		s.BindingOff = ""
 		d := Plan(s)
-		residents := residentsOf(t, s, d)
+		longRunning := longRunningOf(t, s, d)
 		var all cpuset.Set
 		disjoint := true
-		for _, r := range residents {
+		for _, r := range longRunning {
 			disjoint = disjoint && !r.set.Intersects(all)
 			all = all.Union(r.set)
 		}
 		room := true
-		for group := range 1 << len(residents) {
+		for group := range 1 << len(longRunning) {
 			need, together := 0, cpuset.Set{}
-			for i, r := range residents {
+			for i, r := range longRunning {
 				if group>>i&1 == 1 {
 					need += r.need
 					together = together.Union(r.region)
@@ -199,9 +199,9 @@ func TestCoreSets(t *testing.T) {
 	})
 }
 
-// residentsOf finds the static-burst containers without the planner's help, and checks
-// each set by itself.
-func residentsOf(t *rapid.T, s State, d Desired) (residents []burster) {
+// longRunningOf finds the long-running static-burst containers independently of the planner, and
+// checks each set.
+func longRunningOf(t *rapid.T, s State, d Desired) (longRunning []burster) {
 	m := s.Index.Machine()
 	for i, p := range d.Pods {
 		for _, c := range p.Containers {
@@ -219,15 +219,15 @@ func residentsOf(t *rapid.T, s State, d Desired) (residents []burster) {
 				t.Fatalf("%s/%s, %+v, has core set %s of region %s", p.ID, c.Name, claim, r.set, r.region)
 			}
 			if claim.Role != ledger.RoleInit {
-				residents = append(residents, r)
+				longRunning = append(longRunning, r)
 			}
 		}
 	}
-	return residents
+	return longRunning
 }
 
-// TestSetsMoveAtABoundedRate: with a new sample, and nothing else, a set takes in and
-// gives away at most Tuning.Step cores.
+// TestSetsMoveAtABoundedRate: with a new sample, and nothing else changed, a set gains and loses at
+// most Tuning.Step cores.
 func TestSetsMoveAtABoundedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -252,8 +252,8 @@ func TestSetsMoveAtABoundedRate(t *testing.T) {
 	})
 }
 
-// TestSetsComeToRest: while the load of others stays as it is and the containers use
-// their own sets, sets stop moving.
+// TestSetsComeToRest: while the other load is constant and the containers use their own sets, the
+// sets stop moving.
 func TestSetsComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -283,7 +283,7 @@ func TestSetsComeToRest(t *testing.T) {
 	})
 }
 
-// useSets adds half a CPU of each container's own use to every CPU of its set.
+// useSets adds half a CPU of usage by the container itself to every CPU of its set.
 func useSets(s *State) {
 	for i := range s.Pods {
 		for j := range s.Pods[i].Containers {
@@ -297,8 +297,8 @@ func useSets(s *State) {
 	}
 }
 
-// TestStepsNeverShareExclusiveCPUs follows the steps from one plan to that of a node
-// whose pods have changed.
+// TestStepsNeverShareExclusiveCPUs follows the steps from one plan to the next one, for which pods
+// have changed.
 func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -316,8 +316,8 @@ func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 	})
 }
 
-// follow takes the steps one by one. Nobody must be given a CPU that another pod has
-// exclusively, nor exclusively a CPU that another pod still has.
+// follow executes the steps one by one and checks that no container gets a CPU that another pod has
+// exclusively, or gets a CPU exclusively that another pod still has.
 func follow(t *rapid.T, from, to []Assignment) {
 	final, had := byRef(to), byRef(from)
 	now := map[Ref]cpuset.Set{} // containers that end have left; new ones come with their step
@@ -334,11 +334,11 @@ func follow(t *rapid.T, from, to []Assignment) {
 				continue
 			}
 			if final[step.Ref].Exclusive || final[other].Exclusive {
-				t.Fatalf("%v is given %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, Steps(from, to))
+				t.Fatalf("%v gets %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, Steps(from, to))
 			}
 		}
 		if step.CPUs.IsEmpty() {
-			t.Fatalf("%v is given no CPU", step.Ref)
+			t.Fatalf("%v gets no CPU", step.Ref)
 		}
 		now[step.Ref] = step.CPUs
 	}
@@ -357,8 +357,8 @@ func byRef(all []Assignment) map[Ref]Assignment {
 	return found
 }
 
-// tradesCPUs reports whether some container keeps none of its CPUs, which can make it
-// impossible to keep all apart.
+// tradesCPUs reports whether some container keeps none of its CPUs, which can make it impossible to
+// keep all containers apart.
 func tradesCPUs(now map[Ref]cpuset.Set, final map[Ref]Assignment) bool {
 	for ref, cpus := range now {
 		if !cpus.Intersects(final[ref].CPUs) {

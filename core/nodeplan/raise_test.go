@@ -13,9 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// TestRaise: raising quotas changes nothing but these and their pods' quota. Each is within
-// what its policy allows, and a pod with a quota has as much more of CPUs as its containers
-// have together at any time.
+// TestRaise: a raise changes only the quotas of containers and of their pods. Each is within its
+// policy, and a pod's quota increases by what its containers gain together in any phase.
 func TestRaise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -42,7 +41,7 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-// mayRaise is what the policy of a container's pod says.
+// mayRaise reports whether the policy of the container's pod permits a raise.
 func mayRaise(s *State, p *Pod, c *ContainerSettings) bool {
 	policy := p.Burst.Or(s.Burst)
 	limits, declared := p.containerLimits()

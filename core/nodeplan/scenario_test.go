@@ -15,9 +15,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands,
-// one a line, then "----" and what they print. Lines that begin with # are for the
-// reader. The commands:
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
+// then "----" and their output. Lines that start with # are comments. The commands:
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 offline=7 memory-node=3
 //	    the node's machine, counts per parent, and a NUMA node without CPUs
@@ -26,25 +25,25 @@ import (
 //	kubelet no-quota period=50ms
 //	batch-idle
 //	burst MODE percent=100 quota=300, kernel no-burst
-//	    the policy of pods that have none; the kernel cannot burst
+//	    the policy of pods without one; the kernel does not support bursts
 //	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms burst=auto:100 CONTAINER...
-//	    a pod comes, or takes the place of the one of that name
+//	    adds a pod or replaces the one with that name
 //	waiting POD CONTAINER, running ..., ended ...
 //	remove POD
 //	busy 0-3=900m 5=1
-//	    a new sample of usage; CPUs that are not named are idle
+//	    a new sample of usage; CPUs that are not given are idle
 //	used POD/CONTAINER=2
-//	    what a container uses of it
+//	    the part of it that a container uses
 //	raised POD/CONTAINER=150ms
-//	    the quota that was decided for it
+//	    the raised quota that was decided for a container
 //	tuning step=2 spread=3
 //	plan, sets, steps, kubelet-settings
-//	    print the plan, only its core sets, the writes that lead to it from the one
-//	    printed last, and what Kubelet returns; the first three keep the core sets
+//	    print the plan, only its core sets, the writes that lead to it from the last
+//	    plan printed, and the result of Kubelet; the first three keep the core sets
 //
-// A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs
-// when it is static, or by @node and its NUMA nodes. init/NAME is an ordinary init
-// container, sidecar/NAME a restartable one, ephemeral/NAME an ephemeral one.
+// A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs if it is
+// static, or by @node and its NUMA nodes. init/NAME is an ordinary init container, sidecar/NAME a
+// restartable one, ephemeral/NAME an ephemeral one.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var node scenario
@@ -56,7 +55,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// scenario is a node under test.
+// scenario is the node of a scenario.
 type scenario struct {
 	state State
 	last  []Assignment
@@ -106,7 +105,7 @@ func (s *scenario) plan(view string) (string, error) {
 	d := Plan(s.state)
 	s.state.Previous = d.CoreSets
 	if diff := cmp.Diff(printPlan(d), printPlan(Plan(s.state))); diff != "" {
-		return "", fmt.Errorf("planning again gives something else:\n%s", diff)
+		return "", fmt.Errorf("planning again changes the plan:\n%s", diff)
 	}
 	steps := Steps(s.last, d.Assignments())
 	s.last = d.Assignments()
@@ -183,7 +182,7 @@ func orNone(cpus cpuset.Set) string {
 	return cpus.String()
 }
 
-// setPhase reads POD CONTAINER.
+// setPhase parses POD CONTAINER.
 func (s *scenario) setPhase(phase string, args []string) error {
 	c, err := s.find(args[0], args[1])
 	if err != nil {

@@ -1,6 +1,7 @@
 package nodeplan
 
 import (
+	"cmp"
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
@@ -9,33 +10,34 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// State is all that a plan depends on.
+// State is everything that a plan depends on.
 type State struct {
 	// Index is the machine.
 	Index  *placement.Index
 	Config ledger.Config
-	// BindingOff says why CPUs must not be bound on this node (the kubelet's CPU
-	// manager policy is not none, say), in words for the user. When it is not
-	// empty, no cpuset is set and no quota lifted.
+	// BindingOff is the reason, in words for users, why CPUs must not be bound on this node, such
+	// as the kubelet's CPU manager policy. If it is not empty, no cpuset is set and no quota
+	// removed.
 	BindingOff string
 	Kubelet    KubeletConfig
 	Pods       []Pod
 	Usage      Usage
-	// Previous are the core sets in force.
+	// Previous are the core sets at present.
 	Previous CoreSets
 	Tuning   Tuning
-	// BatchIdle puts cpu.idle on the cgroups of BE pods, and takes their quota away:
-	// behind all others they may use what is left. Without it they are like others.
+	// BatchIdle sets cpu.idle of the cgroups of BE pods and removes their quota: they use only what
+	// others leave. Without it they run like other pods.
 	BatchIdle bool
-	// Burst is the policy of pods that have none, and fills in what others leave open.
+	// Burst is the policy of pods without one. It also supplies the fields that other pods'
+	// policies leave open.
 	Burst burst.Policy
-	// NoKernelBurst says that the kernel cannot burst.
+	// NoKernelBurst is true if the kernel does not support bursts.
 	NoKernelBurst bool
 }
 
 // KubeletConfig is the part of the kubelet's configuration that concerns quota.
 type KubeletConfig struct {
-	// NoQuota is cpuCFSQuota: false.
+	// NoQuota is true for cpuCFSQuota: false.
 	NoQuota bool
 	// Period is cpuCFSQuotaPeriod; 0 stands for its default, 100 ms.
 	Period time.Duration
@@ -44,7 +46,7 @@ type KubeletConfig struct {
 // Tier is the Kubernetes QoS class of a pod, which determines its parent cgroup.
 type Tier string
 
-// The tiers. Guaranteed pods live in kubepods itself.
+// The tiers. The cgroups of Guaranteed pods are directly in kubepods.
 const (
 	Guaranteed Tier = "Guaranteed"
 	Burstable  Tier = "Burstable"
@@ -57,8 +59,8 @@ func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
 // Class is the co-location class of a pod, "" if it has none.
 type Class string
 
-// The classes. LS (latency-sensitive) pods come first when CPU time is short; BE
-// (best-effort) pods are batch work that gives way.
+// The classes. LS (latency-sensitive) pods have priority when CPU time is short; BE (best-effort)
+// pods are batch work.
 const (
 	LS Class = "LS"
 	BE Class = "BE"
@@ -69,18 +71,18 @@ type Pod struct {
 	ID    ledger.PodID
 	Tier  Tier
 	Class Class
-	// Claim is what the scheduler gave it; its ID is taken from the pod. It is the
-	// zero Claim for pods that did not ask and that the API server does not know.
+	// Claim is what the scheduler gave to the pod; its ID is ignored. It is the zero Claim for pods
+	// that did not ask for CPUs and pods that are unknown to the API server.
 	Claim ledger.Claim
-	// Limit is the CPU limit at pod level, 0 when there is none.
+	// Limit is the pod-level CPU limit, 0 if there is none.
 	Limit ledger.MilliCPU
-	// Overhead is what the pod's runtime class adds to its limits.
+	// Overhead is added to the pod's limits by its runtime class.
 	Overhead ledger.MilliCPU
-	// Period is the CFS period the pod asks for, 0 when it does not.
+	// Period is the CFS period that the pod asks for, or 0.
 	Period time.Duration
-	// Burst is complemented by that of the [State].
+	// Burst is the pod's policy. [State].Burst supplies fields that it leaves open.
 	Burst burst.Policy
-	// Containers in the pod's order: init containers, main ones, ephemeral ones.
+	// Containers are in the pod's order: init containers, main ones, ephemeral ones.
 	Containers []Container
 }
 
@@ -101,19 +103,19 @@ type Container struct {
 	// Ephemeral containers have RoleMain and no resources.
 	Ephemeral bool
 	Phase     Phase
-	// Limit and Request are 0 when there is none.
+	// Limit and Request are 0 if the container has none.
 	Limit, Request ledger.MilliCPU
-	// Raised is the quota, in its period, that was decided for it; 0 for that of its limit.
+	// Raised is the quota, in the container's period, that was decided for it, or 0.
 	Raised time.Duration
-	// Used is the CPU time that it used lately, of all CPUs, in thousandths.
+	// Used is its recent usage on all CPUs.
 	Used ledger.MilliCPU
-	// UsedOn is the same by CPU, nil where that is not known.
+	// UsedOn is the same by CPU, nil if that is not known.
 	UsedOn map[cpuset.CPU]ledger.MilliCPU
 }
 
 // Usage is one sample of the load of the CPUs.
 type Usage struct {
-	// Sequence tells samples apart. Core sets are improved once per sample.
+	// Sequence identifies the sample. Core sets are improved once per sample.
 	Sequence uint64
 	// Busy is the busy time of each CPU in thousandths; a missing CPU was idle.
 	Busy map[cpuset.CPU]ledger.MilliCPU
@@ -127,35 +129,30 @@ type Ref struct {
 
 // CoreSets are the core sets of static-burst containers.
 type CoreSets struct {
-	// Sequence is the sample by which they were last improved.
+	// Sequence is the sample with which they were last improved.
 	Sequence uint64
 	Sets     map[Ref]cpuset.Set
 }
 
-// Tuning says how eagerly core sets follow usage. Zero values stand for the defaults.
+// Tuning defines how fast core sets follow usage. Zero values stand for the defaults, given in
+// parentheses.
 type Tuning struct {
-	// Step is how many cores of a set may move for the better per sample (1).
+	// Step is the largest number of cores of a set that may change per sample (1).
 	Step int
-	// IdleBelow is the load of one CPU up to which a set spreads to it (100), and
-	// BusyAbove from which on it is given back when it is not needed (300).
+	// A set spreads to cores with a load of at most IdleBelow (100) and gives back unneeded cores
+	// with a load of at least BusyAbove (300).
 	IdleBelow, BusyAbove ledger.MilliCPU
-	// Margin is how much idler another core must be to be exchanged for (250).
+	// Margin is how much idler a core must be to replace another one (250).
 	Margin ledger.MilliCPU
-	// MaxSpread bounds a set to that many times the container's limit; 0 does not.
+	// MaxSpread limits a set to MaxSpread times the container's limit; 0 means no limit.
 	MaxSpread int
 }
 
 func (t Tuning) withDefaults() Tuning {
-	if t.Step == 0 {
-		t.Step = 1
-	}
-	for value, otherwise := range map[*ledger.MilliCPU]ledger.MilliCPU{&t.IdleBelow: 100, &t.BusyAbove: 300, &t.Margin: 250} {
-		if *value == 0 {
-			*value = otherwise
-		}
-	}
+	t.Step = cmp.Or(t.Step, 1)
+	t.IdleBelow, t.BusyAbove, t.Margin = cmp.Or(t.IdleBelow, 100), cmp.Or(t.BusyAbove, 300), cmp.Or(t.Margin, 250)
 	return t
 }
 
-// batch reports whether a pod runs behind all others.
+// batch reports whether a pod runs with cpu.idle.
 func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.Class == BE }

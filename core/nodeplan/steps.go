@@ -30,16 +30,15 @@ func (d Desired) Assignments() []Assignment {
 	return all
 }
 
-// Steps returns the writes that lead from the assignments in force to others, in an
-// order in which nobody is given a CPU that another pod has exclusively, nor exclusively
-// a CPU that another pod still has. (Who is to live in shared CPUs from now on has none
-// exclusively any more.) Containers that are only in one of the two are
-// gone or have nothing to be moved from; those that are new are written last.
+// Steps returns the writes that lead from one list of assignments to another. In their order no
+// container gets a CPU that another pod has exclusively, and none gets a CPU exclusively that
+// another pod still has. Containers that are only in `from` are gone. Containers that are only in
+// `to` are written last.
 //
-// First, everybody who loses CPUs shrinks to what it keeps; who keeps none moves to
-// those of its new CPUs that nobody has exclusively before or after. Who has no such CPUs
-// moves next, and only among those, when pods trade exclusive CPUs with each other,
-// can a CPU be two pods' for a moment. Last, everybody grows to what it shall have.
+// First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
+// those of its new CPUs that are exclusive to no other pod before or after. Next come moves for
+// which there are no such CPUs: only these, which occur when pods exchange exclusive CPUs, can give
+// a CPU to two pods for a moment. Last, containers grow to their final CPUs.
 func Steps(from, to []Assignment) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {
@@ -54,10 +53,7 @@ func Steps(from, to []Assignment) []Step {
 		final := Step{a.Ref, a.CPUs}
 		kept := old.CPUs.Intersection(a.CPUs)
 		if kept.IsEmpty() && known {
-			kept = a.CPUs.Difference(othersExclusive(a.Ref, from)).Difference(othersExclusive(a.Ref, to))
-			if a.Exclusive {
-				kept = kept.Difference(othersAny(a.Ref, from))
-			}
+			kept = a.CPUs.Difference(ofOtherPods(a.Ref, from, !a.Exclusive)).Difference(ofOtherPods(a.Ref, to, true))
 		}
 		switch {
 		case !known:
@@ -76,20 +72,10 @@ func Steps(from, to []Assignment) []Step {
 	return append(append(shrink, move...), grow...)
 }
 
-// othersExclusive are the CPUs that are exclusive to other pods.
-func othersExclusive(r Ref, all []Assignment) (cpus cpuset.Set) {
+// ofOtherPods returns the CPUs of other pods, or only those that are exclusive to them.
+func ofOtherPods(r Ref, all []Assignment, onlyExclusive bool) (cpus cpuset.Set) {
 	for _, a := range all {
-		if a.Exclusive && a.Ref.Pod != r.Pod {
-			cpus = cpus.Union(a.CPUs)
-		}
-	}
-	return cpus
-}
-
-// othersAny are the CPUs of all other pods.
-func othersAny(r Ref, all []Assignment) (cpus cpuset.Set) {
-	for _, a := range all {
-		if a.Ref.Pod != r.Pod {
+		if a.Ref.Pod != r.Pod && (a.Exclusive || !onlyExclusive) {
 			cpus = cpus.Union(a.CPUs)
 		}
 	}

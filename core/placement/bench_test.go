@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// benchMachines are the machines of BenchmarkPlace. Their free sets come from
-// benchSeed: the input is the same in every run of one version of this file.
+// benchMachines are the machines of BenchmarkPlace. Their free sets are generated from benchSeed,
+// so every run of this version of the file has the same input.
 var benchMachines = []struct {
 	name  string
 	shape topology.Shape
@@ -30,8 +30,8 @@ const (
 	benchFreeSets = 1000
 )
 
-// freeSets returns 1,000 free sets of 60% of a machine at random, by whole core or
-// by thread; or the one set of all CPUs.
+// freeSets returns 1,000 random free sets of 60% of a machine, by whole core or by thread; or, for
+// "all", the set of all CPUs.
 func freeSets(m *topology.Machine, how string) []cpuset.Set {
 	if how == "all" {
 		return []cpuset.Set{m.Online()}
@@ -54,9 +54,8 @@ func freeSets(m *topology.Machine, how string) []cpuset.Set {
 	return sets
 }
 
-// BenchmarkPlace reports, beside the mean, the median and the worst of the free
-// sets, each timed as the best of several batches so that what else the machine
-// does is left out.
+// BenchmarkPlace reports the mean, and the median and worst time of the free sets. Each set is
+// timed as the best of several batches, which excludes other load on the machine.
 func BenchmarkPlace(b *testing.B) {
 	for _, machine := range benchMachines {
 		m := machine.shape.MustBuild()
@@ -90,7 +89,7 @@ func benchPlace(b *testing.B, ix *Index, sets []cpuset.Set, req Request) {
 	b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/batch, "worst-ns")
 }
 
-// batch placements are timed at once, since the clock costs as much as one.
+// batch is the number of placements that are timed at once: reading the clock takes as long as one.
 const batch = 10
 
 // timeEach returns the best time of a batch on each free set.

@@ -8,15 +8,14 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// TestRoomBounds plans every candidate, and looks whether the LLCs that stay free
-// are within the bounds that were to make the plan unnecessary.
-func TestRoomBounds(t *testing.T) {
+// TestLLCBounds plans every candidate and checks that the LLCs left free are within the bounds.
+func TestLLCBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, 96).MustBuild()
 		ix := NewIndex(m)
 		u := ix.uniform
 		if u == nil || !u.packed {
-			t.Skip("the bounds are of the fast solver's packed counts")
+			t.Skip("only the packed counts of the fast solver have bounds")
 		}
 		s := newScratch(ix)
 		for range 10 {
@@ -34,7 +33,7 @@ func TestRoomBounds(t *testing.T) {
 }
 
 func checkBounds(t *rapid.T, ix *Index, s *scratch, c *candidate) {
-	least, most := ix.uniform.boundRooms(s, c)
+	least, most := ix.uniform.boundLLCs(s, c)
 	ix.uniform.plan(ix, s, c)
 	var got packedCounts
 	for l := range s.take {

@@ -9,9 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// The slow obvious reference: it looks at every set of CPUs of the wanted size and
-// computes the criteria straight from the machine's description. It shares no code
-// with the solvers.
+// The slow and obvious reference: it enumerates all sets of CPUs of the wanted size and computes
+// the criteria directly from the machine. It shares no code with the solvers.
 
 // score is criteria 1 to 5 of the package comment, in that order.
 type score struct {
@@ -25,9 +24,9 @@ func (a score) compare(b score) int {
 		cmp.Compare(a.distance, b.distance), cmp.Compare(a.splits, b.splits), cmp.Compare(a.llcs, b.llcs))
 }
 
-// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of
-// a set; kinds, NUMA nodes and LLCs are bits of their own, in the order in which they
-// first occur, kinds in the machine's order.
+// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of a set. Kinds,
+// NUMA nodes and LLCs are bits, too, in the order of their first occurrence (kinds in the machine's
+// order).
 type brute struct {
 	m               *topology.Machine
 	cpus            []topology.CPU
@@ -68,7 +67,7 @@ func newBrute(m *topology.Machine) *brute {
 	return b
 }
 
-// bitOf returns the bit of an id in a list, which it joins when it is new.
+// bitOf returns the bit of an id in a list. It adds a new id to the list.
 func bitOf[ID comparable](list *[]ID, id ID) uint32 {
 	if !slices.Contains(*list, id) {
 		*list = append(*list, id)
@@ -106,7 +105,7 @@ func (b *brute) score(set uint32) score {
 	return s
 }
 
-// allowed reports whether a set keeps the request's hard rules.
+// allowed reports whether a set satisfies the constraints of the request.
 func (b *brute) allowed(set uint32, req Request, s score) bool {
 	if req.FullCores == FullCoresRequired && s.splits > 0 {
 		return false
@@ -125,7 +124,7 @@ func (b *brute) allowed(set uint32, req Request, s score) bool {
 	return true
 }
 
-// subsetsOf yields the sets of n of the bits of free.
+// subsetsOf yields all sets of n bits of free.
 func subsetsOf(free uint32, n int, yield func(uint32)) {
 	var walk func(free, chosen uint32, n int)
 	walk = func(free, chosen uint32, n int) {
@@ -141,7 +140,7 @@ func subsetsOf(free uint32, n int, yield func(uint32)) {
 	walk(free, 0, n)
 }
 
-// best returns the best score that any allowed set has, and false without one.
+// best returns the best score of all allowed sets, and false if there is none.
 func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	var best score
 	found := false
@@ -154,9 +153,9 @@ func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	return best, found
 }
 
-// rooms is criterion 6: the whole free cores that stay, per NUMA node and then
-// per LLC, each list descending.
-func (b *brute) rooms(freeAfter uint32) (nodes, llcs []int) {
+// freeCores returns the whole cores that stay free, per NUMA node and per LLC, each list
+// descending: criterion 6.
+func (b *brute) freeCores(freeAfter uint32) (nodes, llcs []int) {
 	perNode, perLLC := map[topology.NUMAID]int{}, map[topology.LLCID]int{}
 	for i, c := range b.cpus {
 		perNode[c.NUMA] += 0

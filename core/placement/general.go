@@ -2,22 +2,21 @@ package placement
 
 import (
 	"cmp"
+	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// cost is what the general solver minimises over the choices inside given nodes.
-// Every part adds up over cores and pieces, so a dynamic programme finds the
-// minimum.
+// cost is what the general solver minimises on a given set of NUMA nodes. Every field is a sum over
+// cores and pieces, so a dynamic programme finds the minimum.
 type cost struct {
 	split, llcs int // criteria 4 and 5
-	// slow adds up the ranks of the kinds of the CPUs taken: where kinds have to
-	// be mixed, as many CPUs as possible are of the faster one.
+	// slow is the sum of the ranks of the kinds of the CPUs taken. If kinds are mixed, it favours
+	// the faster one.
 	slow int
-	// whole counts the whole free cores that are used, and spread says how much
-	// the large rooms lose: the sum of (free before)² - (free after)² over the
-	// pieces. Together they stand for criterion 6.
+	// whole is the number of whole free cores used. spread is the sum over the pieces of (free
+	// before)² - (free after)². Together they approximate criterion 6.
 	whole, spread int
 }
 
@@ -30,32 +29,31 @@ func (a cost) plus(b cost) cost {
 	return cost{a.split + b.split, a.llcs + b.llcs, a.slow + b.slow, a.whole + b.whole, a.spread + b.spread}
 }
 
-// impossible is above every cost that occurs.
+// impossible is larger than any real cost.
 var impossible = cost{split: 1 << 30}
 
 func (a cost) possible() bool { return a.split < impossible.split }
 
-// general answers questions about one free set by dynamic programming. It serves
-// every machine: mixed core sizes and kinds, LLCs across NUMA nodes, limits.
+// general solves one request by dynamic programming. It supports every machine: mixed core sizes
+// and kinds, LLCs that span NUMA nodes, and limits.
 type general struct {
 	ix     *Index
 	free   cpuset.Set
 	n      int  // CPUs wanted
 	whole  bool // split cores are forbidden
 	limits []boundLimit
-	// pieces[p][t] is the least cost of taking t CPUs from piece p, the LLC itself
-	// not counted.
+	// pieces[p][t] is the least cost of taking t CPUs from piece p, without counting its LLC.
 	pieces [][]cost
-	tables []*nodeTable // by node, made when needed
+	tables []*nodeTable // by node, computed when needed
 }
 
-// boundLimit is a Limit that can bind, over indexes of nodes.
+// boundLimit is a Limit that is below both the request and the CPUs free there.
 type boundLimit struct {
 	nodes cpuset.Set // of node indexes
 	cpus  int
 }
 
-// newGeneral prepares the free CPUs of the allowed kinds.
+// newGeneral returns a solver for req on the free CPUs.
 func newGeneral(ix *Index, free cpuset.Set, req *Request) *general {
 	g := &general{ix: ix, free: free, n: req.CPUs, tables: make([]*nodeTable, len(ix.nodes)), whole: req.Policy == Static && req.FullCores == FullCoresRequired}
 	if req.Policy == Static {
@@ -68,14 +66,7 @@ func newGeneral(ix *Index, free cpuset.Set, req *Request) *general {
 	return g
 }
 
-// withoutLimits returns the same question with the limits lifted.
-func (g *general) withoutLimits() *general {
-	lifted := *g
-	lifted.limits = nil
-	return &lifted
-}
-
-// boundLimits returns the limits of the request that can bind.
+// boundLimits returns the limits that can affect the request.
 func (ix *Index) boundLimits(free cpuset.Set, req *Request) []boundLimit {
 	var bound []boundLimit
 	for _, l := range req.Limits {
@@ -86,14 +77,10 @@ func (ix *Index) boundLimits(free cpuset.Set, req *Request) []boundLimit {
 	return bound
 }
 
-// limitNodes returns the nodes of a limit as indexes, and their CPUs.
+// limitNodes returns the indexes of the nodes of a limit, and their CPUs.
 func (ix *Index) limitNodes(l Limit) (nodes, cpus cpuset.Set) {
 	for i, n := range ix.nodes {
-		in := l.NUMANodes == nil
-		for _, id := range l.NUMANodes {
-			in = in || id == n.id
-		}
-		if in {
+		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, n.id) {
 			nodes.Add(cpuset.CPU(i))
 			cpus = cpus.Union(n.cpus)
 		}
@@ -101,7 +88,7 @@ func (ix *Index) limitNodes(l Limit) (nodes, cpus cpuset.Set) {
 	return nodes, cpus
 }
 
-// freeThreads counts the free threads of a core.
+// freeThreads returns the number of free threads of a core.
 func (g *general) freeThreads(c *core) int {
 	n := 0
 	for _, t := range c.threads {
@@ -112,7 +99,7 @@ func (g *general) freeThreads(c *core) int {
 	return n
 }
 
-// coreCost is the cost of taking n of a core's free threads.
+// coreCost returns the cost of taking n of the free threads of a core.
 func (g *general) coreCost(c *core, n int) cost {
 	if n == 0 {
 		return cost{}
@@ -130,8 +117,8 @@ func (g *general) coreCost(c *core, n int) cost {
 	return k
 }
 
-// coreTable returns, for each core i of a piece and each t, the least cost of
-// taking t CPUs from that core and those after it.
+// coreTable returns a table whose entry [i][t] is the least cost of taking t CPUs from core i of a
+// piece and the cores after it.
 func (g *general) coreTable(p int) [][]cost {
 	span := g.ix.pieces[p].cores
 	table := make([][]cost, span.len()+1)
@@ -169,8 +156,7 @@ func (g *general) pieceCosts(p int) []cost {
 	return costs
 }
 
-// pickPiece adds the CPUs that make the least cost of taking t from a piece, the
-// lowest cores first.
+// pickPiece adds to cpus the cheapest t CPUs of a piece, the lowest cores first.
 func (g *general) pickPiece(p, t int, cpus *cpuset.Set) {
 	table, span := g.coreTable(p), g.ix.pieces[p].cores
 	for i := range span.len() {
@@ -195,16 +181,15 @@ func (g *general) pickCore(c *core, n int, cpus *cpuset.Set) {
 	}
 }
 
-// nodeIDs returns the ids of nodes given as indexes, ascending.
-func (ix *Index) nodeIDs(nodes cpuset.Set, buffer []topology.NUMAID) []topology.NUMAID {
-	ids := buffer[:0]
-	for i := range nodes.All() {
-		id, at := ix.nodes[i].id, len(ids)
-		ids = append(ids, id)
-		for ; at > 0 && ids[at-1] > id; at-- {
-			ids[at] = ids[at-1]
-		}
-		ids[at] = id
+// admits reports whether req.Admit permits the nodes, given as indexes.
+func (ix *Index) admits(req *Request, nodes cpuset.Set) bool {
+	if req.Admit == nil {
+		return true
 	}
-	return ids
+	ids := make([]topology.NUMAID, 0, nodes.Len())
+	for i := range nodes.All() {
+		ids = append(ids, ix.nodes[i].id)
+	}
+	slices.Sort(ids)
+	return req.Admit(ids)
 }

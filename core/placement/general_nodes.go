@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// solve returns the least cost of the CPUs wanted on given nodes, what picks them,
-// and whether that is known to be the least. The cost may be impossible.
+// solve returns the least cost of the request on the given nodes, a function that picks the CPUs,
+// and whether the cost is known to be the minimum. The cost may be impossible.
 func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, exact bool) {
 	if len(g.ix.pieces) == g.ix.llcs {
 		d, ok := g.divide(nodes)
@@ -22,27 +22,26 @@ func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, e
 	return least, func() cpuset.Set { return p.pick(g.n) }, len(p.memo) <= maxStates
 }
 
-// maxStates bounds the programme's memory; beyond, states count as impossible.
+// maxStates limits the memory of a programme. Further states count as impossible.
 const maxStates = 1 << 19
 
-// programme is the dynamic programme over the pieces of given nodes, in the order
-// of their LLCs, so that an LLC is counted once wherever its pieces lie. Only LLCs
-// that span nodes need it.
+// programme is the dynamic programme over the pieces of the given nodes. It visits the pieces in
+// the order of their LLCs, so that each LLC is counted once. It is needed only if LLCs span nodes.
 type programme struct {
 	g      *general
 	pieces []int
-	// memo holds the least cost of taking what is left from piece i on.
+	// memo holds the least cost from each state on.
 	memo map[state]cost
 }
 
-// state is everything that the choice from one piece on depends on.
+// state determines the best choice from one piece on.
 type state struct {
 	piece, left int
 	open        bool // a piece of the same LLC has been taken from
 	used        string
 }
 
-// newProgramme prepares nodes, given as indexes.
+// newProgramme returns the programme for nodes, given as indexes.
 func (g *general) newProgramme(nodes cpuset.Set) *programme {
 	p := &programme{g: g, memo: map[state]cost{}}
 	for i := range g.ix.pieces {
@@ -54,7 +53,7 @@ func (g *general) newProgramme(nodes cpuset.Set) *programme {
 	return p
 }
 
-// start is the state in which n CPUs are to be taken.
+// start returns the initial state for n CPUs.
 func (p *programme) start(n int) state {
 	return state{left: n, used: string(make([]byte, 2*len(p.g.limits)))}
 }
@@ -83,12 +82,12 @@ func (p *programme) best(s state) cost {
 	return least
 }
 
-// choices is how many different numbers of CPUs can be taken from the next piece.
+// choices returns how many different numbers of CPUs can be taken from the next piece.
 func (p *programme) choices(s state) int {
 	return min(s.left+1, len(p.g.pieces[p.pieces[s.piece]]))
 }
 
-// take returns the least cost of taking n from the next piece and going on.
+// take returns the least cost from s on if n CPUs are taken from the next piece.
 func (p *programme) take(s state, n int) cost {
 	k := p.g.pieces[p.pieces[s.piece]][n]
 	next, ok := p.after(s, n)
@@ -101,9 +100,9 @@ func (p *programme) take(s state, n int) cost {
 	return k.plus(p.best(next))
 }
 
-// after is the state once n CPUs are taken from the next piece, and false when a
-// limit forbids it. What a limit has used is forgotten as soon as none of its
-// nodes follow, which keeps the states few.
+// after returns the state after taking n CPUs from the next piece, and false if a limit forbids it.
+// The use of a limit is reset once no node of the limit follows, which keeps the number of states
+// small.
 func (p *programme) after(s state, n int) (state, bool) {
 	at := p.g.ix.pieces[p.pieces[s.piece]]
 	next := state{piece: s.piece + 1, left: s.left - n, used: s.used}
@@ -131,15 +130,14 @@ func (p *programme) after(s state, n int) (state, bool) {
 	return next, true
 }
 
-// follows reports whether a node of the limit has a piece from `from` on.
+// follows reports whether the limit covers a node of a piece at or after `from`.
 func (p *programme) follows(l boundLimit, from int) bool {
 	return slices.ContainsFunc(p.pieces[from:], func(i int) bool {
 		return l.nodes.Contains(cpuset.CPU(p.g.ix.pieces[i].node))
 	})
 }
 
-// pick returns the CPUs that make the least cost; of equal choices the one that
-// takes the most from the earliest pieces.
+// pick returns the cheapest CPUs. Among equal choices it takes the most from the earliest pieces.
 func (p *programme) pick(n int) cpuset.Set {
 	var cpus cpuset.Set
 	for s := p.start(n); s.piece < len(p.pieces); {
@@ -155,7 +153,7 @@ func (p *programme) pick(n int) cpuset.Set {
 	return cpus
 }
 
-// fewestLLCsExactly returns criterion 5 for n CPUs on the nodes of a mask.
+// fewestLLCsExactly returns the minimum number of LLCs for n CPUs on the nodes of a mask.
 func (ix *Index) fewestLLCsExactly(free cpuset.Set, m mask, n int) int {
 	g := newGeneral(ix, free, &Request{CPUs: n, Policy: Static})
 	least, _, _ := g.solve(maskNodes(m))

@@ -1,27 +1,26 @@
 package placement
 
 import (
-	"iter"
+	"cmp"
 	"math/bits"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/topology"
 )
 
-// maxKinds is the largest number of kinds of core among which all sets are tried.
+// maxKinds is the largest number of kinds of core for which all sets are tried.
 const maxKinds = 8
 
-// placeGeneral answers any request; it is exact for criteria 1 to 5 on machines
-// of up to maxSubsetNodes nodes. It returns false when nothing fits.
+// placeGeneral solves any request. It is exact for criteria 1 to 5 on machines of up to
+// maxSubsetNodes nodes. It returns false if nothing fits.
 func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
-	for kinds := range ix.kindSets() {
+	for _, kinds := range ix.kindSets() {
 		ofKinds := ix.ofKinds(free, kinds)
 		if ofKinds.Len() < req.CPUs {
 			continue
 		}
 		if req.Policy == StaticBurst {
-			ofKinds = free // confinement asks for a number of CPUs, not for their kind
+			ofKinds = free // static-burst has no preference for a kind
 		}
 		if r, ok := ix.searchGeneral(ofKinds, req); ok {
 			return r, true
@@ -30,28 +29,18 @@ func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	return Result{}, false
 }
 
-// kindSets yields the sets of kinds in the order of criterion 1: the smaller
-// first, then the one with the faster kinds.
-func (ix *Index) kindSets() iter.Seq[mask] {
-	return func(yield func(mask) bool) {
-		kinds := min(ix.kinds, maxKinds)
-		for size := 1; size <= kinds; size++ {
-			var sets []mask
-			for m := mask(1); m < 1<<kinds; m++ {
-				if bits.OnesCount32(uint32(m)) == size {
-					sets = append(sets, m)
-				}
-			}
-			slices.SortFunc(sets, func(a, b mask) int {
-				return int(int64(bits.Reverse32(uint32(b))) - int64(bits.Reverse32(uint32(a))))
-			})
-			for _, m := range sets {
-				if !yield(m) {
-					return
-				}
-			}
-		}
+// kindSets returns the sets of kinds in the order of criterion 1: fewer kinds first, then faster
+// ones.
+func (ix *Index) kindSets() []mask {
+	var sets []mask
+	for m := mask(1); m < 1<<min(ix.kinds, maxKinds); m++ {
+		sets = append(sets, m)
 	}
+	slices.SortFunc(sets, func(a, b mask) int {
+		return cmp.Or(cmp.Compare(bits.OnesCount32(uint32(a)), bits.OnesCount32(uint32(b))),
+			cmp.Compare(bits.Reverse32(uint32(b)), bits.Reverse32(uint32(a))))
+	})
+	return sets
 }
 
 func (ix *Index) ofKinds(free cpuset.Set, kinds mask) cpuset.Set {
@@ -70,14 +59,13 @@ type nodeSet struct {
 	distance int
 }
 
-// manyTies bounds how many sets of nodes that are equal by criteria 1 to 5 are
-// compared by the finer points of criterion 6.
+// manyTies limits how many sets of nodes that are equal by criteria 1 to 5 are compared by
+// criterion 6.
 const manyTies = 64
 
-// searchGeneral finds the best nodes and the best CPUs in them.
+// searchGeneral finds the best nodes and the best CPUs on them.
 func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	g := newGeneral(ix, free, req)
-	var buffer [cpuset.MaxCPUs]topology.NUMAID
 	for size := ix.fewestNodes(free, req.CPUs); size <= len(ix.nodes); size++ {
 		search := generalSearch{g: g, exact: true}
 		sets, exact := ix.nodeSets(free, size, req.CPUs)
@@ -85,13 +73,9 @@ func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
 			if search.found && (set.distance != search.best.distance || search.done()) {
 				break
 			}
-			if ix.freeIn(free, set.nodes) < req.CPUs {
-				continue
+			if ix.freeIn(free, set.nodes) >= req.CPUs && ix.admits(req, set.nodes) {
+				search.try(set)
 			}
-			if req.Admit != nil && !req.Admit(ix.nodeIDs(set.nodes, buffer[:])) {
-				continue
-			}
-			search.try(set)
 		}
 		if search.found {
 			return search.result(req, exact), true
@@ -100,7 +84,7 @@ func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	return Result{}, false
 }
 
-// generalSearch keeps the best set of nodes so far.
+// generalSearch holds the best set of nodes found so far.
 type generalSearch struct {
 	g     *general
 	found bool
@@ -109,7 +93,7 @@ type generalSearch struct {
 	best  nodeSet
 	cost  cost
 	pick  func() cpuset.Set
-	bound *cost // no set of nodes costs less in criteria 4 and 5
+	bound *cost // lower bound of criteria 4 and 5 over all sets of nodes
 }
 
 func (s *generalSearch) try(set nodeSet) {
@@ -121,13 +105,15 @@ func (s *generalSearch) try(set nodeSet) {
 	}
 }
 
-// done reports whether going on could only improve criterion 6.
+// done reports whether further sets could improve only criterion 6.
 func (s *generalSearch) done() bool {
 	if s.tried < manyTies {
 		return false
 	}
 	if s.bound == nil {
-		k, _, _ := s.g.withoutLimits().solve(cpuset.Range(0, cpuset.CPU(len(s.g.ix.nodes)-1)))
+		unlimited := *s.g
+		unlimited.limits = nil
+		k, _, _ := unlimited.solve(cpuset.Range(0, cpuset.CPU(len(s.g.ix.nodes)-1)))
 		s.bound = &k
 	}
 	return s.cost.split == s.bound.split && s.cost.llcs == s.bound.llcs
@@ -156,7 +142,7 @@ func (ix *Index) freeIn(free, nodes cpuset.Set) int {
 	return ix.cpusOf(nodes).Intersection(free).Len()
 }
 
-// fewestNodes returns how many nodes have n free CPUs at least.
+// fewestNodes returns the smallest number of nodes that can have n free CPUs together.
 func (ix *Index) fewestNodes(free cpuset.Set, n int) int {
 	var capacity []int
 	for _, node := range ix.nodes {

@@ -6,14 +6,14 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// nodeTable is what the CPUs of one node cost, for nodes whose LLCs lie in them.
+// nodeTable holds the costs of taking CPUs from one node whose LLCs do not span nodes.
 type nodeTable struct {
-	// after[i][t] is the least cost of taking t CPUs from the node's piece i and
-	// those that follow; after[0] is that of the whole node.
+	// after[i][t] is the least cost of taking t CPUs from piece i of the node and the pieces after
+	// it.
 	after [][]cost
 }
 
-// table returns a node's table; it is made once for all sets of nodes.
+// table returns the table of a node, which is computed once.
 func (g *general) table(n int) *nodeTable {
 	if g.tables[n] == nil {
 		g.tables[n] = g.newTable(g.ix.nodes[n].pieces)
@@ -30,7 +30,7 @@ func (g *general) newTable(pieces span) *nodeTable {
 	return t
 }
 
-// takePiece returns the costs of taking CPUs from a piece with its LLC counted.
+// takePiece returns the costs of taking CPUs from a piece, including its LLC.
 func (g *general) takePiece(p int) []cost {
 	costs := slices.Clone(g.pieces[p])
 	for t := range costs {
@@ -41,8 +41,7 @@ func (g *general) takePiece(p int) []cost {
 	return costs
 }
 
-// combine returns the least cost of taking t CPUs from two places together, for t
-// up to most.
+// combine returns the least costs of taking 0 to most CPUs from a and b together.
 func combine(a, b []cost, most int) []cost {
 	sum := make([]cost, min(len(a)+len(b)-1, most+1))
 	for t := range sum {
@@ -56,20 +55,19 @@ func combine(a, b []cost, most int) []cost {
 	return sum
 }
 
-// nodeShares says how many CPUs each of some nodes gives.
+// nodeShares is a division of the CPUs of a request over nodes.
 type nodeShares struct {
 	nodes []int
 	take  []int
 	cost  cost
-	exact bool // false when the search was given up before its end
+	exact bool // false if the search ended early
 }
 
-// maxVisits bounds the search for a division under limits that tie nodes together.
+// maxVisits limits the search for a division under ties.
 const maxVisits = 100_000
 
-// divider looks for the cheapest division of n CPUs over nodes. Without limits
-// that tie some, but not all, of the nodes together, the bound is the answer and
-// the search goes straight to it.
+// divider searches for the cheapest division of n CPUs over nodes. Without ties, the bound is
+// reached by the first division that is tried.
 type divider struct {
 	g      *general
 	nodes  []int
@@ -81,13 +79,13 @@ type divider struct {
 	best   nodeShares
 }
 
-// tie is a limit on some of the nodes.
+// tie is a limit on several, but not all, of the nodes.
 type tie struct {
 	member []bool // by position in divider.nodes
 	left   int
 }
 
-// divide returns the cheapest division, and false when there is none.
+// divide returns the cheapest division, and false if there is none.
 func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	d := divider{g: g}
 	for n := range nodes.All() {
@@ -109,9 +107,8 @@ func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	return d.best, d.best.cost.possible()
 }
 
-// applyLimits shortens the table of a node that a limit is on alone, keeps limits
-// on several nodes as ties, and reports false when a limit on all of them forbids
-// the number wanted.
+// applyLimits applies limits on a single node by shortening its table, and stores limits on several
+// nodes as ties. It returns false if a limit on all the nodes is below the number wanted.
 func (d *divider) applyLimits() bool {
 	for _, l := range d.g.limits {
 		t := tie{member: make([]bool, len(d.nodes)), left: l.cpus}
@@ -136,9 +133,9 @@ func (d *divider) applyLimits() bool {
 	return true
 }
 
-// search extends a division of which the first i nodes are settled and cost so
-// much. It takes the more the earlier the node, so that the first of several
-// equally good divisions has the lowest numbers.
+// search completes a division whose first i nodes are decided at the cost soFar. It gives the
+// earliest nodes as much as possible first, so among equal divisions it finds the one with the
+// lowest numbers.
 func (d *divider) search(i, left int, soFar cost) {
 	if d.visits++; d.visits > maxVisits || left >= len(d.bound[i]) ||
 		soFar.plus(d.bound[i][left]).compare(d.best.cost) >= 0 || !d.room(i, left) {
@@ -157,7 +154,7 @@ func (d *divider) search(i, left int, soFar cost) {
 	}
 }
 
-// use counts t CPUs of node i against the ties and reports whether they allow it.
+// use counts t CPUs of node i against the ties, and reports whether they are still met.
 func (d *divider) use(i, t int) bool {
 	ok := true
 	for k := range d.ties {
@@ -169,7 +166,7 @@ func (d *divider) use(i, t int) bool {
 	return ok
 }
 
-// room reports whether no single tie keeps the nodes from i on from giving so much.
+// room reports whether each tie on its own lets the nodes from i on give `left` CPUs.
 func (d *divider) room(i, left int) bool {
 	for _, t := range d.ties {
 		inside, outside := 0, 0
@@ -187,8 +184,8 @@ func (d *divider) room(i, left int) bool {
 	return true
 }
 
-// pickNodeShares returns the CPUs of a division; of equally good choices those that
-// take the most from the earliest pieces.
+// pickNodeShares returns the CPUs of a division. Among equal choices it takes the most from the
+// earliest pieces.
 func (g *general) pickNodeShares(d nodeShares) cpuset.Set {
 	var cpus cpuset.Set
 	for i, n := range d.nodes {

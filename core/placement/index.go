@@ -14,21 +14,20 @@ import (
 type Index struct {
 	machine *topology.Machine
 	online  cpuset.Set
-	// The machine in tree order. Each level is sorted by its lowest CPU within
-	// its parent, so that the lower index is also the lower number.
+	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
 	nodes  []node
 	pieces []piece
 	cores  []core
 	llcs   int   // number of LLCs; piece.llc is below it
 	kinds  int   // number of kinds of core
-	dist   []int // between nodes i and j at i*len(nodes)+j, both directions added up
+	dist   []int // between nodes i and j at i*len(nodes)+j, both directions added
 
 	subsets *subsets // nil on machines of more than maxSubsetNodes nodes
 	uniform *uniform // nil unless the fast solver applies
 	pool    sync.Pool
 }
 
-// node is a NUMA node with CPUs, or the CPUs that belong to none.
+// node is a NUMA node with CPUs, or all CPUs without a NUMA node.
 type node struct {
 	id     topology.NUMAID
 	cpus   cpuset.Set
@@ -107,8 +106,8 @@ func (ix *Index) buildTree() {
 	ix.llcs = len(llcs)
 }
 
-// coresInOrder returns the cores sorted by NUMA node, then LLC, then core, each
-// by the lowest CPU that it has (an LLC by the lowest that it has in the node).
+// coresInOrder returns the cores sorted by NUMA node, LLC and core, each identified by its lowest
+// CPU (an LLC by its lowest CPU in the node).
 func (ix *Index) coresInOrder() []core {
 	type pieceKey struct {
 		numa topology.NUMAID
@@ -148,7 +147,7 @@ func (ix *Index) buildDistances() {
 	}
 }
 
-// mustCPU describes an online CPU.
+// mustCPU returns the description of an online CPU.
 func (ix *Index) mustCPU(id cpuset.CPU) topology.CPU {
 	c, ok := ix.machine.CPU(id)
 	if !ok {
@@ -180,12 +179,10 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 		packages.Add(cpuset.CPU(c.pkg))
 	}
 	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = kinds.Len(), nodes.Len(), llcs.Len(), packages.Len()
+	var set nodeSet
 	for i := range nodes.All() {
-		for j := range nodes.All() {
-			if i < j {
-				q.Distance += ix.dist[int(i)*len(ix.nodes)+int(j)]
-			}
-		}
+		set = ix.with(set, int(i))
 	}
+	q.Distance = set.distance
 	return q
 }

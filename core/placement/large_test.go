@@ -127,8 +127,8 @@ func TestInsufficient(t *testing.T) {
 	}
 }
 
-// TestManyLimitsEnd: limits over every pair of nodes of a large machine must not
-// make a request run away, whether or not it can be placed.
+// TestManyLimitsEnd: a request with limits on every pair of nodes of a large machine ends soon,
+// whether or not it can be placed.
 func TestManyLimitsEnd(t *testing.T) {
 	m := topology.AMD256().MustBuild()
 	ix := NewIndex(m)

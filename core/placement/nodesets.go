@@ -3,20 +3,19 @@ package placement
 import (
 	"cmp"
 	"iter"
+	"math/bits"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxNodeSets is the largest number of sets of nodes that are enumerated on a
-// machine of more than maxSubsetNodes nodes; beyond it criterion 3 is not proved.
+// maxNodeSets is the largest number of sets of nodes that are enumerated on a machine of more than
+// maxSubsetNodes nodes. With more sets, criterion 3 is not proved optimal.
 const maxNodeSets = 20000
 
-// nodeSets yields the sets of that many nodes in the order of their distance. The
-// second result is false when they are not all there: then fuller nodes were grown
-// into a set by the node that is nearest to the set, ties by the most free CPUs,
-// and the sets that have n free CPUs are yielded, or, failing these, the nodes
-// with the most free CPUs.
+// nodeSets yields sets of `size` nodes in the order of their distance. exact is true if these are
+// all such sets. Otherwise they are the sets that were grown greedily and have n free CPUs, and the
+// nodes with the most free CPUs.
 func (ix *Index) nodeSets(free cpuset.Set, size, n int) (sets iter.Seq[nodeSet], exact bool) {
 	if ix.subsets != nil {
 		return ix.tabulated(size), true
@@ -38,7 +37,7 @@ func (ix *Index) tabulated(size int) iter.Seq[nodeSet] {
 	}
 }
 
-// enumerate returns all sets of a size, unless there are more than maxNodeSets.
+// enumerate returns all sets of `size` nodes, and false if there are more than maxNodeSets.
 func (ix *Index) enumerate(size int) ([]nodeSet, bool) {
 	n, count := len(ix.nodes), 1
 	for i := range min(size, n-size) {
@@ -62,8 +61,7 @@ func (ix *Index) enumerate(size int) ([]nodeSet, bool) {
 	return list, true
 }
 
-// sortNodeSets sorts by distance; sets that come in the order of their members
-// keep it among equals.
+// sortNodeSets sorts by distance and keeps the order of sets at equal distance.
 func sortNodeSets(list []nodeSet) {
 	slices.SortStableFunc(list, func(a, b nodeSet) int { return cmp.Compare(a.distance, b.distance) })
 }
@@ -77,11 +75,10 @@ func (ix *Index) with(set nodeSet, i int) nodeSet {
 	return set
 }
 
-// maxStarts bounds from how many nodes sets are grown.
+// maxStarts is the largest number of nodes from which sets are grown.
 const maxStarts = 64
 
-// grown returns sets of that size, grown greedily from the nodes with the most free
-// CPUs.
+// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs.
 func (ix *Index) grown(free cpuset.Set, size, n int) []nodeSet {
 	var list []nodeSet
 	for start := range ix.fullest(free, min(maxStarts, len(ix.nodes))).nodes.All() {
@@ -98,7 +95,8 @@ func (ix *Index) grown(free cpuset.Set, size, n int) []nodeSet {
 	return list
 }
 
-// grow adds the nearest node, of equally near ones that with the most free CPUs.
+// grow adds the nearest node to a set. Among equally near nodes it adds the one with the most free
+// CPUs.
 func (ix *Index) grow(set nodeSet, free cpuset.Set) nodeSet {
 	var best nodeSet
 	most := -1
@@ -114,7 +112,7 @@ func (ix *Index) grow(set nodeSet, free cpuset.Set) nodeSet {
 	return best
 }
 
-// fullest returns the nodes with the most free CPUs.
+// fullest returns the `size` nodes with the most free CPUs.
 func (ix *Index) fullest(free cpuset.Set, size int) nodeSet {
 	order := make([]int, len(ix.nodes))
 	for i := range order {
@@ -128,4 +126,55 @@ func (ix *Index) fullest(free cpuset.Set, size int) nodeSet {
 		set = ix.with(set, i)
 	}
 	return set
+}
+
+// maxSubsetNodes is the largest number of NUMA nodes for which all subsets are tabulated. Up to
+// this number criterion 3 is exact.
+const maxSubsetNodes = 16
+
+// mask is a set of NUMA nodes: bit i stands for Index.nodes[i].
+type mask uint32
+
+// subsets are all non-empty sets of NUMA nodes, sorted by size, then by the sum of distances, then
+// by their members.
+type subsets struct {
+	masks  []mask
+	dist   []int
+	bySize [maxSubsetNodes + 1]span // masks of that size
+}
+
+func newSubsets(nodes int, dist []int) *subsets {
+	s := &subsets{}
+	type entry struct {
+		mask mask
+		size int
+		dist int
+	}
+	entries := make([]entry, 1, 1<<nodes)
+	for m := mask(1); m < 1<<nodes; m++ {
+		// Distances from the lowest member to the others, plus those of the set without it.
+		first := bits.TrailingZeros32(uint32(m))
+		rest := entries[m&(m-1)]
+		sum := rest.dist
+		for others := rest.mask; others != 0; others &= others - 1 {
+			sum += dist[first*nodes+bits.TrailingZeros32(uint32(others))]
+		}
+		entries = append(entries, entry{m, rest.size + 1, sum})
+	}
+	entries = entries[1:]
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.dist, b.dist),
+			// Of two sets of equal size, the one with the first node in which they differ comes
+			// first.
+			cmp.Compare(bits.Reverse32(uint32(b.mask)), bits.Reverse32(uint32(a.mask))))
+	})
+	for i, e := range entries {
+		s.masks = append(s.masks, e.mask)
+		s.dist = append(s.dist, e.dist)
+		if i == 0 || entries[i-1].size != e.size {
+			s.bySize[e.size].from = i
+		}
+		s.bySize[e.size].to = i + 1
+	}
+	return s
 }

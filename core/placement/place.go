@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
@@ -24,8 +25,7 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	return ix.placeSlowly(free, req)
 }
 
-// placeSlowly has its own copy of the request, so that the fast path needs none
-// on the heap.
+// placeSlowly uses the general solver. It takes req by value, so that Place does not allocate.
 func (ix *Index) placeSlowly(free cpuset.Set, req Request) (Result, error) {
 	if r, ok := ix.placeGeneral(free, &req); ok {
 		return r, nil
@@ -58,19 +58,13 @@ func (r *Request) normalize() error {
 }
 
 func (ix *Index) wholeMachineForbids(req *Request) bool {
-	if req.Policy != Static {
-		return false
-	}
-	for _, l := range req.Limits {
-		if l.NUMANodes == nil && l.CPUs < req.CPUs {
-			return true
-		}
-	}
-	return false
+	return req.Policy == Static && slices.ContainsFunc(req.Limits, func(l Limit) bool {
+		return l.NUMANodes == nil && l.CPUs < req.CPUs
+	})
 }
 
-// placeUniform uses the fast solver where it applies. A false answer says only
-// that it did not find a placement.
+// placeUniform uses the fast solver if it applies. It returns false if it found no placement, which
+// does not mean that there is none.
 func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	u := ix.uniform
 	if u == nil || req.FullCores == FullCoresRequired && req.CPUs%u.threads != 0 {
@@ -80,14 +74,14 @@ func (ix *Index) placeUniform(free cpuset.Set, req *Request) (Result, bool) {
 	defer ix.pool.Put(s)
 	s.free = free
 	u.gather(ix, s, free)
-	// What is best without limits and keeps them is best with them.
+	// If the best placement without limits is within the limits, it is the best with them.
 	r, ok := ix.answerUniform(s, req, 1<<len(ix.nodes)-1)
 	allowed, limited := ix.allowedNodes(free, req)
 	if !limited || ok && ix.keepsLimits(r.CPUs, req) {
 		return r, ok
 	}
-	// Limits do not look inside nodes, so the best of the nodes that can give all
-	// CPUs alone is best where one node is enough.
+	// Limits cover whole nodes. So if one node suffices, the best placement is on one of the nodes
+	// that can give all CPUs alone.
 	r, ok = ix.answerUniform(s, req, allowed)
 	return r, ok && r.Quality.NUMANodes == 1
 }
@@ -102,7 +96,7 @@ func (ix *Index) keepsLimits(cpus cpuset.Set, req *Request) bool {
 	return true
 }
 
-// answerUniform answers a request from the gathered free CPUs of the allowed nodes.
+// answerUniform solves a request on the allowed nodes. gather must have been called.
 func (ix *Index) answerUniform(s *scratch, req *Request, allowed mask) (Result, bool) {
 	u, free := ix.uniform, s.free
 	c, ok := ix.searchUniform(s, req, allowed)
@@ -131,8 +125,8 @@ func (ix *Index) answerUniform(s *scratch, req *Request, allowed mask) (Result, 
 	return r, true
 }
 
-// allowedNodes returns the nodes that can give all the CPUs alone as far as the
-// limits go, and whether a limit binds at all.
+// allowedNodes returns the nodes that can give all the CPUs alone within the limits. limited is
+// true if any limit binds.
 func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limited bool) {
 	allowed = 1<<len(ix.nodes) - 1
 	if req.Policy != Static {
@@ -152,4 +146,102 @@ func (ix *Index) allowedNodes(free cpuset.Set, req *Request) (allowed mask, limi
 		}
 	}
 	return allowed, limited
+}
+
+// most returns the largest number of CPUs that a request of this kind could get. With overlapping
+// limits it may return less, because it fills the nodes one after the other.
+func (ix *Index) most(free cpuset.Set, req *Request) int {
+	if req.Policy == StaticBurst {
+		return ix.mostShared(free, req)
+	}
+	left := make([]int, len(req.Limits))
+	nodes := make([]cpuset.Set, len(req.Limits))
+	for i, l := range req.Limits {
+		left[i] = l.CPUs
+		nodes[i], _ = ix.limitNodes(l)
+	}
+	total := 0
+	for n := range ix.nodes {
+		room := cpuset.MaxCPUs
+		for i := range left {
+			if nodes[i].Contains(cpuset.CPU(n)) {
+				room = min(room, left[i])
+			}
+		}
+		got := ix.mostOf(n, free, req, room)
+		total += got
+		for i := range left {
+			if nodes[i].Contains(cpuset.CPU(n)) {
+				left[i] -= got
+			}
+		}
+	}
+	return total
+}
+
+// mostOf returns how many CPUs, at most room, a static request could get from node n.
+func (ix *Index) mostOf(n int, free cpuset.Set, req *Request, room int) int {
+	if req.FullCores != FullCoresRequired {
+		return min(room, ix.nodes[n].cpus.Intersection(free).Len())
+	}
+	// reachable[n] is true if some whole free cores have n threads together.
+	reachable := make([]bool, min(room, cpuset.MaxCPUs)+1)
+	reachable[0] = true
+	for _, c := range ix.cores {
+		if ix.pieces[c.piece].node != n || !cpuset.Of(c.threads...).IsSubsetOf(free) {
+			continue
+		}
+		for sum := len(reachable) - 1; sum >= len(c.threads); sum-- {
+			reachable[sum] = reachable[sum] || reachable[sum-len(c.threads)]
+		}
+	}
+	for sum := len(reachable) - 1; ; sum-- {
+		if reachable[sum] {
+			return sum
+		}
+	}
+}
+
+// insufficient returns the error for a request that does not fit.
+func (ix *Index) insufficient(free cpuset.Set, req Request) error {
+	e := &InsufficientError{Want: req.CPUs, Have: ix.most(free, &req), Policy: req.Policy, FullCores: req.FullCores}
+	if e.Have < e.Want {
+		return e
+	}
+	e.Lower, e.Higher = req.CPUs-1, req.CPUs+1
+	for e.Lower > 0 && !ix.fits(free, req, e.Lower) {
+		e.Lower--
+	}
+	for e.Higher < e.Have && !ix.fits(free, req, e.Higher) {
+		e.Higher++
+	}
+	return e
+}
+
+// fits reports whether n CPUs could be placed.
+func (ix *Index) fits(free cpuset.Set, req Request, n int) bool {
+	req.CPUs = n
+	if _, ok := ix.placeUniform(free, &req); ok {
+		return true
+	}
+	_, ok := ix.placeGeneral(free, &req)
+	return ok
+}
+
+// mostShared returns the largest number of shared CPUs on an admitted set of nodes, among the sets
+// that the search looks at.
+func (ix *Index) mostShared(free cpuset.Set, req *Request) int {
+	if req.Admit == nil {
+		return free.Len()
+	}
+	best := 0
+	for size := 1; size <= len(ix.nodes); size++ {
+		sets, _ := ix.nodeSets(free, size, 1)
+		for set := range sets {
+			if n := ix.freeIn(free, set.nodes); n > best && ix.admits(req, set.nodes) {
+				best = n
+			}
+		}
+	}
+	return best
 }

@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-const bruteCPUs = 16 // of the drawn machines; up to C(16,8) sets are looked at for each case
+const bruteCPUs = 16 // of the drawn machines; each case enumerates up to C(16,8) sets
 
 // drawMachine draws a regular or an irregular machine.
 func drawMachine(t *rapid.T) *topology.Machine {
@@ -23,7 +23,7 @@ func drawMachine(t *rapid.T) *topology.Machine {
 	return topologytest.RandomUpTo(t, bruteCPUs)
 }
 
-// drawDistances gives a regular machine's nodes distances with few ties or many.
+// drawDistances draws distances, with many or few ties, for the nodes of a regular machine.
 func drawDistances(t *rapid.T, m *topology.Machine) *topology.Machine {
 	for i := range m.NUMANodes {
 		for j := range m.NUMANodes {
@@ -64,7 +64,7 @@ func drawRequest(t *rapid.T, m *topology.Machine) Request {
 	return req
 }
 
-// TestStaticIsOptimal proves criteria 1 to 5 against every possible choice.
+// TestStaticIsOptimal compares criteria 1 to 5 with every possible choice.
 func TestStaticIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -83,7 +83,7 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	switch {
 	case errors.As(err, &insufficient) && !possible:
 		if insufficient.Want != req.CPUs || insufficient.Have < 0 {
-			t.Fatalf("free %v, %+v: error with odd numbers: %+v", free, req, insufficient)
+			t.Fatalf("free %v, %+v: wrong figures in the error: %+v", free, req, insufficient)
 		}
 		return
 	case err != nil || !possible:
@@ -95,7 +95,7 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	set := b.bitsOf(got.CPUs)
 	have := b.score(set)
 	if !b.allowed(set, req, have) {
-		t.Fatalf("free %v, %+v: got %v, which breaks a rule", free, req, got.CPUs)
+		t.Fatalf("free %v, %+v: got %v, which violates a constraint", free, req, got.CPUs)
 	}
 	if have.compare(want) != 0 {
 		t.Fatalf("free %v, %+v: got %v with %+v, best is %+v", free, req, got.CPUs, have, want)
@@ -103,12 +103,12 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	quality := Quality{Kinds: have.kinds, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: have.llcs}
 	got.Quality.Packages = 0
 	if got.Quality != quality || !got.Exact {
-		t.Fatalf("free %v, %+v: got %v said to be %+v, is %+v", free, req, got.CPUs, got.Quality, quality)
+		t.Fatalf("free %v, %+v: got %v with quality %+v, want %+v", free, req, got.CPUs, got.Quality, quality)
 	}
 }
 
-// TestFragmentation proves criterion 6 where the fast solver applies and one NUMA
-// node is enough.
+// TestFragmentation compares criterion 6 with every possible choice where the fast solver applies
+// and one NUMA node is enough.
 func TestFragmentation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, bruteCPUs).MustBuild()
@@ -120,12 +120,12 @@ func TestFragmentation(t *testing.T) {
 			return
 		}
 		want, all := b.score(b.bitsOf(got.CPUs)), b.bitsOf(free)
-		gotNodes, gotLLCs := b.rooms(all &^ b.bitsOf(got.CPUs))
+		gotNodes, gotLLCs := b.freeCores(all &^ b.bitsOf(got.CPUs))
 		subsetsOf(all, req.CPUs, func(set uint32) {
 			if b.score(set).compare(want) != 0 {
 				return
 			}
-			nodes, llcs := b.rooms(all &^ set)
+			nodes, llcs := b.freeCores(all &^ set)
 			if c := slices.Compare(nodes, gotNodes); c > 0 || c == 0 && slices.Compare(llcs, gotLLCs) > 0 {
 				t.Fatalf("free %v, %d CPUs: got %v leaving %v, %v; %016b leaves %v, %v", free, req.CPUs, got.CPUs,
 					gotNodes, gotLLCs, set, nodes, llcs)
@@ -134,8 +134,8 @@ func TestFragmentation(t *testing.T) {
 	})
 }
 
-// TestStaticBurstIsOptimal proves the choice of NUMA nodes against every set of
-// nodes: as few as have n shared CPUs and are admitted, at the least distance.
+// TestStaticBurstIsOptimal compares the chosen NUMA nodes with every set of nodes: they must be the
+// fewest that have n shared CPUs and are admitted, at the least distance.
 func TestStaticBurstIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -205,7 +205,7 @@ func confinement(m *topology.Machine, ids []topology.NUMAID, set int, shared cpu
 	return cpus, nodes
 }
 
-// TestRenumbering: CPU numbers do not change how good the answer is.
+// TestRenumbering: renumbering the CPUs does not change the quality of the placement.
 func TestRenumbering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -234,7 +234,7 @@ func TestRenumbering(t *testing.T) {
 		}
 		a, errA := NewIndex(m).Place(free, req)
 		b, errB := NewIndex(&renumbered).Place(renumberedFree, req)
-		// Packages are no criterion of their own; distances stand for them.
+		// Packages are not a criterion.
 		a.Quality.Packages, b.Quality.Packages = 0, 0
 		if (errA == nil) != (errB == nil) || a.Quality != b.Quality {
 			t.Fatalf("%+v %v, renumbered %+v %v", a.Quality, errA, b.Quality, errB)
@@ -242,7 +242,7 @@ func TestRenumbering(t *testing.T) {
 	})
 }
 
-// TestFreeingNeverHurts: with one more free CPU, criteria 1 to 5 get no worse.
+// TestFreeingNeverHurts: with one more free CPU, the result is not worse by criteria 1 to 5.
 func TestFreeingNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -261,8 +261,8 @@ func TestFreeingNeverHurts(t *testing.T) {
 	})
 }
 
-// TestSolversAgree compares the fast solver with the general one on machines that
-// are too large for enumeration.
+// TestSolversAgree compares the fast solver with the general one on machines that are too large for
+// enumeration.
 func TestSolversAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, 96).MustBuild()

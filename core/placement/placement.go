@@ -35,10 +35,10 @@ const (
 // together, in addition to what is free there. It protects the shared CPUs that containers confined
 // to these nodes still need. See package ledger.
 type Limit struct {
-	// NUMANodes are the nodes that the limit is over; nil means the whole machine.
-	// [topology.NoNUMA] stands for the CPUs without a node.
+	// NUMANodes are the nodes that the limit covers; nil means the whole machine. [topology.NoNUMA]
+	// stands for the CPUs without a node.
 	NUMANodes []topology.NUMAID
-	// CPUs is the largest number of CPUs that may be taken there, 0 or more.
+	// CPUs is the largest number of CPUs that may be taken, 0 or more.
 	CPUs int
 }
 
@@ -48,13 +48,12 @@ type Request struct {
 	CPUs int
 	// Policy is Static when empty.
 	Policy Policy
-	// FullCores is FullCoresPreferred when empty. Only Static looks at it.
+	// FullCores is FullCoresPreferred when empty. StaticBurst ignores it.
 	FullCores FullCores
 	// Limits must all hold for a static placement.
 	Limits []Limit
-	// Admit, when set, is asked about the NUMA nodes of a static-burst placement,
-	// ascending; a false answer passes to the next best choice. The slice is only
-	// valid during the call.
+	// Admit, if not nil, reports whether a static-burst placement may use the given NUMA nodes,
+	// which are ascending. If it returns false, the next best choice is tried.
 	Admit func(nodes []topology.NUMAID) bool
 }
 
@@ -63,36 +62,35 @@ type Quality struct {
 	Kinds      int // kinds of core
 	NUMANodes  int // NUMA nodes; CPUs without a node count as one more
 	Distance   int // sum of the distances between those nodes, over ordered pairs
-	SplitCores int // cores of which the set holds some online threads and not others
+	SplitCores int // cores of which the set holds some but not all online threads
 	LLCs       int // last-level caches
 	Packages   int
 }
 
 // Result is the placement chosen for a request.
 type Result struct {
-	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for
-	// StaticBurst all shared CPUs of the chosen nodes.
+	// CPUs are the CPUs chosen: for Static exactly as many as wanted, for StaticBurst all shared
+	// CPUs of the chosen nodes.
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality Quality
-	// Exact is false when criteria 1 to 5 are not proved optimal: the machine has
-	// very many NUMA nodes, or the limits tie many of them together (see the
-	// package comment).
+	// Exact is false if criteria 1 to 5 are not proved optimal, because the machine has very many
+	// NUMA nodes or limits tie many of them together (see the package comment).
 	Exact bool
 }
 
-// ErrInvalid is wrapped by errors about requests that no machine could satisfy.
+// ErrInvalid is wrapped by errors about requests that are not valid on any machine.
 var ErrInvalid = errors.New("invalid placement request")
 
 // InsufficientError reports that the machine does not have enough CPUs for a request now.
 type InsufficientError struct {
 	Want int
-	// Have is the largest number of CPUs that a request of the same policy and
-	// FullCores could get; under overlapping Limits it may be less than that.
+	// Have is the largest number of CPUs that a request of the same policy and FullCores could get.
+	// With overlapping Limits it may be too low.
 	Have      int
 	Policy    Policy
 	FullCores FullCores
-	// Lower and Higher are the nearest possible numbers of CPUs when Have is at least Want: whole
+	// Lower and Higher are the nearest possible numbers of CPUs if Have is at least Want: whole
 	// cores do not add up to every number. Lower is 0 if there is none.
 	Lower, Higher int
 }

@@ -12,16 +12,16 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. Lines with # are for the reader; the commands,
-// each followed by a line "-> ..." with what it prints, are
+// TestScenarios runs testdata/*.txt. Lines that start with # are comments. Each command is followed
+// by a line "-> ..." with its result. The commands are:
 //
 //	machine packages=1 numa=2 llcs=1 cores=4 threads=2 slow=6-7
 //	    the machine, counts per parent; slow CPUs are of the kind efficiency
 //	distance 0 2 21
-//	    between two NUMA nodes, both ways
+//	    between two NUMA nodes, in both directions
 //	free 0-3,8
 //	take N [full-cores] [static-burst] [limit NUMA,NUMA=CPUS]...
-//	    place N CPUs; a static placement's CPUs are no longer free afterwards
+//	    place N CPUs; the CPUs of a static placement are not free afterwards
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", runScenario)
 }
@@ -139,7 +139,7 @@ func parseTake(words []string) (Request, error) {
 		case "limit":
 			i++
 			nodes, cpus, _ := strings.Cut(words[i], "=")
-			ids, err := cpuset.Parse(nodes) // a list of numbers is a list of numbers
+			ids, err := cpuset.Parse(nodes) // NUMA ids have the same syntax as CPU ids
 			if err != nil {
 				return req, err
 			}

@@ -2,14 +2,14 @@ package placement
 
 import "pinfold.dev/pinfold/core/cpuset"
 
-// scratch is the working memory of one request, reused through Index.pool.
+// scratch is the working memory of one request. Index.pool reuses it.
 type scratch struct {
 	free cpuset.Set
 	// Of the uniform solver.
 	planes      []uint64 // free CPUs: bit c of plane t is thread t of core c
-	class       []uint64 // plane f-1: the cores of which exactly f threads are free
-	taken       []uint64 // planes of what is taken
-	emptied     []uint64 // the cores of which all free threads are taken
+	class       []uint64 // plane f-1: the cores with exactly f free threads
+	taken       []uint64 // planes of the CPUs taken
+	emptied     []uint64 // mask of the cores whose free threads are all taken
 	llcs        []freeSum
 	nodes       []freeSum
 	nodeCounts  []packedCounts
@@ -17,12 +17,12 @@ type scratch struct {
 	candidates  []candidate
 	histogram   []int // LLCs by whole free cores
 	take        []int // whole cores to take, by LLC
-	bestTake    []int // those of the plan that is kept, with its partialLLC
+	bestTake    []int // take of the saved plan; bestPartial is its partialLLC
 	order       []int // LLCs by whole free cores, most first
-	group       []int // those of one node
+	group       []int // some of the LLCs, such as those of one node
 	excluded    []int
 	bestOut     []int
-	partialLLC  int // the LLC that gives the rest out of a partly free core, or -1
+	partialLLC  int // the LLC whose partly free core gives the rest, or -1
 	bestPartial int
 	usedPkgs    []bool
 }
@@ -50,13 +50,13 @@ func newScratch(ix *Index) *scratch {
 	return s
 }
 
-// sumOf adds up the nodes of a mask out of the quads, without a branch: those that
-// a machine does not have are zero.
+// sumOf returns the sum over the nodes of a mask. It has no branches; nodes that the machine does
+// not have count as zero.
 func (s *scratch) sumOf(m mask) freeSum {
 	return s.quads[0][m&15].plus(s.quads[1][m>>4&15]).plus(s.quads[2][m>>8&15]).plus(s.quads[3][m>>12&15])
 }
 
-// keepPlan keeps s.take and s.partialLLC, and recallPlan brings them back.
+// keepPlan saves s.take and s.partialLLC. recallPlan restores them.
 func (s *scratch) keepPlan() {
 	s.take, s.bestTake, s.bestPartial = s.bestTake, s.take, s.partialLLC
 }
@@ -65,7 +65,7 @@ func (s *scratch) recallPlan() {
 	s.take, s.bestTake, s.partialLLC = s.bestTake, s.take, s.bestPartial
 }
 
-// fillQuads prepares sumOf for all masks.
+// fillQuads fills s.quads, which sumOf uses.
 func (s *scratch) fillQuads() {
 	for q := 0; q*4 < len(s.nodes); q++ {
 		quad := s.nodes[q*4 : min(q*4+4, len(s.nodes))]

@@ -6,13 +6,12 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// uniform is the layout that the fast solver works on. It exists for machines of
-// one kind of core, all with the same number of online threads (1, 2, 4 or 8),
-// whose LLCs each lie in one NUMA node and one package.
+// uniform is the data of the fast solver. It exists for machines of one kind of core, all with the
+// same number of online threads (1, 2, 4 or 8), whose LLCs each lie in one NUMA node and one
+// package.
 //
-// A free set is turned into bit planes in tree order: bit c of plane t stands for
-// thread t of core c. Counting whole free cores of an LLC is then a popcount of
-// the planes' intersection over a range.
+// A free set is stored as bit planes in tree order: bit c of plane t is thread t of core c. The
+// whole free cores of an LLC are then counted by a popcount of the planes' intersection.
 type uniform struct {
 	threads int
 	shift   int // threads is 1<<shift
@@ -22,7 +21,7 @@ type uniform struct {
 	llcs    []uniformLLC
 	packed  bool // no LLC has more than maxPacked cores
 	largest int  // cores of the largest LLC
-	// width is the number of bits of a count in freeSum.partial.
+	// width is the number of bits of one count in freeSum.partial.
 	width int
 }
 
@@ -30,11 +29,11 @@ type uniformLLC struct {
 	cores      span
 	node, pkg  int
 	word, bits int    // position of the first core in a plane
-	mask       uint64 // of the LLC's cores in that word; 0 when it spans words
+	mask       uint64 // the LLC's cores in that word; 0 if it spans words
 }
 
-// bitCopy moves n bits of the CPU set, from bit src on, to bit dst of a plane.
-// With the usual numbering there are few of them, each long.
+// bitCopy copies n bits of the CPU set, from bit src on, to a plane, from bit dst on. With the
+// usual numbering of CPUs there are few and long copies.
 type bitCopy struct{ plane, src, dst, n int }
 
 func newUniform(ix *Index) *uniform {
@@ -85,13 +84,13 @@ func (u *uniform) planCopies(cores int) {
 	}
 }
 
-// freeSum adds up what is free in an LLC, a NUMA node or a set of nodes.
+// freeSum is the sum of what is free in an LLC, a NUMA node or a set of nodes.
 type freeSum struct {
-	// counts holds three 16-bit numbers, so that nodes are added with one addition:
-	// free CPUs, whole free cores, and LLCs with a whole free core.
+	// counts holds three 16-bit numbers, so that one addition adds them all: free CPUs, whole free
+	// cores, and LLCs with a whole free core.
 	counts uint64
-	// partial holds the number of cores of which f of the threads are free, for f
-	// from 1 to threads-1, each in uniform.width bits.
+	// partial holds the number of cores with exactly f free threads, for f from 1 to threads-1,
+	// each in uniform.width bits.
 	partial uint64
 }
 
@@ -108,16 +107,14 @@ func (u *uniform) partialCores(s freeSum, f int) int {
 	return int(s.partial >> ((f - 1) * u.width) & (1<<u.width - 1))
 }
 
-// gather turns the free set into planes, the masks of whole and partial cores,
-// and the sums per LLC and node.
+// gather computes from the free set the planes, the classes of cores, and the sums per LLC and
+// node.
 func (u *uniform) gather(ix *Index, s *scratch, free cpuset.Set) {
 	words := free.Words()
 	clear(s.planes)
 	for _, c := range u.copies {
 		for done := 0; done < c.n; done += 64 {
-			n := min(64, c.n-done)
-			bits := bitsAt(words[:], c.src+done) & (1<<n - 1)
-			orBits(s.planes[c.plane*u.words:(c.plane+1)*u.words], c.dst+done, bits)
+			orBits(s.planes[c.plane*u.words:(c.plane+1)*u.words], c.dst+done, bitsAt(words[:], c.src+done, c.src+c.n))
 		}
 	}
 	u.classify(s)
@@ -126,8 +123,8 @@ func (u *uniform) gather(ix *Index, s *scratch, free cpuset.Set) {
 	}
 }
 
-// gatherNode fills s.llcs for the LLCs of a node and adds them up. The counts
-// mean nothing unless they are packed.
+// gatherNode fills s.llcs for the LLCs of a node and returns their sums. The counts are valid only
+// if u.packed.
 func (u *uniform) gatherNode(s *scratch, llcs span) (total freeSum, counts packedCounts) {
 	for i := llcs.from; i < llcs.to; i++ {
 		l := &u.llcs[i]
@@ -147,23 +144,23 @@ func (u *uniform) gatherNode(s *scratch, llcs span) (total freeSum, counts packe
 	return total, counts
 }
 
-// sumOf is the freeSum of an LLC, without its partly free cores.
+// sumOf returns a freeSum without partly free cores.
 func sumOf(cpus, whole int) freeSum {
 	anyWhole := uint64(-whole) >> 63 // the sign bit
 	return freeSum{counts: uint64(cpus) | uint64(whole)<<16 | anyWhole<<32}
 }
 
-// bitsAt returns 64 bits from bit `at` on.
-func bitsAt(words []uint64, at int) uint64 {
-	w, shift := at/64, uint(at%64)
+// bitsAt returns the bits of words from `from` to `to`, but at most 64 of them.
+func bitsAt(words []uint64, from, to int) uint64 {
+	w, shift := from/64, uint(from%64)
 	v := words[w] >> shift
 	if shift > 0 && w+1 < len(words) {
 		v |= words[w+1] << (64 - shift)
 	}
-	return v
+	return v & (1<<uint(to-from) - 1)
 }
 
-// orBits sets bits from bit `at` on.
+// orBits sets the bits of v in words from bit `at` on.
 func orBits(words []uint64, at int, v uint64) {
 	w, shift := at/64, uint(at%64)
 	words[w] |= v << shift
@@ -172,23 +169,20 @@ func orBits(words []uint64, at int, v uint64) {
 	}
 }
 
-// classify computes, bit-parallel over the cores, how many threads of each core
-// are free: s.class[f-1] is the mask of cores with exactly f free threads.
+// classify sets s.class[f-1] to the mask of the cores with exactly f free threads, 64 cores at a
+// time.
 func (u *uniform) classify(s *scratch) {
 	for w := range u.words {
-		switch u.threads {
-		case 1:
-			s.class[w] = s.planes[w]
-		case 2:
+		if u.threads == 2 {
 			a, b := s.planes[w], s.planes[u.words+w]
 			s.class[w], s.class[u.words+w] = a^b, a&b
-		default:
+		} else {
 			u.classifyWord(s, w)
 		}
 	}
 }
 
-// classifyWord adds the planes up with a bit-sliced counter of four bits.
+// classifyWord adds up the planes with a bit-sliced counter of four bits.
 func (u *uniform) classifyWord(s *scratch, w int) {
 	var count [4]uint64
 	for t := range u.threads {
@@ -231,11 +225,7 @@ func (u *uniform) count(s *scratch, l *uniformLLC, f int) int {
 	}
 	n := 0
 	for c := l.cores.from; c < l.cores.to; c += 64 {
-		v := bitsAt(class, c)
-		if left := l.cores.to - c; left < 64 {
-			v &= 1<<left - 1
-		}
-		n += bits.OnesCount64(v)
+		n += bits.OnesCount64(bitsAt(class, c, l.cores.to))
 	}
 	return n
 }

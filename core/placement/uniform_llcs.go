@@ -1,9 +1,12 @@
 package placement
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
-// countLLCs computes how few LLCs can give the candidate's demand with its
-// minimum of split cores, and what remains.
+// countLLCs computes the minimum number of LLCs that can give the candidate's demand with its
+// minimum of split cores, and the whole cores that remain.
 func (u *uniform) countLLCs(ix *Index, s *scratch, c *candidate) {
 	c.left = c.sum.whole() - c.whole
 	switch {
@@ -12,25 +15,21 @@ func (u *uniform) countLLCs(ix *Index, s *scratch, c *candidate) {
 	case !c.partialOnly:
 		u.countWithRest(ix, s, c)
 	case u.threads == 2:
-		c.llcs = c.sum.llcsWhole() + u.extraForScrap(ix, s, c)
+		c.llcs = c.sum.llcsWhole() + u.extraPartialLLCs(ix, s, c)
 	default:
-		u.countScrap(ix, s, c)
+		u.countPartialLLCs(ix, s, c)
 	}
 }
 
-// prefix returns how many LLCs of the mask, those with the most whole free cores
-// first, have `cores` together; how many they have; and the fewest that one of
-// these LLCs has.
+// prefix takes the LLCs of the mask with the most whole free cores first, until they have `cores`
+// together. It returns their number, their sum, and the fewest cores of one of them.
 func (u *uniform) prefix(ix *Index, s *scratch, m mask, cores int) (llcs, sum, last int) {
 	if u.packed {
 		return s.prefixPacked(m, cores)
 	}
 	clear(s.histogram)
-	for left := m; left != 0; left &= left - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
-		for i := p.from; i < p.to; i++ {
-			s.histogram[s.llcs[i].whole()]++
-		}
+	for l := range ix.llcsOf(m) {
+		s.histogram[s.llcs[l].whole()]++
 	}
 	for w := u.largest; w > 0 && sum < cores; w-- {
 		n := min(s.histogram[w], (cores-sum+w-1)/w)
@@ -41,7 +40,21 @@ func (u *uniform) prefix(ix *Index, s *scratch, m mask, cores int) (llcs, sum, l
 	return llcs, sum, last
 }
 
-// countsOf adds up the nodes of a mask.
+// llcsOf yields the LLCs of the nodes of a mask, ascending.
+func (ix *Index) llcsOf(m mask) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; m != 0; m &= m - 1 {
+			llcs := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+			for l := llcs.from; l < llcs.to; l++ {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// countsOf returns the sum of the counts of the nodes of a mask.
 func (s *scratch) countsOf(m mask) (counts packedCounts) {
 	for ; m != 0; m &= m - 1 {
 		counts = counts.plus(s.nodeCounts[bits.TrailingZeros32(uint32(m))])
@@ -57,7 +70,7 @@ func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
 			w := base + field + 1
 			n := int(v >> (field * 8) & 0xff)
 			if n*w > cores-sum {
-				n = (cores - sum + w - 1) / w // a division is slow, and only the last one needs it
+				n = (cores - sum + w - 1) / w // divide only for the last one: division is slow
 			}
 			llcs, sum, last = llcs+n, sum+n*w, w
 			v &= 1<<(field*8) - 1
@@ -66,14 +79,14 @@ func (s *scratch) prefixPacked(m mask, cores int) (llcs, sum, last int) {
 	return llcs, sum, last
 }
 
-// countWithRest counts for whole cores and one more core for the rest: a partly
-// free one where that needs no more LLCs, otherwise a whole one that is broken.
+// countWithRest counts the LLCs for whole cores and one more core for the rest. The rest comes from
+// a partly free core if that needs no more LLCs, and otherwise splits a whole one.
 func (u *uniform) countWithRest(ix *Index, s *scratch, c *candidate) {
 	llcs, sum, last := u.prefix(ix, s, c.mask, c.whole)
 	partial := u.bestPartial(ix, s, c)
 	switch {
 	case partial >= 0 && c.whole > 0 && (partial >= last || sum-last+partial >= c.whole):
-		// An LLC with a fitting partly free core is among those, or replaces the last.
+		// An LLC with a suitable partly free core is among the LLCs, or replaces the last one.
 	case sum > c.whole:
 		c.breaks = true
 	default:
@@ -86,16 +99,13 @@ func (u *uniform) countWithRest(ix *Index, s *scratch, c *candidate) {
 	}
 }
 
-// bestPartial returns the most whole free cores that an LLC of the mask has
-// beside a partly free core that can give the rest, or -1 when there is none.
+// bestPartial returns the largest number of whole free cores of an LLC that also has a partly free
+// core for the rest. It returns -1 if there is no such LLC.
 func (u *uniform) bestPartial(ix *Index, s *scratch, c *candidate) int {
 	best := -1
-	for left := c.mask; left != 0; left &= left - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
-		for i := p.from; i < p.to; i++ {
-			if w := s.llcs[i].whole(); w > best && u.hasPartial(s.llcs[i], c.rest) {
-				best = w
-			}
+	for l := range ix.llcsOf(c.mask) {
+		if w := s.llcs[l].whole(); w > best && u.hasPartial(s.llcs[l], c.rest) {
+			best = w
 		}
 	}
 	return best
@@ -106,20 +116,16 @@ func (u *uniform) hasPartial(sum freeSum, rest int) bool {
 	return sum.partial>>((rest-1)*u.width) != 0
 }
 
-// extraForScrap returns, for two threads per core, how many LLCs without a whole
-// free core are needed beside those with one: the ones with the most half-free
-// cores first.
-func (u *uniform) extraForScrap(ix *Index, s *scratch, c *candidate) int {
+// extraPartialLLCs returns how many LLCs without a whole free core are needed on an SMT2 machine in
+// addition to those with one. It takes the LLCs with the most half-free cores first.
+func (u *uniform) extraPartialLLCs(ix *Index, s *scratch, c *candidate) int {
 	missing := c.rest
 	clear(s.histogram)
-	for left := c.mask; left != 0; left &= left - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
-		for i := p.from; i < p.to; i++ {
-			if s.llcs[i].whole() > 0 {
-				missing -= u.partialCores(s.llcs[i], 1)
-			} else {
-				s.histogram[u.partialCores(s.llcs[i], 1)]++
-			}
+	for l := range ix.llcsOf(c.mask) {
+		if s.llcs[l].whole() > 0 {
+			missing -= u.partialCores(s.llcs[l], 1)
+		} else {
+			s.histogram[u.partialCores(s.llcs[l], 1)]++
 		}
 	}
 	extra := 0
@@ -130,16 +136,16 @@ func (u *uniform) extraForScrap(ix *Index, s *scratch, c *candidate) int {
 	return extra
 }
 
-// maxScrapLLCs is the largest number of LLCs without a whole free core of which
-// countScrap tries all sets; beyond it the general solver decides.
-const maxScrapLLCs = 20
+// maxPartialLLCs is the largest number of LLCs without a whole free core of which countPartialLLCs
+// tries all sets. With more, the general solver decides.
+const maxPartialLLCs = 20
 
-// countScrap counts LLCs for the partly free cores of SMT4 and SMT8 machines: the
-// LLCs with a whole free core are used in any case, and the smallest set of others
-// is looked for with which the minimum of split cores is enough.
-func (u *uniform) countScrap(ix *Index, s *scratch, c *candidate) {
-	inside := u.splitScrap(ix, s, c.mask)
-	if len(s.group) > maxScrapLLCs {
+// countPartialLLCs counts the LLCs for the partly free cores of SMT4 and SMT8 machines. All LLCs
+// with a whole free core are used. It finds the smallest set of other LLCs with which the minimum
+// of split cores is possible.
+func (u *uniform) countPartialLLCs(ix *Index, s *scratch, c *candidate) {
+	inside := u.separateLLCs(ix, s, c.mask)
+	if len(s.group) > maxPartialLLCs {
 		c.general = true
 		c.llcs = ix.fewestLLCsExactly(s.free, c.mask, c.whole*u.threads+c.rest)
 		return
@@ -148,26 +154,23 @@ func (u *uniform) countScrap(ix *Index, s *scratch, c *candidate) {
 	c.llcs = c.sum.llcsWhole() + bits.OnesCount32(c.partialLLCs)
 }
 
-// splitScrap adds up the LLCs of the mask that have a whole free core and fills
+// separateLLCs returns the sum of the LLCs of the mask that have a whole free core. It fills
 // s.group with the others that have a free CPU, ascending.
-func (u *uniform) splitScrap(ix *Index, s *scratch, m mask) (inside freeSum) {
+func (u *uniform) separateLLCs(ix *Index, s *scratch, m mask) (inside freeSum) {
 	s.group = s.group[:0]
-	for ; m != 0; m &= m - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
-		for i := p.from; i < p.to; i++ {
-			switch sum := s.llcs[i]; {
-			case sum.whole() > 0:
-				inside = inside.plus(sum)
-			case sum.cpus() > 0:
-				s.group = append(s.group, i)
-			}
+	for l := range ix.llcsOf(m) {
+		switch sum := s.llcs[l]; {
+		case sum.whole() > 0:
+			inside = inside.plus(sum)
+		case sum.cpus() > 0:
+			s.group = append(s.group, l)
 		}
 	}
 	return inside
 }
 
-// fewestPartialLLCs returns the smallest set of LLCs of s.group, bit i for entry i,
-// that gives the candidate's demand together with the LLCs in `inside`.
+// fewestPartialLLCs returns the smallest set of LLCs of s.group (bit i is entry i) that can give
+// the candidate's demand together with the LLCs summed in inside.
 func (u *uniform) fewestPartialLLCs(s *scratch, c *candidate, inside freeSum) uint32 {
 	cpus := c.whole*u.threads + c.rest
 	for size := range len(s.group) + 1 {
@@ -187,7 +190,7 @@ func (u *uniform) fewestPartialLLCs(s *scratch, c *candidate, inside freeSum) ui
 	panic("placement: all LLCs together do not give what was counted")
 }
 
-// nextOfSize returns the next larger number with as many bits set (Gosper).
+// nextOfSize returns the next larger number with the same number of bits set (Gosper's hack).
 func nextOfSize(set uint32) uint32 {
 	low := set & -set
 	high := set + low

@@ -6,14 +6,13 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// pick turns a planned candidate into CPUs: within an LLC the lowest cores, of a
-// core that is split the lowest free threads. It returns the CPUs and the number
-// of packages that they are in.
+// pick returns the CPUs of a planned candidate and the number of packages that they are in. It
+// takes the lowest cores of an LLC, and of a split core the lowest free threads.
 func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, packages int) {
 	clear(s.usedPkgs)
 	clear(s.taken)
 	clear(s.emptied)
-	last := -1 // the LLC whose last core is broken
+	last := -1 // the LLC whose last core is split
 	if c.breaks {
 		for l := range s.take {
 			if s.take[l] > 0 {
@@ -34,7 +33,7 @@ func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, pa
 	}
 	switch {
 	case c.partialOnly && c.rest > 0:
-		u.pickScrap(ix, s, c, &packages)
+		u.pickPartialCores(ix, s, c, &packages)
 	case s.partialLLC >= 0:
 		s.usePackage(u.llcs[s.partialLLC].pkg, &packages)
 		u.pickFree(s, u.lowestPartial(s, s.partialLLC, c.rest), c.rest)
@@ -45,10 +44,10 @@ func (u *uniform) pick(ix *Index, s *scratch, c *candidate) (cpus cpuset.Set, pa
 	return u.scatter(s), packages
 }
 
-// fewCopies is up to how many runs of CPU numbers scatter moves bits in blocks.
+// fewCopies is the largest number of copies for which scatter copies blocks of bits.
 const fewCopies = 64
 
-// scatter is the inverse of gather: it turns the planes of what is taken into CPUs.
+// scatter is the inverse of gather: it returns the CPUs of the planes in s.taken.
 func (u *uniform) scatter(s *scratch) cpuset.Set {
 	if len(u.copies) > fewCopies {
 		return u.scatterBits(s)
@@ -57,8 +56,7 @@ func (u *uniform) scatter(s *scratch) cpuset.Set {
 	for _, c := range u.copies {
 		plane := s.taken[c.plane*u.words : (c.plane+1)*u.words]
 		for done := 0; done < c.n; done += 64 {
-			n := min(64, c.n-done)
-			orBits(words[:], c.src+done, bitsAt(plane, c.dst+done)&(1<<n-1))
+			orBits(words[:], c.src+done, bitsAt(plane, c.dst+done, c.dst+c.n))
 		}
 	}
 	return cpuset.FromWords(words)
@@ -82,8 +80,8 @@ func (s *scratch) usePackage(pkg int, count *int) {
 	}
 }
 
-// pickWhole takes the lowest n whole free cores of an LLC; of the last one only
-// `broken` threads, if that is not 0.
+// pickWhole takes the lowest n whole free cores of an LLC. Of the last one it takes only `broken`
+// threads, unless broken is 0.
 func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 	if n == s.llcs[l].whole() && broken == 0 {
 		u.empty(s, l, u.threads)
@@ -92,10 +90,7 @@ func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 	class := s.class[(u.threads-1)*u.words : u.threads*u.words]
 	span := u.llcs[l].cores
 	for at := span.from; n > 0; at += 64 {
-		v := bitsAt(class, at)
-		if left := span.to - at; left < 64 {
-			v &= 1<<left - 1
-		}
+		v := bitsAt(class, at, span.to)
 		rest := v
 		for ; rest != 0 && n > 0; n-- {
 			if n == 1 && broken > 0 {
@@ -108,25 +103,16 @@ func (u *uniform) pickWhole(s *scratch, l, n, broken int) {
 	}
 }
 
-// empty takes all free threads of the cores of an LLC of which exactly f are free.
+// empty takes all free threads of those cores of an LLC that have exactly f of them.
 func (u *uniform) empty(s *scratch, l, f int) {
 	class := s.class[(f-1)*u.words : f*u.words]
-	if l := &u.llcs[l]; l.mask != 0 {
-		s.emptied[l.word] |= class[l.word] & l.mask
-		return
-	}
 	span := u.llcs[l].cores
 	for at := span.from; at < span.to; at += 64 {
-		v := bitsAt(class, at)
-		if left := span.to - at; left < 64 {
-			v &= 1<<left - 1
-		}
-		orBits(s.emptied, at, v)
+		orBits(s.emptied, at, bitsAt(class, at, span.to))
 	}
 }
 
-// lowestPartial returns the lowest core of an LLC that is not whole and has at
-// least `least` free threads.
+// lowestPartial returns the lowest partly free core of an LLC with at least `least` free threads.
 func (u *uniform) lowestPartial(s *scratch, l, least int) int {
 	span := u.llcs[l].cores
 	for c := span.from; c < span.to; c++ {
@@ -150,9 +136,9 @@ func (u *uniform) pickFree(s *scratch, core, n int) {
 	}
 }
 
-// pickScrap takes the rest of a demand that has used up the whole cores: out of
-// the cores with the most free threads, in the LLCs that criterion 5 allows.
-func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) {
+// pickPartialCores takes the rest of a demand for which no whole core is left: from the cores with
+// the most free threads, in the LLCs that criterion 5 allows.
+func (u *uniform) pickPartialCores(ix *Index, s *scratch, c *candidate, packages *int) {
 	u.collectPartialLLCs(ix, s, c)
 	rest := c.rest
 	for f := u.threads - 1; f > 0 && rest > 0; f-- {
@@ -165,8 +151,8 @@ func (u *uniform) pickScrap(ix *Index, s *scratch, c *candidate, packages *int) 
 	}
 }
 
-// pickPartial takes threads of the cores of an LLC of which exactly f are free, up
-// to rest of them, and returns how many are missing then.
+// pickPartial takes up to rest threads of those cores of an LLC that have exactly f free. It
+// returns how many are still missing.
 func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	if all := u.partialCores(s.llcs[l], f) * f; all <= rest {
 		u.empty(s, l, f)
@@ -174,11 +160,7 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	}
 	class, span := s.class[(f-1)*u.words:f*u.words], u.llcs[l].cores
 	for at := span.from; at < span.to && rest > 0; at += 64 {
-		v := bitsAt(class, at)
-		if n := span.to - at; n < 64 {
-			v &= 1<<n - 1
-		}
-		for ; v != 0 && rest > 0; v &= v - 1 {
+		for v := bitsAt(class, at, span.to); v != 0 && rest > 0; v &= v - 1 {
 			n := min(f, rest)
 			u.pickFree(s, at+bits.TrailingZeros64(v), n)
 			rest -= n
@@ -187,11 +169,11 @@ func (u *uniform) pickPartial(s *scratch, l, f, rest int) int {
 	return rest
 }
 
-// collectPartialLLCs fills s.group with the LLCs that partly free cores are taken from,
-// ascending: those with whole cores, and the others that criterion 5 counted.
+// collectPartialLLCs fills s.group with the LLCs that give partly free cores, ascending: those with
+// whole cores, and the others that criterion 5 counted.
 func (u *uniform) collectPartialLLCs(ix *Index, s *scratch, c *candidate) {
 	if u.threads > 2 {
-		u.splitScrap(ix, s, c.mask)
+		u.separateLLCs(ix, s, c.mask)
 		for set := c.partialLLCs; set != 0; set &= set - 1 {
 			s.take[s.group[bits.TrailingZeros32(set)]] = -1
 		}
@@ -207,19 +189,15 @@ func (u *uniform) collectPartialLLCs(ix *Index, s *scratch, c *candidate) {
 	}
 }
 
-// markHalfFree marks, with -1 in s.take, as many LLCs without a whole free core as
-// criterion 5 counted for two threads per core: those with the most half-free
-// cores, the lowest first among equals.
+// markHalfFree sets s.take to -1 for the LLCs without a whole free core that criterion 5 counted on
+// an SMT2 machine: those with the most half-free cores, the lowest first among equals.
 func (u *uniform) markHalfFree(ix *Index, s *scratch, c *candidate) {
 	for range c.llcs - c.sum.llcsWhole() {
 		best, most := -1, 0
-		for m := c.mask; m != 0; m &= m - 1 {
-			p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
-			for l := p.from; l < p.to; l++ {
-				free := s.llcs[l].cpus()
-				if s.llcs[l].whole() == 0 && free > most && s.take[l] == 0 {
-					best, most = l, free
-				}
+		for l := range ix.llcsOf(c.mask) {
+			free := s.llcs[l].cpus()
+			if s.llcs[l].whole() == 0 && free > most && s.take[l] == 0 {
+				best, most = l, free
 			}
 		}
 		s.take[best] = -1

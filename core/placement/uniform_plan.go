@@ -2,20 +2,16 @@ package placement
 
 import "math/bits"
 
-// plan decides how many whole cores each LLC gives: s.take, and s.partialLLC.
+// plan computes s.take, the number of whole cores that each LLC gives, and s.partialLLC.
 //
-// A demand that needs m LLCs leaves all others of its nodes untouched. Which ones
-// is decided by criterion 6: first the remainder is kept in one node, if the
-// minimum of LLCs can be had that way, then the largest LLCs are left out that
-// the remainder covers, and what still remains is kept in one LLC.
+// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 6 decides
+// which: the remainder stays in one node if the minimum of LLCs permits it; then the largest LLCs
+// that fit into the remainder are left out; and the cores that still remain stay in one LLC.
 func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
-	for m := c.mask; m != 0; m &= m - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
-		for l := p.from; l < p.to; l++ {
-			s.take[l] = s.llcs[l].whole()
-		}
+	for l := range ix.llcsOf(c.mask) {
+		s.take[l] = s.llcs[l].whole()
 	}
 	if c.partialOnly || c.rest == 0 && c.left == 0 {
 		return
@@ -23,11 +19,9 @@ func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	u.sortLLCs(ix, s, c.mask)
 	best := untouched{host: -1}
 	if c.rest > 0 && !c.breaks {
-		for l := range s.llcs {
-			if c.mask>>u.llcs[l].node&1 == 1 && u.hasPartial(s.llcs[l], c.rest) {
-				if u.findUntouched(s, c, l, &best) {
-					s.partialLLC = l
-				}
+		for l := range ix.llcsOf(c.mask) {
+			if u.hasPartial(s.llcs[l], c.rest) && u.findUntouched(s, c, l, &best) {
+				s.partialLLC = l
 			}
 		}
 	} else {
@@ -39,24 +33,21 @@ func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 	u.putBack(s, best)
 }
 
-// untouched is a choice of LLCs that are left untouched (in s.bestOut).
+// untouched describes the LLCs that are left untouched, which are listed in s.bestOut.
 type untouched struct {
-	host int // the node that keeps all that remains, -1 when several do
-	rest int // whole cores that remain in the LLCs that are used
+	host int // the node that keeps the whole remainder, or -1
+	rest int // whole cores left free in the LLCs in use
 	some bool
 }
 
-// sortLLCs fills s.order with the LLCs of the mask that have whole free cores,
-// those with the most first, the highest number first among equals.
+// sortLLCs fills s.order with the LLCs of the mask that have whole free cores: those with the most
+// first, and the highest number first among equals.
 func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 	clear(s.histogram)
-	for left := m; left != 0; left &= left - 1 {
-		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
-		for l := p.from; l < p.to; l++ {
-			s.histogram[s.llcs[l].whole()]++
-		}
+	for l := range ix.llcsOf(m) {
+		s.histogram[s.llcs[l].whole()]++
 	}
-	// From how many LLCs have so many cores to where the first of them goes.
+	// Turn each count into the position of the first LLC with that many cores.
 	next := 0
 	for w := u.largest; w > 0; w-- {
 		s.histogram[w], next = next, next+s.histogram[w]
@@ -75,9 +66,8 @@ func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 	}
 }
 
-// findUntouched finds the best LLCs to leave out when LLC `forced` (or none, -1) has to
-// be used, and keeps them in best and s.bestOut when they are better than what is
-// there. It reports whether they were.
+// findUntouched finds the best LLCs to leave out if LLC `forced` must be used (-1: none). If they
+// are better than best, it stores them in best and s.bestOut and returns true.
 func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *untouched) bool {
 	used := c.llcs
 	if forced >= 0 && s.llcs[forced].whole() == 0 {
@@ -87,45 +77,36 @@ func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *unto
 	if out < 0 {
 		return false
 	}
-	better, hosted := false, false
-	for m := c.mask; m != 0; {
-		host := 31 - bits.LeadingZeros32(uint32(m))
-		m &^= 1 << host
+	better, found := false, false
+	for m := c.mask; m != 0 || !found; {
+		host := bits.Len32(uint32(m)) - 1 // -1 in the end, if no single node can keep the remainder
+		m &^= 1 << max(host, 0)
 		s.group = s.group[:0]
 		for _, l := range s.order {
-			if u.llcs[l].node == host && l != forced {
+			if (host < 0 || u.llcs[l].node == host) && l != forced {
 				s.group = append(s.group, l)
 			}
 		}
 		if rest, ok := s.leaveOut(out, c.left); ok {
 			better = s.keepUntouched(untouched{host, rest, true}, best) || better
-			hosted = true
+			found = true
+		}
+		if host < 0 {
+			break
 		}
 	}
-	if hosted {
-		return better
-	}
-	s.group = s.group[:0]
-	for _, l := range s.order {
-		if l != forced {
-			s.group = append(s.group, l)
-		}
-	}
-	if rest, ok := s.leaveOut(out, c.left); ok {
-		return s.keepUntouched(untouched{-1, rest, true}, best)
-	}
-	return false
+	return better
 }
 
-// leaveOut chooses `out` LLCs of s.group, the largest possible, that have at most
-// `budget` whole cores together, into s.excluded. It returns what is left of the
-// budget, and false when there are none.
+// leaveOut fills s.excluded with `out` LLCs of s.group, the largest possible, that have at most
+// `budget` whole cores together. It returns what is left of the budget, and false if there are
+// none.
 func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 	s.excluded = s.excluded[:0]
 	if len(s.group) < out {
 		return 0, false
 	}
-	smallest := 0 // sum of the `out` smallest of what is still to be looked at
+	smallest := 0 // sum of the `out` smallest remaining ones
 	for _, l := range s.group[len(s.group)-out:] {
 		smallest += s.llcs[l].whole()
 	}
@@ -137,8 +118,8 @@ func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 			break
 		}
 		w := s.llcs[l].whole()
-		// With l left out, the out-1 smallest of the others follow; those are the
-		// `out` smallest without the largest of them, or without l itself.
+		// If l is left out, out-1 further ones follow. The smallest ones are the `out` smallest
+		// without the largest of them, or without l itself.
 		largestOfSmallest := s.llcs[s.group[len(s.group)-out]].whole()
 		if others := smallest - largestOfSmallest; w+others <= budget || i == len(s.group)-out {
 			s.excluded = append(s.excluded, l)
@@ -150,7 +131,7 @@ func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 	return budget, true
 }
 
-// keepUntouched replaces best by s.excluded when that leaves larger LLCs free.
+// keepUntouched replaces best by s.excluded if that leaves larger LLCs free.
 func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
 	if best.some && s.compareLeaving(found.rest, best.rest) <= 0 {
 		return false
@@ -160,12 +141,12 @@ func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
 	return true
 }
 
-// compareLeaving compares the LLCs of s.excluded and one of restA cores with those
-// of s.bestOut and one of restB, as descending lists.
+// compareLeaving compares two descending lists of whole cores: the LLCs of s.excluded with one of
+// restA cores, and those of s.bestOut with one of restB.
 func (s *scratch) compareLeaving(restA, restB int) int {
 	i, j := 0, 0
 	for {
-		a, b := nextRoom(s, s.excluded, &i, &restA), nextRoom(s, s.bestOut, &j, &restB)
+		a, b := nextLargest(s, s.excluded, &i, &restA), nextLargest(s, s.bestOut, &j, &restB)
 		switch {
 		case a > b:
 			return 1
@@ -177,8 +158,8 @@ func (s *scratch) compareLeaving(restA, restB int) int {
 	}
 }
 
-// nextRoom takes the larger of the next LLC of a descending list and the rest.
-func nextRoom(s *scratch, list []int, at, rest *int) int {
+// nextLargest removes and returns the larger of the next LLC of a descending list and the rest.
+func nextLargest(s *scratch, list []int, at, rest *int) int {
 	w := 0
 	if *at < len(list) {
 		w = s.llcs[list[*at]].whole()
@@ -191,8 +172,8 @@ func nextRoom(s *scratch, list []int, at, rest *int) int {
 	return w
 }
 
-// putBack frees the rest in the highest LLC of the host that can keep all of it,
-// or, where none can, in the highest ones.
+// putBack leaves the rest free in the highest LLC of the host that can hold all of it, or otherwise
+// in the highest ones.
 func (u *uniform) putBack(s *scratch, best untouched) {
 	rest := best.rest
 	for l := len(s.take) - 1; l >= 0 && rest > 0; l-- {

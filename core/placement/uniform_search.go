@@ -1,19 +1,12 @@
 package placement
 
-import (
-	"math/bits"
-
-	"pinfold.dev/pinfold/core/topology"
-)
-
-// demand is how a number of CPUs is made of the cores that some nodes have free.
-// It follows from an exchange argument: whole cores never split, so as many as
-// fit are taken; then one more core gives the rest, or, when no whole core is
-// left, the partly free cores with the most free threads do.
+// demand is how a number of CPUs is taken from the free cores of some nodes. As many whole cores as
+// fit are taken. If a whole core is left then, one more core gives the rest. Otherwise the partly
+// free cores with the most free threads do. An exchange argument shows that this is optimal.
 type demand struct {
 	whole       int  // cores taken whole
 	rest        int  // CPUs beyond them
-	split       int  // cores that are split to give the rest: the minimum
+	split       int  // minimum of cores split to give the rest
 	partialOnly bool // no whole core is left: the rest comes from partly free cores only
 }
 
@@ -39,24 +32,24 @@ func (u *uniform) demandOn(sum freeSum, cpus int) demand {
 	return d
 }
 
-// candidate is a set of nodes that criteria 1 to 3 allow.
+// candidate is a set of nodes that is optimal by criteria 1 to 3.
 type candidate struct {
 	mask     mask
 	distance int
 	sum      freeSum
 	demand
 	llcs    int
-	breaks  bool // the rest breaks a whole core: no partly free one is at hand
-	left    int  // whole free cores that remain in the nodes of the mask
+	breaks  bool // the rest splits a whole core
+	left    int  // whole free cores that stay free on the nodes
 	general bool // the general solver has to pick the cores
 	planned bool // s.bestTake and s.bestPartial are its plan
-	// partialLLCs are the LLCs without a whole free core that are used on SMT4 and
-	// SMT8 machines, as fewestPartialLLCs returns them.
+	// partialLLCs are the LLCs without a whole free core that an SMT4 or SMT8 machine uses, as
+	// returned by fewestPartialLLCs.
 	partialLLCs uint32
 }
 
-// searchUniform finds the best nodes for a request among those allowed. The
-// second result is false when there are none.
+// searchUniform finds the best nodes for a request among the allowed ones, and returns false if
+// there are none.
 func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candidate, bool) {
 	s.fillQuads()
 	for size := ix.smallestSize(s, req, allowed); size <= len(ix.nodes); size++ {
@@ -64,7 +57,7 @@ func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candida
 			continue
 		}
 		if s.candidates[0].rest == 0 && ix.uniform.nodesAlike(s) {
-			s.candidates = s.candidates[:1] // the first of equals, as on an empty machine
+			s.candidates = s.candidates[:1] // all candidates are equal, as on an empty machine
 		}
 		ix.keepFewestLLCs(s)
 		return ix.leastFragmented(s), true
@@ -72,7 +65,7 @@ func (ix *Index) searchUniform(s *scratch, req *Request, allowed mask) (*candida
 	return nil, false
 }
 
-// nodesAlike reports whether all nodes have the same whole free cores, by LLC.
+// nodesAlike reports whether all nodes have the same free cores and LLCs.
 func (u *uniform) nodesAlike(s *scratch) bool {
 	for i := 1; i < len(s.nodes); i++ {
 		if s.nodes[i] != s.nodes[0] || !u.packed || s.nodeCounts[i] != s.nodeCounts[0] {
@@ -82,7 +75,7 @@ func (u *uniform) nodesAlike(s *scratch) bool {
 	return true
 }
 
-// capacity is how many CPUs a request could have of a sum.
+// capacity returns how many CPUs a request could get from a sum.
 func (u *uniform) capacity(sum freeSum, req *Request) int {
 	if req.FullCores == FullCoresRequired {
 		return sum.whole() * u.threads
@@ -90,10 +83,10 @@ func (u *uniform) capacity(sum freeSum, req *Request) int {
 	return sum.cpus()
 }
 
-// smallestSize returns the number of nodes below which the capacity cannot suffice.
+// smallestSize returns the smallest number of nodes whose capacity could suffice.
 func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
-	// The largest capacity is found by max, which needs no branch, and is then taken
-	// out by its index in the low bits.
+	// The largest capacity is found by max, which has no branches, and then removed by its index,
+	// which is in the low bits.
 	var keys [maxSubsetNodes]int
 	for i := range s.nodes {
 		if allowed>>i&1 == 1 {
@@ -114,8 +107,8 @@ func (ix *Index) smallestSize(s *scratch, req *Request, allowed mask) int {
 	return len(ix.nodes) + 1
 }
 
-// collect fills s.candidates with the sets of that size with the least distance
-// and, among them, the fewest split cores. It reports whether there is one.
+// collect fills s.candidates with the sets of `size` nodes at the least distance that have the
+// fewest split cores. It reports whether there are any.
 func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool {
 	s.candidates = s.candidates[:0]
 	distance := -1
@@ -126,7 +119,7 @@ func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool 
 			break
 		}
 		sum := s.sumOf(m)
-		if m&^allowed != 0 || u.capacity(sum, req) < req.CPUs || req.Admit != nil && !ix.admits(req, m) {
+		if m&^allowed != 0 || u.capacity(sum, req) < req.CPUs || req.Admit != nil && !ix.admits(req, maskNodes(m)) {
 			continue
 		}
 		distance = distances[i]
@@ -142,23 +135,7 @@ func (ix *Index) collect(s *scratch, req *Request, allowed mask, size int) bool 
 	return len(s.candidates) > 0
 }
 
-// admits asks the caller about the nodes of a static-burst request.
-func (ix *Index) admits(req *Request, m mask) bool {
-	var ids [maxSubsetNodes]topology.NUMAID
-	n := 0
-	for ; m != 0; m &= m - 1 {
-		id := ix.nodes[bits.TrailingZeros32(uint32(m))].id
-		at := n
-		for ; at > 0 && ids[at-1] > id; at-- {
-			ids[at] = ids[at-1]
-		}
-		ids[at] = id
-		n++
-	}
-	return req.Admit(ids[:n])
-}
-
-// keepFewestLLCs computes criterion 5 and keeps the candidates with the minimum.
+// keepFewestLLCs computes criterion 5 and keeps only the candidates with the minimum.
 func (ix *Index) keepFewestLLCs(s *scratch) {
 	kept := 0
 	for i := range s.candidates {

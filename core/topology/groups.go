@@ -44,11 +44,11 @@ func (m *Machine) CPUsOfKind(kind Kind) cpuset.Set {
 	return s
 }
 
-// CPUsOfNUMA returns the online CPUs of a NUMA node; for NoNUMA, the online CPUs without a node.
-func (m *Machine) CPUsOfNUMA(id NUMAID) cpuset.Set {
+// CPUsOfNUMA returns the online CPUs of NUMA nodes; for NoNUMA, the online CPUs without a node.
+func (m *Machine) CPUsOfNUMA(ids ...NUMAID) cpuset.Set {
 	var s cpuset.Set
 	for i := range m.CPUs {
-		if m.CPUs[i].NUMA == id {
+		if slices.Contains(ids, m.CPUs[i].NUMA) {
 			s.Add(m.CPUs[i].ID)
 		}
 	}

@@ -15,21 +15,11 @@ import (
 
 // jsonMachine is the file format of a machine; see [Decode].
 type jsonMachine struct {
-	CPUs      []jsonCPU   `json:"cpus"`
-	NUMANodes []jsonNUMA  `json:"numaNodes"`
-	Kinds     []Kind      `json:"kinds,omitempty"`
-	Offline   *cpuset.Set `json:"offline,omitempty"`
-	Isolated  *cpuset.Set `json:"isolated,omitempty"`
-}
-
-type jsonCPU struct {
-	ID      cpuset.CPU `json:"id"`
-	Core    CoreID     `json:"core"`
-	LLC     LLCID      `json:"llc"`
-	NUMA    NUMAID     `json:"numa"`
-	Die     DieID      `json:"die"`
-	Package PackageID  `json:"package"`
-	Kind    Kind       `json:"kind"`
+	CPUs      []CPU      `json:"cpus"`
+	NUMANodes []jsonNUMA `json:"numaNodes"`
+	Kinds     []Kind     `json:"kinds,omitempty"`
+	Offline   cpuset.Set `json:"offline,omitzero"`
+	Isolated  cpuset.Set `json:"isolated,omitzero"`
 }
 
 type jsonNUMA struct {
@@ -45,17 +35,16 @@ type jsonNUMA struct {
 //	{"cpus":[{"id":0,"core":0,"llc":0,"numa":0,"die":0,"package":0,"kind":""}, ...],
 //	 "numaNodes":[{"id":0,"cpus":"0-25,52-77","memoryBytes":0,"distances":[10,21]}, ...]}
 //
-// Ids of cores, LLCs and dies are unique in the machine; distances are in the
-// order of numaNodes. Optional: "kinds" (kinds of core, fastest first; without
-// it they are ordered by their names), "offline" and "isolated" (CPU lists), and
-// per node "localCPUs". Without "numaNodes" the nodes that the CPUs name are
-// taken, at the distances 10 and 20. CPUs and nodes may come in any order. Fields
-// with other names are refused.
+// Ids of cores, LLCs and dies are unique in the machine. Distances are in the order of numaNodes.
+// CPUs and nodes may be in any order. Optional fields are "kinds" (kinds of core, fastest first; by
+// default ordered by name), "offline" and "isolated" (CPU lists), and "localCPUs" per node. Without
+// "numaNodes", the nodes are those that the CPUs name, with distances of 10 and 20. Unknown fields
+// are rejected.
 func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)
 	if err := decoder.Decode(&m); err != nil {
-		return nil, fmt.Errorf("read machine: %w", inWords(err))
+		return nil, fmt.Errorf("read machine: %w", explain(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("read machine: more follows after the machine's closing brace")
@@ -63,9 +52,8 @@ func Decode(r io.Reader) (*Machine, error) {
 	return &m, nil
 }
 
-// inWords says what is wrong with the text where package json speaks of Go's types
-// or of its reader.
-func inWords(err error) error {
+// explain rewrites errors of package json that mention Go types or its reader.
+func explain(err error) error {
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.EOF):
@@ -75,7 +63,7 @@ func inWords(err error) error {
 	case errors.As(err, &wrongType) && wrongType.Field != "":
 		return fmt.Errorf("%s: a JSON %s does not fit", wrongType.Field, wrongType.Value)
 	case errors.As(err, &wrongType):
-		return fmt.Errorf("a JSON %s is no machine, want an object", wrongType.Value)
+		return fmt.Errorf("a JSON %s is not a machine, want an object", wrongType.Value)
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok { // this error has no type
 		return fmt.Errorf("unknown field %s: check its spelling, or leave it out", name)
@@ -87,26 +75,18 @@ func inWords(err error) error {
 func (m *Machine) UnmarshalJSON(text []byte) error {
 	var in jsonMachine
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // what a person meant by a misspelled one would be lost
+	decoder.DisallowUnknownFields() // a misspelled field would be ignored
 	if err := decoder.Decode(&in); err != nil {
 		return err
 	}
-	out := Machine{Kinds: in.Kinds}
-	for _, c := range in.CPUs {
-		out.CPUs = append(out.CPUs, CPU(c))
-	}
+	out := Machine{CPUs: in.CPUs, Kinds: in.Kinds, Offline: in.Offline, Isolated: in.Isolated}
 	slices.SortStableFunc(out.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	if in.NUMANodes == nil {
 		out.NUMANodes = nodesOf(out.CPUs)
 	} else {
 		out.NUMANodes = nodesFromJSON(in.NUMANodes)
 	}
-	if in.Offline != nil {
-		out.Offline = *in.Offline
-	}
-	if in.Isolated != nil {
-		out.Isolated = *in.Isolated
-	}
+
 	if out.Kinds == nil {
 		out.Kinds = KindsOf(out.CPUs)
 	}
@@ -117,7 +97,7 @@ func (m *Machine) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// nodesFromJSON sorts the nodes by id, and their distances with them.
+// nodesFromJSON sorts the nodes, and their distances, by id.
 func nodesFromJSON(in []jsonNUMA) []NUMANode {
 	order := make([]int, len(in))
 	for i := range order {
@@ -141,7 +121,7 @@ func nodesFromJSON(in []jsonNUMA) []NUMANode {
 	return nodes
 }
 
-// nodesOf makes the NUMA nodes that the CPUs name, at the SLIT's default distances.
+// nodesOf returns the NUMA nodes that the CPUs name, with the SLIT's default distances.
 func nodesOf(cpus []CPU) []NUMANode {
 	var nodes []NUMANode
 	for _, c := range cpus {
@@ -164,13 +144,11 @@ func nodesOf(cpus []CPU) []NUMANode {
 	return nodes
 }
 
-// MarshalJSON writes the format of [Decode]. It is a method of the value, so that
-// machines held by value are written in this format too.
+// MarshalJSON writes the format of [Decode]. It has a value receiver so that machines held by value
+// use this format, too.
 func (m Machine) MarshalJSON() ([]byte, error) {
-	out := jsonMachine{CPUs: make([]jsonCPU, 0, len(m.CPUs)), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes))}
-	for _, c := range m.CPUs {
-		out.CPUs = append(out.CPUs, jsonCPU(c))
-	}
+	out := jsonMachine{CPUs: append([]CPU{}, m.CPUs...), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes)),
+		Offline: m.Offline, Isolated: m.Isolated}
 	for _, n := range m.NUMANodes {
 		j := jsonNUMA{ID: n.ID, CPUs: n.CPUs, MemoryBytes: n.MemoryBytes, Distances: n.Distances}
 		if n.LocalCPUs != n.CPUs {
@@ -181,11 +159,6 @@ func (m Machine) MarshalJSON() ([]byte, error) {
 	if len(m.Kinds) > 1 {
 		out.Kinds = m.Kinds
 	}
-	if !m.Offline.IsEmpty() {
-		out.Offline = &m.Offline
-	}
-	if !m.Isolated.IsEmpty() {
-		out.Isolated = &m.Isolated
-	}
+
 	return json.Marshal(out)
 }

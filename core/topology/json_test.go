@@ -138,8 +138,8 @@ func TestKindsOf(t *testing.T) {
 	}
 }
 
-// TestDecodeErrors reads testdata/bad; a file is the machine and, behind
-// a line of dashes, what the error must have.
+// TestDecodeErrors reads testdata/bad. Each file has a machine, a line of dashes, and the texts
+// that the error must contain.
 func TestDecodeErrors(t *testing.T) {
 	names, err := filepath.Glob("testdata/bad/*.txt")
 	if err != nil || len(names) == 0 {

@@ -15,7 +15,10 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
+	"sort"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
@@ -34,45 +37,43 @@ type (
 	PackageID int
 )
 
-// NoNUMA is the NUMA node of a CPU that belongs to none, such as one whose node
-// is offline.
+// NoNUMA is the NUMA node of a CPU without a NUMA node, such as one whose node is offline.
 const NoNUMA NUMAID = -1
 
-// Kind names a kind of core. It is "" on machines with a single kind.
+// Kind is a kind of core. It is "" on machines with a single kind.
 type Kind string
 
 // The kinds of core of hybrid machines.
 const (
 	KindPerformance Kind = "performance"
 	KindEfficiency  Kind = "efficiency"
-	// KindLowPower is slower still: Intel's cores outside the compute die.
+	// KindLowPower cores are the slowest: Intel's cores outside the compute die.
 	KindLowPower Kind = "low-power"
 )
 
 // CPU is one online logical CPU (hardware thread).
 type CPU struct {
-	ID      cpuset.CPU
-	Core    CoreID
-	LLC     LLCID
-	NUMA    NUMAID // NoNUMA when it has none
-	Die     DieID
-	Package PackageID
-	Kind    Kind
+	ID      cpuset.CPU `json:"id"`
+	Core    CoreID     `json:"core"`
+	LLC     LLCID      `json:"llc"`
+	NUMA    NUMAID     `json:"numa"` // NoNUMA if it has none
+	Die     DieID      `json:"die"`
+	Package PackageID  `json:"package"`
+	Kind    Kind       `json:"kind"`
 }
 
 // NUMANode is one NUMA node, with or without CPUs.
 type NUMANode struct {
 	ID NUMAID
-	// CPUs are the online CPUs of the node; empty for a node of memory only.
+	// CPUs are the online CPUs of the node; empty for a node that has only memory.
 	CPUs cpuset.Set
-	// LocalCPUs are the CPUs for which this node's memory is local. For a node
-	// with CPUs these are its CPUs; for a node of memory only they are the CPUs
-	// of the nodes that the firmware or the distances put next to it.
+	// LocalCPUs are the CPUs for which this node's memory is local: its own CPUs or, for a node
+	// that has only memory, those of the nodes nearest to it by firmware or distance.
 	LocalCPUs cpuset.Set
-	// MemoryBytes is the size of the node's memory, 0 when unknown.
+	// MemoryBytes is the size of the node's memory, 0 if unknown.
 	MemoryBytes uint64
-	// Distances to every node in the order of Machine.NUMANodes, the node itself
-	// included, in the unit of the ACPI SLIT (10 is local).
+	// Distances are the distances to every node, including itself, in the order of
+	// Machine.NUMANodes and the unit of the ACPI SLIT (10 is local).
 	Distances []int
 }
 
@@ -82,13 +83,12 @@ type Machine struct {
 	CPUs []CPU
 	// NUMANodes are the online NUMA nodes in ascending order of id.
 	NUMANodes []NUMANode
-	// Offline are the CPUs that are present and not online.
+	// Offline are the CPUs that are present but not online.
 	Offline cpuset.Set
-	// Isolated are the online CPUs that the kernel keeps out of load balancing
-	// (isolcpus= on the kernel command line).
+	// Isolated are the online CPUs that the kernel excludes from load balancing (isolcpus= on the
+	// kernel command line).
 	Isolated cpuset.Set
-	// Kinds are the kinds of core, fastest first: one entry for every Kind that
-	// occurs in CPUs.
+	// Kinds are the kinds of core that occur in CPUs, fastest first.
 	Kinds []Kind
 }
 
@@ -101,7 +101,7 @@ func (m *Machine) Online() cpuset.Set {
 	return s
 }
 
-// CPU returns the description of one CPU, and false when it is not online.
+// CPU returns the description of one CPU, and false if it is not online.
 func (m *Machine) CPU(id cpuset.CPU) (CPU, bool) {
 	i, ok := slices.BinarySearchFunc(m.CPUs, id, func(c CPU, id cpuset.CPU) int { return int(c.ID - id) })
 	if !ok {
@@ -119,20 +119,14 @@ func (m *Machine) NUMANode(id NUMAID) (NUMANode, bool) {
 	return m.NUMANodes[i], true
 }
 
-// numaIndex returns where the node stands in NUMANodes, and -1 when it does not.
+// numaIndex returns the index of a node in NUMANodes, or -1.
 func (m *Machine) numaIndex(id NUMAID) int {
-	from, to := 0, len(m.NUMANodes)
-	for from < to { // by index: a node is too large to be copied for every comparison
-		if middle := (from + to) / 2; m.NUMANodes[middle].ID < id {
-			from = middle + 1
-		} else {
-			to = middle
-		}
-	}
-	if from == len(m.NUMANodes) || m.NUMANodes[from].ID != id {
+	// Unlike slices.BinarySearchFunc, this does not copy nodes, which are large.
+	i := sort.Search(len(m.NUMANodes), func(i int) bool { return m.NUMANodes[i].ID >= id })
+	if i == len(m.NUMANodes) || m.NUMANodes[i].ID != id {
 		return -1
 	}
-	return from
+	return i
 }
 
 // Distance returns the SLIT distance from NUMA node a to b. If one of them is unknown, including
@@ -158,3 +152,47 @@ const (
 	LocalDistance  = 10
 	RemoteDistance = 20
 )
+
+// KindsOf returns the kinds of core that occur, fastest first by their names: performance, then
+// other names in alphabetical order, then efficiency and low-power. Vendors' names for these are
+// known, too, in upper or lower case.
+func KindsOf(cpus []CPU) []Kind {
+	var kinds []Kind
+	for _, c := range cpus {
+		if !slices.Contains(kinds, c.Kind) {
+			kinds = append(kinds, c.Kind)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a, b))
+	})
+	return kinds
+}
+
+// rank orders kinds by the speed that their names suggest, fastest first.
+func (k Kind) rank() int {
+	switch strings.ToLower(string(k)) {
+	case "prime":
+		return -2
+	case string(KindPerformance), "p", "p-core", "core", "big":
+		return -1
+	case string(KindEfficiency), "e", "e-core", "atom", "little":
+		return 1
+	case string(KindLowPower), "lp-e", "lp-e-core":
+		return 2
+	default:
+		return 0
+	}
+}
+
+// SameCPUs reports whether two machines are equal except for memory sizes. Every CPU decision is
+// then the same on both.
+func (m *Machine) SameCPUs(other *Machine) bool {
+	return slices.Equal(m.CPUs, other.CPUs) &&
+		slices.EqualFunc(m.NUMANodes, other.NUMANodes, sameNode) &&
+		m.Offline == other.Offline && m.Isolated == other.Isolated && slices.Equal(m.Kinds, other.Kinds)
+}
+
+func sameNode(a, b NUMANode) bool {
+	return a.ID == b.ID && a.CPUs == b.CPUs && a.LocalCPUs == b.LocalCPUs && slices.Equal(a.Distances, b.Distances)
+}

@@ -8,7 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// TestSameCPUs changes every field of a machine, those that are added later too.
+// TestSameCPUs changes every field of a machine, by reflection, so that new fields are tested, too.
 func TestSameCPUs(t *testing.T) {
 	build := topology.AMD256().MustBuild
 	if !build().SameCPUs(build()) {
@@ -37,7 +37,7 @@ func TestSameCPUs(t *testing.T) {
 	}
 }
 
-// change gives a field another value.
+// change changes the value of a field.
 func change(t *testing.T, field reflect.Value) {
 	if set, ok := field.Addr().Interface().(*cpuset.Set); ok {
 		*set = cpuset.Of(1000)

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -10,17 +11,16 @@ import (
 type Numbering int
 
 const (
-	// SiblingsApart numbers the first threads of all cores first, then the
-	// second threads, and so on: core c holds CPUs c, c+cores, .... This is what
-	// Linux does on x86 servers.
+	// SiblingsApart numbers the first threads of all cores, then the second threads, and so on:
+	// core c has the CPUs c, c+cores, .... Linux does this on x86 servers.
 	SiblingsApart Numbering = iota
-	// SiblingsAdjacent numbers core by core: CPUs 0 and 1 are one core. Common
-	// in virtual machines and on Arm and POWER.
+	// SiblingsAdjacent numbers core by core: CPUs 0 and 1 are one core. It is common in virtual
+	// machines and on Arm and POWER.
 	SiblingsAdjacent
 )
 
-// Shape is a regular machine: every count is per parent. The zero value of a
-// count means 1, so that Shape{CoresPerLLC: 8} is a machine of 8 CPUs.
+// Shape is a regular machine. Every count is per parent; 0 means 1, so Shape{CoresPerLLC: 8} is a
+// machine of 8 CPUs.
 type Shape struct {
 	Packages        int
 	NUMAPerPackage  int
@@ -29,9 +29,8 @@ type Shape struct {
 	ThreadsPerCore  int
 	Numbering       Numbering
 	MemoryBytesNUMA uint64 // memory of each NUMA node
-	// NearDistance is between NUMA nodes of one package (default 12),
-	// FarDistance between packages (default 32 when a package has several NUMA
-	// nodes, else 21).
+	// NearDistance is the distance between NUMA nodes of one package (default 12), FarDistance that
+	// between packages (default 32 if a package has several NUMA nodes, else 21).
 	NearDistance, FarDistance int
 }
 
@@ -53,15 +52,11 @@ func (s Shape) withDefaults() Shape {
 			*count = 1
 		}
 	}
-	if s.NearDistance == 0 {
-		s.NearDistance = 12
+	far := 21
+	if s.NUMAPerPackage > 1 {
+		far = 32
 	}
-	if s.FarDistance == 0 {
-		s.FarDistance = 21
-		if s.NUMAPerPackage > 1 {
-			s.FarDistance = 32
-		}
-	}
+	s.NearDistance, s.FarDistance = cmp.Or(s.NearDistance, 12), cmp.Or(s.FarDistance, far)
 	return s
 }
 

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// outline is a machine as CPU lists, the first few parts of each sort.
+// outline returns the first groups of each kind as CPU lists.
 type outline struct {
 	cpus, cores, llcs, nodes, dies, packages int
 	firstCore, lastCore, firstLLC            string

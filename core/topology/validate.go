@@ -11,9 +11,8 @@ import (
 // ErrInconsistent is wrapped by every error of Machine.Validate.
 var ErrInconsistent = errors.New("the machine's topology contradicts itself")
 
-// Validate reports the first contradiction in the machine: see the package
-// comment for what must hold. A nil error means that every method and every
-// decision of package placement is defined on it.
+// Validate returns the first contradiction in the machine; the package comment lists the rules. If
+// there is none, every method and every decision of package placement is defined on the machine.
 func (m *Machine) Validate() error {
 	for _, check := range []func() error{
 		m.validateCPUs, m.validateCores, m.validateNUMANodes, m.validateKinds, m.validateSets,
@@ -100,7 +99,7 @@ func (m *Machine) validateNUMANodes() error {
 	return nil
 }
 
-// maxDistance bounds sums of distances; the SLIT itself ends at 255.
+// maxDistance keeps sums of distances small; the maximum of the SLIT is 255.
 const maxDistance = 1 << 16
 
 func (m *Machine) validateKinds() error {

@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// small is a valid machine of CPUs 0-7 in 2 packages of 2 cores of 2 threads
-// (siblings n and n+4), NUMA nodes 0 and 1, and CPU 9 offline.
+// small returns a valid machine of CPUs 0-7 in 2 packages of 2 cores of 2 threads (siblings n and
+// n+4), with NUMA nodes 0 and 1, and CPU 9 offline.
 func small() *topology.Machine {
 	m := topology.Shape{Packages: 2, CoresPerLLC: 2, ThreadsPerCore: 2}.MustBuild()
 	m.Offline = cpuset.Of(9)
@@ -80,7 +80,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// addMemoryNode adds node 2 without CPUs.
+// addMemoryNode adds node 2, which has no CPUs.
 func addMemoryNode(m *topology.Machine, local cpuset.Set) {
 	for i := range m.NUMANodes {
 		m.NUMANodes[i].Distances = append(m.NUMANodes[i].Distances, 17)
@@ -88,8 +88,7 @@ func addMemoryNode(m *topology.Machine, local cpuset.Set) {
 	m.NUMANodes = append(m.NUMANodes, topology.NUMANode{ID: 2, LocalCPUs: local, Distances: []int{17, 17, 10}})
 }
 
-// TestGroupsAgreeWithCPUs checks the groups and look-ups of a machine against
-// its list of CPUs.
+// TestGroupsAgreeWithCPUs compares the groups and lookups of a machine with its list of CPUs.
 func TestGroupsAgreeWithCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.Random(t)
@@ -114,7 +113,7 @@ func TestGroupsAgreeWithCPUs(t *testing.T) {
 	})
 }
 
-// checkNUMA looks some CPUs up by node and nodes up by CPU.
+// checkNUMA checks lookups of CPUs by node and of nodes by CPU.
 func checkNUMA(t *rapid.T, m *topology.Machine, some cpuset.Set) {
 	var homed, found cpuset.Set
 	for _, n := range m.NUMANodes {

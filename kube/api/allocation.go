@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -14,39 +15,39 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// allocationVersion is the version of the form of [Allocation].
+// allocationVersion is the version of the format of [Allocation].
 const allocationVersion = 1
 
-// Allocation is the value of cpu-allocation: the decision about one pod, written by
-// the scheduler as JSON without white space:
+// Allocation is the value of cpu-allocation: the decision about one pod, which the scheduler writes
+// as JSON without white space:
 //
 //	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}],
 //	 "time":"2026-11-22T06:45:39.123456789Z","signature":"..."}
 //
-// Fields that are not known are passed over, so that later versions can add some. An
-// incompatible form has another version number.
+// Unknown fields are ignored, so that later versions can add some. An incompatible format has
+// another version number.
 type Allocation struct {
 	Version int `json:"version"`
-	// Node is the node that the CPUs are of.
+	// Node is the node of the CPUs.
 	Node string `json:"node"`
 	// Policy is Static or StaticBurst.
 	Policy placement.Policy `json:"policy"`
-	// Containers are those that have been placed, in any order.
+	// Containers are the placed containers, in any order.
 	Containers []ContainerAllocation `json:"containers"`
 	// Time is when the scheduler decided.
 	Time time.Time `json:"time,omitzero"`
-	// Signature is the scheduler's, see [Allocation.Sign]. It must be the last field.
+	// Signature is the scheduler's signature, see [Allocation.Sign]. It must be the last field.
 	Signature string `json:"signature,omitempty"`
 }
 
 // ContainerAllocation is the CPUs or NUMA nodes of one container.
 type ContainerAllocation struct {
 	Name string `json:"name"`
-	// CPUs are a Static container's own. A StaticBurst container has none.
+	// CPUs are the exclusive CPUs of a Static container. A StaticBurst container has none.
 	CPUs cpuset.Set `json:"cpus,omitzero"`
-	// NUMANodes confine a StaticBurst container, ascending. Those of a Static
-	// container say where its CPUs are, for people and tools that look at the pod;
-	// nothing is decided by them. Node -1 stands for the CPUs that belong to none.
+	// NUMANodes are the nodes that a StaticBurst container is confined to, ascending. Those of a
+	// Static container are only informational: the nodes of its CPUs. Node -1 stands for the CPUs
+	// without a node.
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 
@@ -68,7 +69,7 @@ func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) A
 func (a Allocation) Encode() string {
 	text, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // there is nothing in it that JSON cannot say
+		panic(err) // every Allocation is valid JSON
 	}
 	return string(text)
 }
@@ -123,6 +124,81 @@ func (c ContainerAllocation) check(policy placement.Policy) error {
 			return fmt.Errorf("NUMA nodes %v: they must be %d or more, ascending, each once", c.NUMANodes, topology.NoNUMA)
 		}
 		last = id
+	}
+	return nil
+}
+
+// Validate returns an error for CPUs and NUMA nodes that the machine does not have. Offline CPUs
+// are valid, and still belong to the pod.
+func (a Allocation) Validate(m *topology.Machine) error {
+	there := m.Online().Union(m.Offline)
+	for _, c := range a.Containers {
+		if missing := c.CPUs.Difference(there); !missing.IsEmpty() {
+			return fmt.Errorf("container %q: node %s has no CPUs %v", c.Name, a.Node, missing)
+		}
+		if a.Policy != placement.StaticBurst {
+			continue
+		}
+		for _, id := range c.NUMANodes {
+			if _, known := m.NUMANode(id); !known && m.CPUsOfNUMA(id).IsEmpty() {
+				return fmt.Errorf("container %q: node %s has no NUMA node %d with CPUs", c.Name, a.Node, id)
+			}
+		}
+		if m.CPUsOfNUMA(c.NUMANodes...).IsEmpty() {
+			return fmt.Errorf("container %q: node %s has no CPUs online in NUMA nodes %v", c.Name, a.Node, c.NUMANodes)
+		}
+	}
+	return nil
+}
+
+// claims checks an allocation against its pod, of which `own` are the containers that get CPUs. It
+// returns their claims, in the order of the pod.
+func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger.ContainerClaim, error) {
+	if a.Node != pod.Spec.NodeName {
+		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)
+	}
+	ask := ledger.Ask{Containers: own}
+	for _, c := range a.Containers {
+		if slices.ContainsFunc(ask.Containers, func(w ledger.ContainerAsk) bool { return w.Name == c.Name }) {
+			continue
+		}
+		if slices.ContainsFunc(members(pod), func(m member) bool { return m.Name == c.Name }) {
+			return nil, fmt.Errorf("container %q: its limits.cpu is not a whole number of CPUs", c.Name)
+		}
+		return nil, fmt.Errorf("container %q: the pod has no such container", c.Name)
+	}
+	claims := make([]ledger.ContainerClaim, 0, len(ask.Containers))
+	for _, w := range ask.Containers {
+		at := slices.IndexFunc(a.Containers, func(c ContainerAllocation) bool { return c.Name == w.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("container %q: it is missing, and its limits.cpu is %d", w.Name, w.CPUs)
+		}
+		c := a.Containers[at]
+		claim := ledger.ContainerClaim{Name: w.Name, Role: w.Role, Policy: a.Policy, Limit: w.CPUs, Request: w.Request, CPUs: c.CPUs}
+		if a.Policy == placement.StaticBurst {
+			claim.NUMANodes = c.NUMANodes
+		} else if n := c.CPUs.Len(); n != w.CPUs {
+			return nil, fmt.Errorf("container %q: CPUs %q are %d, and its limits.cpu is %d", w.Name, c.CPUs, n, w.CPUs)
+		}
+		claims = append(claims, claim)
+	}
+	return claims, checkTogether(&ask, claims)
+}
+
+// checkTogether checks static claims against each other: no CPU may belong to two containers at the
+// same time, and the pod may not have more CPUs than it is entitled to.
+func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
+	var all cpuset.Set
+	for i, c := range claims {
+		for _, before := range claims[:i] {
+			if both := before.CPUs.Intersection(c.CPUs); !both.IsEmpty() && before.Role.RunsWith(c.Role) {
+				return fmt.Errorf("containers %q and %q both have CPUs %v", before.Name, c.Name, both)
+			}
+		}
+		all = all.Union(c.CPUs)
+	}
+	if n := ask.CPUs(); all.Len() > n {
+		return fmt.Errorf("its containers have %d CPUs between them (%v), and the pod is entitled to %d", all.Len(), all, n)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkClaim is what a scheduler does once for every pod that is bound, Parse what
-// it does whenever it tries one.
+// BenchmarkClaim measures what a scheduler does once for every bound pod, and Parse what it does
+// whenever it tries to schedule one.
 func BenchmarkClaim(b *testing.B) {
 	pod := boundPod()
 	b.ReportAllocs()

@@ -9,26 +9,24 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 )
 
-// BurstCeiling is a burst policy as it is read from JSON. The value of cpu-burst is one, too:
+// BurstCeiling is a burst policy in JSON, as in the value of cpu-burst:
 //
 //	{"policy": "auto", "burstPercent": 100, "quotaPercent": 300, "quotaBurstSeconds": 60}
 //
-// All fields but policy may be left out; the agent's configuration fills them in. A ceiling
-// may leave out policy, too.
+// All fields may be omitted; those of pods are then as in the agent's configuration. In the value
+// of cpu-burst, policy is required.
 type BurstCeiling struct{ burst.Policy }
 
-func burstSpellings() []spelling[burst.Policy] {
-	return []spelling[burst.Policy]{
+// parseBurst parses the burst policy of a pod.
+func parseBurst(pod *corev1.Pod) (burst.Policy, Setting, error) {
+	return lookUp(pod, []alias[burst.Policy]{
 		{false, CPUBurstAnnotation, readBurst},
 		{false, "koordinator.sh/cpuBurst", readForeignBurst},
 		{false, "alibabacloud.com/cpuBurst", readForeignBurst},
-	}
+	})
 }
 
-// parseBurst reads the burst policy of a pod.
-func parseBurst(pod *corev1.Pod) (burst.Policy, Word, error) { return look(pod, burstSpellings()) }
-
-// readBurst reads the value of cpu-burst. The policy must be given.
+// readBurst parses the value of cpu-burst, which must have a policy.
 func readBurst(text string) (burst.Policy, error) {
 	var p BurstCeiling
 	if err := decodeJSON(text, &p); err != nil {
@@ -38,7 +36,7 @@ func readBurst(text string) (burst.Policy, error) {
 	return p.Policy, err
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It is strict, so that a misspelt field is found.
+// UnmarshalJSON implements json.Unmarshaler. It rejects unknown fields, to find misspelt ones.
 func (p *BurstCeiling) UnmarshalJSON(text []byte) error {
 	var in struct {
 		Policy            *string `json:"policy"`
@@ -72,8 +70,8 @@ func readMode(text string) (burst.Mode, error) {
 	return mode, nil
 }
 
-// readForeignBurst translates Koordinator's policy, of which ACK's is a copy. It may
-// have fields that are not known here.
+// readForeignBurst parses the policy of Koordinator, which ACK's copies. Unknown fields are
+// ignored.
 func readForeignBurst(text string) (burst.Policy, error) {
 	var in struct {
 		Policy             string `json:"policy"`
@@ -89,7 +87,7 @@ func readForeignBurst(text string) (burst.Policy, error) {
 	if !ok {
 		return burst.Policy{}, fmt.Errorf(`policy %q: it must be "none", "cpuBurstOnly", "cfsQuotaBurstOnly" or "auto"`, in.Policy)
 	}
-	if in.BurstPercent != nil && *in.BurstPercent == 0 { // no burst of the kernel
+	if in.BurstPercent != nil && *in.BurstPercent == 0 { // no kernel burst
 		in.BurstPercent = nil
 		mode = map[burst.Mode]burst.Mode{burst.Kernel: burst.None, burst.Auto: burst.Quota, burst.None: burst.None, burst.Quota: burst.Quota}[mode]
 	}

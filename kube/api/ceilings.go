@@ -12,11 +12,13 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/quantity"
 )
 
-// Ceilings are the most that pods may get by what their authors write on them. The
-// administrator gives them to the scheduler and to the agents:
+// Ceilings limit what pods may get through their annotations. The administrator gives them to the
+// scheduler and to the agents:
 //
 //	default:                        # namespaces that are not named below
 //	  exclusiveCPUs: {perPod: 8, perNamespace: 64}
@@ -25,8 +27,8 @@ import (
 //	namespaces:
 //	  team-a: {exclusiveCPUs: {perPod: 32}}
 //
-// A field that a namespace leaves out is as in default. The zero value has no ceilings but
-// those of [BuiltInCeiling].
+// Fields that a namespace omits are as in default. The zero value has only the ceilings of
+// [BuiltInCeiling].
 type Ceilings struct {
 	Default    Ceiling            `json:"default"`
 	Namespaces map[string]Ceiling `json:"namespaces,omitempty"`
@@ -52,9 +54,9 @@ type PeriodCeiling struct {
 	Max *metav1.Duration `json:"max,omitempty"`
 }
 
-// shortestPeriod is that of [BuiltInCeiling]: the slice in which the kernel hands out quota
-// to its CPUs (sched_cfs_bandwidth_slice_us). In a shorter period one slice may be all the
-// quota, and each group costs the node a timer per period.
+// shortestPeriod is the shortest period of [BuiltInCeiling]: the slice in which the kernel
+// distributes quota to CPUs (sched_cfs_bandwidth_slice_us). In a shorter period one slice may be
+// the whole quota, and each cgroup costs the node one timer per period.
 const shortestPeriod = 5 * time.Millisecond
 
 // BuiltInCeiling returns the ceiling that applies where the administrator sets none. It permits a
@@ -63,7 +65,7 @@ const shortestPeriod = 5 * time.Millisecond
 func BuiltInCeiling() Ceiling {
 	return Ceiling{
 		Burst:  BurstCeiling{burst.Policy{Mode: burst.Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60}},
-		Period: PeriodCeiling{Min: &metav1.Duration{Duration: shortestPeriod}, Max: &metav1.Duration{Duration: maxPeriod}},
+		Period: PeriodCeiling{Min: &metav1.Duration{Duration: shortestPeriod}, Max: &metav1.Duration{Duration: bandwidth.MaxPeriod}},
 	}
 }
 
@@ -139,7 +141,7 @@ func (c *Ceilings) For(namespace string) Ceiling {
 	return of.or(BuiltInCeiling())
 }
 
-// or fills in what the ceiling leaves open.
+// or returns the ceiling with unset fields taken from others.
 func (c *Ceiling) or(others Ceiling) Ceiling {
 	return Ceiling{
 		ExclusiveCPUs: CPUCeiling{
@@ -160,7 +162,8 @@ func (c *CPUCeiling) CheckPod(cpus int) error {
 	if c.PerPod == nil || cpus <= *c.PerPod {
 		return nil
 	}
-	return fmt.Errorf("the pod asks for %d exclusive CPUs: the administrator allows %d per pod in its namespace", cpus, *c.PerPod)
+	return fmt.Errorf("the pod asks for %s: the administrator allows %d per pod in its namespace",
+		quantity.Count(cpus, "exclusive CPU"), *c.PerPod)
 }
 
 // CheckNamespace returns an error, for the author of the pod, if a pod with the given number of
@@ -170,7 +173,8 @@ func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 	if c.PerNamespace == nil || cpus <= 0 || cpus+inUse <= *c.PerNamespace {
 		return nil
 	}
-	return fmt.Errorf("the pod asks for %d exclusive CPUs and its namespace has %d: the administrator allows the namespace %d", cpus, inUse, *c.PerNamespace)
+	return fmt.Errorf("the pod asks for %s and its namespace has %d: the administrator allows the namespace %d",
+		quantity.Count(cpus, "exclusive CPU"), inUse, *c.PerNamespace)
 }
 
 // CapBurst returns the burst policy that a pod gets when it asks for the given one. The returned
@@ -187,7 +191,7 @@ func (c *Ceiling) CapBurst(asked burst.Policy) (burst.Policy, string) {
 	}
 	note("policy", string(asked.Mode), string(got.Mode))
 	if got.Mode == burst.None {
-		got = burst.Policy{Mode: burst.None} // the figures mean nothing
+		got = burst.Policy{Mode: burst.None} // the figures have no effect
 	} else {
 		got.BurstPercent = min(asked.BurstPercent, most.BurstPercent)
 		got.QuotaPercent = min(asked.QuotaPercent, most.QuotaPercent)
@@ -218,7 +222,7 @@ func (c *Ceiling) CapPeriod(asked time.Duration) (time.Duration, string) {
 	return got, fmt.Sprintf("cpu-period asks for %v, and the administrator allows %v to %v: it is %v", asked, most.Min.Duration, most.Max.Duration, got)
 }
 
-// longer reports whether a is the longer of two QuotaBurstSeconds.
+// longer reports whether a is longer than b, as QuotaBurstSeconds.
 func longer(a, b int) bool {
 	return b != burst.NoEnd && (a == burst.NoEnd || a > b)
 }

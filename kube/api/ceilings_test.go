@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 )
 
@@ -126,8 +127,8 @@ func TestCPUCeiling(t *testing.T) {
 	}
 }
 
-// FuzzCeilings: whatever is read is within the kernel's bounds, is read again when it is
-// written, and capping what has been capped changes nothing.
+// FuzzCeilings: parsed ceilings are within the kernel's bounds and can be encoded and parsed again,
+// and capping twice changes nothing.
 func FuzzCeilings(f *testing.F) {
 	f.Add([]byte(someCeilings), "auto", 10000, 10000, -1, int64(time.Second))
 	f.Add([]byte(`{"default":{"burst":{"quotaBurstSeconds":-1}}}`), "quota", 0, 0, 3600, int64(0))
@@ -150,7 +151,7 @@ func FuzzCeilings(f *testing.F) {
 			t.Fatalf("%+v is capped to %+v: %s", got, again, says)
 		}
 		capped, _ := of.CapPeriod(time.Duration(period))
-		if again, says := of.CapPeriod(capped); again != capped || says != "" || capped != 0 && (capped < minPeriod || capped > maxPeriod) {
+		if again, says := of.CapPeriod(capped); again != capped || says != "" || capped != 0 && (capped < bandwidth.MinPeriod || capped > bandwidth.MaxPeriod) {
 			t.Fatalf("period %v is capped to %v: %s", capped, again, says)
 		}
 	})

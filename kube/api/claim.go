@@ -42,17 +42,17 @@ func (k *Keys) AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	return &e.allocation, nil
 }
 
-// entitlement is an allocation that goes with the pod that it stands on.
+// entitlement is an allocation that is valid for its pod.
 type entitlement struct {
 	allocation Allocation
-	own        []ledger.ContainerAsk // what the pod asks for
+	own        []ledger.ContainerAsk // the containers to place
 	claims     []ledger.ContainerClaim
 }
 
 // entitlementOf returns nil and errors as AllocationOf does.
 func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
-	if pod.Spec.NodeName == "" || hasEnded(pod) {
-		return nil, nil //nolint:nilnil // nothing is a frequent answer, and no failure
+	if pod.Spec.NodeName == "" || HasEnded(pod) {
+		return nil, nil //nolint:nilnil // no entitlement is frequent, and not an error
 	}
 	if asks, err := stillAsks(pod); !asks || err != nil {
 		return nil, err
@@ -76,20 +76,21 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	return &entitlement{a, own, claims}, nil
 }
 
-// stillAsks is the part of the words that counts after binding.
+// stillAsks reports whether a bound pod still asks for CPUs.
 func stillAsks(pod *corev1.Pod) (bool, error) {
-	value, _, err := look(pod, schedulerSpellings())
+	value, _, err := lookUp(pod, schedulerAliases())
 	if err != nil || value != "true" {
 		return false, err
 	}
-	policy, _, err := look(pod, policySpellings())
+	policy, _, err := lookUp(pod, policyAliases())
 	if err != nil {
-		return true, nil //nolint:nilerr // a policy that cannot be read is not the policy none
+		return true, nil //nolint:nilerr // an invalid policy is not the policy none
 	}
 	return policy != PolicyNone, nil
 }
 
-func hasEnded(pod *corev1.Pod) bool {
+// HasEnded reports whether all containers of a pod have ended for good.
+func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
@@ -98,16 +99,15 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	return (*Keys)(nil).Claim(pod, m)
 }
 
-// Claim returns what a pod takes out of the books of its node: its allocation and
-// what it requests of the shared CPUs, and nothing once it has ended. The machine is
-// nil while it is not known; the allocation is then not checked against it. With an
-// error, which is as from [AllocationOf], the claim is all that the pod requests, of
-// the shared CPUs.
+// Claim returns a pod's entry in the books of its node: its allocation and its requests of the
+// shared CPUs. A pod that has ended has neither. The allocation is not checked against the machine
+// if m is nil, which stands for an unknown machine. If Claim returns an error, which is as from
+// [AllocationOf], all requests of the pod are requests of the shared CPUs.
 //
-// Of claims that collide, the pod that was bound first keeps its CPUs. With keys it is the
-// one that was decided about last. A scheduler decides on CPUs that it sees free, so the
-// earlier pod had given them up then: it does not get them back by asking again, or by
-// having its allocation restored. Without keys the time of decision cannot be believed.
+// Of claims that collide, the pod that was bound first keeps its CPUs. With keys, the pod with the
+// latest decision keeps them: a scheduler decides on CPUs that it sees free, so the earlier pod
+// must have released them. That pod does not get them back by asking again or by restoring its
+// allocation. Without keys, the time of the decision cannot be trusted.
 func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	claim, _, err := k.ClaimAndAllocation(pod, m)
 	return claim, err
@@ -117,7 +117,7 @@ func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error)
 // returns an allocation that does not match the machine.
 func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
-	if hasEnded(pod) {
+	if HasEnded(pod) {
 		return claim, nil, nil
 	}
 	var allocation *Allocation
@@ -142,9 +142,8 @@ func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.
 	return claim, allocation, nil
 }
 
-// rank orders pods by the time of binding, in nanoseconds of Unix time (whole
-// seconds, as the API server keeps it), and pods that are not bound by that of their
-// creation.
+// rank returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
+// server), or the time of creation for pods that are not bound.
 func rank(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
@@ -158,7 +157,7 @@ func rank(pod *corev1.Pod) int64 {
 // determines its exclusive CPUs: its allocation, whether it asks for CPUs, and the limits that the
 // allocation must match. It ignores requests, and costs much less than computing two claims.
 func SameEntitlement(before, after *corev1.Pod) bool {
-	for _, key := range entitlingKeys() {
+	for _, key := range slices.Concat([]string{AllocationAnnotation}, CPUSetSchedulerKeys(), CPUPolicyKeys()) {
 		old, had := before.Annotations[key]
 		if now, has := after.Annotations[key]; had != has || old != now {
 			return false
@@ -167,9 +166,4 @@ func SameEntitlement(before, after *corev1.Pod) bool {
 	return slices.EqualFunc(members(before), members(after), func(x, y member) bool {
 		return x.Name == y.Name && x.wholeCPUs() == y.wholeCPUs()
 	})
-}
-
-// entitlingKeys are the annotations that [AllocationOf] reads.
-func entitlingKeys() []string {
-	return slices.Concat([]string{AllocationAnnotation}, CPUSetSchedulerKeys(), CPUPolicyKeys())
 }

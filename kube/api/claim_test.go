@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline,
-// and memory only on node 2.
+// claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline, and node 2
+// without CPUs.
 func claimMachine(t testing.TB) *topology.Machine {
 	t.Helper()
 	m := topology.Shape{Packages: 2, CoresPerLLC: 4}.MustBuild()
@@ -84,7 +84,7 @@ func TestBoundWithoutAllocation(t *testing.T) {
 	}
 }
 
-// What entitles a bound pod to its CPUs changes with these edits, and no others.
+// TestSameEntitlement: only these edits change what entitles a bound pod to its CPUs.
 func TestSameEntitlement(t *testing.T) {
 	bound := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{CPUSetSchedulerAnnotation: "true", AllocationAnnotation: "{}"}},
@@ -99,7 +99,7 @@ func TestSameEntitlement(t *testing.T) {
 		{"nothing", func(*corev1.Pod) {}, true},
 		{"its status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, true},
 		{"another annotation", func(p *corev1.Pod) { p.Annotations["cni"] = "ready" }, true},
-		{"the same limit in another spelling", func(p *corev1.Pod) {
+		{"the same limit in another alias", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("4000m")
 		}, true},
 		{"the limit", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("6") }, false},

@@ -2,10 +2,12 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -17,8 +19,8 @@ type member struct {
 	role ledger.Role
 }
 
-// members are the containers of a pod: init containers in their order, then the
-// main ones. Ephemeral containers have no resources and live in the shared CPUs.
+// members returns the containers of a pod: init containers in their order, then the main ones.
+// Ephemeral containers have no resources and run in the shared CPUs.
 func members(pod *corev1.Pod) []member {
 	all := make([]member, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {
@@ -39,8 +41,7 @@ func InitRole(c *corev1.Container) ledger.Role {
 	return ledger.RoleInit
 }
 
-// wholeCPUs returns n of a container whose limits.cpu is a whole number of CPUs, and
-// 0 of any other.
+// wholeCPUs returns the limits.cpu of a container if it is a whole number of CPUs, and otherwise 0.
 func (m member) wholeCPUs() int64 {
 	limit, ok := m.Resources.Limits[corev1.ResourceCPU]
 	n := limit.Value()
@@ -50,7 +51,7 @@ func (m member) wholeCPUs() int64 {
 	return n
 }
 
-// placed returns the containers of a pod that get CPUs of their own choice if it asks.
+// placed returns the containers of a pod that are placed if it asks for CPUs.
 func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 	var asks []ledger.ContainerAsk
 	for _, m := range members(pod) {
@@ -63,7 +64,7 @@ func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 
 // LimitError reports limits.cpu that contradict what the pod asks for.
 type LimitError struct {
-	Asking  Word
+	Asking  Setting
 	Problem string
 }
 
@@ -71,8 +72,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s asks for CPUs, but %s", e.Asking, e.Problem)
 }
 
-// checkLimits says whether a pod can be served as it is written.
-func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Word) error {
+// checkLimits returns an error if the limits contradict the request for CPUs.
+func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Setting) error {
 	var others []string
 	for _, m := range members(pod) {
 		limit, ok := m.Resources.Limits[corev1.ResourceCPU]
@@ -99,4 +100,82 @@ func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Word) error {
 			"raise it to %d or lower limits.cpu of the containers", n, limit.String(), n)}
 	}
 	return nil
+}
+
+// MilliCPU returns the amount of CPU in a list of resources, rounded up, at most
+// [ledger.MaxRequest]. Negative and missing amounts are 0.
+func MilliCPU(list corev1.ResourceList) ledger.MilliCPU {
+	q := list[corev1.ResourceCPU]
+	if q.Sign() <= 0 {
+		return 0
+	}
+	if q.CmpInt64(int64(ledger.MaxRequest)/1000) >= 0 {
+		return ledger.MaxRequest
+	}
+	return ledger.MilliCPU(q.MilliValue())
+}
+
+// EffectiveRequest returns the CPU request of a pod as kube-scheduler counts it, with overhead,
+// pod-level resources, init containers, and pending resizes at their larger side.
+func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
+	return MilliCPU(helper.PodRequests(pod, helper.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		UseDRANodeAllocatableResourceClaimStatus:       true,
+	}))
+}
+
+// ownRequest returns the request of one container, at the larger side of a pending resize.
+func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
+	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
+		return MilliCPU(m.Resources.Requests) // the kubelet has not started the pod
+	}
+	alone := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{*m.Container}}}
+	alone.Status.Conditions = pod.Status.Conditions
+	alone.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	alone.Status.InitContainerStatuses = pod.Status.InitContainerStatuses
+	return EffectiveRequest(alone)
+}
+
+// sharedRequest returns what a pod requests in addition to its placed containers: see the package
+// comment.
+func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
+	if len(own) == 0 {
+		return EffectiveRequest(pod)
+	}
+	var shared ledger.MilliCPU
+	if members := len(pod.Spec.Containers) + len(pod.Spec.InitContainers); members > len(own) || pod.Spec.Overhead != nil {
+		shared = EffectiveRequest(withoutContainers(pod, own))
+	}
+	if pod.Spec.Resources == nil {
+		return shared
+	}
+	if _, ok := pod.Spec.Resources.Requests[corev1.ResourceCPU]; !ok {
+		return shared
+	}
+	var lasting ledger.MilliCPU
+	for _, c := range own {
+		if c.Role != ledger.RoleInit {
+			lasting += c.Request
+		}
+	}
+	return max(shared, EffectiveRequest(pod)-lasting)
+}
+
+// withoutContainers returns the pod without the placed containers and without its pod-level
+// settings except for the overhead.
+func withoutContainers(pod *corev1.Pod, own []ledger.ContainerAsk) *corev1.Pod {
+	without := func(all []corev1.Container) []corev1.Container {
+		return slices.DeleteFunc(slices.Clone(all), func(c corev1.Container) bool {
+			return slices.ContainsFunc(own, func(o ledger.ContainerAsk) bool { return o.Name == c.Name })
+		})
+	}
+	rest := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers:     without(pod.Spec.Containers),
+		InitContainers: without(pod.Spec.InitContainers),
+		Overhead:       pod.Spec.Overhead,
+	}}
+	rest.Status = pod.Status
+	rest.Status.Resources, rest.Status.AllocatedResources = nil, nil
+	return rest
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -49,13 +50,13 @@ func FuzzParse(f *testing.F) {
 		if (asks == "true" && policy != string(PolicyNone)) != intent.Asks() {
 			t.Fatalf("asks %q, policy %q: %+v", asks, policy, intent)
 		}
-		if p := intent.Period; p != 0 && (p < minPeriod || p > maxPeriod) {
+		if p := intent.Period; p != 0 && (p < bandwidth.MinPeriod || p > bandwidth.MaxPeriod) {
 			t.Fatalf("period %v", p)
 		}
 	})
 }
 
-// FuzzAllocationOnPod: nothing on a pod makes Claim panic or forget what it requests.
+// FuzzAllocationOnPod: no annotation makes Claim panic or lose the pod's requests.
 func FuzzAllocationOnPod(f *testing.F) {
 	f.Add(`{"version":1,"node":"n1","policy":"static","containers":[{"name":"a","cpus":"0-1","numaNodes":[0]}]}`)
 	f.Add(`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"a","numaNodes":[0]}]}`)

@@ -1,27 +1,32 @@
 package api
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
 )
 
 // Intent is what a pod asks for, according to its annotations, labels and resources.
 type Intent struct {
-	// Ask is the question to a node's books. It has no Containers when the pod does
-	// not ask to be placed.
+	// Ask is the question for a node's books. It has no Containers if the pod does not ask for
+	// CPUs.
 	Ask ledger.Ask
-	// Class is "" when the pod names none.
+	// Class is "" if the pod has none.
 	Class nodeplan.Class
-	// Burst is the zero value when the pod has no burst policy.
+	// Burst is the zero value if the pod has no burst policy.
 	Burst burst.Policy
-	// Period is the CFS period, 0 when the pod names none.
+	// Period is the CFS period, 0 if the pod sets none.
 	Period time.Duration
-	// Warnings are about words that have no effect.
+	// Warnings are about settings without effect.
 	Warnings []string
 }
 
@@ -32,31 +37,31 @@ func (i *Intent) Asks() bool { return len(i.Ask.Containers) > 0 }
 // *ContradictionError and *LimitError, with messages for the pod's author. A pod with an error must
 // not be scheduled as written.
 func Parse(pod *corev1.Pod) (Intent, error) {
-	w, err := parseWish(pod)
+	w, err := parsePlacement(pod)
 	if err != nil {
 		return Intent{}, err
 	}
 	intent := Intent{Warnings: w.warnings}
-	var classWord, burstWord, periodWord Word
-	if intent.Class, classWord, err = parseClass(pod); err != nil {
+	var classSetting, burstSetting, periodSetting Setting
+	if intent.Class, classSetting, err = parseClass(pod); err != nil {
 		return Intent{}, err
 	}
-	if intent.Burst, burstWord, err = parseBurst(pod); err != nil {
+	if intent.Burst, burstSetting, err = parseBurst(pod); err != nil {
 		return Intent{}, err
 	}
-	if intent.Period, periodWord, err = parsePeriod(pod); err != nil {
+	if intent.Period, periodSetting, err = parsePeriod(pod); err != nil {
 		return Intent{}, err
 	}
 	if w.asks && intent.Class == nodeplan.BE {
-		return Intent{}, &ContradictionError{A: w.asking, B: classWord,
-			Advice: "batch pods live in the shared CPUs; remove one of the two"}
+		return Intent{}, &ContradictionError{A: w.asking, B: classSetting,
+			Advice: "batch pods run in the shared CPUs; remove one of the two"}
 	}
 	if intent.Burst.Mode == burst.None {
-		burstWord = Word{}
+		burstSetting = Setting{}
 	}
-	for _, word := range []Word{burstWord, periodWord} {
-		if word != (Word{}) && !hasLimit(pod) {
-			intent.Warnings = append(intent.Warnings, word.name()+" has no effect, since no container has limits.cpu")
+	for _, setting := range []Setting{burstSetting, periodSetting} {
+		if setting != (Setting{}) && !hasLimit(pod) {
+			intent.Warnings = append(intent.Warnings, setting.name()+" has no effect, since no container has limits.cpu")
 		}
 	}
 	if w.asks {
@@ -69,15 +74,137 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	return intent, nil
 }
 
-// hasLimit tells whether the kernel limits the CPU time of any part of the pod.
+// hasLimit reports whether the pod or any of its containers has a CPU limit.
 func hasLimit(pod *corev1.Pod) bool {
-	if pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Cpu().IsZero() {
-		return true
+	return pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Cpu().IsZero() ||
+		slices.ContainsFunc(members(pod), func(m member) bool { return !m.Resources.Limits.Cpu().IsZero() })
+}
+
+// PolicyNone is the value of cpu-policy that leaves a pod in the shared CPUs. It occurs in
+// annotations only and is never passed to package placement.
+const PolicyNone placement.Policy = "none"
+
+// CPUSetSchedulerKeys returns the annotation keys of cpuset-scheduler, including aliases.
+func CPUSetSchedulerKeys() []string { return []string{CPUSetSchedulerAnnotation, "cpuset-scheduler"} }
+
+// CPUPolicyKeys returns the annotation keys of the CPU policy, including aliases.
+func CPUPolicyKeys() []string { return []string{CPUPolicyAnnotation, "cpu-policy"} }
+
+func schedulerAliases() []alias[string] {
+	return annotation(oneOf("true", "false"), CPUSetSchedulerKeys()...)
+}
+
+func policyAliases() []alias[placement.Policy] {
+	return annotation(oneOf(placement.Static, placement.StaticBurst, PolicyNone), CPUPolicyKeys()...)
+}
+
+func fullCoresAliases() []alias[placement.FullCores] {
+	return annotation(oneOf(placement.FullCoresPreferred, placement.FullCoresRequired), FullCoresAnnotation)
+}
+
+// placementSettings are the settings about placement.
+type placementSettings struct {
+	asks      bool
+	asking    Setting // the setting that asks for CPUs
+	policy    placement.Policy
+	fullCores placement.FullCores
+	warnings  []string
+}
+
+// parsePlacement parses the settings about placement. Policy and full-cores are only checked on
+// pods that ask for CPUs.
+func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
+	w := placementSettings{policy: placement.Static, fullCores: placement.FullCoresPreferred}
+	value, asking, err := lookUp(pod, schedulerAliases())
+	if err != nil {
+		return w, err
 	}
-	for _, m := range members(pod) {
-		if !m.Resources.Limits.Cpu().IsZero() {
-			return true
+	policy, policySetting, policyErr := lookUp(pod, policyAliases())
+	full, fullSetting, fullErr := lookUp(pod, fullCoresAliases())
+	if value != "true" {
+		for _, idle := range []Setting{policySetting, fullSetting} {
+			if idle != (Setting{}) && idle.Value != string(PolicyNone) {
+				w.warnings = append(w.warnings, idle.String()+" has no effect without "+Setting{Key: CPUSetSchedulerAnnotation, Value: "true"}.String())
+			}
 		}
+		return w, nil
 	}
-	return false
+	if policyErr != nil {
+		return w, policyErr
+	}
+	if fullErr != nil {
+		return w, fullErr
+	}
+	if policySetting != (Setting{}) {
+		w.policy = policy
+	}
+	if fullSetting != (Setting{}) {
+		w.fullCores = full
+	}
+	if w.policy == placement.StaticBurst && w.fullCores == placement.FullCoresRequired {
+		w.warnings = append(w.warnings, fullSetting.String()+" has no effect with "+policySetting.String())
+	}
+	w.asks, w.asking = w.policy != PolicyNone, asking
+	return w, nil
+}
+
+// DefaultMinSharedCPUs is the default of the scheduler's minSharedCPUs and the agent's
+// --min-shared-cpus, which must be equal: the minimum number of shared CPUs of every node.
+const DefaultMinSharedCPUs = 1
+
+// TierOf returns the pod's QoS class, which the API server computes at creation and never changes.
+func TierOf(pod *corev1.Pod) nodeplan.Tier {
+	switch pod.Status.QOSClass {
+	case corev1.PodQOSGuaranteed:
+		return nodeplan.Guaranteed
+	case corev1.PodQOSBestEffort:
+		return nodeplan.BestEffort
+	}
+	return nodeplan.Burstable
+}
+
+// parseClass parses the class of a pod.
+func parseClass(pod *corev1.Pod) (nodeplan.Class, Setting, error) {
+	return lookUp(pod, []alias[nodeplan.Class]{
+		{true, QoSLabel, oneOf(nodeplan.LS, nodeplan.BE)},
+		{true, "koordinator.sh/qosClass", parseForeignClass},
+		{true, "alibabacloud.com/qosClass", parseForeignClass},
+	})
+}
+
+// parseForeignClass parses Koordinator's classes. LSE and LSR are LS pods with exclusive CPUs,
+// which Pinfold's pods request by another annotation; SYSTEM is for Koordinator's own daemons.
+func parseForeignClass(text string) (nodeplan.Class, error) {
+	switch text {
+	case "LS", "LSE", "LSR":
+		return nodeplan.LS, nil
+	case "BE":
+		return nodeplan.BE, nil
+	case "SYSTEM":
+		return "", nil
+	}
+	return "", fmt.Errorf(`it must be "LSE", "LSR", "LS", "BE" or "SYSTEM"`)
+}
+
+// parsePeriod parses the CFS period of a pod, 0 if it sets none.
+func parsePeriod(pod *corev1.Pod) (time.Duration, Setting, error) {
+	return lookUp(pod, annotation(readPeriod, CPUPeriodAnnotation))
+}
+
+func readPeriod(text string) (time.Duration, error) {
+	period, err := time.ParseDuration(text)
+	if err != nil {
+		period = 0
+	}
+	return period, checkPeriod(period)
+}
+
+func checkPeriod(period time.Duration) error {
+	if period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod {
+		return errors.New(`it must be a duration from "1ms" to "1s", such as "20ms"`)
+	}
+	if period%time.Microsecond != 0 {
+		return errors.New("it must be a whole number of microseconds, as the kernel counts")
+	}
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, file := range []string{"parse", "parse-errors", "words"} {
+	for _, file := range []string{"parse", "parse-errors", "settings"} {
 		t.Run(file, func(t *testing.T) {
 			runTranscript(t, "testdata/"+file+".txt", func(pod *corev1.Pod) string {
 				intent, err := Parse(pod)
@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// typedMessage checks that an error is one of those that Parse promises.
+// typedMessage checks that an error has one of the types that Parse documents.
 func typedMessage(t *testing.T, err error) string {
 	var value *ValueError
 	var contradiction *ContradictionError

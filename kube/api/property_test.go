@@ -16,9 +16,9 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// phases lists the containers of each phase of a pod's life, the slow obvious way:
-// each ordinary init container with the sidecars before it, each sidecar's start,
-// and at last all sidecars with the main containers.
+// phases returns the containers of each phase of a pod's life, in the obvious way: each ordinary
+// init container with the sidecars before it, each sidecar's start, and last all sidecars with the
+// main containers.
 func phases(pod *corev1.Pod) [][]corev1.Container {
 	var all [][]corev1.Container
 	var sidecars []corev1.Container
@@ -36,8 +36,8 @@ func isWhole(c corev1.Container) bool {
 	return limit > 0 && limit%1000 == 0
 }
 
-// What is counted for the shared CPUs is what the shared containers request in the
-// phase where it is most, and no less than what the pod as a whole still has coming.
+// The shared request is the largest sum of the requests of the shared containers in any phase, and
+// at least the rest of the pod's request.
 func TestSharedRequestAgreesWithPhases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := drawPod(t, 6)
@@ -79,8 +79,8 @@ func TestSharedRequestAgreesWithPhases(t *testing.T) {
 	})
 }
 
-// decide places a drawn pod on a drawn, empty machine as the scheduler does. It
-// returns false when the pod does not fit or cannot be served.
+// decide places a random pod on a random, empty machine as the scheduler does. It returns false if
+// the pod does not fit or is invalid.
 func decide(t *rapid.T) (*corev1.Pod, *placement.Index, ledger.Decision, bool) {
 	m := topologytest.Random(t)
 	index := placement.NewIndex(m)
@@ -97,7 +97,7 @@ func decide(t *rapid.T) (*corev1.Pod, *placement.Index, ledger.Decision, bool) {
 	return pod, index, decision, err == nil
 }
 
-// A decision that went through the annotation is booked as it was taken.
+// A decision that was encoded in the annotation and parsed again gives the same claim.
 func TestDecisionsSurviveTheAnnotation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, index, decision, ok := decide(t)
@@ -122,13 +122,13 @@ func TestDecisionsSurviveTheAnnotation(t *testing.T) {
 		}
 		books := ledger.New(index, ledger.Config{}, claim)
 		if len(books.Conflicts()) > 0 {
-			t.Fatalf("%s: the books refuse it: %v", text, books.Conflicts())
+			t.Fatalf("%s: the books reject it: %v", text, books.Conflicts())
 		}
 	})
 }
 
-// Whatever is done to the annotation, either it is refused and everything is counted
-// as shared, or what it gives is possible and no more than the pod is entitled to.
+// After any edit of the annotation, either it is rejected and all requests count as shared, or the
+// CPUs are possible and not more than the pod is entitled to.
 func TestEditedAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, index, decision, ok := decide(t)
@@ -150,7 +150,7 @@ func TestEditedAllocations(t *testing.T) {
 		switch {
 		case errors.As(err, &refused):
 			if claim.Containers != nil || claim.SharedRequest != EffectiveRequest(pod) {
-				t.Fatalf("%s: refused, and yet claimed %+v", text, claim)
+				t.Fatalf("%s: rejected, but claimed %+v", text, claim)
 			}
 			return
 		case err != nil:
@@ -162,7 +162,7 @@ func TestEditedAllocations(t *testing.T) {
 			}
 		}
 		if books := ledger.New(index, ledger.Config{}, claim); len(books.Conflicts()) > 0 {
-			t.Fatalf("%s: believed, but the books refuse it: %v", text, books.Conflicts())
+			t.Fatalf("%s: accepted, but the books reject it: %v", text, books.Conflicts())
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawPod draws a pod that asks, with containers of all roles of which some have
-// whole CPUs as limits. Pod-level requests are at least what the containers request,
-// as the API server wants it.
+// drawPod draws a pod that asks for CPUs, with containers of all roles, some of which have whole
+// CPUs as limits. Pod-level requests are at least the sum of the containers' requests, as the API
+// server requires.
 func drawPod(t *rapid.T, largest int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-1", Annotations: map[string]string{
 		CPUSetSchedulerAnnotation: "true",

@@ -15,13 +15,13 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Whoever may write annotations can write an allocation. A scheduler with a key signs
-// its own, so that others do not count, wherever they come from.
+// Anyone who may write annotations can write an allocation. A scheduler with a key signs its
+// allocations, so that others are not accepted.
 //
-// Signed are the bytes of the annotation, without the signature, after a prefix and the
-// pod's UID: an allocation that was copied from another pod does not verify, nor does a
-// signature that the same key made for another purpose. The signature is the last field,
-// so that fields which this version does not know are signed too.
+// The signature covers a prefix, the pod's UID, and the text of the annotation without the
+// signature. So an allocation copied from another pod does not verify, nor does a signature made
+// with the same key for another purpose. The signature is the last field, so that fields unknown to
+// this version are also signed.
 const (
 	signaturePrefix = "pinfold.dev/cpu-allocation\x00"
 	signatureField  = `,"signature":"`
@@ -46,20 +46,20 @@ func signedMessage(uid types.UID, text string) []byte {
 	return []byte(signaturePrefix + string(uid) + "\x00" + text)
 }
 
-// verifiedTexts bounds how many answers [Keys] remembers. With some 250 bytes each they take
-// at most 8 MB, whatever tenants write.
+// verifiedTexts is the number of results that [Keys] caches. With some 250 bytes each they take at
+// most 8 MB.
 const verifiedTexts = 1 << 15
 
 // Keys are the public keys of the schedulers whose allocations are accepted. A nil *Keys accepts
 // every allocation. Keys are safe for concurrent use.
 type Keys struct {
 	keys []ed25519.PublicKey
-	// verified remembers answers, by signedText: a signature takes some 60 us to verify, and
-	// the same allocations are read again and again.
+	// verified caches results by signedText: verifying a signature takes some 60 us, and the same
+	// allocations are read again and again.
 	verified *lru.Cache
 }
 
-// signedText identifies a text by its digest: a tenant may write texts of 256 KiB.
+// signedText identifies a text by its digest, because a text may have 256 KiB.
 type signedText struct {
 	uid    types.UID
 	digest [sha256.Size]byte
@@ -81,7 +81,7 @@ func (k *Keys) MarkVerified(uid types.UID, text string) {
 	}
 }
 
-// Forget drops the answer about the allocation of a pod that is gone.
+// Forget removes the cached result of a pod that is gone.
 func (k *Keys) Forget(pod *corev1.Pod) {
 	if text, ok := pod.Annotations[AllocationAnnotation]; ok && k != nil {
 		k.verified.Remove(newSignedText(pod.UID, text))

@@ -38,7 +38,7 @@ func signedAllocation(at time.Time) Allocation {
 		{Name: "main", CPUs: cpuset.MustParse("2-3"), NUMANodes: []topology.NUMAID{0}}}}
 }
 
-// An allocation counts when a known key has signed it for this very pod.
+// An allocation is accepted only if a known key has signed it for this pod.
 func TestSignedAllocations(t *testing.T) {
 	ours, private := newKey(t)
 	next, nextPrivate := newKey(t)
@@ -77,13 +77,13 @@ func TestSignedAllocations(t *testing.T) {
 	}
 }
 
-// laterVersion is signed by a program whose allocations have one more field.
+// laterVersion is an allocation of a later version with one more field, signed.
 func laterVersion(a Allocation, private ed25519.PrivateKey) string {
 	text := strings.TrimSuffix(a.Encode(), "}") + `,"later":1}`
 	return strings.TrimSuffix(text, "}") + signatureField + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signedMessage("1", text))) + signatureEnd
 }
 
-// No edit of a signed allocation counts.
+// An edited allocation is rejected.
 func TestNoEditOfASignedAllocationCounts(t *testing.T) {
 	public, private := newKey(t)
 	good := signedAllocation(time.Unix(1, 5)).Sign("1", private)
@@ -100,9 +100,9 @@ func TestNoEditOfASignedAllocationCounts(t *testing.T) {
 	})
 }
 
-// A pod that gave its CPUs back does not take them from the one that was given them
-// next, whenever each was bound and whatever the allocations' texts say of time. Without
-// keys, the pod that was bound first keeps them.
+// A pod that released its CPUs does not take them from the pod that got them next, regardless of
+// the times of binding and of what its allocation says. Without keys, the pod that was bound first
+// keeps them.
 func TestRestoredAllocationLoses(t *testing.T) {
 	public, private := newKey(t)
 	claims := func(keys *Keys) []ledger.Claim {
@@ -130,8 +130,7 @@ func TestRestoredAllocationLoses(t *testing.T) {
 	}
 }
 
-// What a tenant writes takes little memory in the scheduler, however long it is, and nothing
-// once the pod is gone.
+// Allocations of any length take little memory in the scheduler, and none once the pod is gone.
 func TestVerifiedTextsAreSmall(t *testing.T) {
 	public, _ := newKey(t)
 	keys := NewKeys(public)
@@ -201,7 +200,7 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// BenchmarkSignedClaim is a Claim whose signature has been verified before.
+// BenchmarkSignedClaim measures Claim with a signature that was verified before.
 func BenchmarkSignedClaim(b *testing.B) {
 	public, private := newKey(b)
 	pod, keys := boundPod(), NewKeys(public)

@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// runTranscript runs every case of a file in testdata: a line "=== title", a pod in
-// short form, a line "---", and what answer says about the pod.
+// runTranscript runs every case of a file in testdata: a line "=== title", a pod in short form, a
+// line "---", and the result of answer for the pod.
 func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -38,8 +38,8 @@ func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
 	golden.Compare(t, path, strings.TrimRight(out.String(), "\n")+"\n")
 }
 
-// shortPod is a pod with what matters here. Containers are "name", "name limit" or
-// "name request/limit"; "-" stands for one that is not given.
+// shortPod parses a pod in short form. Containers are "name", "name limit" or "name request/limit";
+// "-" stands for a missing value.
 type shortPod struct {
 	Annotations, Labels map[string]string
 	Init                []string // sidecars end with "sidecar"
@@ -100,8 +100,7 @@ func readContainer(text string) corev1.Container {
 	return c
 }
 
-// readResources reads "request/limit", or one figure for both, as the API server
-// fills in the request.
+// readResources parses "request/limit", or one value for both, as the API server sets the request.
 func readResources(text string) corev1.ResourceRequirements {
 	request, limit, ok := strings.Cut(text, "/")
 	if !ok {

@@ -13,11 +13,12 @@ import (
 // domain is the prefix of Pinfold's own keys.
 const domain = "pinfold.dev/"
 
-// MostUnknown bounds what [Unknown] returns: a pod may have thousands of annotations.
+// MostUnknown is the largest number of sentences that [Unknown] returns: a pod may have thousands
+// of annotations.
 const MostUnknown = 3
 
-// nearMiss is the number of edits up to which a key without a domain counts as misspelled:
-// such a key may also be someone else's.
+// nearMiss is the largest number of edits for which a key without a domain counts as misspelled:
+// such a key may also belong to other software.
 const nearMiss = 2
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
@@ -37,35 +38,35 @@ func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 		if len(sentences) == MostUnknown {
 			break
 		}
-		own, word := strings.HasPrefix(key, domain), Word{labels, key, ""}
+		own, setting := strings.HasPrefix(key, domain), Setting{labels, key, ""}
 		switch {
 		case !own && (labels || strings.Contains(key, "/")) || slices.Contains(known, key):
 		case own && slices.Contains(elsewhere, key):
-			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", word.name(), kind))
+			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", setting.name(), kind))
 		default:
 			nearest, edits := nearestKey(key, append(annotationKeys(), QoSLabel), own)
 			if !own && edits > nearMiss {
 				continue
 			}
-			meant := Word{Label: nearest == QoSLabel, Key: nearest}
-			sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", word.name(), meant.name()))
+			meant := Setting{Label: nearest == QoSLabel, Key: nearest}
+			sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", setting.name(), meant.name()))
 		}
 	}
 	return sentences
 }
 
-// annotationKeys are the annotations that users write.
+// annotationKeys returns the annotations that users write.
 func annotationKeys() []string {
 	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation})
 }
 
-// writtenKeys are the annotations that Pinfold itself writes on pods.
+// writtenKeys returns the annotations that Pinfold writes on pods.
 func writtenKeys() []string {
 	return []string{AllocationAnnotation, SchedulerAnnotation, WithoutAgentAnnotation}
 }
 
-// nearestKey returns the known key, of those in Pinfold's domain or of the others, that is the
-// fewest edits away.
+// nearestKey returns the known key with the fewest edits, among those in Pinfold's domain (own) or
+// the others.
 func nearestKey(key string, known []string, own bool) (nearest string, edits int) {
 	edits = math.MaxInt
 	for _, k := range known {
@@ -79,9 +80,9 @@ func nearestKey(key string, known []string, own bool) (nearest string, edits int
 	return nearest, edits
 }
 
-// distance is that of Levenshtein: how many bytes have to be inserted, removed or replaced.
+// distance returns the Levenshtein distance: the number of bytes to insert, remove or replace.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // from what was read of a to each beginning of b
+	row := make([]int, len(b)+1) // from the part of a read so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

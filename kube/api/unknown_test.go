@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestUnknown: pods in testdata/unknown.txt, and what they are told about keys that are not read.
+// TestUnknown runs testdata/unknown.txt: pods and the sentences about their unknown keys.
 func TestUnknown(t *testing.T) {
 	runTranscript(t, "testdata/unknown.txt", func(pod *corev1.Pod) string {
 		if all := Unknown(pod); len(all) > 0 {
@@ -18,7 +18,7 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// TestDistance compares with the definition.
+// TestDistance compares distance with its recursive definition.
 func TestDistance(t *testing.T) {
 	var slow func(a, b string) int
 	slow = func(a, b string) int {

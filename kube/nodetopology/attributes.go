@@ -6,11 +6,9 @@ import (
 	"slices"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
-
-	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// attributes are those of one zone, or of the object when the zone is "".
+// attributes are the attributes of one zone, or of the object if zone is "".
 type attributes struct {
 	zone   string
 	values map[string]string
@@ -35,31 +33,19 @@ func (a attributes) text(name string) (string, error) {
 	return value, nil
 }
 
-func (a attributes) cpus(name string) (cpuset.Set, error) {
-	value, err := a.text(name)
+// parse returns the value of an attribute, parsed by f.
+func parse[T any](a attributes, name string, f func(string) (T, error)) (value T, err error) {
+	text, err := a.text(name)
 	if err != nil {
-		return cpuset.Set{}, err
+		return value, err
 	}
-	set, err := cpuset.Parse(value)
-	if err != nil {
-		return cpuset.Set{}, at(a.zone, name, err)
+	if value, err = f(text); err != nil {
+		return value, at(a.zone, name, err)
 	}
-	return set, nil
+	return value, nil
 }
 
-func (a attributes) parts(name string) ([]part, error) {
-	value, err := a.text(name)
-	if err != nil {
-		return nil, err
-	}
-	parts, err := parseParts(value)
-	if err != nil {
-		return nil, at(a.zone, name, err)
-	}
-	return parts, nil
-}
-
-// zone is a zone of one of our types.
+// zone is a zone of one of the types of this package.
 type zone struct {
 	attributes
 	name  string
@@ -67,7 +53,7 @@ type zone struct {
 	costs v1alpha2.CostList
 }
 
-// newZones sorts the zones of our types by type and, within each, by id.
+// newZones returns the zones by type, sorted by id. It ignores zones of other types.
 func newZones(list v1alpha2.ZoneList) (map[string][]zone, error) {
 	prefixes := map[string]string{typePackage: prefixPackage, typeNUMA: prefixNUMA, typeLLC: prefixLLC}
 	zones := map[string][]zone{}

@@ -3,15 +3,14 @@ package nodetopology
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// builder collects a machine. The cores of the LLC zones say which CPUs there
-// are; all other parts must be made of these.
+// builder builds a machine. The cores of the LLC zones define the CPUs; all other parts must
+// consist of these.
 type builder struct {
 	cpus    map[cpuset.CPU]*topology.CPU
 	online  cpuset.Set
@@ -21,13 +20,9 @@ type builder struct {
 
 func (b *builder) readLLCs(zones []zone) error {
 	for _, z := range zones {
-		parts, err := z.parts(attrCores)
+		cores, err := parse(z.attributes, attrCores, parseGroups[topology.CoreID])
 		if err != nil {
 			return err
-		}
-		cores, err := groupsOf[topology.CoreID](parts)
-		if err != nil {
-			return at(z.name, attrCores, err)
 		}
 		for _, core := range cores {
 			for id := range core.CPUs.All() {
@@ -45,7 +40,7 @@ func (b *builder) readLLCs(zones []zone) error {
 func (b *builder) readPackages(zones []zone) error {
 	rest := b.online
 	for _, z := range zones {
-		cpus, err := z.cpus(attrCPUs)
+		cpus, err := parse(z.attributes, attrCPUs, cpuset.Parse)
 		if err != nil {
 			return err
 		}
@@ -64,7 +59,7 @@ func (b *builder) readNUMANodes(zones []zone) error {
 	for _, z := range zones {
 		node := topology.NUMANode{ID: topology.NUMAID(z.id)}
 		var err error
-		if node.CPUs, err = z.cpus(attrCPUs); err != nil {
+		if node.CPUs, err = parse(z.attributes, attrCPUs, cpuset.Parse); err != nil {
 			return err
 		}
 		if err := b.take(&rest, node.CPUs, func(c *topology.CPU) { c.NUMA = node.ID }); err != nil {
@@ -72,7 +67,7 @@ func (b *builder) readNUMANodes(zones []zone) error {
 		}
 		node.LocalCPUs = node.CPUs
 		if _, ok := z.values[attrLocalCPUs]; ok {
-			if node.LocalCPUs, err = z.cpus(attrLocalCPUs); err != nil {
+			if node.LocalCPUs, err = parse(z.attributes, attrLocalCPUs, cpuset.Parse); err != nil {
 				return err
 			}
 		}
@@ -103,7 +98,7 @@ func (b *builder) readObject(top attributes) error {
 		name string
 		cpus *cpuset.Set
 	}{{attrOffline, &b.machine.Offline}, {attrIsolated, &b.machine.Isolated}, {attrReserved, &b.state.ReservedCPUs}} {
-		if *field.cpus, err = top.cpus(field.name); err != nil {
+		if *field.cpus, err = parse(top, field.name, cpuset.Parse); err != nil {
 			return err
 		}
 	}
@@ -116,13 +111,9 @@ func (b *builder) readObject(top attributes) error {
 }
 
 func (b *builder) readDies(top attributes) error {
-	parts, err := top.parts(attrDies)
+	dies, err := parse(top, attrDies, parseGroups[topology.DieID])
 	if err != nil {
 		return err
-	}
-	dies, err := groupsOf[topology.DieID](parts)
-	if err != nil {
-		return at("", attrDies, err)
 	}
 	rest := b.online
 	for _, die := range dies {
@@ -138,7 +129,7 @@ func (b *builder) readKinds(top attributes) error {
 		b.machine.Kinds = []topology.Kind{""}
 		return nil
 	}
-	parts, err := top.parts(attrKinds)
+	parts, err := parse(top, attrKinds, parseParts)
 	if err != nil {
 		return err
 	}
@@ -157,8 +148,8 @@ func (b *builder) readKinds(top attributes) error {
 	return allTaken(attrKinds, rest)
 }
 
-// take applies set to the CPUs of a part and takes them out of rest, the CPUs
-// that no earlier part of the same sort had.
+// take calls set for the CPUs of a part and removes them from rest, the CPUs that were in no
+// earlier part of the same kind.
 func (b *builder) take(rest *cpuset.Set, cpus cpuset.Set, set func(*topology.CPU)) error {
 	if unknown := cpus.Difference(b.online); !unknown.IsEmpty() {
 		return fmt.Errorf("CPUs %v are in no %s zone", unknown, typeLLC)
@@ -181,9 +172,8 @@ func allTaken(attribute string, rest cpuset.Set) error {
 }
 
 func (b *builder) finish() *topology.Machine {
-	for _, c := range b.cpus {
-		b.machine.CPUs = append(b.machine.CPUs, *c)
+	for id := range b.online.All() {
+		b.machine.CPUs = append(b.machine.CPUs, *b.cpus[id])
 	}
-	slices.SortFunc(b.machine.CPUs, func(x, y topology.CPU) int { return int(x.ID - y.ID) })
 	return &b.machine
 }

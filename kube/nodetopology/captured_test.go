@@ -13,8 +13,7 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// machinesEnv names a folder of captured machines, NAME.tar.gz with a sys directory
-// in each.
+// machinesEnv names a folder of captured machines, NAME.tar.gz with a sys directory in each.
 const machinesEnv = "PINFOLD_TEST_MACHINES"
 
 func TestCapturedMachinesRoundTrip(t *testing.T) {

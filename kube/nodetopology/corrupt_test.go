@@ -40,13 +40,12 @@ func TestRandomMachinesRoundTrip(t *testing.T) {
 			rt.Fatalf("state: got %+v, want %+v", gotState, state)
 		}
 		if !Equal(obj, encode(t, m, state)) {
-			rt.Fatal("written twice, the objects differ")
+			rt.Fatal("encoding twice gives different objects")
 		}
 	})
 }
 
-// Whatever is lost or changed on the way, the reader either says so or returns
-// the machine and state that were written.
+// After any loss or change, the reader either returns an error or the original machine and state.
 func TestCorruptionIsFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := topologytest.Random(rt)
@@ -63,12 +62,12 @@ func TestCorruptionIsFound(t *testing.T) {
 		case err != nil:
 			rt.Fatalf("error of type %T: %v", err, err)
 		case !cmp.Equal(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)) || gotState != state:
-			rt.Fatalf("read a machine or state that was not written:\n%s", cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)))
+			rt.Fatalf("decoded another machine or state:\n%s", cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)))
 		}
 	})
 }
 
-// corrupt changes one thing in the object.
+// corrupt makes one change to the object.
 func corrupt(t *rapid.T, obj *v1alpha2.NodeResourceTopology) {
 	if len(obj.Zones) == 0 || rapid.Bool().Draw(t, "object") {
 		corruptList(t, &obj.Attributes, func(a *v1alpha2.AttributeInfo) { a.Value = corruptText(t, a.Value) })
@@ -88,7 +87,7 @@ func corrupt(t *rapid.T, obj *v1alpha2.NodeResourceTopology) {
 	})
 }
 
-// corruptList drops, doubles, moves or changes one element.
+// corruptList removes, duplicates, moves or changes one element.
 func corruptList[L ~[]E, E any](t *rapid.T, list *L, change func(*E)) {
 	if len(*list) == 0 {
 		return
@@ -106,7 +105,7 @@ func corruptList[L ~[]E, E any](t *rapid.T, list *L, change func(*E)) {
 	}
 }
 
-// corruptText cuts a text or replaces a piece of it.
+// corruptText truncates a text or replaces a part of it.
 func corruptText(t *rapid.T, text string) string {
 	from := rapid.IntRange(0, len(text)).Draw(t, "from")
 	to := rapid.IntRange(from, min(len(text), from+3)).Draw(t, "to")
@@ -136,10 +135,10 @@ func FuzzToMachine(f *testing.F) {
 		}
 		again, err := FromMachine(obj.Name, m, state)
 		if err != nil {
-			t.Fatalf("read a machine that cannot be written: %v", err)
+			t.Fatalf("decoded a machine that cannot be encoded: %v", err)
 		}
 		if _, _, err := ToMachine(again); err != nil {
-			t.Fatalf("what was read and written cannot be read again: %v", err)
+			t.Fatalf("the encoded machine cannot be decoded again: %v", err)
 		}
 	})
 }

@@ -18,11 +18,23 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
-
-	"pinfold.dev/pinfold/test/golden"
 )
 
-// internalCRD is the definition as the API server holds it.
+// definition returns the definition in the manifest.
+func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/manifests/noderesourcetopology-crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return &crd
+}
+
+// internalCRD returns the definition in the API server's internal form.
 func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -31,7 +43,7 @@ func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 			t.Fatal(err)
 		}
 	}
-	crd := CRD()
+	crd := definition(t)
 	scheme.Default(crd)
 	var internal apiextensions.CustomResourceDefinition
 	if err := scheme.Convert(crd, &internal, nil); err != nil {
@@ -48,27 +60,7 @@ func TestCRDIsAccepted(t *testing.T) {
 	}
 }
 
-// The manifest is the definition, for kubectl apply.
-func TestManifest(t *testing.T) {
-	text, err := json.Marshal(CRD())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var object map[string]any
-	if err := json.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
-	}
-	delete(object, "status") // the API server's
-	manifest, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const heading = "# The kind NodeResourceTopology, which Pinfold shares with other topology-aware tools.\n" +
-		"# A cluster that has it already, from Node Feature Discovery say, needs nothing of this.\n"
-	golden.Compare(t, "../../deploy/manifests/noderesourcetopology-crd.yaml", heading+string(manifest))
-}
-
-// The API server drops what the schema does not name, and refuses what it forbids.
+// The API server drops fields that are not in the schema, and rejects invalid ones.
 func TestObjectsFitTheSchema(t *testing.T) {
 	internal := internalCRD(t).Spec.Validation
 	if internal == nil {
@@ -104,8 +96,8 @@ func TestObjectsFitTheSchema(t *testing.T) {
 	}
 }
 
-// Objects of upstream tools must be accepted as they are by a cluster that has our
-// definition: it means the same as the one in the API's own module.
+// TestCRDMeansWhatUpstreamSays: the definition must accept all objects of upstream tools, so it
+// must equal that of the API's module except for descriptions.
 func TestCRDMeansWhatUpstreamSays(t *testing.T) {
 	const module = "github.com/k8stopologyawareschedwg/noderesourcetopology-api"
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
@@ -120,7 +112,7 @@ func TestCRDMeansWhatUpstreamSays(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &upstream); err != nil {
 		t.Fatal(err)
 	}
-	ours := CRD()
+	ours := definition(t)
 	for _, v := range upstream.Spec.Versions {
 		if v.Name == "v1alpha2" {
 			upstream.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{v}

@@ -3,6 +3,7 @@ package nodetopology
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 
@@ -10,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// ToMachine reads an object that [FromMachine] made. The machine is valid. It
-// returns a [*ForeignError] for an object of another writer, and a
-// [*MalformedError] for one of ours that is not as it was written.
+// ToMachine decodes an object that was made by [FromMachine]. The machine is valid. It returns a
+// [*ForeignError] for an object of another writer, and a [*MalformedError] for one that was damaged
+// or edited.
 func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	if writer, ours := Owner(obj); !ours {
 		return nil, State{}, &ForeignError{Node: obj.Name, Writer: writer}
@@ -34,8 +35,8 @@ func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, er
 	return nil, State{}, &MalformedError{Node: obj.Name, Err: err}
 }
 
-// decode reads what is there. It finds the errors that keep it from that; the
-// others are left to Validate and verify.
+// decode decodes an object. It finds only errors that prevent decoding; the others are left to
+// Validate and verify.
 func decode(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	top, err := newAttributes("", obj.Attributes)
 	if err != nil {
@@ -63,4 +64,96 @@ func decode(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error
 		}
 	}
 	return b.finish(), b.state, nil
+}
+
+// verify returns the first difference between an object and the encoding of the machine and state
+// decoded from it.
+func verify(obj *v1alpha2.NodeResourceTopology, m *topology.Machine, state State) error {
+	want, err := fromValid(obj.Name, m, state)
+	if err != nil {
+		return err
+	}
+	for _, w := range want.Zones {
+		i := slices.IndexFunc(obj.Zones, func(z v1alpha2.Zone) bool { return z.Name == w.Name && z.Type == w.Type })
+		if i < 0 {
+			return at(w.Name, "", errMissing)
+		}
+		have := obj.Zones[i]
+		if have.Parent != w.Parent {
+			return at(w.Name, "", fmt.Errorf("the parent is %q, but the CPUs say %q", have.Parent, w.Parent))
+		}
+		if err := verifyAttributes(w.Name, have.Attributes, w.Attributes); err != nil {
+			return err
+		}
+	}
+	return verifyAttributes("", obj.Attributes, want.Attributes)
+}
+
+func verifyAttributes(zone string, have, want v1alpha2.AttributeList) error {
+	values, err := newAttributes(zone, have)
+	if err != nil {
+		return err
+	}
+	for _, w := range want {
+		value, err := values.text(w.Name)
+		if err != nil {
+			return err
+		}
+		if value != w.Value && w.Name == attrDigest {
+			return at(zone, w.Name, errors.New("the object was changed after it was written"))
+		}
+		if value != w.Value {
+			return at(zone, w.Name, fmt.Errorf("it is %q, but the rest of the object says %q", value, w.Value))
+		}
+	}
+	return nil
+}
+
+// ErrForeign is wrapped by errors about objects of another writer.
+var ErrForeign = errors.New("written by another program")
+
+// ForeignError reports that the object of a node belongs to another writer.
+type ForeignError struct {
+	Node   string
+	Writer string // see [Owner]
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("NodeResourceTopology %s was %v (%s): stop that writer on the node or delete the object, "+
+		"then the Pinfold agent publishes its own", e.Node, ErrForeign, e.Writer)
+}
+
+// Unwrap makes errors.Is(err, [ErrForeign]) true.
+func (e *ForeignError) Unwrap() error { return ErrForeign }
+
+// MalformedError describes a damaged object of the agent.
+type MalformedError struct {
+	Node      string
+	Zone      string // "" for the object itself
+	Attribute string // "" if it is not about one attribute
+	Err       error
+}
+
+func (e *MalformedError) Error() string {
+	where := "NodeResourceTopology " + e.Node
+	if e.Zone != "" {
+		where += fmt.Sprintf(": zone %q", e.Zone)
+	}
+	if e.Attribute != "" {
+		where += fmt.Sprintf(": attribute %q", e.Attribute)
+	}
+	return where + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.Err }
+
+var (
+	errMissing = errors.New("missing")
+	errTwice   = errors.New("listed twice")
+)
+
+// at returns an error about one place in an object. ToMachine sets the node.
+func at(zone, attribute string, err error) error {
+	return &MalformedError{Zone: zone, Attribute: attribute, Err: err}
 }

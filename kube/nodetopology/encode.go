@@ -17,37 +17,36 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// State is what the agent says about its node beside the machine.
+// State is the information that the agent publishes in addition to the machine.
 type State struct {
-	// ReservedCPUs are never given to one pod alone (the kubelet's
-	// reservedSystemCPUs).
+	// ReservedCPUs are never exclusive (the kubelet's reservedSystemCPUs).
 	ReservedCPUs cpuset.Set
-	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" when unknown. Only
-	// [KubeletPolicyNone] leaves the CPUs of containers to us.
+	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" if unknown. CPUs can be bound only with
+	// [KubeletPolicyNone].
 	KubeletPolicy string
-	// AgentHealth is [AgentHealthy], or what is wrong in words for people.
+	// AgentHealth is [AgentHealthy], or a description of the problem for users.
 	AgentHealth string
-	// AgentLease is the Lease that the agent renews as long as it does its work, as
-	// NAMESPACE/NAME; "" for an agent that renews none.
+	// AgentLease is the Lease, as NAMESPACE/NAME, that the agent renews while it works; "" if it
+	// renews none.
 	AgentLease string
 }
 
-// LeaseNamespace is where agents have their leases unless told otherwise.
+// LeaseNamespace is the default namespace of the agents' leases.
 const LeaseNamespace = "pinfold-system"
 
-// BindingCondition is the type of the node condition that says whether what was
-// decided about CPUs is enforced.
+// BindingCondition is the type of the node condition that states whether the decisions about CPUs
+// are enforced.
 const BindingCondition corev1.NodeConditionType = "PinfoldCPUBinding"
 
 const (
 	// KubeletPolicyNone is the cpuManagerPolicy under which CPUs can be bound.
 	KubeletPolicyNone = "none"
-	// AgentHealthy is the health of an agent that applies what is decided.
+	// AgentHealthy is the health of an agent that applies the decisions.
 	AgentHealthy = "ok"
 )
 
-// FromMachine makes the object of a node. Equal arguments give equal objects. It
-// returns an error when the machine is not valid.
+// FromMachine returns the object of a node. Equal arguments give equal objects. It returns an error
+// if the machine is not valid.
 func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("NodeResourceTopology %s: %w", nodeName, err)
@@ -55,7 +54,7 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.N
 	return fromValid(nodeName, m, state)
 }
 
-// fromValid is FromMachine for a machine that is known to be valid.
+// fromValid is FromMachine for a valid machine.
 func fromValid(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
 	obj := &v1alpha2.NodeResourceTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.SchemeGroupVersion.String(), Kind: "NodeResourceTopology"},
@@ -71,7 +70,7 @@ func fromValid(nodeName string, m *topology.Machine, state State) (*v1alpha2.Nod
 	return obj, nil
 }
 
-// digestOf is a checksum of the zones and attributes of an object.
+// digestOf returns a checksum of the zones and attributes of an object.
 func digestOf(obj *v1alpha2.NodeResourceTopology) (string, error) {
 	text, err := json.Marshal(v1alpha2.NodeResourceTopology{Zones: obj.Zones, Attributes: obj.Attributes})
 	if err != nil {
@@ -107,7 +106,7 @@ func objectAttributes(m *topology.Machine, state State) v1alpha2.AttributeList {
 	return list
 }
 
-// sanitise makes what JSON can carry of a text that may come from anywhere.
+// sanitise makes any text valid in JSON.
 func sanitise(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func kindParts(m *topology.Machine) []part {
@@ -171,7 +170,7 @@ func llcZones(m *topology.Machine) v1alpha2.ZoneList {
 	return zones
 }
 
-// nodeHolding names the NUMA node that holds all of the CPUs, "" when none does.
+// nodeHolding returns the name of the NUMA node that contains all of the CPUs, "" if none does.
 func nodeHolding(m *topology.Machine, cpus cpuset.Set) string {
 	for _, n := range m.NUMANodes {
 		if !cpus.IsEmpty() && cpus.IsSubsetOf(n.CPUs) {
@@ -181,7 +180,7 @@ func nodeHolding(m *topology.Machine, cpus cpuset.Set) string {
 	return ""
 }
 
-// packageHolding names the package that holds all of the CPUs, "" when none does.
+// packageHolding returns the name of the package that contains all of the CPUs, "" if none does.
 func packageHolding(m *topology.Machine, cpus cpuset.Set) string {
 	for _, p := range m.Packages() {
 		if !cpus.IsEmpty() && cpus.IsSubsetOf(p.CPUs) {

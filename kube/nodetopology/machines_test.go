@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// machines are the machines that tests of this package run over.
+// machines returns the machines that the tests of this package use.
 func machines(t testing.TB) map[string]*topology.Machine {
 	t.Helper()
 	all := map[string]*topology.Machine{
@@ -32,12 +32,11 @@ func machines(t testing.TB) map[string]*topology.Machine {
 	return all
 }
 
-// machineNames are the names of all machines in order.
+// machineNames returns the names of all machines in order.
 func machineNames(all map[string]*topology.Machine) []string { return slices.Sorted(maps.Keys(all)) }
 
-// oddMachine has an LLC that spans NUMA nodes and packages, a node that spans
-// packages, CPUs without a node, a node without CPUs, sparse ids, and offline and
-// isolated CPUs.
+// oddMachine has an LLC that spans NUMA nodes and packages, a node that spans packages, CPUs
+// without a node, a node without CPUs, sparse ids, and offline and isolated CPUs.
 func oddMachine() *topology.Machine {
 	cpu := func(id, core, llc, numa, die, pkg int) topology.CPU {
 		return topology.CPU{ID: cpuset.CPU(id), Core: topology.CoreID(core), LLC: topology.LLCID(llc),
@@ -60,8 +59,8 @@ func oddMachine() *topology.Machine {
 	}
 }
 
-// hybridMachine has kinds of core in an order that names do not tell, one of them
-// with characters that the form uses itself.
+// hybridMachine has kinds of core in an order that does not follow from their names. One of the
+// names has special characters of the format.
 func hybridMachine() *topology.Machine {
 	m := topology.Shape{CoresPerLLC: 6, ThreadsPerCore: 2, MemoryBytesNUMA: 1 << 34}.MustBuild()
 	m.Kinds = []topology.Kind{topology.KindPerformance, "a b:c, %\xff", ""}

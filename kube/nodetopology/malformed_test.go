@@ -16,10 +16,9 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMalformed runs the transcript testdata/malformed.txt. Each case is one or
-// more edits of the object of a machine of 2 packages, each with one NUMA node and
-// one LLC of 2 cores of 2 threads; then, indented, what the reader says. Zone "."
-// is the object itself, and "" stands for empty text.
+// TestMalformed runs testdata/malformed.txt. Each case is one or more edits of the object of a
+// machine of 2 packages, each with one NUMA node and one LLC of 2 cores of 2 threads, followed by
+// the indented error of the reader. Zone "." is the object itself, and "" stands for empty text.
 func TestMalformed(t *testing.T) {
 	const path = "testdata/malformed.txt"
 	text, err := os.ReadFile(path)
@@ -70,7 +69,7 @@ func verdict(obj *v1alpha2.NodeResourceTopology) string {
 	return err.Error()
 }
 
-// edit does one line of a transcript to an object.
+// edit applies one line of a transcript to an object.
 func edit(obj *v1alpha2.NodeResourceTopology, line string) error {
 	f := strings.Fields(line)
 	for i := range f {

@@ -15,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// throughJSON is what an object looks like after a visit to the API server.
+// throughJSON returns the object after encoding and decoding, as by the API server.
 func throughJSON(t testing.TB, obj *v1alpha2.NodeResourceTopology) *v1alpha2.NodeResourceTopology {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -57,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("state: got %+v, want %+v", got, state)
 				}
 				if !Equal(obj, encode(t, m, got)) {
-					t.Error("the machine that was read is written differently")
+					t.Error("the decoded machine is encoded differently")
 				}
 			}
 		})
@@ -66,7 +66,7 @@ func TestRoundTrip(t *testing.T) {
 
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
 
-// etcd refuses objects of more than 1.5 MiB, and every scheduler keeps all of them.
+// etcd rejects objects of more than 1.5 MiB, and every scheduler keeps all of them in memory.
 func TestSize(t *testing.T) {
 	const most = 192 << 10
 	all := machines(t)
@@ -82,7 +82,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// The objects of two machines as a person sees them with kubectl get -o yaml.
+// The objects of two machines as printed by kubectl get -o yaml.
 func TestGoldenObjects(t *testing.T) {
 	for name, m := range map[string]*topology.Machine{"intel104": topology.Intel104().MustBuild(), "odd": oddMachine()} {
 		got, err := yaml.Marshal(encode(t, m, someState))

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WriterLabel is the label by which our objects are known.
+// WriterLabel is the label of the agent's objects.
 const WriterLabel = "pinfold.dev/writer"
 
 const writerAgent = "agent"
 
-// unknownWriter is the owner of an object that does not say who wrote it.
+// unknownWriter is the writer of an object that does not name its writer.
 const unknownWriter = "unknown writer"
 
-// Owner tells who wrote an object and whether it is ours: it bears our label, and
-// its zones are of our form. The second matters because another updater replaces
-// the zones and leaves the labels as they are. The name of a foreign writer is the
-// latest field manager that the API server recorded, as far as there is one.
+// Owner returns the writer of an object, and whether it is the agent. An object of the agent has
+// its label and zones in its format. The zones matter because another updater replaces them but
+// keeps the labels. The writer of another object is the latest field manager recorded by the API
+// server.
 func Owner(obj *v1alpha2.NodeResourceTopology) (writer string, ours bool) {
 	if obj.Labels[WriterLabel] == writerAgent && hasOurZones(obj) {
 		return writerAgent, true
@@ -36,24 +36,24 @@ func Owner(obj *v1alpha2.NodeResourceTopology) (writer string, ours bool) {
 	return writer, false
 }
 
-// What an owner reference says of a node.
+// The kind of a node in owner references.
 const (
 	nodeVersion = "v1"
 	nodeKind    = "Node"
 )
 
-// OwnedByNode makes the node of this UID own the object, so that it is deleted with the
-// node, and does not speak for another one that gets the same name later.
+// OwnedByNode makes the node with this UID the owner of the object. The object is then deleted with
+// the node and not used for a later node of the same name.
 func OwnedByNode(obj *v1alpha2.NodeResourceTopology, node types.UID) {
 	obj.OwnerReferences = []metav1.OwnerReference{NodeReference(obj.Name, node)}
 }
 
-// NodeReference names a node as the owner of an object.
+// NodeReference returns an owner reference to a node.
 func NodeReference(name string, node types.UID) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: nodeVersion, Kind: nodeKind, Name: name, UID: node}
 }
 
-// NodeUID returns the UID of the node that owns the object, "" when none does.
+// NodeUID returns the UID of the node that owns the object, "" if none does.
 func NodeUID(obj *v1alpha2.NodeResourceTopology) types.UID {
 	for _, owner := range obj.OwnerReferences {
 		if owner.APIVersion == nodeVersion && owner.Kind == nodeKind {
@@ -63,7 +63,8 @@ func NodeUID(obj *v1alpha2.NodeResourceTopology) types.UID {
 	return ""
 }
 
-// hasOurZones is also true of an object without zones: that one is ours and broken.
+// hasOurZones reports whether an object has zones in the agent's format. It is true for an object
+// without zones, which is a damaged object of the agent.
 func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 	for _, zone := range obj.Zones {
 		for _, a := range zone.Attributes {
@@ -75,8 +76,8 @@ func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 	return len(obj.Zones) == 0
 }
 
-// Equal reports whether two objects of one node say the same, whatever the API
-// server added to one of them. Nothing has to be written when they do.
+// Equal reports whether two objects of one node have the same content, regardless of what the API
+// server added. If so, nothing needs to be written.
 func Equal(a, b *v1alpha2.NodeResourceTopology) bool {
 	return a.Name == b.Name &&
 		NodeUID(a) == NodeUID(b) &&

@@ -16,7 +16,7 @@ func managedBy(manager string, at int64) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Time: &when}
 }
 
-// foreign is an object such as Node Feature Discovery's topology updater writes.
+// foreign returns an object such as that of Node Feature Discovery's topology updater.
 func foreign() *v1alpha2.NodeResourceTopology {
 	return &v1alpha2.NodeResourceTopology{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", ManagedFields: []metav1.ManagedFieldsEntry{
@@ -44,7 +44,7 @@ func TestOwner(t *testing.T) {
 		{"foreign", foreign(), "nfd-topology-updater", false},
 		{"zones replaced under our label", taken, "nfd-topology-updater", false},
 		{"ours without zones", empty, "agent", true},
-		{"nobody's", &v1alpha2.NodeResourceTopology{}, "unknown writer", false},
+		{"no writer", &v1alpha2.NodeResourceTopology{}, "unknown writer", false},
 	} {
 		writer, isOurs := Owner(tt.obj)
 		if writer != tt.writer || isOurs != tt.ours {
@@ -55,7 +55,7 @@ func TestOwner(t *testing.T) {
 		}
 	}
 	_, _, err := ToMachine(foreign())
-	const want = "NodeResourceTopology n1 was written by somebody else (nfd-topology-updater): " +
+	const want = "NodeResourceTopology n1 was written by another program (nfd-topology-updater): " +
 		"stop that writer on the node or delete the object, then the Pinfold agent publishes its own"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -68,14 +68,14 @@ func TestEqual(t *testing.T) {
 	b := throughJSON(t, a)
 	b.ResourceVersion, b.UID, b.Labels["extra"] = "7", "u", "x"
 	if !Equal(a, b) {
-		t.Error("what the API server adds makes objects differ")
+		t.Error("fields set by the API server make objects differ")
 	}
 	if Equal(a, encode(t, m, State{AgentHealth: "ill"})) {
-		t.Error("a change of state goes unnoticed")
+		t.Error("a change of state is not detected")
 	}
 	m.CPUs[0].ID, m.CPUs[0].Core = 0, 60
 	if Equal(a, encode(t, m, State{})) {
-		t.Error("a change of the machine goes unnoticed")
+		t.Error("a change of the machine is not detected")
 	}
 	OwnedByNode(a, "first")
 	again := throughJSON(t, a)
@@ -83,10 +83,10 @@ func TestEqual(t *testing.T) {
 		t.Errorf("the owner is lost: %q", NodeUID(again))
 	}
 	if OwnedByNode(again, "second"); Equal(a, again) {
-		t.Error("another node of the same name goes unnoticed")
+		t.Error("another node of the same name is not detected")
 	}
 	b.Labels = nil
 	if Equal(a, b) {
-		t.Error("a lost label goes unnoticed")
+		t.Error("a lost label is not detected")
 	}
 }

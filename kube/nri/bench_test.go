@@ -14,10 +14,10 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// BenchmarkCreateContainer measures what the runtime waits for at a container's
-// creation: one round trip with our plugin and one with a plugin by NRI's stub that says
-// nothing, in turns, each with a runtime of its own in this process. It reports the
-// median and the 99th percentile of both and the difference.
+// BenchmarkCreateContainer measures how long the runtime waits when it creates a container: one
+// round trip with our plugin and one with an empty plugin of NRI's stub, in turns, each with its
+// own runtime in this process. It reports the median and the 99th percentile of both, and the
+// difference.
 func BenchmarkCreateContainer(b *testing.B) {
 	ours, empty := newTestRuntime(b), newTestRuntime(b)
 	ours.begin()
@@ -81,7 +81,7 @@ func percentile(d []time.Duration, percent int) time.Duration {
 	return d[(len(d)-1)*percent/100]
 }
 
-// steady always wants the same.
+// steady always wants the same settings.
 type steady struct{}
 
 func (steady) Synchronize(context.Context, []Pod, []Container) map[string]Settings { return nil }

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// errNoAnswer is what a handler has said that panicked or took too long: nothing.
+// errNoAnswer is wrapped by the error about a handler that panicked or took too long.
 var errNoAnswer = errors.New("the handler gave no answer")
 
-// guard calls the handler: one call at a time, none for longer than the runtime can
-// wait, and no panic gets through.
+// guard calls the handler, one call at a time. It abandons calls before the runtime's time limit,
+// and recovers panics.
 type guard struct {
-	busy chan struct{} // holds an element while a call runs, abandoned ones included
+	busy chan struct{} // holds an element while a call is running, even an abandoned one
 
 	mu    sync.Mutex
-	stuck bool // the call that runs is abandoned
+	stuck bool // the running call is abandoned
 }
 
 func newGuard() *guard { return &guard{busy: make(chan struct{}, 1)} }
 
-// requestTimeout is the runtime's default; its requests carry their own deadline.
+// requestTimeout is the runtime's default. It applies to requests without a deadline.
 const requestTimeout = 2 * time.Second
 
 type answer[T any] struct {
@@ -31,8 +31,8 @@ type answer[T any] struct {
 	err   error
 }
 
-// ask returns what f does. Its error wraps errNoAnswer when f did not come to an end
-// of its own will.
+// ask calls f and returns its results. The error wraps errNoAnswer if f did not return in time or
+// panicked.
 func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error)) (T, error) {
 	left := requestTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -58,7 +58,7 @@ func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error
 	}()
 	select {
 	case a := <-answers:
-		// The runtime drops a plugin that answers with such an error.
+		// The runtime drops a plugin that returns such an error.
 		if errors.Is(a.err, context.DeadlineExceeded) || errors.Is(a.err, context.Canceled) {
 			return none, fmt.Errorf("%w: %w", errNoAnswer, a.err)
 		}
@@ -75,14 +75,14 @@ func (g *guard) isStuck() bool {
 	return g.stuck
 }
 
-// abandon gives up a call unless it has ended.
+// abandon marks a call as abandoned unless it has ended.
 func (g *guard) abandon(ended *bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stuck = !*ended
 }
 
-// end makes way for the next call.
+// end lets the next call start.
 func (g *guard) end(ended *bool) {
 	g.mu.Lock()
 	*ended, g.stuck = true, false
@@ -100,7 +100,7 @@ func recovered[T any](ctx context.Context, f func(context.Context) (T, error)) (
 	return answer[T]{value, err}
 }
 
-// wait returns when no call runs any more, or ctx ends.
+// wait waits until no call is running or ctx ends.
 func (g *guard) wait(ctx context.Context) {
 	select {
 	case g.busy <- struct{}{}:

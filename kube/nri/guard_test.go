@@ -28,7 +28,7 @@ func TestGuardTime(t *testing.T) {
 			t.Errorf("%v after %v of 800ms", err, d)
 		}
 
-		// The call still runs: no second one beside it.
+		// The call is still running: no second one may start.
 		_, err = ask(context.Background(), g, func(context.Context) (int, error) {
 			t.Error("called while another call runs")
 			return 0, nil
@@ -41,7 +41,7 @@ func TestGuardTime(t *testing.T) {
 		}
 		g.wait(context.Background())
 		if d := time.Since(began); d != 2600*time.Millisecond {
-			t.Errorf("all was over after %v", d)
+			t.Errorf("ended after %v", d)
 		}
 
 		n, err := ask(context.Background(), g, func(context.Context) (int, error) { return 7, nil })
@@ -62,7 +62,7 @@ func TestGuardErrors(t *testing.T) {
 		{"error", func(context.Context) (int, error) { return 1, refused }, refused, "refused"},
 		{"panic", func(context.Context) (int, error) { panic("out of order") }, errNoAnswer, "out of order"},
 		{"fault", func(context.Context) (int, error) { var s *Settings; return int(s.Quota), nil }, errNoAnswer, "nil pointer"},
-		// The runtime would take these for its own and drop the plugin.
+		// The runtime would take these for its own errors and drop the plugin.
 		{"deadline", func(context.Context) (int, error) { return 0, fmt.Errorf("read: %w", context.DeadlineExceeded) }, errNoAnswer, "read"},
 		{"canceled", func(context.Context) (int, error) { return 0, context.Canceled }, errNoAnswer, "canceled"},
 	} {

@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -9,47 +10,47 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Options say how to reach the runtime. The zero value is usable.
+// Options configure the connection to the runtime. The zero value is usable.
 type Options struct {
-	// Socket is the runtime's. Default /var/run/nri/nri.sock.
+	// Socket is the runtime's NRI socket. Default: /var/run/nri/nri.sock.
 	Socket string
-	// Name and Index are the plugin's; plugins are called in the order of their
-	// indices, two digits. Default "pinfold" and "10".
+	// Name and Index are the plugin's. Plugins are called in the order of their indexes, which have
+	// two digits. Default: "pinfold" and "10".
 	Name, Index string
-	// Logger takes a line for each connection and each failure of the handler, but
-	// leaves it to OnState to say that there is no connection. nil: none.
+	// Logger logs each connection and each failure of the handler. A missing connection is reported
+	// only to OnState. Default: no log.
 	Logger *slog.Logger
-	// OnState is called when the connection changes, and when the reason for which
-	// there is none changes; the first time within moments of Run. Calls come one
-	// at a time, none after Run has returned. nil: none.
+	// OnState is called when the connection, or the reason for a missing one, changes; the first
+	// time soon after the start of Run. Calls come one at a time, none after Run has returned.
+	// Default: none.
 	OnState func(State)
-	// OnConflict is called when another plugin sets what we set. It runs within a
-	// request of the runtime and must not block. nil: none.
+	// OnConflict is called if another plugin sets the same fields. It runs within a request of the
+	// runtime and must not block. Default: none.
 	OnConflict func(Conflict)
-	// Jitter returns numbers in [0, 1) that spread the pauses. Default: random ones.
+	// Jitter returns numbers in [0, 1) that spread the pauses. Default: random numbers.
 	Jitter func() float64
 }
 
 // State is the connection to the runtime.
 type State struct {
-	// Connected is true once the runtime has synchronised: from then on no container
-	// is created or updated without the handler.
+	// Connected is true once the runtime has synchronised: from then on the handler is called for
+	// every container that is created or updated.
 	Connected bool
-	// Runtime is its name and version, "" when not known.
+	// Runtime is the name and version of the runtime, "" if unknown.
 	Runtime string
-	// Err is why there is no connection, and what to do; nil when Connected. It is
-	// one of the package's errors.
+	// Err is the reason for a missing connection, and its remedy; nil if Connected. It wraps one of
+	// the package's errors.
 	Err error
 }
 
-// Conflict is a container of which another plugin, or the kubelet, sets what we set.
+// Conflict is a container whose CPU settings are also set by another plugin or the kubelet.
 type Conflict struct {
 	Pod       Pod
 	Container Container
-	// Proven is false when the container merely could not be created with our
-	// settings and could without.
+	// Proven is false if the only evidence is that the container could not be created with our
+	// settings and could without them.
 	Proven bool
-	// Reason says what was seen and what to do.
+	// Reason is the evidence and the remedy.
 	Reason string
 }
 
@@ -57,26 +58,9 @@ func (c Conflict) String() string {
 	return fmt.Sprintf("container %s of pod %s/%s: %s", c.Container.Name, c.Pod.Namespace, c.Pod.Name, c.Reason)
 }
 
-// The defaults of Options.
-const (
-	DefaultSocket = api.DefaultSocketPath
-	DefaultName   = "pinfold"
-	DefaultIndex  = "10"
-)
-
 func (o Options) withDefaults() Options {
-	if o.Socket == "" {
-		o.Socket = DefaultSocket
-	}
-	if o.Name == "" {
-		o.Name = DefaultName
-	}
-	if o.Index == "" {
-		o.Index = DefaultIndex
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Socket, o.Name, o.Index = cmp.Or(o.Socket, api.DefaultSocketPath), cmp.Or(o.Name, "pinfold"), cmp.Or(o.Index, "10")
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.OnState == nil {
 		o.OnState = func(State) {}
 	}
@@ -96,7 +80,7 @@ func (o Options) check() error {
 	return api.CheckPluginIndex(o.Index)
 }
 
-// backoff is the pause before the next attempt to connect.
+// backoff computes the pause before the next attempt to connect.
 type backoff struct {
 	next   time.Duration
 	jitter func() float64
@@ -107,7 +91,8 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// pause returns between half of the pause that is due and the whole.
+// pause returns a random pause from half of the current one to all of it, and doubles the current
+// one.
 func (b *backoff) pause() time.Duration {
 	due := max(b.next, minPause)
 	b.next = min(2*due, maxPause)

@@ -8,8 +8,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// plugin answers the runtime's requests by asking the handler. NRI's stub calls it:
-// its methods are the stub's interfaces.
+// plugin answers the runtime's requests with the help of the handler. It implements the interfaces
+// of NRI's stub.
 type plugin struct {
 	options    Options
 	handler    Handler
@@ -17,22 +17,22 @@ type plugin struct {
 	containers *tracker
 }
 
-// silent takes the failures of a handler that has given no answer out of err, after
-// they were logged: the runtime goes on without one.
+// silent logs an error of the handler. It returns nil if the handler gave no answer: the runtime
+// then continues without one.
 func (p *plugin) silent(err error, request string, pod Pod, c Container) error {
 	if err == nil {
 		return nil
 	}
 	log := p.options.Logger.With("request", request, "namespace", pod.Namespace, "pod", pod.Name, "container", c.Name)
 	if errors.Is(err, errNoAnswer) {
-		log.Error("the runtime goes on without our settings; the next reconciliation applies them", "err", err)
+		log.Error("the runtime continues without the settings; the next reconciliation applies them", "err", err)
 		return nil
 	}
 	log.Error("a container was refused", "err", err)
 	return fmt.Errorf("pinfold: %w", err)
 }
 
-// Synchronize takes in all pods and containers after the connection was made.
+// Synchronize receives all pods and containers after the connection was made.
 func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.containers.synchronize(pods, containers)
 	ourPods, ourContainers := make([]Pod, len(pods)), make([]Container, len(containers))
@@ -57,7 +57,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	return updates, nil
 }
 
-// CreateContainer sets cpuset, quota and period of a container to be.
+// CreateContainer sets cpuset, quota and period of a new container.
 func (p *plugin) CreateContainer(ctx context.Context, nriPod *api.PodSandbox, nriContainer *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	pod, c := podOf(nriPod), containerOf(nriContainer)
 	settings, err := ask(ctx, p.guard, func(ctx context.Context) (Settings, error) {
@@ -74,7 +74,7 @@ func (p *plugin) CreateContainer(ctx context.Context, nriPod *api.PodSandbox, nr
 	return adjustment(cpu), nil, nil
 }
 
-// StartContainer lets the handler write what NRI has no field for.
+// StartContainer lets the handler write the settings for which NRI has no field.
 func (p *plugin) StartContainer(ctx context.Context, nriPod *api.PodSandbox, nriContainer *api.Container) error {
 	pod, c := podOf(nriPod), containerOf(nriContainer)
 	if r, ok := p.containers.start(nriContainer); ok {
@@ -100,12 +100,12 @@ func (p *plugin) reportYield(pod Pod, c Container, r record, now *api.LinuxCPU) 
 }
 
 func (p *plugin) conflict(c Conflict) {
-	p.options.Logger.Warn("another party sets what we set", "conflict", c.String(), "proven", c.Proven)
+	p.options.Logger.Warn("another plugin or the kubelet sets the same CPU settings", "conflict", c.String(), "proven", c.Proven)
 	p.options.OnConflict(c)
 }
 
-// UpdateContainer puts the handler's settings in the place of those asked for. Where
-// another plugin was here before us, its settings stay and the update succeeds.
+// UpdateContainer replaces the settings of the update by those of the handler. If another plugin
+// called earlier has set them, its settings stay and the update succeeds.
 func (p *plugin) UpdateContainer(ctx context.Context, nriPod *api.PodSandbox, nriContainer *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	pod, c := podOf(nriPod), containerOf(nriContainer)
 	settings, err := ask(ctx, p.guard, func(ctx context.Context) (Settings, error) {
@@ -123,13 +123,13 @@ func (p *plugin) UpdateContainer(ctx context.Context, nriPod *api.PodSandbox, nr
 	return []*api.ContainerUpdate{u}, nil
 }
 
-// StopContainer tells the handler of a container that has ended or was never started.
+// StopContainer notifies the handler of a container that has ended or was never started.
 func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	p.containers.stop(c.GetId())
 	return nil, p.stopped(ctx, "StopContainer", podOf(pod), containerOf(c))
 }
 
-// RemoveContainer makes up for a stop that was not told of.
+// RemoveContainer notifies the handler if there was no StopContainer.
 func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	if !p.containers.stop(c.GetId()) {
 		return nil
@@ -146,7 +146,7 @@ func (p *plugin) stopped(ctx context.Context, request string, pod Pod, c Contain
 	return p.silent(err, request, pod, c)
 }
 
-// events are those that the plugin's methods are for.
+// events returns the events that the plugin subscribes to.
 func events() api.EventMask {
 	var mask api.EventMask
 	mask.Set(api.Event_CREATE_CONTAINER, api.Event_START_CONTAINER, api.Event_UPDATE_CONTAINER,

@@ -3,15 +3,18 @@ package nri
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
+	"syscall"
 	"time"
 
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// Run connects to the runtime, serves its requests by the handler, and connects again
-// whenever the connection ends. It returns nil when ctx has ended, after the last call
-// of the handler has, and an error only for options that no runtime would take.
+// Run connects to the runtime, serves its requests with the handler, and reconnects whenever the
+// connection ends. It returns nil after ctx has ended and the last call of the handler has
+// returned. It returns an error only for invalid options.
 func Run(ctx context.Context, options Options, handler Handler) error {
 	options = options.withDefaults()
 	if err := options.check(); err != nil {
@@ -27,8 +30,8 @@ func Run(ctx context.Context, options Options, handler Handler) error {
 		r.report(State{Err: err})
 		sleep.For(ctx, r.backoff.pause())
 	}
-	// A handler that minds its context has ended by now; one that does not is given
-	// the time that the runtime would have given it.
+	// A handler that obeys its context has returned by now. Another one gets the time that the
+	// runtime would give it.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	r.guard.wait(last)
@@ -41,11 +44,10 @@ type runner struct {
 	guard      *guard
 	containers *tracker
 	backoff    backoff
-	told       bool  // whether a state was told
-	last       State // what was told
+	last       string // the last state reported, formatted; "" if none was
 }
 
-// connect makes one connection and serves it to its end.
+// connect makes one connection and serves it until it ends.
 func (r *runner) connect(ctx context.Context) error {
 	conn, err := (&net.Dialer{Timeout: registrationTimeout}).DialContext(ctx, "unix", r.options.Socket)
 	if err != nil {
@@ -58,17 +60,16 @@ func (r *runner) connect(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithCancel(ctx) // ends handlers that nobody waits for any more
+		ctx, cancel := context.WithCancel(ctx) // ends abandoned handlers
 		defer cancel()
 		ended <- s.serve(ctx, conn, r.options)
 	}()
 	return r.follow(synced, ended)
 }
 
-// follow tells the state of a connection until it has ended.
+// follow reports the state of a connection until it has ended.
 func (r *runner) follow(synced <-chan string, ended <-chan error) error {
-	// A runtime can be busy for as long as it creates containers; that is told only
-	// when it takes long.
+	// The runtime can be busy creating containers. A wait is reported only if it is long.
 	patience := time.NewTimer(registrationTimeout)
 	defer patience.Stop()
 	var since time.Time
@@ -89,22 +90,54 @@ func (r *runner) follow(synced <-chan string, ended <-chan error) error {
 	}
 }
 
-// report tells a state that differs from the last one told. What it means that there is no
-// connection, and how often to say so, is for OnState.
+// report reports a state that differs from the last one reported. OnState decides how often to log
+// a missing connection.
 func (r *runner) report(s State) {
-	if r.told && s.Connected == r.last.Connected && s.Runtime == r.last.Runtime && text(s.Err) == text(r.last.Err) {
+	text := fmt.Sprint(s)
+	if text == r.last {
 		return
 	}
-	r.told, r.last = true, s
+	r.last = text
 	if s.Connected {
 		r.options.Logger.Info("connected to the container runtime by NRI", "runtime", s.Runtime, "socket", r.options.Socket)
 	}
 	r.options.OnState(s)
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
+// The reasons for a missing connection to the runtime. Run continues after each of them.
+var (
+	// ErrNoSocket means that NRI is off, or that no runtime has run since the node booted.
+	ErrNoSocket = errors.New("no NRI socket")
+	// ErrNotListening means that the runtime is down or was restarted with NRI off.
+	ErrNotListening = errors.New("no process listens on the NRI socket")
+	// ErrNotAllowed means that this process may not open the socket.
+	ErrNotAllowed = errors.New("the NRI socket may not be opened")
+	// ErrRefused means that the runtime rejected the plugin.
+	ErrRefused = errors.New("the runtime refused the NRI plugin")
+	// ErrWaiting means that the runtime has accepted the plugin but not synchronised yet.
+	ErrWaiting = errors.New("the runtime has not synchronised yet")
+	// ErrLost means that the connection ended.
+	ErrLost = errors.New("the connection to the runtime ended")
+)
+
+// explainDial adds the likely cause and its remedy to an error of dialling the socket.
+func explainDial(socket string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w at %s: the runtime is down or has NRI off; to switch it on: containerd 1.7 and later have disable = false under"+
+			" [plugins.'io.containerd.nri.v1.nri'] (2.0 and later by default; older than 1.7 has no NRI),"+
+			" CRI-O enable_nri = true under [crio.nri]; in a pod, mount the socket's directory from the host", ErrNoSocket, socket)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w %s: the runtime is down or was restarted with NRI off; look at its log and configuration",
+			ErrNotListening, socket)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %s: run as root and, with SELinux, as a privileged container", ErrNotAllowed, socket)
 	}
-	return err.Error()
+	return fmt.Errorf("%w: dial %s: %w", ErrNotListening, socket, err)
+}
+
+// explainRegister adds the likely cause and its remedy to an error of the registration.
+func (o Options) explainRegister(err error) error {
+	return fmt.Errorf("%w %s-%s: %w: see the runtime's log; if another plugin has this name and index (a second agent on this node?),"+
+		" end it or give one of them another", ErrRefused, o.Index, o.Name, err)
 }

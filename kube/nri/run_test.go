@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// running starts Run, and returns how to end it and a channel of what it tells.
+// running starts Run. It returns a function that ends it and a channel of its states.
 func running(t *testing.T, socket string, h Handler) (end func(), states chan State) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,12 +59,12 @@ func next(t *testing.T, states <-chan State) State {
 	case s := <-states:
 		return s
 	case <-time.After(20 * time.Second):
-		t.Fatal("no state was told")
+		t.Fatal("no state was reported")
 		return State{}
 	}
 }
 
-// TestNothingLeft connects and ends many times and counts what is left.
+// TestNothingLeft connects and ends many times and checks for leaks.
 func TestNothingLeft(t *testing.T) {
 	r := newTestRuntime(t)
 	r.begin()
@@ -80,8 +80,8 @@ func TestNothingLeft(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestEndWhileHandling ends Run in the middle of a call: the runtime goes on without
-// it, the handler's context ends, and Run returns after the handler.
+// TestEndWhileHandling ends Run during a call: the runtime continues without it, the handler's
+// context ends, and Run returns after the handler.
 func TestEndWhileHandling(t *testing.T) {
 	r, h := newTestRuntime(t), &lingering{began: make(chan struct{})}
 	r.begin()
@@ -100,7 +100,7 @@ func TestEndWhileHandling(t *testing.T) {
 	}
 }
 
-// lingering is a handler that cleans up for a while when its context has ended.
+// lingering is a handler that needs some time after its context has ended.
 type lingering struct {
 	steady
 	began chan struct{}
@@ -115,8 +115,8 @@ func (l *lingering) Create(ctx context.Context, _ Pod, _ Container) (Settings, e
 	return Settings{}, ctx.Err()
 }
 
-// TestRefused serves a runtime that refuses the plugin, one that registers it and dies
-// before it has configured it, and one that hangs up at once.
+// TestRefused tests a runtime that rejects the plugin, one that ends between registration and
+// configuration, and one that closes the connection at once.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -155,22 +155,22 @@ func TestRefused(t *testing.T) {
 			}()
 			end, states := running(t, socket, newScript())
 			if s := next(t, states); s.Connected || !errors.Is(s.Err, test.want) {
-				t.Errorf("told %+v, want %v", s, test.want)
+				t.Errorf("reported %+v, want %v", s, test.want)
 			}
 			time.Sleep(time.Second)
 			end()
-			// At pauses of 50, 100, 200, 400 ms at least, the sixth comes after 1.5 s.
+			// With pauses of at least 50, 100, 200, 400 ms, the sixth comes after 1.5 s.
 			if n := accepted.Load(); n < 2 || n > 5 {
 				t.Errorf("%d connections within a second", n)
 			}
 			if n := len(states); n != 0 {
-				t.Errorf("the same state was told %d times more", n)
+				t.Errorf("the same state was reported %d times more", n)
 			}
 		})
 	}
 }
 
-// serveRuntime is the runtime's side of a connection as far as registration.
+// serveRuntime is the runtime's side of a connection up to the registration.
 func serveRuntime(conn net.Conn, register func() error) {
 	mux := multiplex.Multiplex(conn)
 	listener, err := mux.Listen(multiplex.RuntimeServiceConn)
@@ -208,7 +208,7 @@ func TestExplainDial(t *testing.T) {
 	} {
 		_, err := net.Dial("unix", socket)
 		if got := explainDial(socket, err); !errors.Is(got, want) || !strings.Contains(got.Error(), socket) {
-			t.Errorf("%v is explained as %v, want %v", err, got, want)
+			t.Errorf("error %v: got %v, want %v", err, got, want)
 		}
 	}
 	if got := explainDial("s", &net.OpError{Err: os.ErrPermission}); !errors.Is(got, ErrNotAllowed) {
@@ -230,7 +230,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestManyContainers synchronises more than one message can hold (4 MB).
+// TestManyContainers synchronises more than fits in one message (4 MB).
 func TestManyContainers(t *testing.T) {
 	r := newTestRuntime(t)
 	long := strings.Repeat("x", 30_000)
@@ -261,8 +261,8 @@ func TestManyContainers(t *testing.T) {
 	}
 }
 
-// TestFollow: a connection brings the pauses back only when it lasted, and a runtime
-// that does not synchronise is told of.
+// TestFollow: only a connection that lasted resets the pauses, and a runtime that does not
+// synchronise is reported.
 func TestFollow(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -291,7 +291,7 @@ func TestFollow(t *testing.T) {
 					t.Error(err)
 				}
 				if diff := cmp.Diff(test.told, told, cmpopts.EquateErrors()); diff != "" {
-					t.Errorf("told (-want +got)\n%s", diff)
+					t.Errorf("reported (-want +got)\n%s", diff)
 				}
 				if got := r.backoff.pause(); got != test.resumes {
 					t.Errorf("the next pause is %v, want %v", got, test.resumes)

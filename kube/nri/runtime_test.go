@@ -17,8 +17,8 @@ import (
 	nrilog "github.com/containerd/nri/pkg/log"
 )
 
-// testTimeout takes the place of the runtime's 2 s, which tests of slow handlers
-// wait for. Long enough for a loaded machine.
+// testTimeout replaces the runtime's 2 s to make tests of slow handlers faster. It is long enough
+// for a busy machine.
 const testTimeout = time.Second
 
 func TestMain(m *testing.M) {
@@ -35,10 +35,9 @@ func (quiet) Infof(context.Context, string, ...any)  {}
 func (quiet) Warnf(context.Context, string, ...any)  {}
 func (quiet) Errorf(context.Context, string, ...any) {}
 
-// testRuntime is a container runtime without containers: the NRI of containerd, and
-// around it what containerd 2.4 does in internal/nri and internal/cri/nri. Plugins
-// reach it by a socket in front of NRI's own, which NRI does not close with its
-// connections as the end of a process does.
+// testRuntime is a container runtime without containers: the NRI of containerd with what containerd
+// 2.4 does in internal/nri and internal/cri/nri. Plugins connect to a socket in front of NRI's own,
+// because NRI does not close its connections as the end of a process does.
 type testRuntime struct {
 	t       testing.TB
 	dir     string
@@ -56,7 +55,7 @@ type testRuntime struct {
 }
 
 func newTestRuntime(t testing.TB) *testRuntime {
-	// A socket's path has at most 107 bytes, so t.TempDir will not do.
+	// The path of a socket has at most 107 bytes, and t.TempDir may be longer.
 	dir, err := os.MkdirTemp("", "nri")
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +116,7 @@ func (r *testRuntime) forward(front net.Listener, back string) {
 	}
 }
 
-// end is the end of the runtime's process: orderly, or killed, which leaves the
-// socket's file behind.
+// end ends the runtime, as by an orderly exit or by a kill, which leaves the socket's file behind.
 func (r *testRuntime) end(killed bool) {
 	if r.nri == nil {
 		return
@@ -146,7 +144,7 @@ func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("has not come to be within 20 s")
+			t.Fatal("the state was not reached within 20 s")
 		}
 	}
 }
@@ -197,8 +195,8 @@ func apply(c *api.Container, cpu *api.LinuxCPU) {
 	}
 }
 
-// create asks the plugins about a container, keeps it, and takes everything back
-// when one of them refuses, as containerd does in UndoCreateContainer.
+// create asks the plugins about a container. If one of them fails it, it undoes everything, as
+// containerd does in UndoCreateContainer.
 func (r *testRuntime) create(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	r.state.Lock()
 	defer r.state.Unlock()
@@ -258,7 +256,7 @@ func (r *testRuntime) remove(ctx context.Context, pod *api.PodSandbox, c *api.Co
 	return r.nri.RemoveContainer(ctx, &api.RemoveContainerRequest{Pod: pod, Container: clone(c)})
 }
 
-// clone copies a container: NRI changes those that it is given.
+// clone copies a container, because NRI modifies its arguments.
 func clone(c *api.Container) *api.Container {
 	d := &api.Container{}
 	b, err := c.MarshalVT()

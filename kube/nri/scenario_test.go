@@ -17,20 +17,20 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A
-// scenario is a sequence of blocks: commands, one a line, then "----" and what they
-// print: the handler's calls, the state of the connection, conflicts, and what became of
-// the container. Lines that begin with # are for the reader. The commands:
+// TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A scenario is a
+// sequence of blocks: commands, one per line, then "----" and their output: the calls of the
+// handler, the state of the connection, conflicts, and the resulting container. Lines that start
+// with # are comments. The commands are:
 //
 //	runtime up, runtime down, runtime killed
 //	    killed leaves the socket's file behind
 //	agent up, agent down
 //	plugin INDEX-NAME cpus=7 quota=50ms period=100ms
-//	    another plugin connects, and sets these of all containers, at creation and
+//	    another plugin connects, and sets these for all containers, at creation and
 //	    in updates
 //	handler create|start|update|stopped|synchronize panics|hangs|fails|answers
 //	want CONTAINER cpus=2-3 quota=none period=100ms, want CONTAINER nothing
-//	    the handler's settings for containers of this name
+//	    the handler's settings for containers with this name
 //	pod NAME UID PARENT
 //	create POD NAME ID PATH cpus=0 quota=50ms period=100ms
 //	update ID cpus=0 quota=50ms period=100ms
@@ -111,7 +111,7 @@ func (s *scenario) runtimeCommand(what string) string {
 	})
 }
 
-// until prints the first state that is as it should be.
+// until prints states up to the first one that is wanted.
 func (s *scenario) until(ok func(State) bool) string {
 	for {
 		select {
@@ -154,7 +154,7 @@ func (s *scenario) agentDown() string {
 	return "ended\n"
 }
 
-// plugin connects another plugin, by NRI's stub.
+// plugin connects another plugin, which uses NRI's stub.
 func (s *scenario) plugin(name string, words []string) error {
 	settings, err := parseSettings(words)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *scenario) pod(c *api.Container) *api.PodSandbox {
 	return nil
 }
 
-// outcome prints what became of a container.
+// outcome prints the resulting container.
 func outcome(c *api.Container, err error) string {
 	if err != nil {
 		return fmt.Sprintf("%s: refused: %v\n", c.Id, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// script is a handler that does as it is told and writes down how it was called.
+// script is a handler that behaves as configured and records its calls.
 type script struct {
 	mu     sync.Mutex
 	calls  []string
@@ -49,7 +49,7 @@ func (s *script) take() (lines string) {
 }
 
 func (s *script) act(ctx context.Context, call string, pod Pod, c Container) (Settings, error) {
-	group, err := c.Group()
+	group, err := CgroupPath(c.CgroupsPath)
 	if err != nil {
 		group = err.Error()
 	}

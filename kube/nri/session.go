@@ -16,13 +16,12 @@ import (
 	"github.com/containerd/ttrpc"
 )
 
-// service is the plugin's side of one connection. The embedded stub takes requests
-// apart and puts together synchronisations that come in pieces; its own connection is
-// not used.
+// service is the plugin's side of one connection. The embedded stub decodes requests and joins
+// synchronisations that come in pieces. Its own connection is not used.
 type service struct {
 	api.PluginService
-	runtime string        // since Configure, which comes before all other requests
-	synced  chan<- string // takes the runtime's name, once
+	runtime string        // set by Configure, the first request
+	synced  chan<- string // receives the name of the runtime once
 }
 
 func newService(p *plugin, synced chan<- string) (*service, error) {
@@ -44,7 +43,7 @@ func (s *service) Configure(_ context.Context, req *api.ConfigureRequest) (*api.
 	return &api.ConfigureResponse{Events: int32(events())}, nil
 }
 
-// Synchronize tells of the connection once all pieces have come.
+// Synchronize reports the connection once all pieces have arrived.
 func (s *service) Synchronize(ctx context.Context, req *api.SynchronizeRequest) (*api.SynchronizeResponse, error) {
 	resp, err := s.PluginService.Synchronize(ctx, req)
 	if err == nil && !req.GetMore() {
@@ -59,8 +58,8 @@ func (s *service) Synchronize(ctx context.Context, req *api.SynchronizeRequest) 
 // registrationTimeout is the runtime's default for its side.
 const registrationTimeout = 5 * time.Second
 
-// serve registers on a connection, which it closes, and answers requests until it or
-// ctx ends.
+// serve registers on a connection and answers requests until the connection or ctx ends. It closes
+// the connection.
 func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	mux := multiplex.Multiplex(conn)
 	defer mux.Close()
@@ -80,8 +79,8 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	closed := make(chan struct{})
 	client := ttrpc.NewClient(runtime, ttrpc.WithOnClose(func() { close(closed) }))
 	var serving sync.WaitGroup
-	// Serve ends when the server is closed, not with ctx, which is that of requests. Why
-	// it ends is known by then.
+	// Serve returns when the server is closed, not when ctx ends: ctx is that of the requests. The
+	// reason is known by then.
 	serving.Go(func() { _ = server.Serve(ctx, listener) })
 	defer func() {
 		client.Close()
@@ -96,7 +95,7 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-closed:
-		return fmt.Errorf("%w: it stopped, or dropped us for an answer that came too late (see its log)", ErrLost)
+		return fmt.Errorf("%w: it stopped, or dropped the plugin because an answer came too late (see its log)", ErrLost)
 	}
 }
 
@@ -107,7 +106,7 @@ func register(ctx context.Context, client *ttrpc.Client, o Options) error {
 		PluginName: o.Name, PluginIdx: o.Index, NRIVersion: version.GetFromBuildInfo(),
 	})
 	if errors.Is(err, ttrpc.ErrClosed) {
-		return fmt.Errorf("%w before it had registered the plugin: it is starting or stopping, or takes no plugins from outside", ErrLost)
+		return fmt.Errorf("%w before it had registered the plugin: it is starting or stopping, or accepts no external plugins", ErrLost)
 	}
 	if err != nil {
 		return o.explainRegister(err)
@@ -115,7 +114,7 @@ func register(ctx context.Context, client *ttrpc.Client, o Options) error {
 	return nil
 }
 
-// stubLogger takes the stub's lines, which are of use to its authors.
+// stubLogger logs the stub's messages, with information as debug messages.
 type stubLogger struct{ log *slog.Logger }
 
 func (l stubLogger) line(ctx context.Context, level slog.Level, format string, args []any) {

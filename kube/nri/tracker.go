@@ -7,38 +7,38 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// tracker follows containers from creation to start, to see which could not be
-// created with our settings (package comment, "Other plugins").
+// tracker follows containers from creation to start to detect those that could not be created with
+// our settings (package comment, "Other plugins").
 type tracker struct {
 	mu      sync.Mutex
 	records map[string]*record // by container id
-	failed  []place            // where an attempt with our settings failed, the oldest first
+	failed  []place            // where an attempt with our settings failed, oldest first
 	rival   bool               // another plugin is proven
 }
 
-// place is where attempts at one container follow each other.
+// place identifies a container across several attempts to create it.
 type place struct{ pod, container string }
 
 type record struct {
 	place    place
-	brought  string        // the CPUs that Create was told of
-	expected *api.LinuxCPU // what the container has when nobody after us changes it
-	asked    bool          // settings were given
-	yielded  reason        // why some were held back
-	started  bool          // or there when we came
+	brought  string        // the CPUs that the container had at creation
+	expected *api.LinuxCPU // the settings unless a plugin called later changes them
+	asked    bool          // settings were requested
+	yielded  reason        // why some were withheld
+	started  bool          // or present at the connection
 }
 
-// reason is why settings were not given although the handler wants them.
+// reason is why settings were withheld that the handler wants.
 type reason int
 
 const (
 	never     reason = iota
-	hasFailed        // the last attempt failed with them
+	hasFailed        // the last attempt with them failed
 	hasRival         // another plugin is proven
 	hasCPUs          // the container came with other CPUs
 )
 
-// maxFailed bounds the memory of failed attempts, whose pods may be gone.
+// maxFailed limits the number of failed places that are remembered: their pods may be gone.
 const maxFailed = 256
 
 func newTracker() *tracker { return &tracker{records: map[string]*record{}} }
@@ -47,8 +47,8 @@ func placeOf(pod *api.PodSandbox, c *api.Container) place { return place{pod.Get
 
 func cpuOf(c *api.Container) *api.LinuxCPU { return c.GetLinux().GetResources().GetCpu() }
 
-// synchronize forgets what it knows of containers but not of failures: a runtime
-// that dropped us need not fail a container once more.
+// synchronize replaces the records of containers but keeps those of failures, so that a container
+// does not have to fail again after a reconnection.
 func (t *tracker) synchronize(pods []*api.PodSandbox, containers []*api.Container) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +63,8 @@ func (t *tracker) synchronize(pods []*api.PodSandbox, containers []*api.Containe
 	}
 }
 
-// create notes a container and what it is asked to have, and returns what of it may
-// be asked: all, nothing, or all but the CPUs.
+// create records a container and its settings, and returns the settings that may be requested: all,
+// none, or all but the CPUs.
 func (t *tracker) create(pod *api.PodSandbox, c *api.Container, cpu *api.LinuxCPU) (allowed *api.LinuxCPU, r record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *tracker) allow(r *record, cpu *api.LinuxCPU) (*api.LinuxCPU, reason) {
 	return &api.LinuxCPU{Quota: cpu.Quota, Period: cpu.Period}, why
 }
 
-// overlay returns cpu where it says something, and under elsewhere.
+// overlay returns under with the fields that cpu sets replaced.
 func overlay(under, cpu *api.LinuxCPU) *api.LinuxCPU {
 	all := &api.LinuxCPU{Cpus: under.GetCpus(), Quota: under.GetQuota(), Period: under.GetPeriod()}
 	if cpu.GetCpus() != "" {
@@ -117,8 +117,8 @@ func overlay(under, cpu *api.LinuxCPU) *api.LinuxCPU {
 	return all
 }
 
-// start notes that a container could be created. It returns its record as it was, or
-// false, when the container is not known or was started before.
+// start records that a container could be created. It returns the record as it was before, and
+// false if the container is unknown or was started before.
 func (t *tracker) start(c *api.Container) (r record, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,14 +135,14 @@ func (t *tracker) start(c *api.Container) (r record, ok bool) {
 	return r, true
 }
 
-// changed reports whether somebody after us has set something.
+// changed reports whether a plugin called later has changed something.
 func (r record) changed(now *api.LinuxCPU) bool {
 	return now.GetCpus() != "" && now.GetCpus() != r.expected.GetCpus() ||
 		now.GetQuota() != nil && now.GetQuota().GetValue() != r.expected.GetQuota().GetValue() ||
 		now.GetPeriod() != nil && now.GetPeriod().GetValue() != r.expected.GetPeriod().GetValue()
 }
 
-// yields reports whether a container was created without our settings.
+// yields reports whether a container was created without some of our settings.
 func (t *tracker) yields(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +150,7 @@ func (t *tracker) yields(id string) bool {
 	return r != nil && r.yielded != never
 }
 
-// stop forgets a container, and reports whether it was known.
+// stop removes a container, and reports whether it was known.
 func (t *tracker) stop(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +171,7 @@ func (t *tracker) end(id string) bool {
 		if len(t.failed) > maxFailed {
 			t.failed = slices.Delete(t.failed, 0, 1)
 		}
-	case r.yielded != never: // it fails without us too, so it was not us
+	case r.yielded != never: // it also fails without our settings
 		t.succeeded(r.place)
 	}
 	return true

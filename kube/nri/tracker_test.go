@@ -11,9 +11,8 @@ func attempt(id string) *api.Container {
 	return &api.Container{Id: id, Name: "main", Linux: &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}}
 }
 
-// TestFailsAnyway follows a container that cannot be created for a reason that has
-// nothing to do with us: it is tried with and without our settings in turns, and gets
-// them when the reason has gone.
+// TestFailsAnyway follows a container that cannot be created for another reason: it is tried with
+// and without our settings in turns, and gets them once the reason is gone.
 func TestFailsAnyway(t *testing.T) {
 	tracker, pod := newTracker(), &api.PodSandbox{Uid: "5a0c"}
 	for i := range 10 {
@@ -38,7 +37,7 @@ func TestFailsAnyway(t *testing.T) {
 	}
 }
 
-// TestNothingAsked: a container without settings that fails is no sign of anything.
+// TestNothingAsked: the failure of a container without settings is not evidence of another plugin.
 func TestNothingAsked(t *testing.T) {
 	tracker, pod := newTracker(), &api.PodSandbox{Uid: "5a0c"}
 	tracker.create(pod, attempt("c1"), nil)
@@ -48,7 +47,7 @@ func TestNothingAsked(t *testing.T) {
 	}
 }
 
-// TestMemory: pods that never come back do not fill the memory.
+// TestMemory: pods that never return do not accumulate.
 func TestMemory(t *testing.T) {
 	tracker := newTracker()
 	for i := range 3 * maxFailed {
@@ -59,7 +58,7 @@ func TestMemory(t *testing.T) {
 	if len(tracker.failed) != maxFailed || len(tracker.records) != 0 {
 		t.Errorf("%d failures and %d containers are remembered", len(tracker.failed), len(tracker.records))
 	}
-	// The latest are.
+	// The latest ones are remembered.
 	if cpu, _ := tracker.create(&api.PodSandbox{Uid: fmt.Sprint(3*maxFailed - 1)}, attempt("x"), &api.LinuxCPU{Cpus: "2-3"}); cpu != nil {
 		t.Error("the latest failure is forgotten")
 	}

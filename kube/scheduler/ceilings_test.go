@@ -35,7 +35,7 @@ func TestCeilings(t *testing.T) {
 		{"pod third cpus=2", []string{"third on n1: static 4-5 of NUMA [0]"}},
 		{"pod shares request=8", []string{"shares on n1"}},
 		{"pod burst cpus=4 cpu-policy=static-burst", []string{"burst on n1: static-burst  of NUMA [0]"}},
-		{"pod none cpus=1 namespace=forbidden", []string{"none waits: the pod asks for 1 exclusive CPUs: " + allowed + " 0 per pod in its namespace"}},
+		{"pod none cpus=1 namespace=forbidden", []string{"none waits: the pod asks for 1 exclusive CPU: " + allowed + " 0 per pod in its namespace"}},
 		{"pod much cpus=10 namespace=free", []string{"much on n1: static 6-15 of NUMA [0]"}},
 		{"end third", []string{"third on n1"}},
 		{"delete first", []string{"second on n1: static 0-2 of NUMA [0]"}},

@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // parallelCreates keeps the API server busy; more than this only makes its
@@ -30,8 +31,11 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
-	crd := nodetopology.CRD()
-	if _, err := definitions.Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(manifests.NodeResourceTopology, &crd); err != nil {
+		return fmt.Errorf("read the definition of NodeResourceTopology: %w", err)
+	}
+	if _, err := definitions.Create(ctx, &crd, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create definition %s: %w", crd.Name, err)
 	}
 	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {

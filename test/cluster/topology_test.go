@@ -76,7 +76,7 @@ func TestTopologyMalformed(t *testing.T) {
 func TestTopologyForeign(t *testing.T) {
 	c := begin(t)
 	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
-	c.createWaiting(asking("asks", 2, ""), "NodeResourceTopology "+small0+" was written by somebody else")
+	c.createWaiting(asking("asks", 2, ""), "NodeResourceTopology "+small0+" was written by another program")
 }
 
 // What a node has reported goes with it. A new node of the same name reports anew.

@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// places says where the cores of a machine may be.
+// places are the possible locations of the cores of a machine.
 type places struct {
 	nested     bool
 	llcs, dies int
@@ -33,7 +33,7 @@ func drawPlaces(t *rapid.T) places {
 	return p
 }
 
-// draw puts one core somewhere.
+// draw draws the location of one core.
 func (p places) draw(t *rapid.T) topology.CPU {
 	llc := rapid.IntRange(0, p.llcs-1).Draw(t, "llc")
 	if !p.nested {
@@ -54,7 +54,7 @@ func (p places) draw(t *rapid.T) topology.CPU {
 	}
 }
 
-// drawNodes draws the NUMA nodes that the CPUs name and up to two without CPUs.
+// drawNodes returns the NUMA nodes that the CPUs name and up to two without CPUs.
 func drawNodes(t *rapid.T, cpus []topology.CPU) []topology.NUMANode {
 	byID := map[topology.NUMAID]topology.NUMANode{}
 	last := topology.NUMAID(0)
@@ -89,7 +89,7 @@ func drawNodes(t *rapid.T, cpus []topology.CPU) []topology.NUMANode {
 	return nodes
 }
 
-// memoryOnly is a node near the CPUs of some of the other nodes, or of none.
+// memoryOnly returns a node without CPUs that is near the CPUs of some or none of the other nodes.
 func memoryOnly(t *rapid.T, nodes map[topology.NUMAID]topology.NUMANode, withCPUs int) topology.NUMANode {
 	near := rapid.SliceOfN(rapid.Bool(), withCPUs, withCPUs).Draw(t, "near")
 	var memory topology.NUMANode
@@ -106,8 +106,8 @@ func memoryOnly(t *rapid.T, nodes map[topology.NUMAID]topology.NUMANode, withCPU
 	return memory
 }
 
-// drawDistances draws few different values, so that there are ties. One draw in
-// four is not symmetric and has nodes that are not nearest to themselves.
+// drawDistances draws distances with few different values, so that there are ties. One in four
+// draws is asymmetric and has nodes that are not nearest to themselves.
 func drawDistances(t *rapid.T, nodes []topology.NUMANode) {
 	values := rapid.SampledFrom([]int{11, 12, 16, 20, 21, 32})
 	wild := rapid.IntRange(0, 3).Draw(t, "wildDistances") == 3
@@ -129,7 +129,7 @@ func drawDistances(t *rapid.T, nodes []topology.NUMANode) {
 	}
 }
 
-// RandomShape draws a regular machine of 1 to most CPUs.
+// RandomShape draws a regular machine of 1 to `most` CPUs.
 func RandomShape(t *rapid.T, most int) topology.Shape {
 	room := most
 	count := func(label string, largest int) int {

@@ -13,20 +13,21 @@ package topologytest
 import (
 	"slices"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// MaxCPUs is the largest number of online CPUs of a machine drawn by [Random],
-// small enough for a reference that tries all subsets.
+// MaxCPUs is the largest number of online CPUs of a machine drawn by [Random]. A reference
+// implementation can try all subsets of that many.
 const MaxCPUs = 16
 
 // Random draws a valid machine of 1 to [MaxCPUs] online CPUs.
 func Random(t *rapid.T) *topology.Machine { return RandomUpTo(t, MaxCPUs) }
 
-// RandomUpTo draws a valid machine of 1 to most online CPUs.
+// RandomUpTo draws a valid machine of 1 to `most` online CPUs.
 func RandomUpTo(t *rapid.T, most int) *topology.Machine {
 	cores := drawCores(t, most)
 	total := 0
@@ -76,13 +77,13 @@ func Subset(t *rapid.T, cpus cpuset.Set, label string) cpuset.Set {
 	return s
 }
 
-// core is a drawn core: what all its threads share, and how many there are.
+// core is a core with its numbers of threads.
 type core struct {
 	cpu             topology.CPU
 	online, offline int
 }
 
-// drawCores draws cores of at most most online threads together.
+// drawCores draws cores with at most `most` online threads together.
 func drawCores(t *rapid.T, most int) []core {
 	places := drawPlaces(t)
 	threads := rapid.SampledFrom([]int{1, 2, 2, 4, 8}).Draw(t, "threadsPerCore")
@@ -114,7 +115,7 @@ func drawCores(t *rapid.T, most int) []core {
 	return cores
 }
 
-// drawIDs draws n different CPU ids in any order, with gaps in some draws.
+// drawIDs draws n different CPU ids in any order, sometimes with gaps.
 func drawIDs(t *rapid.T, n int) []cpuset.CPU {
 	var pool []cpuset.CPU
 	first := cpuset.CPU(rapid.SampledFrom([]int{0, 0, 0, 1, 60}).Draw(t, "firstCPU"))
@@ -133,4 +134,9 @@ func drawKindOrder(t *rapid.T, cpus []topology.CPU) []topology.Kind {
 		return kinds
 	}
 	return rapid.Permutation(kinds).Draw(t, "kindOrder")
+}
+
+// Diff returns the differences of two machines, with CPU sets as lists; "" if they are equal.
+func Diff(want, got *topology.Machine) string {
+	return cmp.Diff(want, got, cmp.Transformer("list", cpuset.Set.String))
 }

@@ -8,7 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// features are the irregularities that the package comment promises.
+// features are the irregularities that the package comment lists.
 func features(m *topology.Machine) map[string]bool {
 	has := map[string]bool{
 		"offline":      !m.Offline.IsEmpty(),

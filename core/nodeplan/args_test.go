@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// eachWord reads words of the form KEY=VALUE or KEY.
-func eachWord(words []string, read func(key, value string) error) error {
+// eachArg parses arguments of the form KEY=VALUE or KEY.
+func eachArg(words []string, read func(key, value string) error) error {
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		if err := read(key, value); err != nil {
@@ -31,14 +31,14 @@ func (s *scenario) setMachine(words []string) error {
 	memoryNode := -1
 	counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
 		"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore, "memory-node": &memoryNode}
-	err := eachWord(words, func(key, value string) (err error) {
+	err := eachArg(words, func(key, value string) (err error) {
 		if key == "offline" {
 			offline, err = cpuset.Parse(value)
 			return err
 		}
 		count, ok := counts[key]
 		if !ok {
-			return fmt.Errorf("unknown word")
+			return fmt.Errorf("unknown argument")
 		}
 		*count, err = strconv.Atoi(value)
 		return err
@@ -67,7 +67,7 @@ func takeOffline(m *topology.Machine, offline cpuset.Set) {
 	}
 }
 
-// addMemoryNode adds a node of the highest number, next to the CPUs of the first node.
+// addMemoryNode adds a node with the highest number, near the CPUs of the first node.
 func addMemoryNode(m *topology.Machine, id topology.NUMAID) {
 	n := topology.NUMANode{ID: id, LocalCPUs: m.NUMANodes[0].CPUs, MemoryBytes: 1 << 30}
 	for i := range m.NUMANodes {
@@ -80,7 +80,7 @@ func addMemoryNode(m *topology.Machine, id topology.NUMAID) {
 
 func (s *scenario) setConfig(words []string) error {
 	s.state.Config = ledger.Config{}
-	return eachWord(words, func(key, value string) (err error) {
+	return eachArg(words, func(key, value string) (err error) {
 		switch key {
 		case "reserved":
 			s.state.Config.Reserved, err = parseMilli(value)
@@ -89,14 +89,14 @@ func (s *scenario) setConfig(words []string) error {
 		case "min-shared":
 			s.state.Config.MinShared, err = strconv.Atoi(value)
 		default:
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		return err
 	})
 }
 
 func (s *scenario) setFigures(words []string) error {
-	return eachWord(words, func(key, value string) (err error) {
+	return eachArg(words, func(key, value string) (err error) {
 		switch key {
 		case "no-quota":
 			s.state.Kubelet.NoQuota = true
@@ -107,7 +107,7 @@ func (s *scenario) setFigures(words []string) error {
 		case "spread":
 			s.state.Tuning.MaxSpread, err = strconv.Atoi(value)
 		default:
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		return err
 	})
@@ -115,20 +115,20 @@ func (s *scenario) setFigures(words []string) error {
 
 func (s *scenario) setBurst(words []string) error {
 	s.state.Burst.Mode = burst.Mode(words[0])
-	return eachWord(words[1:], func(key, value string) (err error) {
+	return eachArg(words[1:], func(key, value string) (err error) {
 		switch key {
 		case "percent":
 			s.state.Burst.BurstPercent, err = strconv.Atoi(value)
 		case "quota":
 			s.state.Burst.QuotaPercent, err = strconv.Atoi(value)
 		default:
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		return err
 	})
 }
 
-// parseBurst reads MODE:PERCENT, of which the percentage may be left out.
+// parseBurst parses MODE or MODE:PERCENT.
 func parseBurst(text string) (b burst.Policy, err error) {
 	mode, percent, given := strings.Cut(text, ":")
 	if b.Mode = burst.Mode(mode); given {
@@ -140,7 +140,7 @@ func parseBurst(text string) (b burst.Policy, err error) {
 func (s *scenario) setBusy(words []string) error {
 	s.state.Usage.Sequence++
 	s.state.Usage.Busy = map[cpuset.CPU]ledger.MilliCPU{}
-	return eachWord(words, func(key, value string) error {
+	return eachArg(words, func(key, value string) error {
 		cpus, err := cpuset.Parse(key)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (s *scenario) setBusy(words []string) error {
 }
 
 func (s *scenario) setUsed(words []string) error {
-	return eachWord(words, func(key, value string) error {
+	return eachArg(words, func(key, value string) error {
 		pod, name, _ := strings.Cut(key, "/")
 		c, err := s.find(pod, name)
 		if err != nil {
@@ -167,7 +167,7 @@ func (s *scenario) setUsed(words []string) error {
 }
 
 func (s *scenario) setRaised(words []string) error {
-	return eachWord(words, func(key, value string) error {
+	return eachArg(words, func(key, value string) error {
 		pod, name, _ := strings.Cut(key, "/")
 		c, err := s.find(pod, name)
 		if err != nil {
@@ -180,7 +180,7 @@ func (s *scenario) setRaised(words []string) error {
 
 func (s *scenario) setPod(words []string) error {
 	p := Pod{ID: ledger.PodID(words[0]), Tier: Burstable}
-	err := eachWord(words[1:], func(key, value string) (err error) {
+	err := eachArg(words[1:], func(key, value string) (err error) {
 		switch key {
 		case "Guaranteed", "Burstable", "BestEffort":
 			p.Tier = Tier(key)
@@ -248,7 +248,7 @@ func (p *Pod) addContainer(name, value string) (err error) {
 	return nil
 }
 
-// parseMilli reads "250m" and "2".
+// parseMilli parses "250m" and "2".
 func parseMilli(text string) (ledger.MilliCPU, error) {
 	digits, milli := strings.CutSuffix(text, "m")
 	n, err := strconv.ParseInt(digits, 10, 64)

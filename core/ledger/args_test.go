@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// setMachine reads the words of the command machine.
+// setMachine parses the arguments of the command machine.
 func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
 	offline := ""
@@ -24,7 +24,7 @@ func (s *scenario) setMachine(words []string) error {
 		} else if key == "offline" {
 			offline = value
 		} else {
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", w, err)
@@ -34,7 +34,7 @@ func (s *scenario) setMachine(words []string) error {
 	return s.setOffline(offline)
 }
 
-// setOffline takes CPUs of the machine away, and books claims on what is left.
+// setOffline takes CPUs of the machine offline and rebuilds the books with the claims.
 func (s *scenario) setOffline(list string, claims ...Claim) error {
 	m, err := s.shape.Build()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *scenario) setOffline(list string, claims ...Claim) error {
 	return nil
 }
 
-// setConfig reads the words of the command config.
+// setConfig parses the arguments of the command config.
 func (s *scenario) setConfig(words []string) error {
 	var c Config
 	for _, w := range words {
@@ -75,7 +75,7 @@ func (s *scenario) setConfig(words []string) error {
 		case "min-shared":
 			c.MinShared, err = strconv.Atoi(value)
 		default:
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", w, err)
@@ -86,8 +86,8 @@ func (s *scenario) setConfig(words []string) error {
 	return nil
 }
 
-// podWords is a pod as a command names it.
-type podWords struct {
+// podArgs is a pod as described in a command.
+type podArgs struct {
 	id         PodID
 	rank       int64
 	policy     placement.Policy
@@ -96,8 +96,8 @@ type podWords struct {
 	containers []ContainerClaim
 }
 
-func parsePod(words []string) (podWords, error) {
-	pod := podWords{id: PodID(words[0]), policy: placement.Static}
+func parsePod(words []string) (podArgs, error) {
+	pod := podArgs{id: PodID(words[0]), policy: placement.Static}
 	for _, w := range words[1:] {
 		key, value, hasValue := strings.Cut(w, "=")
 		var err error
@@ -115,7 +115,7 @@ func parsePod(words []string) (podWords, error) {
 			c, err = parseContainer(key, value)
 			pod.containers = append(pod.containers, c)
 		default:
-			err = fmt.Errorf("unknown word")
+			err = fmt.Errorf("unknown argument")
 		}
 		if err != nil {
 			return pod, fmt.Errorf("%s: %w", w, err)
@@ -157,7 +157,7 @@ func parseContainer(name, value string) (c ContainerClaim, err error) {
 	return c, err
 }
 
-// parseMilli reads "250m" and "2".
+// parseMilli parses "250m" and "2".
 func parseMilli(text string) (MilliCPU, error) {
 	digits, milli := strings.CutSuffix(text, "m")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -167,11 +167,11 @@ func parseMilli(text string) (MilliCPU, error) {
 	return MilliCPU(n), err
 }
 
-func (p podWords) claim() Claim {
+func (p podArgs) claim() Claim {
 	return Claim{ID: p.id, Rank: p.rank, Containers: p.containers, SharedRequest: p.shared}
 }
 
-func (p podWords) ask() Ask {
+func (p podArgs) ask() Ask {
 	ask := Ask{Policy: p.policy, FullCores: p.fullCores, SharedRequest: p.shared}
 	for _, c := range p.containers {
 		ask.Containers = append(ask.Containers, ContainerAsk{Name: c.Name, Role: c.Role, CPUs: c.Limit, Request: c.Request})

@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-func TestGroup(t *testing.T) {
+func TestCgroupPath(t *testing.T) {
 	for _, test := range []struct{ path, want string }{ // "" for an error
 		{"/kubepods/burstable/pod5a0c/c1", "/kubepods/burstable/pod5a0c/c1"},
 		{"kubepods/pod5a0c/crio-c1", "/kubepods/pod5a0c/crio-c1"},
@@ -19,6 +19,8 @@ func TestGroup(t *testing.T) {
 		{"a.slice::c1", "/a.slice/c1.scope"},
 		{":cri-containerd:c1", "/system.slice/cri-containerd-c1.scope"},
 		{"-.slice:x:c1", "/x-c1.scope"},
+		{"kubepods-burstable-pod5a0c.slice", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5a0c.slice"},
+		{"/kubepods.slice/kubepods-pod5a0c.slice", "/kubepods.slice/kubepods-pod5a0c.slice"},
 		{"", ""},
 		{"a.slice:x:", ""},
 		{"a.slice:x", ""},
@@ -29,20 +31,20 @@ func TestGroup(t *testing.T) {
 		{"../a.slice:x:c1", ""},
 		{"a.slice:x:../../c1", ""},
 	} {
-		got, err := Container{ID: "c1", CgroupsPath: test.path}.Group()
+		got, err := CgroupPath(test.path)
 		if got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%q: %q, %v, want %q", test.path, got, err, test.want)
 		}
 	}
 }
 
-// FuzzGroup looks for paths that lead out of the hierarchy.
-func FuzzGroup(f *testing.F) {
+// FuzzCgroupPath looks for paths that lead out of the hierarchy.
+func FuzzCgroupPath(f *testing.F) {
 	for _, seed := range []string{"/kubepods/podx/c1", "kubepods-podx.slice:crio:c1", "../..", "a.slice:..:..", ":..:.."} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		got, err := Container{ID: "c1", CgroupsPath: path}.Group()
+		got, err := CgroupPath(path)
 		if err == nil && (!strings.HasPrefix(got, "/") || strings.Contains(got+"/", "/../") || strings.Contains(got, "//")) {
 			t.Errorf("%q gives %q", path, got)
 		}

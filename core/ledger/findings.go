@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// Conflict is a pod that lost its claim. It has none of the CPUs or NUMA nodes that it claims, and
+// runs in the shared CPUs instead.
+type Conflict struct {
+	ID       PodID
+	Rank     int64
+	Problems []Problem // at least one
+}
+
+// ProblemKind is the kind of a [Problem].
+type ProblemKind string
+
+// The kinds of problem, with the fields of [Problem] that each sets.
+const (
+	CPUHeld       ProblemKind = "CPUHeld"       // CPUs, Holder, HolderContainer
+	CPUTwice      ProblemKind = "CPUTwice"      // CPUs, HolderContainer (of the same pod)
+	CPUReserved   ProblemKind = "CPUReserved"   // CPUs
+	CPUUnknown    ProblemKind = "CPUUnknown"    // CPUs
+	NoCPUs        ProblemKind = "NoCPUs"        // none
+	NUMAUnknown   ProblemKind = "NUMAUnknown"   // NUMANodes
+	NUMAEmpty     ProblemKind = "NUMAEmpty"     // NUMANodes
+	NoNUMANodes   ProblemKind = "NoNUMANodes"   // none
+	PolicyUnknown ProblemKind = "PolicyUnknown" // Policy
+)
+
+// Problem is one reason why a claim cannot be enforced.
+type Problem struct {
+	Kind            ProblemKind
+	Container       string
+	CPUs            cpuset.Set
+	NUMANodes       []topology.NUMAID
+	Policy          placement.Policy
+	Holder          PodID
+	HolderContainer string
+}
+
+// Describe formats the problem for users. It names the holder with podName.
+func (p Problem) Describe(podName func(PodID) string) string {
+	claims := fmt.Sprintf("container %q claims %s", p.Container, cpuList(p.CPUs))
+	switch p.Kind {
+	case CPUHeld:
+		return fmt.Sprintf("%s, held by container %q of pod %s", claims, p.HolderContainer, podName(p.Holder))
+	case CPUTwice:
+		return fmt.Sprintf("%s, which container %q of the same pod claims too", claims, p.HolderContainer)
+	case CPUReserved:
+		return claims + ", reserved for the system"
+	case CPUUnknown:
+		return claims + ", which this node does not have"
+	case NoCPUs:
+		return fmt.Sprintf("container %q is static and names no CPUs", p.Container)
+	case NUMAUnknown:
+		return fmt.Sprintf("container %q is confined to NUMA %s, which this node does not have", p.Container, nodeList(p.NUMANodes))
+	case NUMAEmpty:
+		return fmt.Sprintf("container %q is confined to NUMA %s, without any online CPU", p.Container, nodeList(p.NUMANodes))
+	case NoNUMANodes:
+		return fmt.Sprintf("container %q is static-burst and names no NUMA nodes", p.Container)
+	case PolicyUnknown:
+		return fmt.Sprintf("container %q has the unknown policy %q", p.Container, p.Policy)
+	}
+	panic(fmt.Sprintf("ledger: problem of unknown kind %q", p.Kind))
+}
+
+// Describe formats the conflict for users. It names pods with podName.
+func (c Conflict) Describe(podName func(PodID) string) string {
+	problems := make([]string, len(c.Problems))
+	for i, p := range c.Problems {
+		problems[i] = p.Describe(podName)
+	}
+	return fmt.Sprintf("pod %s stays in the shared CPUs: %s", podName(c.ID), strings.Join(problems, "; "))
+}
+
+// String returns Describe with pod IDs as names.
+func (c Conflict) String() string { return c.Describe(PodID.String) }
+
+func cpuList(s cpuset.Set) string { return quantity.Plural(s.Len(), "CPU") + " " + s.String() }
+
+func nodeList(ids []topology.NUMAID) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		if names[i] = strconv.Itoa(int(id)); id == topology.NoNUMA {
+			names[i] = "none" // the CPUs without a node
+		}
+	}
+	return quantity.Plural(len(ids), "node") + " " + strings.Join(names, ",")
+}
+
+// Rule is a rule of the package comment.
+type Rule string
+
+// The rules, which pods that were bound without the scheduler can violate.
+const (
+	RuleRequests   Rule = "requests"   // rule 1
+	RuleConfined   Rule = "confined"   // rule 2
+	RuleLimit      Rule = "limit"      // rule 3
+	RuleLeastShare Rule = "min-shared" // rule 4
+)
+
+// Overflow is a rule that is violated at present.
+type Overflow struct {
+	Rule Rule
+	// NUMANodes are the union of RuleConfined, or the confinement of the pod of RuleLimit. They are
+	// nil for rules about the whole machine.
+	NUMANodes []topology.NUMAID
+	// Pod is the pod of RuleLimit.
+	Pod PodID
+	// Need is the amount that should be shared, Have the amount that is.
+	Need, Have MilliCPU
+}
+
+// Describe formats the overflow for users. It names pods with podName.
+func (o Overflow) Describe(podName func(PodID) string) string {
+	switch o.Rule {
+	case RuleRequests:
+		return fmt.Sprintf("%s CPUs are requested of the shared CPUs or reserved, %s are shared", o.Need, o.Have)
+	case RuleConfined:
+		return fmt.Sprintf("%s CPUs are requested by containers confined to NUMA %s, %s of its CPUs are shared",
+			o.Need, nodeList(o.NUMANodes), o.Have)
+	case RuleLimit:
+		return fmt.Sprintf("the static-burst containers of pod %s may use %s CPUs of NUMA %s at a time, %s of its CPUs are shared",
+			podName(o.Pod), o.Need, nodeList(o.NUMANodes), o.Have)
+	case RuleLeastShare:
+		return fmt.Sprintf("%s CPUs must stay shared, %s are", o.Need, o.Have)
+	}
+	panic(fmt.Sprintf("ledger: overflow of unknown rule %q", o.Rule))
+}
+
+// String returns Describe with pod IDs as names.
+func (o Overflow) String() string { return o.Describe(PodID.String) }
+
+// Overflow returns the violated rules, in the order of the rules. For rule 2 it returns the
+// smallest unions whose shortage equals the total amount that cannot be served.
+func (b *Books) Overflow() []Overflow {
+	var broken []Overflow
+	shared := b.Shared()
+	report := func(o Overflow) {
+		if o.Need > o.Have {
+			broken = append(broken, o)
+		}
+	}
+	report(Overflow{Rule: RuleRequests, Need: b.SharedRequests(), Have: wholeCPUs(shared.Len())})
+	for _, union := range b.serve(cpuset.Set{}).cuts() {
+		all := b.cpusOf(union)
+		report(Overflow{Rule: RuleConfined, NUMANodes: b.ids(union), Need: b.demandWithin(all),
+			Have: wholeCPUs(shared.Intersection(all).Len())})
+	}
+	for _, e := range b.entries {
+		if len(e.confined) == 0 || b.loses(e) {
+			continue
+		}
+		for _, c := range e.confined {
+			report(Overflow{Rule: RuleLimit, NUMANodes: b.ids(c.nodes), Pod: e.claim.ID,
+				Need: wholeCPUs(c.limit), Have: wholeCPUs(shared.Intersection(c.cpus).Len())})
+		}
+	}
+	report(Overflow{Rule: RuleLeastShare, Need: wholeCPUs(b.config.MinShared), Have: wholeCPUs(shared.Len())})
+	return broken
+}
+
+// Offline is a static container with offline CPUs, which still belong to it.
+type Offline struct {
+	Pod       PodID
+	Container string
+	// CPUs are the offline CPUs of the container, Left its online ones.
+	CPUs, Left cpuset.Set
+}
+
+// Describe formats the finding for users. It names pods with podName.
+func (o Offline) Describe(podName func(PodID) string) string {
+	where, verb := "in the shared CPUs", "is"
+	if !o.Left.IsEmpty() {
+		where = "on " + cpuList(o.Left)
+	}
+	if o.CPUs.Len() > 1 {
+		verb = "are"
+	}
+	return fmt.Sprintf("container %q of pod %s runs %s: its %s %s offline and kept for it",
+		o.Container, podName(o.Pod), where, cpuList(o.CPUs), verb)
+}
+
+// String returns Describe with pod IDs as names.
+func (o Offline) String() string { return o.Describe(PodID.String) }
+
+// Offline returns the static containers with offline CPUs, in the order of their pods' IDs.
+func (b *Books) Offline() (found []Offline) {
+	if b.exclusive.IsSubsetOf(b.online) {
+		return nil
+	}
+	for _, e := range b.entries {
+		if e.static.IsSubsetOf(b.online) || b.loses(e) {
+			continue
+		}
+		for i := range e.claim.Containers {
+			c := &e.claim.Containers[i]
+			if c.Policy == placement.Static && !c.CPUs.IsSubsetOf(b.online) {
+				found = append(found, Offline{Pod: e.claim.ID, Container: c.Name,
+					CPUs: c.CPUs.Difference(b.online), Left: c.CPUs.Intersection(b.online)})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,113 @@
+package placement
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// fewTies is the largest number of candidates of several nodes that are compared by LLC. Candidates
+// of one node always are.
+const fewTies = 4
+
+// leastFragmented returns the best candidate by criterion 6, the first one among equals.
+func (ix *Index) leastFragmented(s *scratch) *candidate {
+	best := &s.candidates[0]
+	single := best.mask&(best.mask-1) == 0
+	byLLC := single || len(s.candidates) <= fewTies
+	for i := 1; i < len(s.candidates); i++ {
+		c := &s.candidates[i]
+		order := s.compareNodes(c, best)
+		if order == 0 && byLLC && (!single || !ix.uniform.sameLLCs(s, c, best)) {
+			order = ix.uniform.compareLLCs(ix, s, c, best)
+		}
+		if order > 0 {
+			best = c
+		}
+	}
+	return best
+}
+
+// compareLLCs compares the whole cores per LLC that two candidates leave free. It returns 1 if c
+// leaves the lexicographically larger list. If bounds do not decide, it plans both and keeps the
+// better plan.
+func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
+	if u.packed {
+		// As in compareNodes, the nodes in common are left out.
+		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
+		aLeast, aMost := u.boundLLCs(s, c)
+		bLeast, bMost := u.boundLLCs(s, best)
+		switch {
+		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
+			return -1 // or equal
+		case a.plus(aLeast).compare(b.plus(bMost)) > 0:
+			return 1
+		}
+	}
+	if !best.planned {
+		u.plan(ix, s, best)
+		s.keepPlan()
+		best.planned = true
+	}
+	u.plan(ix, s, c)
+	order := u.comparePlans(ix, s, c.mask|best.mask)
+	if order > 0 {
+		s.keepPlan()
+		c.planned = true
+	}
+	return order
+}
+
+// compareNodes compares the whole cores per node that two candidates leave free, as descending
+// lists. It returns 1 if a leaves the larger list. The remainder on the nodes of a mask counts as
+// one entry, as plan arranges it.
+//
+// Entries in common are left out. What remains are the nodes that only b uses with the remainder of
+// a, and the nodes that only a uses with the remainder of b.
+func (s *scratch) compareNodes(a, b *candidate) int {
+	var x, y [maxSubsetNodes + 1]int
+	n := s.freeCores(b.mask&^a.mask, a.left, &x)
+	s.freeCores(a.mask&^b.mask, b.left, &y)
+	return slices.Compare(x[:n], y[:n])
+}
+
+// freeCores fills list with the whole free cores of the nodes and one more number, descending. It
+// returns the length.
+func (s *scratch) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int) int {
+	list[0] = more
+	n := 1
+	for ; nodes != 0; nodes &= nodes - 1 {
+		w, at := s.nodes[bits.TrailingZeros32(uint32(nodes))].whole(), n
+		for ; at > 0 && list[at-1] < w; at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = w
+		n++
+	}
+	return n
+}
+
+// sameLLCs reports whether two candidates of one node have the same LLCs by whole free cores. No
+// plan then leaves larger LLCs on one than on the other.
+func (u *uniform) sameLLCs(s *scratch, a, b *candidate) bool {
+	return u.packed && a.rest == 0 &&
+		s.nodeCounts[bits.TrailingZeros32(uint32(a.mask))] == s.nodeCounts[bits.TrailingZeros32(uint32(b.mask))]
+}
+
+// comparePlans compares the whole cores per LLC that s.take and s.bestTake leave free. It returns 1
+// if s.take leaves the lexicographically larger list. Only the LLCs of the given nodes can differ.
+func (u *uniform) comparePlans(ix *Index, s *scratch, nodes mask) int {
+	clear(s.histogram)
+	for l := range ix.llcsOf(nodes) {
+		s.histogram[s.llcs[l].whole()-s.take[l]]++
+		s.histogram[s.llcs[l].whole()-s.bestTake[l]]--
+	}
+	for w := len(s.histogram) - 1; w > 0; w-- {
+		switch {
+		case s.histogram[w] > 0:
+			return 1
+		case s.histogram[w] < 0:
+			return -1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,168 @@
+package api
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/json"
+)
+
+// Keys of the settings; see the package comment.
+const (
+	CPUSetSchedulerAnnotation = "pinfold.dev/cpuset-scheduler"
+	CPUPolicyAnnotation       = "pinfold.dev/cpu-policy"
+	FullCoresAnnotation       = "pinfold.dev/full-cores"
+	CPUBurstAnnotation        = "pinfold.dev/cpu-burst"
+	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
+	QoSLabel                  = "pinfold.dev/qos"
+	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
+	// SchedulerAnnotation names the lease of the scheduler and its holder, on a Binding and on the
+	// pod bound by it.
+	SchedulerAnnotation = "pinfold.dev/scheduler"
+	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
+	WithoutAgentAnnotation = "pinfold.dev/without-agent"
+)
+
+// Setting is one annotation or label of a pod.
+type Setting struct {
+	Label      bool // otherwise an annotation
+	Key, Value string
+}
+
+// String returns the key and the value.
+func (s Setting) String() string { return fmt.Sprintf("%s: %q", s.name(), s.Value) }
+
+func (s Setting) name() string {
+	if s.Label {
+		return "label " + s.Key
+	}
+	return "annotation " + s.Key
+}
+
+// alias is one key of a setting, with the parser of its values.
+type alias[T comparable] struct {
+	label bool
+	key   string
+	parse func(text string) (T, error)
+}
+
+// annotation returns the aliases of an annotation that has the same values under all keys.
+func annotation[T comparable](parse func(string) (T, error), keys ...string) []alias[T] {
+	aliases := make([]alias[T], 0, len(keys))
+	for _, key := range keys {
+		aliases = append(aliases, alias[T]{key: key, parse: parse})
+	}
+	return aliases
+}
+
+// lookUp parses a setting of a pod. It returns the zero Setting if the pod has none of its keys, a
+// [*ValueError] if a value is invalid, and a [*ContradictionError] if two keys have different
+// meanings.
+func lookUp[T comparable](pod *corev1.Pod, aliases []alias[T]) (value T, found Setting, err error) {
+	for _, s := range aliases {
+		texts := pod.Annotations
+		if s.label {
+			texts = pod.Labels
+		}
+		text, ok := texts[s.key]
+		if !ok {
+			continue
+		}
+		setting := Setting{s.label, s.key, text}
+		meaning, err := s.parse(text)
+		switch {
+		case err != nil:
+			return value, setting, &ValueError{setting, err}
+		case found == Setting{}:
+			value, found = meaning, setting
+		case meaning != value:
+			return value, setting, &ContradictionError{A: found, B: setting, Advice: "remove one of them or make them agree"}
+		}
+	}
+	return value, found, nil
+}
+
+// ValueError reports an invalid value.
+type ValueError struct {
+	Setting
+	Err error // names the valid values
+}
+
+func (e *ValueError) Error() string {
+	// JSON values are long, and their errors name the field.
+	if strings.Contains(e.Value, "{") {
+		return fmt.Sprintf("%s: %v", e.name(), e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Setting, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ValueError) Unwrap() error { return e.Err }
+
+// ContradictionError reports two contradictory settings.
+type ContradictionError struct {
+	A, B   Setting
+	Advice string
+}
+
+func (e *ContradictionError) Error() string {
+	return fmt.Sprintf("%s and %s contradict each other: %s", e.A, e.B, e.Advice)
+}
+
+// oneOf returns a parser that accepts the given values.
+func oneOf[T ~string](values ...T) func(string) (T, error) {
+	return func(text string) (T, error) {
+		quoted := make([]string, 0, len(values))
+		for _, v := range values {
+			if string(v) == text {
+				return v, nil
+			}
+			quoted = append(quoted, fmt.Sprintf("%q", v))
+		}
+		return "", fmt.Errorf("it must be %s", enumerate(quoted))
+	}
+}
+
+// enumerate returns "a", "a or b", "a, b or c".
+func enumerate(items []string) string {
+	last := len(items) - 1
+	if last < 1 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:last], ", ") + " or " + items[last]
+}
+
+// decodeJSON parses one JSON value. Names of fields are case-sensitive.
+func decodeJSON(text string, into any, strict ...json.StrictOption) error {
+	strictErrors, err := json.UnmarshalStrict([]byte(text), into, strict...)
+	var mistyped *stdjson.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped) && mistyped.Field != "":
+		return fmt.Errorf("%s: it must not be a JSON %s", mistyped.Field, mistyped.Value)
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("it must not be a JSON %s", mistyped.Value)
+	case err != nil:
+		if syntax, _ := json.SyntaxErrorOffset(err); syntax {
+			return fmt.Errorf("it is not JSON, or was cut short: %w", err)
+		}
+		return err
+	}
+	return joined(strictErrors...)
+}
+
+// joined joins errors on one line.
+func joined(errs ...error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	if texts == nil {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
