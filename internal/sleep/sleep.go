@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// For reports whether the time passed before the context ended.
+// For waits for d or until ctx ends, and reports whether it waited for all of d.
 func For(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
