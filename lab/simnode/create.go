@@ -19,11 +19,10 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// parallelCreates keeps the API server busy; more than this only makes its
-// requests wait for each other.
+// parallelCreates keeps the API server busy. More requests would only wait for each other.
 const parallelCreates = 32
 
-// InstallCRD defines NodeResourceTopology and waits until the API serves it.
+// InstallCRD installs the definition of NodeResourceTopology and waits until the API serves it.
 func InstallCRD(ctx context.Context, config *rest.Config) error {
 	client, err := apiextensionsclient.NewForConfig(config)
 	if err != nil {
@@ -48,8 +47,8 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Create makes the nodes, and of each its topology, which ends with it. The definition of
-// NodeResourceTopology must be installed.
+// Create creates the nodes and their topologies, which are deleted with their nodes. The definition
+// of NodeResourceTopology must be installed.
 func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	topologies, err := topologyclient.NewForConfig(config)
 	if err != nil {
@@ -80,7 +79,7 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	return group.Wait()
 }
 
-// WaitReady returns when pods can be scheduled to all of the nodes.
+// WaitReady waits until pods can be scheduled to all of the nodes.
 func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 	client, err := newClient(config)
 	if err != nil {
@@ -91,7 +90,7 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 		names[node.Name] = true
 	}
 	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
-		// Version 0 is served from memory: this is asked often.
+		// Version 0 is served from the API server's cache.
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return false, fmt.Errorf("list nodes: %w", err)
@@ -106,8 +105,8 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 	})
 }
 
-// isReady asks for more than the condition: new nodes have a taint, which the
-// controller manager removes a little after the condition is there.
+// isReady reports whether pods can be scheduled to a node. It checks the taint of new nodes as well
+// as the condition, because the controller manager removes the taint a little later.
 func isReady(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -122,19 +121,19 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// newClient returns a client for the built-in resources, which have a more
-// compact form than JSON.
+// newClient returns a client for built-in resources that uses protobuf, which is smaller than JSON.
 func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
-	compact := rest.CopyConfig(config)
-	compact.ContentType = runtime.ContentTypeProtobuf
-	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(compact)
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(protobuf)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return client, nil
 }
 
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
 	for {
 		ok, err := done()
