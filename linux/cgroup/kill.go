@@ -19,27 +19,39 @@ import (
 func (fs *FS) ProcessesBelow(group string, of ...Controller) ([]int, error) {
 	var all []int
 	for _, h := range fs.separate(of) {
-		dirs, err := groupsBelow(filepath.Join(h.Mount, group))
+		dirs, err := DirsBelow(filepath.Join(h.Mount, group))
 		if err != nil {
 			return nil, fmt.Errorf("list processes: %w", err)
 		}
 		for _, dir := range dirs {
-			text, err := os.ReadFile(filepath.Join(dir, string(Procs)))
-			if isGone(err) {
-				continue
-			}
+			ids, err := ProcessesIn(dir)
 			if err != nil {
-				return nil, fmt.Errorf("list processes: %w", err)
-			}
-			ids, err := parseIDs(string(text))
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, string(Procs)), err)
+				return nil, err
 			}
 			all = append(all, ids...)
 		}
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(pid int) bool { return pid == 0 }), nil
+}
+
+// ProcessesIn lists the processes of the group whose directory is given, without those of groups
+// below it. There are none if the group does not exist. A process outside of this process's PID
+// namespace is listed as 0.
+func ProcessesIn(dir string) ([]int, error) {
+	name := filepath.Join(dir, string(Procs))
+	text, err := os.ReadFile(name)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	ids, err := parseIDs(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return ids, nil
 }
 
 func isGone(err error) bool {

@@ -157,21 +157,25 @@ func enterCause(err error) string {
 func (fs *FS) Remove(ctx context.Context, group string, of ...Controller) error {
 	var errs []error
 	for _, h := range fs.separate(of) {
-		dir := filepath.Join(h.Mount, group)
-		err := removeTree(dir)
-		for err != nil && ctx.Err() == nil {
-			sleep.For(ctx, busyRetry)
-			err = removeTree(dir)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove a control group: %w", err))
-		}
+		errs = append(errs, RemoveDir(ctx, filepath.Join(h.Mount, group)))
 	}
 	return errors.Join(errs...)
 }
 
+// RemoveDir is Remove for the group whose directory is given, in one hierarchy.
+func RemoveDir(ctx context.Context, dir string) error {
+	err := removeTree(dir)
+	for err != nil && sleep.For(ctx, busyRetry) {
+		err = removeTree(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove a control group: %w", err)
+	}
+	return nil
+}
+
 func removeTree(dir string) error {
-	below, err := groupsBelow(dir)
+	below, err := DirsBelow(dir)
 	if err != nil {
 		return err
 	}
@@ -183,9 +187,9 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// groupsBelow lists the directories of a group and of those below it, parents before
-// children; none when it does not exist.
-func groupsBelow(dir string) ([]string, error) {
+// DirsBelow lists the directory of a group and those of all groups below it, parents before children.
+// There are none if the group does not exist.
+func DirsBelow(dir string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
