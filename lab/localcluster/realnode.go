@@ -15,8 +15,6 @@ import (
 type RealNode struct {
 	// Binaries is the directory of the node's programs.
 	Binaries string
-	// Labels are the node's, besides those that a kubelet sets itself.
-	Labels map[string]string
 	// Agent is pinfold-agent's executable. Empty: the node has no agent, and pods that
 	// ask for placement are not scheduled to it.
 	Agent string
@@ -34,7 +32,6 @@ func (c *Cluster) planNode() error {
 		Binaries:   c.config.RealNode.Binaries,
 		Executable: c.config.Executable,
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
-		Labels:     c.config.RealNode.Labels,
 		Agent:      c.config.RealNode.Agent,
 		AgentFlags: c.config.RealNode.AgentFlags,
 	})

@@ -7,7 +7,6 @@ import (
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // parallelCreates keeps the API server busy. More requests would only wait for each other.
@@ -97,28 +97,12 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 		}
 		ready := 0
 		for i := range list.Items {
-			if names[list.Items[i].Name] && isReady(&list.Items[i]) {
+			if names[list.Items[i].Name] && localnode.NotReady(&list.Items[i]) == "" {
 				ready++
 			}
 		}
 		return ready == len(names), nil
 	})
-}
-
-// isReady reports whether pods can be scheduled to a node. It checks the taint of new nodes as well
-// as the condition, because the controller manager removes the taint a little later.
-func isReady(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeNotReady {
-			return false
-		}
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // newClient returns a client for built-in resources that uses protobuf, which is smaller than JSON.
