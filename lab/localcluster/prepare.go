@@ -1,17 +1,14 @@
 package localcluster
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// prepare makes everything that the components need before they start.
+// prepare creates everything that the components need before they start.
 func (c *Cluster) prepare() error {
 	if err := c.takeDirectory(); err != nil {
 		return err
@@ -74,14 +71,14 @@ func (c *Cluster) writeConfigurations() error {
 	return nil
 }
 
-// takeDirectory locks the data directory, and empties it.
+// takeDirectory locks and empties the data directory.
 func (c *Cluster) takeDirectory() error {
 	lock, err := claimAndLock(c.layout.dir)
 	if err != nil {
 		return err
 	}
 	c.lock = lock
-	// The components are given paths, none of which may lead elsewhere later.
+	// An absolute path without symbolic links, which cannot be redirected later.
 	c.layout.dir = filepath.Dir(lock.file.Name())
 	if err := c.layout.create(c.config.Logger); err != nil {
 		return err
@@ -152,18 +149,17 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	if err := writeKubeconfig(c.Kubeconfig(), config); err != nil {
 		return err
 	}
-	if c.admin, err = clientConfig(c.URL(APIServer), ca.certificate, admin); err != nil {
+	if c.admin, err = clientConfig(config); err != nil {
 		return err
 	}
 	if c.config.ExportKubeconfig == "" {
 		return nil
 	}
-	c.exportedInto = missingParents(c.config.ExportKubeconfig)
-	return exportKubeconfig(c.config.ExportKubeconfig, config)
+	return c.layout.exportKubeconfig(c.config.ExportKubeconfig, config)
 }
 
-// environment is what the components see: nothing that could make them read
-// configuration of the user's, or of another cluster.
+// environment returns the environment of the components. It contains nothing that could make them read
+// configuration of the user or of another cluster.
 func (c *Cluster) environment() []string {
 	environment := []string{
 		"HOME=" + filepath.Join(c.layout.dir, "config"),
@@ -175,21 +171,4 @@ func (c *Cluster) environment() []string {
 		}
 	}
 	return environment
-}
-
-func clientConfig(server string, ca []byte, user keyPair) (*rest.Config, error) {
-	config := &rest.Config{
-		Host: server,
-		// No limit on the client's side: the only other users of this API server
-		// are the components.
-		QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: ca, CertData: user.certificate, KeyData: user.key,
-		},
-		UserAgent: "pinfold-local",
-	}
-	if _, err := rest.TLSConfigFor(config); err != nil {
-		return nil, fmt.Errorf("check the administrator's credentials: %w", err)
-	}
-	return config, nil
 }
