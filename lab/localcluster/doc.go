@@ -11,7 +11,7 @@
 //	             contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
-//	exported.json  the copy of kubeconfig elsewhere, and the directories created for it
+//	export.json  records a copy of kubeconfig elsewhere, and the directories created for it
 //	logs/        one file per component
 //	config/      kubeconfigs and configuration files of the components
 //	pki/         certificates and keys, created at every start

@@ -17,7 +17,7 @@ type layout struct{ dir string }
 
 const (
 	stateName      = "state.json"
-	exportedName   = "exported.json"
+	exportedName   = "export.json"
 	kubeconfigName = "kubeconfig"
 	socketName     = "etcd.sock"
 	peerSocketName = "etcd-peer.sock"
