@@ -18,7 +18,7 @@ type HTTP struct {
 }
 
 // NewHTTP returns a sender for an http URL. The host must be "localhost" or a loopback, private or
-// link-local address, such as that of a pod, so that no load is sent to servers of others.
+// link-local address, such as that of a pod, so that no load is sent to public servers.
 func NewHTTP(address string) (*HTTP, error) {
 	target, err := url.Parse(address)
 	if err == nil {

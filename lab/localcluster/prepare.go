@@ -1,10 +1,12 @@
 package localcluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -105,11 +107,21 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 	if files[signingKey], files[verifyKey], err = newAllocationKey(); err != nil {
 		return err
 	}
+	pairs := map[string]keyPair{} // by component
 	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
-		pair, err := ca.server(name)
-		if err != nil {
+		if pairs[name], err = ca.server(name); err != nil {
 			return err
 		}
+	}
+	if c.node != nil {
+		var err1, err2 error
+		pairs[localnode.Kubelet], err1 = ca.server(localnode.Kubelet, c.node.Address().AsSlice())
+		pairs[kubeletClientName], err2 = ca.client(kubeletClientUser)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+	}
+	for name, pair := range pairs {
 		certificate, key := c.layout.certificate(name)
 		files[certificate], files[key] = pair.certificate, pair.key
 	}
@@ -122,22 +134,22 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 }
 
 func (c *Cluster) writeKubeconfigs(ca *authority) error {
-	for component, user := range map[string]string{
-		Scheduler:         schedulerUser,
-		ControllerManager: controllerManagerUser,
-		KWOK:              kwokUser,
-	} {
-		pair, err := ca.client(user)
+	users := map[string][]string{ // user and groups, by component
+		Scheduler:         {schedulerUser},
+		ControllerManager: {controllerManagerUser},
+		KWOK:              {kwokUser},
+	}
+	if c.node != nil {
+		users[localnode.Kubelet] = []string{"system:node:" + localnode.Name, "system:nodes"}
+		users[localnode.Agent] = []string{admission.AgentUser(localnode.Name), admission.AgentGroup}
+	}
+	for component, user := range users {
+		pair, err := ca.client(user[0], user[1:]...)
 		if err != nil {
 			return err
 		}
 		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
 		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
-			return err
-		}
-	}
-	if c.node != nil {
-		if err := c.writeNodeCredentials(ca); err != nil {
 			return err
 		}
 	}

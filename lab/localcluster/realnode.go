@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -54,42 +53,6 @@ func (l layout) nodeCredentials() localnode.Credentials {
 		AgentKubeconfig: l.kubeconfig(localnode.Agent),
 		AllocationKeys:  allocationKeys,
 	}
-}
-
-// writeNodeCredentials writes the credentials of the kubelet, the agent, and the API server as the
-// kubelet's client.
-func (c *Cluster) writeNodeCredentials(ca *authority) error {
-	for component, user := range map[string]struct{ name, group string }{
-		localnode.Kubelet: {"system:node:" + localnode.Name, "system:nodes"},
-		localnode.Agent:   {admission.AgentUser(localnode.Name), admission.AgentGroup},
-	} {
-		pair, err := ca.client(user.name, user.group)
-		if err != nil {
-			return err
-		}
-		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
-		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
-			return err
-		}
-	}
-	serving, err := ca.server(localnode.Kubelet, c.node.Address().AsSlice())
-	if err != nil {
-		return err
-	}
-	client, err := ca.client(kubeletClientUser)
-	if err != nil {
-		return err
-	}
-	for component, pair := range map[string]keyPair{localnode.Kubelet: serving, kubeletClientName: client} {
-		certificate, key := c.layout.certificate(component)
-		if err := writeFile(certificate, pair.certificate); err != nil {
-			return err
-		}
-		if err := writeFile(key, pair.key); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // kubeletClientName is the name of the API server's credentials as the kubelet's client.
