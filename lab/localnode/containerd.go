@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// containerdTemplate is containerd's configuration, without what equals its defaults.
+// containerdTemplate is the part of containerd's configuration that differs from the defaults.
 const containerdTemplate = `version = 4
 root = {{.Root}}
 state = {{.State}}

@@ -14,7 +14,7 @@ import (
 
 // ShapeSyntax describes the argument of ParseShape, for help texts.
 const ShapeSyntax = "packages:2,numa:4,llcs:4,cores:4,threads:2 (each per parent; also siblings:apart|adjacent and " +
-	"memory:64Gi per NUMA node; what is left out is 1)"
+	"memory:64Gi per NUMA node; omitted counts are 1)"
 
 // namedShapes returns the shapes of well-known machines by name.
 func namedShapes() map[string]topology.Shape {
