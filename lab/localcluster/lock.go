@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -140,7 +141,7 @@ func lockDirectory(dir string) (*directoryLock, error) {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	defer root.Close()
-	for {
+	for begin := time.Now(); ; {
 		pid, err := readHolder(root)
 		if err != nil {
 			return nil, err
@@ -152,6 +153,11 @@ func lockDirectory(dir string) (*directoryLock, error) {
 		if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
 			_ = file.Close() // read only
 			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+				// A child that a killed holder was starting has the lock until it executes its program.
+				if errors.Is(unix.Kill(pid, 0), unix.ESRCH) && time.Since(begin) < time.Second {
+					time.Sleep(time.Millisecond)
+					continue
+				}
 				return nil, fmt.Errorf("%w in %s (process %d)", ErrRunning, dir, pid)
 			}
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
