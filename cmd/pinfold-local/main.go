@@ -20,17 +20,17 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == component.Word {
-		// A component has its own way with signals.
+		// Components handle signals themselves.
 		os.Exit(component.Main(os.Args[2:], os.Stderr))
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
-	// A reader that goes away early, such as head, is an error like any other
-	// and no reason to leave things behind.
+	// If a reader such as head closes the pipe, the write fails, and the cluster is removed as after
+	// other errors.
 	signal.Ignore(syscall.SIGPIPE)
-	// Flags that Kubernetes' packages define for whole processes are not ours.
+	// Without the global flags of Kubernetes' packages.
 	pflag.CommandLine = pflag.NewFlagSet("pinfold-local", pflag.ContinueOnError)
-	// client-go logs connections that end with the cluster; errors say the same.
+	// client-go logs connections that end with the cluster, which errors report as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	err := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

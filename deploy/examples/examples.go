@@ -1,16 +1,16 @@
-// Package examples contains example manifests. Those in this directory show one annotation each,
-// and can be applied together:
+// Package examples contains example manifests. The manifests in this directory show one annotation
+// each and can be applied together:
 //
 //	kubectl apply -f deploy/examples
 //
-// burst.yaml is for the experiment in docs/bandwidth.md, which repeats that of the documentation
-// on CPU Burst of Alibaba Cloud's Container Service for Kubernetes (ACK) with the same server:
-// seven pods of Apache httpd, without a limit, and with a limit of a tenth of a CPU and different
-// ways to burst.
+// burst.yaml is for the experiment in docs/bandwidth.md: seven pods of Apache httpd, one without a
+// limit, the others with a limit of a tenth of a CPU and different ways to burst. It repeats, with
+// the same server, the experiment in the CPU Burst documentation of Alibaba Cloud's Container
+// Service for Kubernetes (ACK).
 //
-// Those in ack are from ACK's documentation on topology-aware CPU scheduling, unchanged. They are
-// requirements of Pinfold: manifests that run there must run here unchanged. nginx selects nodes
-// with the label policy=intel7.
+// The manifests in ack are unchanged copies from ACK's documentation on topology-aware CPU
+// scheduling. They are requirements of Pinfold: manifests that run there must run here unchanged.
+// nginx selects nodes with the label policy=intel7.
 //
 //	cal-pi.yaml          a pod of 4 CPUs that computes pi
 //	go-demo.yaml         a Deployment of 4 replicas, request 1 CPU, limit 4
@@ -22,7 +22,7 @@ package examples
 
 import "embed"
 
-// Files are the manifests.
+// Files contains the manifests.
 //
 //go:embed *.yaml ack/*.yaml
 var Files embed.FS

@@ -15,22 +15,22 @@ import (
 	"path/filepath"
 )
 
-// Options say how a file is written.
+// Options configure how a file is written.
 type Options struct {
-	// Perm are the file's permissions; 0 stands for those of [os.Create], which the umask
-	// bounds.
+	// Perm are the file's permissions, regardless of the umask. 0: as with [os.Create], 0666 less
+	// the umask.
 	Perm fs.FileMode
-	// KeepOld refuses to replace a file, with an error that wraps [fs.ErrExist].
+	// KeepOld fails with [fs.ErrExist] if the file exists, instead of replacing it.
 	KeepOld bool
-	// Sync has content and name on the disk at the return.
+	// Sync flushes the content and the directory entry to the disk.
 	Sync bool
-	// Suffix makes the name of the temporary file out of that of the file. A temporary file
-	// that a killed process left is replaced, so only one process may write the file at a
-	// time. Without it the name is random.
+	// Suffix is appended to the file's name to make the temporary name. A temporary file of that
+	// name, left by a killed process, is replaced, so only one process may write the file at a
+	// time. If Suffix is empty, the temporary name is random.
 	Suffix string
 }
 
-// Write writes a file.
+// Write writes content to the named file.
 func Write(name string, content []byte, o Options) error {
 	return WriteFunc(name, o, func(f *os.File) error {
 		_, err := f.Write(content)
@@ -38,12 +38,12 @@ func Write(name string, content []byte, o Options) error {
 	})
 }
 
-// WriteFunc writes a file with the content that the function gives it. Where the file cannot
-// get its name, the error is an [*os.LinkError].
+// WriteFunc writes the named file; the function write writes its content. If the file cannot be
+// renamed, the error is an [*os.LinkError].
 func WriteFunc(name string, o Options, write func(*os.File) error) error {
-	taken := fmt.Errorf("%s: %w", name, fs.ErrExist)
+	exists := fmt.Errorf("%s: %w", name, fs.ErrExist)
 	if _, err := os.Lstat(name); err == nil && o.KeepOld {
-		return taken
+		return exists
 	}
 	f, err := o.create(name)
 	if err != nil {
@@ -53,37 +53,37 @@ func WriteFunc(name string, o Options, write func(*os.File) error) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = o.place(f.Name(), name)
+		err = o.rename(f.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error counts
+		_ = os.Remove(f.Name()) // the first error explains more
 	}
 	switch {
 	case err == nil && o.Sync:
 		return syncDir(filepath.Dir(name))
 	case errors.Is(err, fs.ErrExist) && o.KeepOld:
-		return taken
+		return exists
 	}
 	return err
 }
 
-// place gives the temporary file the name.
-func (o Options) place(temporary, name string) error {
+// rename renames the temporary file.
+func (o Options) rename(temporary, name string) error {
 	if !o.KeepOld {
 		return os.Rename(temporary, name)
 	}
-	if err := os.Link(temporary, name); err != nil { // unlike a rename it fails when the name is taken
+	if err := os.Link(temporary, name); err != nil { // unlike a rename, it fails if name exists
 		return err
 	}
 	return os.Remove(temporary)
 }
 
-// create opens the temporary file.
+// create creates the temporary file.
 func (o Options) create(name string) (*os.File, error) {
 	temporary := filepath.Join(filepath.Dir(name), ".pinfold-"+rand.Text())
 	if o.Suffix != "" {
 		temporary = name + o.Suffix
-		_ = os.Remove(temporary) // left by a kill
+		_ = os.Remove(temporary) // left by a killed process
 	}
 	perm := o.Perm
 	if perm == 0 {
@@ -93,14 +93,14 @@ func (o Options) create(name string) (*os.File, error) {
 	if err != nil || o.Perm == 0 {
 		return f, err
 	}
-	if err := f.Chmod(o.Perm); err != nil { // the umask took something away
+	if err := f.Chmod(o.Perm); err != nil { // undoes the umask
 		_ = os.Remove(temporary)
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// syncDir puts the names in a folder on the disk.
+// syncDir flushes the entries of a directory to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

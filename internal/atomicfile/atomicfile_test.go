@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWrite: a file is replaced or kept, has the permissions that were asked for whatever
-// the umask, and nothing is beside it.
+// TestWrite checks content and permissions of a file that is new, replaced or kept, under a strict
+// umask, and that no other file remains.
 func TestWrite(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	for name, test := range map[string]struct {
@@ -42,8 +42,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestTakenMeanwhile: with KeepOld a file that appears during the write is kept.
-func TestTakenMeanwhile(t *testing.T) {
+// TestKeepOldDuringWrite checks that KeepOld keeps a file that appears during the write.
+func TestKeepOldDuringWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	err := WriteFunc(path, Options{KeepOld: true}, func(*os.File) error { return os.WriteFile(path, []byte("old"), 0o600) })
 	if !errors.Is(err, fs.ErrExist) {
@@ -52,7 +52,7 @@ func TestTakenMeanwhile(t *testing.T) {
 	expect(t, path, "old")
 }
 
-// TestFailure: what cannot be written leaves the old file and nothing else.
+// TestFailure checks that a failed write leaves the old file and nothing else.
 func TestFailure(t *testing.T) {
 	full := errors.New("disk full")
 	for _, options := range []Options{{}, {KeepOld: true}, {Suffix: ".new", Sync: true}} {
@@ -70,15 +70,15 @@ func TestFailure(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "folder", "in")
 	must(t, os.MkdirAll(dir, 0o700))
-	var unnamed *os.LinkError
-	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &unnamed) {
-		t.Errorf("a folder is replaced: %v", err)
+	var renameErr *os.LinkError
+	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &renameErr) {
+		t.Errorf("write over a directory: %v", err)
 	}
 	expect(t, filepath.Dir(dir), "")
 }
 
-// TestLeftover: a temporary file of a process that was killed is replaced, and a link of its
-// name is not followed.
+// TestLeftover checks that a temporary file left by a killed process is replaced, and that a symbolic
+// link of that name is not followed.
 func TestLeftover(t *testing.T) {
 	letter := filepath.Join(t.TempDir(), "letter")
 	must(t, os.WriteFile(letter, []byte("dear"), 0o600))
@@ -89,7 +89,7 @@ func TestLeftover(t *testing.T) {
 	expect(t, letter, "dear")
 }
 
-// expect checks the content of a file, or that there is a folder, and that it is alone.
+// expect checks that path is the only entry of its directory, and its content unless want is empty.
 func expect(t *testing.T, path, want string) {
 	t.Helper()
 	if text, err := os.ReadFile(path); want != "" && (err != nil || string(text) != want) {

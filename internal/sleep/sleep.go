@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// For reports whether the time passed before the context ended.
+// For waits for d or until ctx ends. It reports whether ctx has not ended.
 func For(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}

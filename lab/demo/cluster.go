@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,13 +21,13 @@ import (
 const (
 	namespace    = metav1.NamespaceDefault
 	pollInterval = 50 * time.Millisecond
-	// waitTimeout is far above what a healthy cluster needs: a second or two.
+	// waitTimeout limits waits that take a second or two in a healthy cluster.
 	waitTimeout = 30 * time.Second
 )
 
 // cluster creates and deletes the objects of a round.
 type cluster struct {
-	objects dynamic.Interface // sends manifests as they are, nulls included
+	objects dynamic.Interface // sends manifests unchanged, including nulls
 	typed   kubernetes.Interface
 }
 
@@ -53,7 +52,7 @@ func (c *cluster) resource(object *unstructured.Unstructured) (dynamic.ResourceI
 	}
 	resource, ok := resources[object.GetKind()]
 	if !ok {
-		return nil, fmt.Errorf("no example is a %q", object.GetKind())
+		return nil, fmt.Errorf("unexpected kind %q of an example", object.GetKind())
 	}
 	return c.objects.Resource(resource).Namespace(namespace), nil
 }
@@ -71,7 +70,7 @@ func (c *cluster) create(ctx context.Context, objects []*unstructured.Unstructur
 	return nil
 }
 
-// delete returns when the objects and their pods are gone.
+// delete deletes the objects and waits until all pods are gone.
 func (c *cluster) delete(ctx context.Context, objects []*unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
 	for _, object := range objects {
@@ -86,14 +85,14 @@ func (c *cluster) delete(ctx context.Context, objects []*unstructured.Unstructur
 	}
 	_, err := c.await(ctx, func(pods []corev1.Pod) error {
 		if len(pods) > 0 {
-			return fmt.Errorf("%d pods are still there", len(pods))
+			return fmt.Errorf("%d pods still exist", len(pods))
 		}
 		return nil
 	})
 	return err
 }
 
-// awaitBound returns the pods when there are so many and each has a node.
+// awaitBound waits until there are count pods and each is bound to a node, and returns them.
 func (c *cluster) awaitBound(ctx context.Context, count int) ([]corev1.Pod, error) {
 	return c.await(ctx, func(pods []corev1.Pod) error {
 		var waiting []string
@@ -112,7 +111,7 @@ func (c *cluster) awaitBound(ctx context.Context, count int) ([]corev1.Pod, erro
 	})
 }
 
-// reason is what the scheduler says about a pod that has no node.
+// reason returns the scheduler's message about a pod that has no node.
 func reason(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Message != "" {
@@ -130,23 +129,20 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// await lists the pods until nothing is wrong with them any more.
+// await lists the pods until problem returns nil, and returns them.
 func (c *cluster) await(ctx context.Context, problem func([]corev1.Pod) error) ([]corev1.Pod, error) {
-	deadline := time.Now().Add(waitTimeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, waitTimeout, fmt.Errorf("gave up after %v", waitTimeout))
+	defer cancel()
 	for {
 		list, err := c.pods(ctx)
 		if err != nil {
 			return nil, err
 		}
-		wrong := problem(list)
-		if wrong == nil {
+		if err = problem(list); err == nil {
 			return list, nil
 		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("gave up after %v: %w", waitTimeout, wrong)
-		}
-		if !sleep.For(ctx, pollInterval) {
-			return nil, errors.Join(context.Cause(ctx), wrong)
+		if !sleep.For(bounded, pollInterval) {
+			return nil, fmt.Errorf("%w: %w", context.Cause(bounded), err)
 		}
 	}
 }

@@ -26,23 +26,22 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// SelectedLabels are the labels of the node that nginx wants.
+// SelectedLabels are the labels of the node that the nginx manifest selects.
 var SelectedLabels = map[string]string{"policy": "intel7"}
 
-// Output is where a demo shows what it does.
+// Output is the output of a demo.
 type Output struct {
-	Writer io.Writer
-	Map    report.MapOptions // how to draw nodes; their owners are added
-	// Progress takes a few words about each step. nil: none.
-	Progress func(step string)
+	Writer   io.Writer
+	Map      report.MapOptions // options of the maps of nodes, without owners
+	Progress func(step string) // is called with a short description of each step
 }
 
 // round is one set of manifests.
 type round struct {
 	title  string
 	files  []string
-	policy placement.Policy // replaces that of the manifests, which is static; "" leaves it
-	maps   bool             // there is something to see on a map
+	policy placement.Policy // replaces static, the policy of the manifests, unless it is ""
+	maps   bool             // whether to draw maps
 }
 
 func rounds() []round {
@@ -68,9 +67,6 @@ func rounds() []round {
 
 // Run shows all rounds on a cluster that consists of these nodes.
 func Run(ctx context.Context, config *rest.Config, nodes []simnode.Node, out Output) error {
-	if out.Progress == nil {
-		out.Progress = func(string) {}
-	}
 	cluster, err := newCluster(config)
 	if err != nil {
 		return err
@@ -101,10 +97,10 @@ func (r round) run(ctx context.Context, cluster *cluster, view *view, heading st
 	return cluster.delete(ctx, objects)
 }
 
-// view knows the machines behind the nodes.
+// view contains the nodes and their machines.
 type view struct {
 	names   []string
-	indexes map[string]*placement.Index // by node
+	indexes map[string]*placement.Index // of the machines, by node
 }
 
 func newView(nodes []simnode.Node) *view {
@@ -122,7 +118,7 @@ func newView(nodes []simnode.Node) *view {
 	return v
 }
 
-// place creates objects and returns where their pods went.
+// place creates objects and returns the placements of their containers.
 func (v *view) place(ctx context.Context, cluster *cluster, objects []*unstructured.Unstructured) ([]placed, error) {
 	if err := cluster.create(ctx, objects); err != nil {
 		return nil, err

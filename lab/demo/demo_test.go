@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-func TestManifestsAreSentAsTheyStand(t *testing.T) {
+func TestManifestsAreUnchanged(t *testing.T) {
 	objects, err := loadManifests([]string{"nginx-baseline.yaml"}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +39,11 @@ func TestEveryRoundLoads(t *testing.T) {
 			t.Errorf("round %d makes %d pods, want %d", i+1, got, want[i])
 		}
 		for _, object := range objects {
-			path := annotationsPath(object.GetKind())
+			path := podPath(object.GetKind(), "metadata", "annotations", policyKey)
 			if path == nil {
 				continue
 			}
-			policy, _, err := unstructured.NestedString(object.Object, append(path, policyKey)...)
+			policy, _, err := unstructured.NestedString(object.Object, path...)
 			if policy != string(r.policy) || (err != nil && i > 0) {
 				t.Errorf("round %d: %s has policy %q, want %q (%v)", i+1, object.GetName(), policy, r.policy, err)
 			}
@@ -51,7 +51,7 @@ func TestEveryRoundLoads(t *testing.T) {
 	}
 }
 
-// pod is bound, with the given allocation of its only container.
+// pod returns a bound pod with the given allocation of its only container.
 func pod(name, node string, limit int64, policy, allocation string) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -93,12 +93,12 @@ func TestShow(t *testing.T) {
 	golden.Compare(t, "testdata/show.txt", text.String())
 }
 
-func TestPlacementsRefuse(t *testing.T) {
+func TestPlacementErrors(t *testing.T) {
 	machine := topology.Shape{CoresPerLLC: 8}.MustBuild()
 	v := newView([]simnode.Node{{Name: "n1", Machine: machine}})
 	for want, p := range map[string]corev1.Pod{
-		"no node of this cluster": pod("lost", "n7", 2, "static", `"cpus":"0-1","numaNodes":[0]`),
-		"odd":                     pod("odd", "n1", 2, "static", `"cpus":"zero"`),
+		"not a node of this cluster": pod("lost", "n7", 2, "static", `"cpus":"0-1","numaNodes":[0]`),
+		"odd":                        pod("odd", "n1", 2, "static", `"cpus":"zero"`),
 	} {
 		if _, err := v.placements([]corev1.Pod{p}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", p.Name, err, want)
@@ -109,6 +109,6 @@ func TestPlacementsRefuse(t *testing.T) {
 func TestOptimal(t *testing.T) {
 	worse := placed{policy: placement.Static, own: placement.Quality{NUMANodes: 1, SplitCores: 1}, best: placement.Quality{NUMANodes: 1}}
 	if worse.optimal() {
-		t.Error("a split core is as good as none")
+		t.Error("a placement with a split core is optimal")
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// TestExampleFolder: the files of the folder can be applied together: pods of different names that
-// run on any node. There is one for each annotation that users write, all are in the README,
-// and none says something that is not read or has no effect.
-func TestExampleFolder(t *testing.T) {
+// TestExamples checks that the examples can be applied together: pods of different names that run on any
+// node. There is one for each annotation that users write, all are in the README, and none has values
+// that are not read or have no effect.
+func TestExamples(t *testing.T) {
 	readme, err := os.ReadFile("../../deploy/examples/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestExampleFolder(t *testing.T) {
 	named := map[string]string{}
 	for _, file := range files {
 		if !strings.Contains(string(readme), "]("+file+")") {
-			t.Errorf("the README does not have %s", file)
+			t.Errorf("the README does not mention %s", file)
 		}
 		text, err := fs.ReadFile(examples.Files, file)
 		if err != nil {

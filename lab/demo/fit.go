@@ -7,127 +7,84 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // smallMemory is enough for every image of the local cluster.
 const smallMemory = "256Mi"
 
-// cut says what was made smaller, in words.
+// cut lists what was reduced.
 type cut []string
 
 func (c cut) String() string {
 	if len(c) == 0 {
-		return "as it stands"
+		return "unchanged"
 	}
 	return "cut to this machine: " + strings.Join(c, ", ")
 }
 
-// fit makes objects fit a node that can give so many CPUs, and sends their pods there:
-// no container has more CPUs than that, no Deployment more replicas than get theirs,
-// and memory is small. Other objects stay as they are.
+// fit reduces objects to a node with the given number of CPUs, and assigns their pods to it: no
+// container gets more CPUs than that, no Deployment more replicas than fit, and memory is small. It does
+// not change objects that create no pods.
 func fit(objects []*unstructured.Unstructured, node string, cpus int) (cut, error) {
 	var changes cut
 	for _, object := range objects {
-		path := specPath(object.GetKind())
+		path := podPath(object.GetKind(), "spec")
 		if path == nil {
 			continue
 		}
-		selector := map[string]any{corev1.LabelHostname: node}
-		if err := unstructured.SetNestedMap(object.Object, selector, append(path, "nodeSelector")...); err != nil {
-			return nil, fmt.Errorf("send %s to node %s: %w", object.GetName(), node, err)
-		}
-		limit, more, err := fitContainers(object, path, cpus)
+		more, err := fitObject(object, path, node, cpus)
 		if err != nil {
 			return nil, fmt.Errorf("fit %s: %w", object.GetName(), err)
 		}
 		changes = append(changes, more...)
-		replicas, found, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas")
-		if n, ok := number(replicas); found && err == nil && ok && limit > 0 && n > cpus/limit {
-			changes = append(changes, fmt.Sprintf("%d of %d replicas", cpus/limit, n))
-			if err := unstructured.SetNestedField(object.Object, int64(cpus/limit), "spec", "replicas"); err != nil {
-				return nil, fmt.Errorf("fit %s: %w", object.GetName(), err)
-			}
-		}
 	}
 	return changes, nil
 }
 
-// specPath says where the specification of pods is in an object of a kind.
-func specPath(kind string) []string {
-	switch kind {
-	case "Pod":
-		return []string{"spec"}
-	case "Deployment":
-		return []string{"spec", "template", "spec"}
-	default:
-		return nil
-	}
-}
-
-// fitContainers cuts what the containers of a pod ask for, and returns the CPUs that
-// they are limited to then, together.
-func fitContainers(object *unstructured.Unstructured, path []string, cpus int) (limit int, changes cut, err error) {
-	path = append(append([]string(nil), path...), "containers")
-	containers, _, err := unstructured.NestedSlice(object.Object, path...)
+// fitObject is fit for one object, whose pod specification is at path.
+func fitObject(object *unstructured.Unstructured, path []string, node string, cpus int) (changes cut, err error) {
+	fields, _, err := unstructured.NestedMap(object.Object, path...)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	for _, container := range containers {
-		fields, ok := container.(map[string]any)
-		if !ok {
-			return 0, nil, fmt.Errorf("a container is a %T", container)
-		}
-		for _, part := range []string{"limits", "requests"} {
-			more, err := fitResources(fields, part, cpus)
-			if err != nil {
-				return 0, nil, err
-			}
-			if part == "limits" {
-				changes = append(changes, more...)
-			}
-		}
-		quantity, err := readQuantity(fields, "limits", "cpu")
-		if err != nil {
-			return 0, nil, err
-		}
-		limit += int(quantity.Value())
+	var spec corev1.PodSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec); err != nil {
+		return nil, err
 	}
-	return limit, changes, unstructured.SetNestedSlice(object.Object, containers, path...)
+	spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	limit := 0
+	for _, container := range spec.Containers {
+		changes = append(changes, reduce(container.Resources.Limits, cpus)...)
+		reduce(container.Resources.Requests, cpus)
+		limit += int(container.Resources.Limits.Cpu().Value())
+	}
+	if fields, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&spec); err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedMap(object.Object, fields, path...); err != nil {
+		return nil, err
+	}
+	if n, ok := replicas(object); ok && limit > 0 && n > cpus/limit {
+		changes = append(changes, fmt.Sprintf("%d of %d replicas", cpus/limit, n))
+		err = unstructured.SetNestedField(object.Object, int64(cpus/limit), "spec", "replicas")
+	}
+	return changes, err
 }
 
-// fitResources cuts the limits or requests of a container.
-func fitResources(container map[string]any, part string, cpus int) (changes cut, err error) {
+// reduce reduces limits or requests, and returns what it changed.
+func reduce(resources corev1.ResourceList, cpus int) (changes cut) {
 	for _, bound := range []struct {
-		name string
+		name corev1.ResourceName
 		most resource.Quantity
 	}{
-		{"cpu", *resource.NewQuantity(int64(cpus), resource.DecimalSI)},
-		{"memory", resource.MustParse(smallMemory)},
+		{corev1.ResourceCPU, *resource.NewQuantity(int64(cpus), resource.DecimalSI)},
+		{corev1.ResourceMemory, resource.MustParse(smallMemory)},
 	} {
-		has, err := readQuantity(container, part, bound.name)
-		if err != nil {
-			return nil, err
-		}
-		if has.Cmp(bound.most) <= 0 {
-			continue
-		}
-		changes = append(changes, fmt.Sprintf("%s %s instead of %s", bound.name, bound.most.String(), has.String()))
-		if err := unstructured.SetNestedField(container, bound.most.String(), "resources", part, bound.name); err != nil {
-			return nil, err
+		if has := resources[bound.name]; has.Cmp(bound.most) > 0 {
+			changes = append(changes, fmt.Sprintf("%s %s instead of %s", bound.name, bound.most.String(), has.String()))
+			resources[bound.name] = bound.most
 		}
 	}
-	return changes, nil
-}
-
-// readQuantity reads an amount, 0 where there is none.
-func readQuantity(container map[string]any, part, name string) (resource.Quantity, error) {
-	value, found, err := unstructured.NestedFieldNoCopy(container, "resources", part, name)
-	if err != nil || !found {
-		return resource.Quantity{}, err
-	}
-	quantity, err := resource.ParseQuantity(fmt.Sprint(value))
-	if err != nil {
-		return resource.Quantity{}, fmt.Errorf("%s of %s: %w", part, name, err)
-	}
-	return quantity, nil
+	return changes
 }

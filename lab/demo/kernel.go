@@ -18,12 +18,12 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// seen is what the kernel says about the threads of a container.
+// seen is the kernel's view of the threads of a container.
 type seen struct {
 	threads int
-	allowed cpuset.Set // where any of them may run
-	uneven  bool       // they do not all have the same CPUs
-	ran     cpuset.Set // where they ran last
+	allowed cpuset.Set // on which at least one of them may run
+	uneven  bool       // whether their allowed CPUs differ
+	ran     cpuset.Set // on which they ran last
 	limits  bandwidth.Limits
 }
 
@@ -39,7 +39,7 @@ func (s seen) String() string {
 	return fmt.Sprintf("%s allowed on CPU %s, last on CPU %s, %s", threads, s.allowed, s.ran, quota)
 }
 
-// kernel reads the containers of this machine.
+// kernel reads the state of this machine's containers.
 type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming
@@ -48,17 +48,16 @@ type kernel struct {
 func openKernel() (*kernel, error) {
 	groups, err := cgroup.Open("/")
 	if err != nil {
-		return nil, fmt.Errorf("find the control groups: %w", err)
+		return nil, fmt.Errorf("find the cgroups: %w", err)
 	}
 	naming, err := kubepods.Find(groups, "")
 	if err != nil {
-		return nil, fmt.Errorf("find the kubelet's control groups: %w", err)
+		return nil, fmt.Errorf("find the kubelet's cgroups: %w", err)
 	}
 	return &kernel{groups: groups, naming: naming}, nil
 }
 
-// look returns what the kernel says about the only container of a pod; no threads
-// when it does not run.
+// look returns the kernel's view of the only container of a pod, without threads if it is not running.
 func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return seen{}, nil
@@ -88,8 +87,8 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	return s, nil
 }
 
-// add reads a thread's Cpus_allowed_list (proc_pid_status(5)) and the CPU that it ran
-// on last (proc_pid_stat(5), field 39). A thread that has ended is left out.
+// add adds a thread's Cpus_allowed_list (proc_pid_status(5)) and the CPU on which it ran last
+// (proc_pid_stat(5), field 39). It ignores a thread that has ended.
 func (s *seen) add(proc fs.FS, tid int) error {
 	status, err1 := fs.ReadFile(proc, fmt.Sprintf("%d/status", tid))
 	stat, err2 := fs.ReadFile(proc, fmt.Sprintf("%d/stat", tid))
@@ -102,10 +101,10 @@ func (s *seen) add(proc fs.FS, tid int) error {
 	if err != nil {
 		return fmt.Errorf("read Cpus_allowed_list: %w", err)
 	}
-	// The name before it is in parentheses and may contain anything; field 3 follows.
+	// Field 3 follows the name, which is in parentheses and may contain any character.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 37 {
-		return fmt.Errorf("read the last CPU: %d fields", len(fields))
+		return fmt.Errorf("read the last CPU: stat has %d fields after the name", len(fields))
 	}
 	last, err := strconv.Atoi(fields[36])
 	if err != nil {

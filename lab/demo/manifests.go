@@ -11,11 +11,11 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 )
 
-// policyKey is the word in which the manifests' comments name the policy.
+// policyKey is the annotation of the policy in the manifests, which use the keys of ACK.
 const policyKey = "cpu-policy"
 
-// loadManifests reads example manifests. Nothing in them is changed, a null
-// included, except that a policy is set on the pods if one is given.
+// loadManifests reads example manifests. It changes nothing in them, not even a null, except that it
+// sets the policy of the pods if one is given.
 func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(files))
 	for _, name := range files {
@@ -27,8 +27,7 @@ func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Uns
 		if err := yaml.Unmarshal(text, &object.Object); err != nil {
 			return nil, fmt.Errorf("read manifest %s: %w", name, err)
 		}
-		if path := annotationsPath(object.GetKind()); policy != "" && path != nil {
-			path = append(path, policyKey)
+		if path := podPath(object.GetKind(), "metadata", "annotations", policyKey); policy != "" && path != nil {
 			if err := unstructured.SetNestedField(object.Object, string(policy), path...); err != nil {
 				return nil, fmt.Errorf("set the policy of %s: %w", name, err)
 			}
@@ -38,46 +37,39 @@ func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Uns
 	return objects, nil
 }
 
-// annotationsPath says where the annotations of pods are in an object of a kind,
-// nil when it makes no pods.
-func annotationsPath(kind string) []string {
+// podPath returns the path of a pod's field in an object of the given kind, nil if such objects create
+// no pods.
+func podPath(kind string, field ...string) []string {
 	switch kind {
 	case "Pod":
-		return []string{"metadata", "annotations"}
+		return field
 	case "Deployment":
-		return []string{"spec", "template", "metadata", "annotations"}
-	default:
-		return nil
+		return append([]string{"spec", "template"}, field...)
 	}
+	return nil
 }
 
-// podCount is the number of pods that come out of objects.
+// podCount returns the number of pods that the objects create.
 func podCount(objects []*unstructured.Unstructured) int {
 	count := 0
 	for _, object := range objects {
-		switch object.GetKind() {
-		case "Pod":
+		if n, ok := replicas(object); ok {
+			count += n
+		} else if podPath(object.GetKind(), "spec") != nil {
 			count++
-		case "Deployment":
-			replicas, found, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas")
-			if n, ok := number(replicas); found && err == nil && ok {
-				count += n
-			} else {
-				count++ // the API's default
-			}
 		}
 	}
 	return count
 }
 
-// number reads a number as YAML or JSON decoding left it.
-func number(value any) (int, bool) {
+// replicas returns the number of replicas in an object's specification, if it has one.
+func replicas(object *unstructured.Unstructured) (int, bool) {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas") // the API server reports errors
 	switch n := value.(type) {
 	case int64:
 		return int(n), true
-	case float64:
+	case float64: // as YAML is decoded
 		return int(n), true
-	default:
-		return 0, false
 	}
+	return 0, false
 }

@@ -10,26 +10,25 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// placed is where one container went.
+// placed is the placement of one container.
 type placed struct {
-	name   string // of the pod, and of the container when it is one of several
+	name   string // of the pod; POD/CONTAINER if the pod has several containers
 	node   string
-	policy placement.Policy // "" when it was not asked for
+	policy placement.Policy // "": the pod does not ask for CPUs
 	wants  int              // CPUs
-	cpus   cpuset.Set       // its own, or those that it shares
-	// own is the quality of the placement, best that of the best one on the same
-	// machine with nothing else on it.
+	cpus   cpuset.Set       // exclusive or shared
+	// own is the quality of the placement, best that of the best placement on the empty machine.
 	own, best placement.Quality
 }
 
-// placements reads what the scheduler has decided, in the order of the pods.
+// placements returns the scheduler's decisions in the order of the pods.
 func (v *view) placements(pods []corev1.Pod) ([]placed, error) {
 	exclusive := map[string]cpuset.Set{} // by node
 	var all []placed
 	for i := range pods {
 		pod := &pods[i]
 		if v.indexes[pod.Spec.NodeName] == nil {
-			return nil, fmt.Errorf("pod %s is on %q, which is no node of this cluster", pod.Name, pod.Spec.NodeName)
+			return nil, fmt.Errorf("pod %s is on %q, which is not a node of this cluster", pod.Name, pod.Spec.NodeName)
 		}
 		allocation, err := api.AllocationOf(pod)
 		if err != nil {
@@ -48,7 +47,7 @@ func (v *view) placements(pods []corev1.Pod) ([]placed, error) {
 		}
 	}
 	for i := range all {
-		if err := v.judge(&all[i], exclusive[all[i].node]); err != nil {
+		if err := v.rate(&all[i], exclusive[all[i].node]); err != nil {
 			return nil, err
 		}
 	}
@@ -73,8 +72,9 @@ func (v *view) placed(pod *corev1.Pod, policy placement.Policy, container api.Co
 	return p
 }
 
-// judge completes a placement, given the exclusive CPUs of its node.
-func (v *view) judge(p *placed, exclusive cpuset.Set) error {
+// rate completes a placement with its shared CPUs and its quality. exclusive are the exclusive CPUs of
+// its node.
+func (v *view) rate(p *placed, exclusive cpuset.Set) error {
 	index := v.indexes[p.node]
 	online := index.Machine().Online()
 	switch p.policy {
@@ -93,8 +93,8 @@ func (v *view) judge(p *placed, exclusive cpuset.Set) error {
 	return nil
 }
 
-// optimal reports whether the empty machine would give nothing better, by the
-// criteria that matter to this container and not to later ones.
+// optimal reports whether there is no better placement on the empty machine, by the criteria that matter
+// to this container.
 func (p placed) optimal() bool {
 	if p.policy == placement.StaticBurst {
 		return p.own.NUMANodes == p.best.NUMANodes && p.own.Distance == p.best.Distance

@@ -23,16 +23,16 @@ import (
 type Real struct {
 	Name      string
 	Machine   *topology.Machine
-	MinShared int // CPUs that no pod gets for itself
+	MinShared int // number of CPUs that stay shared
 }
 
-// settleTimeout bounds the wait for containers to run, and on their CPUs.
+// settleTimeout limits the wait until containers run on their CPUs.
 const settleTimeout = 20 * time.Second
 
-// linger is how long containers are watched on their CPUs, while they start threads.
+// linger is how long containers are observed afterwards, while they start threads.
 const linger = time.Second
 
-// realRounds are one workload each: this machine may have room for one only.
+// realRounds returns rounds of one workload each, because this machine may be too small for more.
 func realRounds() []round {
 	var all []round
 	for _, policy := range []placement.Policy{placement.Static, placement.StaticBurst} {
@@ -50,12 +50,12 @@ func realRounds() []round {
 	return all
 }
 
-// RunReal runs the workloads on this machine, one after the other, and shows what the
-// kernel says about their threads. It needs the rights to read that.
+// RunReal runs the workloads on this machine, one after the other, and shows the kernel's view of their
+// threads. It needs the rights to read that.
 func RunReal(ctx context.Context, config *rest.Config, real Real, out Output) error {
 	cpus := real.Machine.Online().Len() - real.MinShared
 	if cpus < 1 {
-		return fmt.Errorf("this machine has %s, and %d stays shared: no pod can have one for itself",
+		return fmt.Errorf("this machine has %s, and %d must stay shared: no pod can have exclusive CPUs",
 			quantity.Count(real.Machine.Online().Len(), "CPU"), real.MinShared)
 	}
 	cluster, err := newCluster(config)
@@ -102,10 +102,9 @@ func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, vi
 	return cluster.delete(ctx, objects)
 }
 
-// observe looks at the containers until the threads of each have the CPUs of its
-// placement, and a little longer. Of several looks with the CPUs right, the one with
-// the most threads counts, else the last one. A container that has ended was seen
-// before, or never.
+// observe reads the state of the containers until the threads of each have the CPUs of its placement,
+// and a little longer. It returns, by pod, the observation with the most threads since then, or else the
+// last one.
 func observe(ctx context.Context, cluster *cluster, kernel *kernel, placed []placed) (map[string]seen, error) {
 	found := map[string]seen{}
 	right := false
@@ -135,7 +134,7 @@ func observe(ctx context.Context, cluster *cluster, kernel *kernel, placed []pla
 	}
 }
 
-// settled tells whether every container runs where it was placed.
+// settled reports whether all containers run where they were placed.
 func settled(placed []placed, found map[string]seen) bool {
 	for _, p := range placed {
 		if s := found[p.name]; s.threads == 0 || s.uneven || !s.allowed.IsSubsetOf(p.cpus) {
@@ -145,14 +144,13 @@ func settled(placed []placed, found map[string]seen) bool {
 	return true
 }
 
-// load keeps the web servers a little busy until it is stopped, so that their threads
-// run.
+// load sends requests to the web servers until stop is called, so that their threads run.
 func load(ctx context.Context, cluster *cluster) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			pods, _ := cluster.pods(ctx) // without load there is less to see, no more
+			pods, _ := cluster.pods(ctx) // without load, fewer threads are observed
 			for i := range pods {
 				request(ctx, &pods[i])
 			}
@@ -162,7 +160,7 @@ func load(ctx context.Context, cluster *cluster) (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// request asks a pod's web server, if it has one, for a page that takes some CPU time.
+// request requests a page that takes some CPU time from a pod's web server, if it has one.
 func request(ctx context.Context, pod *corev1.Pod) {
 	ports := pod.Spec.Containers[0].Ports
 	if pod.Status.PodIP == "" || len(ports) == 0 {
@@ -173,15 +171,14 @@ func request(ctx context.Context, pod *corev1.Pod) {
 	url := fmt.Sprintf("http://%s:%d/?cpu=2ms", pod.Status.PodIP, ports[0].ContainerPort)
 	if request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody); err == nil {
 		if response, err := http.DefaultClient.Do(request); err == nil {
-			_ = response.Body.Close() // only that it was answered matters
+			_ = response.Body.Close() // the content does not matter
 		}
 	}
 }
 
-// showReal writes down a round: decided by the scheduler, and seen by the kernel.
+// showReal writes the report of a round: the scheduler's decisions and the kernel's view.
 func (v *view) showReal(out Output, heading string, changes cut, placed []placed, found map[string]seen) error {
-	rule := strings.Repeat("=", len([]rune(heading)))
-	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n%s\n\n", heading, rule, changes); err != nil {
+	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n", underline(heading), changes); err != nil {
 		return err
 	}
 	options := out.Map
@@ -189,7 +186,7 @@ func (v *view) showReal(out Output, heading string, changes cut, placed []placed
 	for _, p := range placed {
 		s := found[p.name]
 		if s.threads == 0 {
-			fmt.Fprintf(out.Writer, "%s did not run, or ended before it was seen\n\n", p.name)
+			fmt.Fprintf(out.Writer, "%s did not run, or ended before it was observed\n\n", p.name)
 			continue
 		}
 		if !s.uneven && s.allowed.IsSubsetOf(p.cpus) {
@@ -202,16 +199,11 @@ func (v *view) showReal(out Output, heading string, changes cut, placed []placed
 	if err := report.MachineMap(out.Writer, v.indexes[v.names[0]].Machine(), options); err != nil {
 		return fmt.Errorf("draw node %s: %w", v.names[0], err)
 	}
-	_, err := fmt.Fprintf(out.Writer, "\nThe scheduler chose %s; the kernel keeps %d of %s there.\n\n",
-		choices(placed), right, quantity.Count(len(placed), "container"))
-	return err
-}
-
-// choices says what the scheduler decided.
-func choices(placed []placed) string {
-	var all []string
+	var choices []string
 	for _, p := range placed {
-		all = append(all, fmt.Sprintf("CPU %s for %s", p.cpus, p.name))
+		choices = append(choices, fmt.Sprintf("CPU %s for %s", p.cpus, p.name))
 	}
-	return strings.Join(all, ", ")
+	_, err := fmt.Fprintf(out.Writer, "\nThe scheduler chose %s; the kernel keeps %d of %s there.\n\n",
+		strings.Join(choices, ", "), right, quantity.Count(len(placed), "container"))
+	return err
 }

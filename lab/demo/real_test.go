@@ -20,10 +20,10 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// podSpec reads the specification of an object's pods, as the API server would.
+// podSpec decodes the specification of an object's pods.
 func podSpec(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 	t.Helper()
-	fields, _, err := unstructured.NestedMap(object.Object, specPath(object.GetKind())...)
+	fields, _, err := unstructured.NestedMap(object.Object, podPath(object.GetKind(), "spec")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func podSpec(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 	return spec
 }
 
-// TestFit cuts every workload to several machines and looks whether it fits there.
+// TestFit reduces every workload to several machines and checks that it fits there.
 func TestFit(t *testing.T) {
 	for _, cpus := range []int{1, 3, 4, 7, 64} {
 		for _, r := range realRounds() {
@@ -47,12 +47,12 @@ func TestFit(t *testing.T) {
 			}
 			total := 0
 			for _, object := range objects {
-				if specPath(object.GetKind()) == nil {
+				if podPath(object.GetKind(), "spec") == nil {
 					continue
 				}
 				spec := podSpec(t, object)
 				if diff := cmp.Diff(map[string]string{corev1.LabelHostname: "here"}, spec.NodeSelector); diff != "" {
-					t.Errorf("%s goes elsewhere:\n%s", object.GetName(), diff)
+					t.Errorf("%s is assigned to another node:\n%s", object.GetName(), diff)
 				}
 				resources := spec.Containers[0].Resources
 				limit := resources.Limits.Cpu()
@@ -62,13 +62,13 @@ func TestFit(t *testing.T) {
 				total += podCount(objects) * int(limit.Value())
 			}
 			if total > cpus || total == 0 {
-				t.Errorf("%s takes %d of %d CPUs", r.title, total, cpus)
+				t.Errorf("%s uses %d of %d CPUs", r.title, total, cpus)
 			}
 		}
 	}
 }
 
-func TestFitSaysWhatItCuts(t *testing.T) {
+func TestFitReportsChanges(t *testing.T) {
 	for want, cpus := range map[string]int{
 		"cut to this machine: cpu 2 instead of 4, memory 256Mi instead of 8Gi, 1 of 2 replicas": 3 - 1,
 		"cut to this machine: memory 256Mi instead of 8Gi":                                      8,
@@ -82,12 +82,12 @@ func TestFitSaysWhatItCuts(t *testing.T) {
 			t.Errorf("%d CPUs: %q (%v), want %q", cpus, changes, err, want)
 		}
 	}
-	if got := (cut)(nil).String(); got != "as it stands" {
-		t.Errorf("nothing cut: %q", got)
+	if got := (cut)(nil).String(); got != "unchanged" {
+		t.Errorf("no changes: %q", got)
 	}
 }
 
-// proc is a /proc with threads: their allowed CPUs and the last one.
+// proc returns a /proc with threads, given their allowed CPUs and the last CPU.
 func proc(threads map[int][2]string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for tid, cpus := range threads {
@@ -121,7 +121,7 @@ func TestSeen(t *testing.T) {
 	}
 	for _, tid := range []int{13, 14} {
 		if err := s.add(files, tid); err == nil {
-			t.Errorf("thread %d is taken", tid)
+			t.Errorf("thread %d is accepted", tid)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestShowReal(t *testing.T) {
 		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
 	}
 	if settled(placements, found) || !settled(placements[:1], found) || settled(placements[1:2], found) {
-		t.Error("what is settled is not told from what is not")
+		t.Error("settled is wrong")
 	}
 	var text strings.Builder
 	if err := v.showReal(Output{Writer: &text}, "A round", cut{"cpu 1 instead of 4"}, placements, found); err != nil {

@@ -4,16 +4,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
-// show writes down one round.
+// underline returns a heading with a line below it.
+func underline(heading string) string {
+	return heading + "\n" + strings.Repeat("=", utf8.RuneCountInString(heading)) + "\n"
+}
+
+// show writes the report of a round.
 func (v *view) show(out Output, heading string, all []placed, maps bool) error {
-	rule := strings.Repeat("=", len([]rune(heading)))
-	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n", heading, rule); err != nil {
+	if _, err := fmt.Fprintln(out.Writer, underline(heading)); err != nil {
 		return err
 	}
 	if maps {
@@ -47,7 +52,7 @@ func (v *view) drawNode(out Output, node string, all []placed) error {
 	return err
 }
 
-// note says how good a placement is, in the words of the criteria.
+// note describes the quality of a placement by its criteria.
 func (p placed) note() string {
 	own := p.describe(p.own)
 	if p.policy == placement.StaticBurst {
@@ -64,23 +69,20 @@ func (p placed) describe(quality placement.Quality) string {
 	if p.policy == placement.StaticBurst {
 		return nodes
 	}
-	return strings.Join([]string{nodes, quantity.Count(quality.LLCs, "LLC"), wholeCores(quality.SplitCores)}, ", ")
-}
-
-func wholeCores(split int) string {
-	if split == 0 {
-		return "whole cores"
+	cores := "whole cores"
+	if quality.SplitCores > 0 {
+		cores = quantity.Count(quality.SplitCores, "split core")
 	}
-	return quantity.Count(split, "split core")
+	return strings.Join([]string{nodes, quantity.Count(quality.LLCs, "LLC"), cores}, ", ")
 }
 
-// summary says the whole round in a sentence or two.
+// summary summarizes a round in a few sentences.
 func summary(all []placed) string {
 	asked, optimal := 0, 0
-	var shared []string
+	var lines []string
 	for _, p := range all {
 		if p.policy == "" {
-			shared = append(shared, fmt.Sprintf("%s runs on all shared CPUs of %s (%s).", p.name, p.node, p.cpus))
+			lines = append(lines, fmt.Sprintf("%s runs on all shared CPUs of %s (%s).", p.name, p.node, p.cpus))
 			continue
 		}
 		asked++
@@ -88,9 +90,9 @@ func summary(all []placed) string {
 			optimal++
 		}
 	}
-	slices.Sort(shared)
+	slices.Sort(lines)
 	if asked > 0 {
-		shared = append(shared, fmt.Sprintf("%d of %s placed as well as on an empty node.", optimal, quantity.Count(asked, "container")))
+		lines = append(lines, fmt.Sprintf("%d of %s placed as well as on an empty node.", optimal, quantity.Count(asked, "container")))
 	}
-	return strings.Join(shared, "\n")
+	return strings.Join(lines, "\n")
 }

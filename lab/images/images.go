@@ -6,13 +6,12 @@ package images
 
 import "path/filepath"
 
-// Image says what is in an image and how it runs.
+// Image describes an image.
 type Image struct {
-	Name    string   // as a manifest writes it, in full
-	Program string   // a folder of this package, and the name of its executable
-	Args    []string // after the program's name
-	Env     []string // KEY=VALUE; a pod's own come on top
-	Dirs    []string // empty directories, without the leading slash
+	Name    string   // full name, HOST/REPOSITORY:TAG
+	Program string   // name of a directory of this package and of its executable
+	Args    []string // arguments of the program
+	Dirs    []string // empty directories, without leading slash
 }
 
 // Pause is the image of pod sandboxes.
@@ -48,9 +47,9 @@ func All() []Image {
 	}
 }
 
-// Programs returns the names of the programs, each once.
+// Programs returns the names of all programs.
 func Programs() []string { return []string{"pause", "pi", "web"} }
 
-// Path is where the executable of a program is in its image and, without the
-// leading slash, below the directory that they are built into.
+// Path returns the path of a program's executable in its image and, relative to the directory of
+// built programs, on the machine.
 func Path(program string) string { return filepath.Join("/bin", program) }

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 )
 
-// TestEveryExampleHasItsImage compares the list with the manifests.
+// TestEveryExampleHasItsImage checks that each image of the example manifests is in the list.
 func TestEveryExampleHasItsImage(t *testing.T) {
 	var names []string
 	for _, image := range All() {
@@ -30,7 +30,7 @@ func TestEveryExampleHasItsImage(t *testing.T) {
 		for _, match := range wanted.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !slices.Contains(names, full(match[1])) {
-				t.Errorf("%s wants %s, of which there is no image", path, full(match[1]))
+				t.Errorf("%s uses %s, which is not in the list", path, full(match[1]))
 			}
 		}
 		return nil
@@ -40,7 +40,7 @@ func TestEveryExampleHasItsImage(t *testing.T) {
 	}
 }
 
-// full completes a name as container runtimes do.
+// full completes the name of an image as container runtimes do.
 func full(name string) string {
 	host, _, _ := strings.Cut(name, "/")
 	switch {
@@ -55,11 +55,11 @@ func full(name string) string {
 	return name
 }
 
-// TestEveryProgramIsHere compares the programs with the folders.
+// TestEveryProgramIsHere checks that the programs of all images exist.
 func TestEveryProgramIsHere(t *testing.T) {
 	for _, image := range All() {
 		if !slices.Contains(Programs(), image.Program) {
-			t.Errorf("%s is made of %s, which is not built", image.Name, image.Program)
+			t.Errorf("%s uses program %s, which is not built", image.Name, image.Program)
 		}
 	}
 	for _, program := range Programs() {

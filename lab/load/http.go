@@ -11,15 +11,14 @@ import (
 	"net/url"
 )
 
-// HTTP sends GET requests to one address. Connections are kept and used again, as many
-// as requests are under way at a time.
+// HTTP sends GET requests to one URL. It keeps and reuses one connection per concurrent request.
 type HTTP struct {
 	url    string
 	client *http.Client
 }
 
-// NewHTTP returns a sender for a URL with a host that is "localhost" or an address of
-// this machine or of a private network, such as that of pods: load is for what one owns.
+// NewHTTP returns a sender for an http URL. The host must be "localhost" or a loopback, private or
+// link-local address, such as that of a pod, so that no load is sent to public servers.
 func NewHTTP(address string) (*HTTP, error) {
 	target, err := url.Parse(address)
 	if err == nil {
@@ -29,12 +28,7 @@ func NewHTTP(address string) (*HTTP, error) {
 		return nil, fmt.Errorf("send requests to %q: %w", address, err)
 	}
 	return &HTTP{url: address, client: &http.Client{
-		Transport: &http.Transport{
-			Proxy:               nil,
-			DialContext:         (&net.Dialer{}).DialContext,
-			DisableCompression:  true,
-			MaxIdleConnsPerHost: MaxUnderWay,
-		},
+		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: maxConcurrent},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -57,7 +51,7 @@ func checkTarget(target *url.URL) error {
 	return nil
 }
 
-// Send is a [Send]. An answer other than 200 is a failure.
+// Send sends one request; it is a [Send]. A status other than 200 is an error.
 func (h *HTTP) Send(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, http.NoBody)
 	if err != nil {
@@ -65,11 +59,11 @@ func (h *HTTP) Send(ctx context.Context) error {
 	}
 	response, err := h.client.Do(request)
 	if err != nil {
-		return plain(err)
+		return withoutAddresses(err)
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return plain(err)
+		return withoutAddresses(err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("answered with %s", response.Status)
@@ -77,9 +71,9 @@ func (h *HTTP) Send(ctx context.Context) error {
 	return nil
 }
 
-// plain takes off what differs from one request to the next, method and ports, so that
-// failures of one kind have one message.
-func plain(err error) error {
+// withoutAddresses removes URL and ports from an error, so that failures of the same kind have the
+// same message.
+func withoutAddresses(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
@@ -89,5 +83,5 @@ func plain(err error) error {
 	return err
 }
 
-// Close ends the connections that are kept.
+// Close closes the idle connections.
 func (h *HTTP) Close() { h.client.CloseIdleConnections() }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestHTTP asks a real server, one of whose paths fails and one of which does not end.
+// TestHTTP sends requests to a real server: a page, a redirect, a missing page and a truncated one.
 func TestHTTP(t *testing.T) {
 	var connections, asked atomic.Int64
 	mux := http.NewServeMux()
@@ -56,15 +56,15 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	if asked.Load() != 30 {
-		t.Errorf("the server was asked %d times for its page, want 30: a redirection was followed, or none came", asked.Load())
+		t.Errorf("the page was requested %d times, want 30: a redirect was followed, or requests are missing", asked.Load())
 	}
-	// A connection that has served one batch serves the next; a cut one is lost.
+	// A connection serves several batches; one with a truncated answer is lost.
 	if most := int64(3*30 + 30); connections.Load() >= most {
-		t.Errorf("%d connections for 120 requests: none was used again", connections.Load())
+		t.Errorf("%d connections for 120 requests: none was reused", connections.Load())
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// The bounds of a plan: what is kept of it, and what the machine has to hold at a time.
+// Limits of a plan.
 const (
-	MaxRequests = 5_000_000
-	MaxUnderWay = 20_000
+	maxRequests   = 5_000_000 // their latencies are kept in memory
+	maxConcurrent = 20_000
 )
 
-// Plan says when requests are sent: so many at once, again and again.
+// Plan determines when requests are sent: in batches at regular intervals.
 type Plan struct {
 	Batch    int           // requests sent at once
 	Every    time.Duration // from one batch to the next
-	Duration time.Duration // the last batch is due before that
-	// Jitter delays each batch by 0 to that much, evenly distributed; below Every, so
-	// that batches keep their order.
-	Jitter time.Duration
-	Seed   uint64 // of the jitter
-	// Timeout is how long a request may take, from the moment at which it is due.
-	Timeout time.Duration
+	Duration time.Duration // all batches are due before it has passed, apart from jitter
+	// Jitter is the largest random delay of a batch, uniformly distributed from 0. It must be less
+	// than Every, so that batches keep their order.
+	Jitter  time.Duration
+	Seed    uint64        // of the random delays
+	Timeout time.Duration // of a request, from its planned time
 }
 
-// Check says what is wrong with a plan.
+// Check returns an error that names everything that is wrong with a plan.
 func (p Plan) Check() error {
 	var wrong []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -40,19 +39,20 @@ func (p Plan) Check() error {
 	refuse(p.Jitter < 0 || p.Every > 0 && p.Jitter >= p.Every, "a jitter of %v: it must be 0 or more, and less than the %v between batches", p.Jitter, p.Every)
 	refuse(p.Timeout <= 0, "a timeout of %v: it must be more than 0", p.Timeout)
 	if wrong == nil {
-		refuse(p.batches() > MaxRequests/p.Batch, "%d batches of %d requests: more than %d requests in all; shorten the duration", p.batches(), p.Batch, MaxRequests)
-		refuse(min(int(p.Timeout/p.Every)+1, p.batches()) > MaxUnderWay/p.Batch, "%d requests every %v, each for up to %v: more than %d under way; shorten the timeout",
-			p.Batch, p.Every, p.Timeout, MaxUnderWay)
+		refuse(p.batches() > maxRequests/p.Batch, "%d batches of %d requests: more than %d requests in all; shorten the duration",
+			p.batches(), p.Batch, maxRequests)
+		refuse(min(int(p.Timeout/p.Every)+1, p.batches()) > maxConcurrent/p.Batch,
+			"%d requests every %v, each for up to %v: more than %d concurrent requests; shorten the timeout",
+			p.Batch, p.Every, p.Timeout, maxConcurrent)
 	}
 	return errors.Join(wrong...)
 }
 
-// batches is how many there are.
+// batches returns the number of batches.
 func (p Plan) batches() int { return int((p.Duration-1)/p.Every) + 1 }
 
-// Due returns when each batch is due, counted from the beginning. The same plan gives
-// the same times.
-func (p Plan) Due() []time.Duration {
+// due returns the planned time of each batch, from the start of the run. It is deterministic.
+func (p Plan) due() []time.Duration {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
 	due := make([]time.Duration, p.batches())
 	for i := range due {

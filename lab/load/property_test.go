@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuantileIsTheShortestThatCovers compares with the definition, by counting.
-func TestQuantileIsTheShortestThatCovers(t *testing.T) {
+// TestQuantileMatchesDefinition compares Quantile with the definition, by counting.
+func TestQuantileMatchesDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.IntRange(1, 100).Draw(t, "percent")
 		var r Result
@@ -41,9 +41,9 @@ func TestQuantileIsTheShortestThatCovers(t *testing.T) {
 	})
 }
 
-// TestDueKeepsToThePlan: batches in their order, each within its jitter, none after the
-// end but by its jitter; and the same again from the same plan.
-func TestDueKeepsToThePlan(t *testing.T) {
+// TestDueTimes checks the planned times: they are in order, each batch is within its jitter, none is
+// after the end except by its jitter, and the same plan gives the same times.
+func TestDueTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		every := time.Duration(rapid.IntRange(1, 1000).Draw(t, "every"))
 		p := Plan{
@@ -55,7 +55,7 @@ func TestDueKeepsToThePlan(t *testing.T) {
 		if err := p.Check(); err != nil {
 			t.Fatal(err)
 		}
-		due := p.Due()
+		due := p.due()
 		if n := time.Duration(len(due)); (n-1)*every >= p.Duration || n*every < p.Duration {
 			t.Fatalf("%d batches every %v in %v", n, every, p.Duration)
 		}
@@ -64,8 +64,8 @@ func TestDueKeepsToThePlan(t *testing.T) {
 				t.Fatalf("batch %d is due at %v, want %v to %v later", i, at, grid, p.Jitter)
 			}
 		}
-		if !slices.IsSorted(due) || !slices.Equal(due, p.Due()) {
-			t.Fatalf("due %v and %v", due, p.Due())
+		if !slices.IsSorted(due) || !slices.Equal(due, p.due()) {
+			t.Fatalf("due %v and %v", due, p.due())
 		}
 	})
 }

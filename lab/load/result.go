@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Result is what became of a plan's requests.
+// Result is the outcome of a plan.
 type Result struct {
 	Sent      int
-	Latencies []time.Duration // of those that were answered, the shortest first
-	Failures  map[string]int  // how many failed, by their error
-	Cut       int             // given up because the run was ended
-	Lateness  time.Duration   // the most that a batch left after it was due
+	Latencies []time.Duration // of the answered requests, ascending
+	Failures  map[string]int  // number of failed requests, by error message
+	Cut       int             // requests abandoned because the run was canceled
+	Lateness  time.Duration   // the longest delay between planned and actual sending of a batch
 	Took      time.Duration   // from the first batch to the last answer
 }
 
-// collect sorts out what became of each request.
+// collect counts outcomes and sorts latencies.
 func (r *Result) collect(outcomes []outcome) {
 	r.Sent = len(outcomes)
 	for _, o := range outcomes {
@@ -32,7 +32,7 @@ func (r *Result) collect(outcomes []outcome) {
 	slices.Sort(r.Latencies)
 }
 
-// Failed is the number of requests that failed.
+// Failed returns the number of failed requests.
 func (r Result) Failed() int {
 	failed := 0
 	for _, n := range r.Failures {
@@ -41,26 +41,26 @@ func (r Result) Failed() int {
 	return failed
 }
 
-// Mean is that of the latencies, 0 when there are none.
+// Mean returns the mean latency, 0 if no request was answered.
 func (r Result) Mean() time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
 	}
-	var sum float64 // 5 million times an hour would not fit a Duration
+	var sum float64 // 5 million latencies of an hour overflow a Duration
 	for _, l := range r.Latencies {
 		sum += float64(l)
 	}
 	return time.Duration(math.Round(sum / float64(len(r.Latencies))))
 }
 
-// Quantile returns the shortest latency that at least the share q of all does not
-// exceed (nearest rank): 0.99 for p99, 1 for the longest. It is 0 when there are
-// no latencies.
+// Quantile returns the latency at quantile q by the nearest-rank method: the shortest latency that a
+// share of at least q of the requests does not exceed. q is 0.99 for p99 and 1 for the longest
+// latency. The result is 0 if no request was answered.
 func (r Result) Quantile(q float64) time.Duration {
 	n := len(r.Latencies)
 	if n == 0 {
 		return 0
 	}
-	rank := int(math.Ceil(q*float64(n) - 1e-9)) // 0.99 * 100 is a little more than 99
+	rank := int(math.Ceil(q*float64(n) - 1e-9)) // in floating point, 0.99 * 100 exceeds 99
 	return r.Latencies[min(max(rank, 1), n)-1]
 }

@@ -1,3 +1,22 @@
+// Package load sends requests according to a plan and measures their latencies.
+//
+//	result, err := load.Run(ctx, plan, send)
+//	p99 := result.Quantile(0.99)
+//
+// The plan is an open loop: requests are sent at planned times, whether or not earlier ones were
+// answered, like those of many independent users. In a closed loop each client waits for its
+// answer, so the load slows down together with a throttled server and hides the throttling.
+//
+// For the same reason, latency is measured from the planned time of a request, not from the time it
+// was sent. If the generator itself is late, that is part of the latency; [Result.Lateness] is an
+// upper bound for it.
+//
+// Batches at exact multiples of the kernel's bandwidth period would always meet the same point of
+// the period. Choose an interval without a common factor (503 ms for periods of 100 ms), or use
+// [Plan.Jitter] to move each batch.
+//
+// Every latency is kept, so quantiles are exact. To bound memory and the number of concurrent
+// requests, plans are limited; see [Plan.Check].
 package load
 
 import (
@@ -6,27 +25,28 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// Send sends one request and returns when its answer is there in full.
+// Send sends one request and returns when it has received the complete answer.
 type Send func(context.Context) error
 
-// outcome is what became of one request.
+// outcome is the outcome of one request.
 type outcome struct {
 	latency time.Duration
 	err     error
-	cut     bool // the run was ended while it was under way
+	cut     bool // abandoned because the run was canceled
 }
 
-// Run carries a plan out. When the context is cancelled no more is sent and what is
-// under way is given up; the result then tells what happened until then, and the
-// error wraps the context's.
+// Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending requests;
+// it then returns the result up to that moment, and an error that wraps the cause.
 func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	if err := plan.Check(); err != nil {
 		return Result{}, fmt.Errorf("plan of the load: %w", err)
 	}
 	var (
-		due      = plan.Due()
+		due      = plan.due()
 		outcomes = make([]outcome, len(due)*plan.Batch)
 		result   = Result{Failures: map[string]int{}}
 		group    sync.WaitGroup
@@ -34,12 +54,12 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 		batches  = 0
 	)
 	for i, at := range due {
-		if !sleepUntil(ctx, begin.Add(at)) {
+		if !sleep.For(ctx, time.Until(begin.Add(at))) {
 			break
 		}
 		result.Lateness = max(result.Lateness, time.Since(begin)-at)
 		for j := range plan.Batch {
-			group.Go(func() { outcomes[i*plan.Batch+j] = one(ctx, begin.Add(at), plan.Timeout, send) })
+			group.Go(func() { outcomes[i*plan.Batch+j] = sendOne(ctx, begin.Add(at), plan.Timeout, send) })
 		}
 		batches++
 	}
@@ -52,8 +72,8 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	return result, nil
 }
 
-// one sends a request that is due at a time, which is now or a little earlier.
-func one(ctx context.Context, due time.Time, timeout time.Duration, send Send) outcome {
+// sendOne sends a request whose planned time is due, which is now or a little earlier.
+func sendOne(ctx context.Context, due time.Time, timeout time.Duration, send Send) outcome {
 	bounded, cancel := context.WithDeadline(ctx, due.Add(timeout))
 	defer cancel()
 	err := send(bounded)
@@ -65,16 +85,4 @@ func one(ctx context.Context, due time.Time, timeout time.Duration, send Send) o
 		return outcome{err: fmt.Errorf("no answer within %v", timeout)}
 	}
 	return outcome{latency: latency, err: err}
-}
-
-// sleepUntil reports whether the time came before the end of the context.
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return ctx.Err() == nil
-	}
 }

@@ -16,14 +16,14 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestRuns carries out the plans of testdata/runs.txt in a clock of its own.
+// TestRuns runs the plans of testdata/runs.txt with a simulated clock.
 func TestRuns(t *testing.T) {
 	golden.Scenarios(t, "testdata/runs.txt", func(t *testing.T, text string) string {
 		got, err := golden.Blocks(text, func(words []string) (out string, err error) {
 			if words[0] != "run" {
 				return "", fmt.Errorf("unknown command %s", words[0])
 			}
-			synctest.Test(t, func(t *testing.T) { out = carryOut(t, words[1:]) })
+			synctest.Test(t, func(t *testing.T) { out = runPlan(t, words[1:]) })
 			return out, nil
 		})
 		if err != nil {
@@ -33,10 +33,10 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// server answers requests, as many at a time as it has places, each after the time of
-// service. From stop on it serves nobody for a while.
+// server answers requests after the service time, as many at once as its capacity allows. From stop
+// on, it answers nothing for stopFor.
 type server struct {
-	places        chan struct{}
+	capacity      chan struct{}
 	service       time.Duration
 	stop, stopFor time.Duration
 	failEvery     int
@@ -47,11 +47,11 @@ type server struct {
 func (s *server) send(ctx context.Context) error {
 	number := s.asked.Add(1)
 	select {
-	case s.places <- struct{}{}:
+	case s.capacity <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-s.places }()
+	defer func() { <-s.capacity }()
 	wait := s.service
 	if now := time.Since(s.begun); now >= s.stop && now < s.stop+s.stopFor {
 		wait += s.stop + s.stopFor - now
@@ -67,7 +67,7 @@ func (s *server) send(ctx context.Context) error {
 	return nil
 }
 
-func carryOut(t *testing.T, args []string) string {
+func runPlan(t *testing.T, args []string) string {
 	t.Helper()
 	var (
 		plan    Plan
@@ -90,7 +90,7 @@ func carryOut(t *testing.T, args []string) string {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	s.places = make(chan struct{}, servers)
+	s.capacity = make(chan struct{}, servers)
 	ctx, cancel := context.WithTimeout(t.Context(), end)
 	defer cancel()
 	r, err := Run(ctx, plan, s.send)

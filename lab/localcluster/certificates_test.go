@@ -34,7 +34,7 @@ func parsed(t *testing.T, pair keyPair) *x509.Certificate {
 	return certificate
 }
 
-// verify is what a peer that believes one authority says about a certificate.
+// verify verifies a certificate as a peer that trusts one authority.
 func verify(ca *authority, certificate *x509.Certificate, usage x509.ExtKeyUsage, host string, at time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.certificate)
@@ -77,7 +77,7 @@ func TestCertificates(t *testing.T) {
 		{"two years later", ca, client, x509.ExtKeyUsageClientAuth, "", now.AddDate(2, 0, 0), false},
 	} {
 		if err := verify(test.ca, test.certificate, test.usage, test.host, test.at); (err == nil) != test.ok {
-			t.Errorf("%s: accepted %v, want %v (%v)", test.what, err == nil, test.ok, err)
+			t.Errorf("%s: accepted: %v, want %v (%v)", test.what, err == nil, test.ok, err)
 		}
 	}
 	if name := client.Subject; name.CommonName != "alice" || !slices.Equal(name.Organization, []string{"admins", "people"}) {

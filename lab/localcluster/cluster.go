@@ -8,39 +8,41 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
-// Cluster is a running control plane. Stop it in the end.
+// Cluster is a running control plane. Stop ends it.
 type Cluster struct {
 	config     Config
 	layout     layout
 	lock       *directoryLock
 	ports      map[string]*reservedPort // by component
 	admin      *rest.Config
-	node       *localnode.Node // nil: only simulated ones
+	node       *localnode.Node // nil without a real node
 	supervisor *supervisor.Supervisor
 	failed     chan error
-	// exportedInto are the directories that were made for Config.ExportKubeconfig, the innermost first.
-	exportedInto []string
 
-	mu      sync.Mutex                   // also keeps the writes of the state apart
-	running map[string]*supervisor.Child // by component; the last one where it was started again
-	current string                       // what Start is doing
+	mu      sync.Mutex                   // also serializes the writes of the state
+	running map[string]*supervisor.Child // by component; the latest child of each
+	current string                       // current step of Start
 	ready   bool
 	problem error
 }
 
-// Start brings a control plane up and returns when the API is served, pods can
-// be created and scheduled, and Config.Populate is done. The context bounds the start only.
+// Start starts a control plane. It returns when the API is served, pods can be created and scheduled,
+// and Config.Populate has returned. ctx applies to the start only.
 //
-// When a component does not come up, the data directory stays for its logs, and
-// the error contains the end of the log that matters.
+// If a component does not become ready, the data directory is kept for its logs, and the error contains
+// the end of the component's log.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -71,7 +73,7 @@ func (c *Cluster) start(caller context.Context) error {
 	defer cancel(nil)
 	go c.watch(cancel)
 	if err := c.launch(ctx); err != nil {
-		if ctx.Err() != nil { // what ended the start explains more than what it interrupted
+		if ctx.Err() != nil { // its cause explains more than the step that it interrupted
 			err = context.Cause(ctx)
 		}
 		if caller.Err() == nil {
@@ -85,8 +87,7 @@ func (c *Cluster) start(caller context.Context) error {
 	return c.saveState()
 }
 
-// step announces what comes next, to the caller and to those who watch the
-// state.
+// step reports the next step to the caller and in the state.
 func (c *Cluster) step(what string) {
 	c.config.Progress(what)
 	c.mu.Lock()
@@ -95,7 +96,7 @@ func (c *Cluster) step(what string) {
 	c.stateChanged()
 }
 
-// launch starts the components, each when what it needs is there.
+// launch starts each component when the components that it needs are ready.
 func (c *Cluster) launch(ctx context.Context) error {
 	c.step("starting etcd and kube-apiserver")
 	probe, err := rest.HTTPClientFor(c.admin)
@@ -115,8 +116,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	manager := c.run(ControllerManager, controllerManagerFlags(c.layout, c.ports[ControllerManager].number),
-		c.answers(probe, ControllerManager, "healthz"))
+	manager := c.run(ControllerManager, c.controllerManagerFlags(), c.answers(probe, ControllerManager, "healthz"))
 	if err := createGrants(ctx, client); err != nil {
 		return err
 	}
@@ -124,8 +124,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err := c.config.Install(ctx, c.RESTConfig()); err != nil {
 		return err
 	}
-	scheduler := c.run(Scheduler, schedulerFlags(c.layout, c.ports[Scheduler].number),
-		c.answers(probe, Scheduler, "readyz"))
+	scheduler := c.run(Scheduler, c.schedulerFlags(), c.answers(probe, Scheduler, "readyz"))
 	for _, child := range []*supervisor.Child{manager, scheduler} {
 		if err := child.WaitReady(ctx); err != nil {
 			return err
@@ -143,6 +142,24 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return c.config.Populate(ctx, c.RESTConfig())
 }
 
+// waitForServiceAccount waits for the default service account. Until it exists, admission rejects pods
+// in the default namespace.
+func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
+	for {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("wait for the default service account: %w", err)
+		}
+		if !sleep.For(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("wait for the default service account: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// run starts a component of the multi-call executable.
 func (c *Cluster) run(name string, flags []string, ready func(context.Context) error) *supervisor.Child {
 	return c.startChild(supervisor.Spec{
 		Name:  name,
@@ -167,7 +184,7 @@ func (c *Cluster) answers(client *http.Client, component, path string) func(cont
 	return supervisor.Answers(client, c.URL(component)+"/"+path)
 }
 
-// watch passes on that the supervisor gave up on a component.
+// watch waits until the supervisor gives up on a component, and reports that.
 func (c *Cluster) watch(cancelStart context.CancelCauseFunc) {
 	err, ok := <-c.supervisor.Failed()
 	if !ok {
@@ -184,35 +201,27 @@ func (c *Cluster) Kubeconfig() string { return c.layout.path(kubeconfigName) }
 // RESTConfig returns a client configuration for the administrator.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// URL returns where a component of Kubernetes serves: the API, or its metrics,
-// health and profiles.
+// URL returns the URL of a component of Kubernetes: of the API, or of its metrics, health and profiles.
 func (c *Cluster) URL(component string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
 }
 
-// Failed delivers the reason when a component cannot be kept running. The rest
-// of the cluster runs on until Stop.
+// Failed delivers the reason when a component cannot be kept running. The other components run until
+// Stop.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Stop ends the cluster and removes what it left on disk, except when
-// Config.KeepData asks to leave it, or when a component failed and its log is
-// wanted.
+// Stop ends the cluster and removes its data directory, unless Config.KeepData is set or a component has
+// failed.
 func (c *Cluster) Stop() error {
 	c.supervisor.Close()
 	for _, port := range c.ports {
 		port.release()
 	}
-	if c.lock == nil { // the directory is somebody else's
+	if c.lock == nil { // the directory does not belong to this cluster
 		return nil
 	}
 	defer c.lock.release()
-	var withdrawal error
-	if c.config.ExportKubeconfig != "" && c.ports[APIServer] != nil {
-		withdrawal = withdrawKubeconfig(c.config.ExportKubeconfig, c.URL(APIServer))
-		for _, dir := range c.exportedInto {
-			_ = os.Remove(dir) // refused where something else is in it
-		}
-	}
+	withdrawn := c.layout.withdrawKubeconfig(c.config.Logger)
 	restored := localnode.Restore(c.layout.path(nodeDirName), c.config.Logger)
 	if c.node != nil {
 		c.node.Release()
@@ -222,9 +231,9 @@ func (c *Cluster) Stop() error {
 	keep := c.config.KeepData || c.problem != nil || restored != nil
 	c.mu.Unlock()
 	if keep {
-		return errors.Join(withdrawal, restored, c.saveState())
+		return errors.Join(withdrawn, restored, c.saveState())
 	}
-	return errors.Join(withdrawal, c.layout.remove(c.config.Logger))
+	return errors.Join(withdrawn, c.layout.remove(c.config.Logger))
 }
 
 func (c *Cluster) setProblem(err error) {
@@ -257,5 +266,5 @@ func (c *Cluster) saveState() error {
 	if c.problem != nil {
 		state.Problem = c.problem.Error()
 	}
-	return c.layout.writeState(state)
+	return c.layout.writeJSON(stateName, state)
 }

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// The test binary doubles as a multi-call executable whose components all
-// fail, or hang when the data directory says so.
+// The test binary is also a multi-call executable whose components all fail, or hang if the name of the
+// data directory ends in "hang". With the argument "supervise" it runs a cluster, to be killed.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "supervise" {
+		_, err := Start(context.Background(), Config{Executable: os.Args[0], Dir: os.Args[2], ExportKubeconfig: os.Args[3]})
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "component" {
 		if dir, err := os.Getwd(); err == nil && strings.HasSuffix(dir, "hang") {
 			time.Sleep(time.Hour)
@@ -34,6 +39,75 @@ func testConfig(t *testing.T, dir string) Config {
 	return Config{Executable: executable, Dir: dir}
 }
 
+// TestKilledSupervisor kills a supervisor that has exported its kubeconfig into new directories, and
+// checks what Remove and the next Start leave.
+func TestKilledSupervisor(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, cleanUp := range map[string]func(dir string) error{
+		"Remove": func(dir string) error {
+			_, err := Remove(dir, quiet())
+			return err
+		},
+		"Start": func(dir string) error {
+			if _, err := Start(ended, testConfig(t, dir)); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("Start = %w, want %w", err, context.Canceled)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			above := t.TempDir()
+			dir, made := filepath.Join(above, "hang"), filepath.Join(above, "made")
+			kubeconfig := filepath.Join(made, "too", "kubeconfig")
+			killSupervisor(t, dir, kubeconfig)
+			if err := cleanUp(dir); err != nil {
+				t.Fatal(err)
+			}
+			if entries, err := os.ReadDir(above); err != nil || len(entries) != 0 {
+				t.Errorf("left behind: %v (%v)", entries, err)
+			}
+			killSupervisor(t, dir, kubeconfig)
+			letter := filepath.Join(made, "letter")
+			if err := os.WriteFile(letter, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := cleanUp(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(letter); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Dir(kubeconfig)); !os.IsNotExist(err) {
+				t.Errorf("%s is still there: %v", filepath.Dir(kubeconfig), err)
+			}
+		})
+	}
+}
+
+// killSupervisor starts a supervisor and kills it when it has exported its kubeconfig.
+func killSupervisor(t *testing.T, dir, kubeconfig string) {
+	t.Helper()
+	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir, kubeconfig)
+	supervisor.Stderr = os.Stderr
+	if err := supervisor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(kubeconfig); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("no kubeconfig within 20 s")
+			break
+		}
+	}
+	if err := supervisor.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = supervisor.Wait() // killed
+}
+
 func TestFailedStartSaysWhy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fail")
 	_, err := Start(t.Context(), testConfig(t, dir))
@@ -42,7 +116,7 @@ func TestFailedStartSaysWhy(t *testing.T) {
 	}
 	for _, want := range []string{"etcd failed", "the disk is made of cheese", filepath.Join(dir, "logs", "etcd.log")} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
+			t.Errorf("error %q does not contain %q", err, want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
@@ -54,7 +128,7 @@ func TestFailedStartSaysWhy(t *testing.T) {
 	if _, err := ReadState(dir); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("ReadState = %v, want %v", err, ErrNotRunning)
 	}
-	if removed, err := Remove(dir, slog.New(slog.DiscardHandler)); !removed || err != nil {
+	if removed, err := Remove(dir, quiet()); !removed || err != nil {
 		t.Errorf("Remove = %v, %v", removed, err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -100,7 +174,7 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStartRejects(t *testing.T) {
 	busy := t.TempDir()
 	lock, err := claimAndLock(busy)
 	if err != nil {
@@ -116,7 +190,7 @@ func TestStartRefuses(t *testing.T) {
 		want   string
 	}{
 		"a directory in use":      {func(c *Config) { c.Dir = busy }, ErrRunning.Error()},
-		"a directory of others":   {func(c *Config) { c.Dir = home }, `"letter"`},
+		"a foreign directory":     {func(c *Config) { c.Dir = home }, `"letter"`},
 		"a missing executable":    {func(c *Config) { c.Executable = "/does/not/exist" }, "/does/not/exist"},
 		"no directory":            {func(c *Config) { c.Dir = "" }, "needs an executable and a data directory"},
 		"an odd scheduler config": {func(c *Config) { c.SchedulerConfig = []byte("kind: Pod") }, "kind is Pod"},
@@ -140,7 +214,7 @@ func TestShutdownOfNothing(t *testing.T) {
 		if err := Shutdown(t.Context(), dir); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%s: Shutdown = %v, want %v", name, err, ErrNotRunning)
 		}
-		if removed, err := Remove(dir, slog.New(slog.DiscardHandler)); removed || err != nil {
+		if removed, err := Remove(dir, quiet()); removed || err != nil {
 			t.Errorf("%s: Remove = %v, %v", name, removed, err)
 		}
 	}

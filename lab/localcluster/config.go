@@ -12,37 +12,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds Start. A start takes about five seconds on two idle
-// CPUs; a machine that builds something else at the same time is much slower.
+// startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a busy
+// machine.
 const startTimeout = 3 * time.Minute
 
-// Config says what to run and where.
+// Config configures a cluster.
 type Config struct {
 	// Executable is the multi-call program that contains the components.
 	Executable string
-	// Dir is the data directory: absent, empty, or left by an earlier cluster.
+	// Dir is the data directory: it does not exist, is empty, or was left by an earlier cluster.
 	Dir string
-	// ExportKubeconfig is a further place for the administrator's kubeconfig,
-	// which is always at Dir/kubeconfig. Empty: none.
+	// ExportKubeconfig is a second file for the administrator's kubeconfig, in addition to
+	// Dir/kubeconfig. Empty: none.
 	ExportKubeconfig string
-	// SchedulerConfig is a KubeSchedulerConfiguration in YAML without
-	// clientConnection.kubeconfig. Empty: the scheduler's defaults.
+	// SchedulerConfig is a KubeSchedulerConfiguration in YAML without clientConnection.kubeconfig.
+	// Empty: the scheduler's defaults.
 	SchedulerConfig []byte
-	// KeepData leaves the data directory behind for inspection. The next
-	// cluster there starts empty all the same.
+	// KeepData keeps the data directory for inspection. The next cluster there starts empty
+	// nevertheless.
 	KeepData bool
-	// Install runs when the API is ready and before the scheduler starts. It is
-	// the place for the definitions of resources that the scheduler watches.
+	// Install is called when the API is ready, before the scheduler starts. It installs the definitions
+	// of resources that the scheduler watches.
 	Install func(ctx context.Context, admin *rest.Config) error
-	// Populate runs when pods can be scheduled. It is the place for nodes; the
-	// cluster counts as ready when it returns.
+	// Populate is called when pods can be scheduled. It creates the nodes. The cluster counts as ready
+	// when it returns.
 	Populate func(ctx context.Context, admin *rest.Config) error
-	// RealNode adds this machine as a node, before Populate. nil: it is none. Needs
-	// root.
+	// RealNode adds this machine as a node, before Populate. nil: no real node. Needs root.
 	RealNode *RealNode
-	// Progress takes a few words about each step of Start. nil: none.
+	// Progress is called with a short description of each step of Start. nil: not reported.
 	Progress func(step string)
-	// Logger takes unexpected ends of components. nil: none.
+	// Logger logs unexpected exits of components, and what cannot be removed. nil: no logging.
 	Logger *slog.Logger
 }
 
@@ -59,6 +58,11 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return c, fmt.Errorf("find the data directory: %w", err)
+	}
+	if c.ExportKubeconfig != "" {
+		if c.ExportKubeconfig, err = filepath.Abs(c.ExportKubeconfig); err != nil {
+			return c, fmt.Errorf("find the directory of the kubeconfig: %w", err)
+		}
 	}
 	nothing := func(context.Context, *rest.Config) error { return nil }
 	if c.Install == nil {

@@ -7,10 +7,11 @@
 // Everything listens on 127.0.0.1 or on a Unix socket, needs no privilege, and is stored below one
 // data directory:
 //
-//	lock         marks the directory as a cluster's (see lock.go); held while one runs here;
+//	lock         marks the directory as a cluster's (see lock.go); locked while a cluster runs;
 //	             contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
+//	export.json  records a copy of kubeconfig elsewhere, and the directories created for it
 //	logs/        one file per component
 //	config/      kubeconfigs and configuration files of the components
 //	pki/         certificates and keys, created at every start

@@ -3,19 +3,24 @@ package localcluster
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"pinfold.dev/pinfold/internal/atomicfile"
+	"pinfold.dev/pinfold/lab/madedirs"
 )
 
-// contextName names cluster, user and context in the kubeconfigs written here.
+// contextName is the name of cluster, user and context in the kubeconfigs of local clusters.
 const contextName = "pinfold-local"
 
-// newKubeconfig returns a kubeconfig that needs no other file.
+// newKubeconfig returns a kubeconfig that refers to no other file.
 func newKubeconfig(server string, ca []byte, user keyPair) *clientcmdapi.Config {
 	return &clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
@@ -31,6 +36,20 @@ func newKubeconfig(server string, ca []byte, user keyPair) *clientcmdapi.Config 
 	}
 }
 
+// clientConfig returns the client configuration of the administrator's kubeconfig.
+func clientConfig(config *clientcmdapi.Config) (*rest.Config, error) {
+	client, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	if err == nil {
+		_, err = rest.TLSConfigFor(client)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check the administrator's credentials: %w", err)
+	}
+	client.QPS = -1 // no limit: the API server has no other users than the components
+	client.UserAgent = "pinfold-local"
+	return client, nil
+}
+
 // writeKubeconfig writes a kubeconfig that only its owner can read.
 func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 	data, err := clientcmd.Write(*config)
@@ -40,65 +59,81 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 	return writeFile(path, data)
 }
 
-// writeFile replaces a file of the data directory in one step: readers see the old or the
-// new one, never a part, and never anybody but the owner.
+// writeFile writes a file of the data directory atomically. Only its owner can read it.
 func writeFile(path string, data []byte) error {
-	return replaceFile(path, data, temporarySuffix)
-}
-
-// replaceFile writes a file that only its owner can read.
-func replaceFile(path string, data []byte, suffix string) error {
-	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600, Suffix: suffix}); err != nil {
+	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600, Suffix: temporarySuffix}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-// exportKubeconfig writes the administrator's kubeconfig to a place outside
-// the data directory. A file there that is not from a local cluster, such as
-// somebody's ~/.kube/config, is left alone.
-func exportKubeconfig(path string, config *clientcmdapi.Config) error {
+// exported records an exported kubeconfig and the directories that were created for it. It is written
+// before they are, so that the next start or Remove can remove what a killed supervisor left.
+type exported struct {
+	Kubeconfig string        `json:"kubeconfig"` // absolute path
+	Server     string        `json:"server"`     // URL of the API server, which identifies the cluster
+	Made       madedirs.Dirs `json:"made"`
+}
+
+// exportKubeconfig writes the administrator's kubeconfig to path, outside of the data directory. It
+// does not replace a kubeconfig of other clusters, such as the user's ~/.kube/config.
+func (l layout) exportKubeconfig(path string, config *clientcmdapi.Config) error {
 	if _, err := os.Stat(path); err == nil {
 		existing, err := clientcmd.LoadFromFile(path)
 		if err != nil {
-			return fmt.Errorf("%s exists and is no kubeconfig: %w", path, err)
+			return fmt.Errorf("%s exists and is not a kubeconfig: %w", path, err)
 		}
 		if !isLocal(existing) {
 			return fmt.Errorf("%s describes other clusters and is not overwritten; choose another file", path)
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	e := exported{Kubeconfig: path, Server: config.Clusters[contextName].Server, Made: madedirs.Missing("/", filepath.Dir(path))}
+	if err := e.Made.Make("/", 0o700, func() error { return l.writeJSON(exportedName, e) }); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	data, err := clientcmd.Write(*config)
 	if err != nil {
 		return fmt.Errorf("encode kubeconfig: %w", err)
 	}
-	// Beside it may be files of other people's, under any name.
-	return replaceFile(path, data, "")
-}
-
-// missingParents returns the directories above a path that do not exist, the innermost first.
-func missingParents(path string) (missing []string) {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-			return missing
-		}
-		missing = append(missing, dir)
-	}
-}
-
-// withdrawKubeconfig removes an exported kubeconfig, unless another cluster
-// has replaced it since.
-func withdrawKubeconfig(path, server string) error {
-	existing, err := clientcmd.LoadFromFile(path)
-	if err != nil || !isLocal(existing) || existing.Clusters[contextName].Server != server {
-		return nil //nolint:nilerr // gone, or not ours any more: nothing to do
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("remove the kubeconfig: %w", err)
+	// The temporary name is random, because another program may use any fixed name in that directory.
+	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600}); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// withdrawKubeconfig removes the exported kubeconfig, unless another cluster has replaced it, and the
+// directories that were created for it. It logs the directories that it keeps.
+func (l layout) withdrawKubeconfig(logger *slog.Logger) error {
+	var e exported
+	err := readJSON(l.dir, exportedName, &e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = e.remove(logger)
+	}
+	if err == nil {
+		err = os.Remove(l.path(exportedName))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the exported kubeconfig: %w", err)
+	}
+	return nil
+}
+
+func (e exported) remove(logger *slog.Logger) error {
+	for dir := range e.Made {
+		if !strings.HasPrefix(e.Kubeconfig, dir+"/") {
+			return fmt.Errorf("%s is not a parent directory of %s", dir, e.Kubeconfig)
+		}
+	}
+	var err error
+	existing, loadErr := clientcmd.LoadFromFile(e.Kubeconfig)
+	if loadErr == nil && isLocal(existing) && existing.Clusters[contextName].Server == e.Server {
+		err = os.Remove(e.Kubeconfig)
+	}
+	return errors.Join(err, e.Made.Remove("/", logger))
 }
 
 func isLocal(config *clientcmdapi.Config) bool {

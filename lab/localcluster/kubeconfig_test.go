@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"pinfold.dev/pinfold/lab/madedirs"
 )
 
 func testKubeconfig(t *testing.T, server string) *clientcmdapi.Config {
@@ -21,9 +24,14 @@ func testKubeconfig(t *testing.T, server string) *clientcmdapi.Config {
 	return newKubeconfig(server, ca.certificate, user)
 }
 
+// testLayout returns an empty data directory.
+func testLayout(t *testing.T) layout { return layout{t.TempDir()} }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deeper", "kubeconfig")
-	if err := exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
+	if err := testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -45,12 +53,13 @@ func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 		t.Fatalf("the credentials cannot be used: %v", err)
 	}
 	if tlsConfig.RootCAs == nil {
-		t.Error("any server is believed")
+		t.Error("any server is trusted")
 	}
 }
 
-// Nothing beside an exported kubeconfig is touched, and no link there is followed.
-func TestExportTouchesOneFile(t *testing.T) {
+// TestExportWritesOneFile checks that an export changes no other file in its directory, and follows no
+// link there.
+func TestExportWritesOneFile(t *testing.T) {
 	dir := t.TempDir()
 	path, letter := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "letter")
 	if err := os.WriteFile(letter, []byte("dear"), 0o600); err != nil {
@@ -59,7 +68,7 @@ func TestExportTouchesOneFile(t *testing.T) {
 	if err := os.Symlink(letter, path+temporarySuffix); err != nil {
 		t.Fatal(err)
 	}
-	if err := exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
+	if err := testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(letter); err != nil || string(text) != "dear" {
@@ -70,10 +79,13 @@ func TestExportTouchesOneFile(t *testing.T) {
 	}
 }
 
-func TestForeignKubeconfigIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	foreign := testKubeconfig(t, "https://production.example:6443")
-	foreign.Clusters["production"] = foreign.Clusters[contextName]
+func TestForeignKubeconfigIsKept(t *testing.T) {
+	path, l := filepath.Join(t.TempDir(), "config"), testLayout(t)
+	if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
+		t.Fatal(err)
+	}
+	foreign := testKubeconfig(t, "https://127.0.0.1:1")
+	foreign.Clusters["production"] = &clientcmdapi.Cluster{Server: "https://production.example:6443"}
 	if err := writeKubeconfig(path, foreign); err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +93,11 @@ func TestForeignKubeconfigIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1"))
+	err = testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1"))
 	if err == nil || !strings.Contains(err.Error(), "other clusters") {
 		t.Errorf("export over a foreign kubeconfig: %v", err)
 	}
-	if err := withdrawKubeconfig(path, "https://127.0.0.1:1"); err != nil {
+	if err := l.withdrawKubeconfig(quiet()); err != nil {
 		t.Error(err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -94,26 +106,52 @@ func TestForeignKubeconfigIsLeftAlone(t *testing.T) {
 }
 
 func TestKubeconfigIsReplacedAndWithdrawn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	for _, server := range []string{"https://127.0.0.1:1", "https://127.0.0.1:2"} {
-		if err := exportKubeconfig(path, testKubeconfig(t, server)); err != nil {
-			t.Fatal(err)
-		}
+	path, first, second := filepath.Join(t.TempDir(), "config"), testLayout(t), testLayout(t)
+	if err := first.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
+		t.Fatal(err)
 	}
-	// The first cluster ends after the second has taken the file over.
-	if err := withdrawKubeconfig(path, "https://127.0.0.1:1"); err != nil {
+	if err := second.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:2")); err != nil {
+		t.Fatal(err)
+	}
+	// The first cluster ends after the second has replaced its file.
+	if err := first.withdrawKubeconfig(quiet()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("one cluster removed the kubeconfig of another: %v", err)
 	}
-	if err := withdrawKubeconfig(path, "https://127.0.0.1:2"); err != nil {
+	if err := second.withdrawKubeconfig(quiet()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig is still there: %v", err)
 	}
-	if err := withdrawKubeconfig(path, "https://127.0.0.1:2"); err != nil {
-		t.Errorf("withdraw what is gone: %v", err)
+	if err := second.withdrawKubeconfig(quiet()); err != nil {
+		t.Errorf("withdraw again: %v", err)
+	}
+}
+
+// TestForgedExportIsRejected checks that nothing is removed if the record names a directory that does
+// not contain the kubeconfig.
+func TestForgedExportIsRejected(t *testing.T) {
+	l, above := testLayout(t), t.TempDir()
+	path, other := filepath.Join(above, "made", "kubeconfig"), filepath.Join(above, "other")
+	if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	forged := exported{Kubeconfig: path, Server: "https://127.0.0.1:1", Made: madedirs.Dirs{filepath.Dir(path): "", other: ""}}
+	if err := l.writeJSON(exportedName, forged); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.withdrawKubeconfig(quiet()); err == nil || !strings.Contains(err.Error(), "is not a parent directory") {
+		t.Errorf("error %v, want one that rejects the record", err)
+	}
+	for _, kept := range []string{path, other} {
+		if _, err := os.Stat(kept); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -12,28 +12,29 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// layout knows where things are in a data directory.
+// layout locates the files of a data directory.
 type layout struct{ dir string }
 
 const (
 	stateName      = "state.json"
+	exportedName   = "export.json"
 	kubeconfigName = "kubeconfig"
 	socketName     = "etcd.sock"
 	peerSocketName = "etcd-peer.sock"
 
-	// supervisorLogName is where a supervisor without a terminal writes. Whoever
-	// starts it makes the file, so that a new cluster leaves it alone.
+	// supervisorLogName is the log of a supervisor without a terminal. The process that starts the
+	// supervisor creates it, so a new cluster does not remove it.
 	supervisorLogName = "supervisor.log"
 
 	temporarySuffix = ".new" // see writeFile
 )
 
-// entries are the names that a cluster makes in its data directory. Beside the
-// lock and the supervisor's log, only these are ever removed, so that a directory
-// with other things in it, given by mistake, survives.
+// entries are the names that a cluster creates in its data directory. Besides the lock and the
+// supervisor's log, only these are ever removed, so that other files survive if a directory is named by
+// mistake.
 var entries = []string{
-	"logs", "config", "pki", "etcd", nodeDirName, socketName, peerSocketName, kubeconfigName, stateName,
-	kubeconfigName + temporarySuffix, stateName + temporarySuffix,
+	"logs", "config", "pki", "etcd", nodeDirName, socketName, peerSocketName, kubeconfigName, stateName, exportedName,
+	kubeconfigName + temporarySuffix, stateName + temporarySuffix, exportedName + temporarySuffix,
 }
 
 func (l layout) path(elements ...string) string {
@@ -50,12 +51,12 @@ func (l layout) certificate(component string) (certificate, key string) {
 	return l.path("pki", component+".crt"), l.path("pki", component+".key")
 }
 
-// allocationKey are the files of the key by which the scheduler signs allocations.
+// allocationKey returns the files of the key with which the scheduler signs allocations.
 func (l layout) allocationKey() (private, public string) {
 	return l.path("pki", "allocations.key"), l.path("pki", "allocations.pub")
 }
 
-// create makes the directories of an empty cluster. The lock must be held.
+// create clears the data directory and creates the directories of a new cluster. The lock must be held.
 func (l layout) create(logger *slog.Logger) error {
 	if err := l.clear(logger); err != nil {
 		return err
@@ -68,9 +69,8 @@ func (l layout) create(logger *slog.Logger) error {
 	return nil
 }
 
-// clear removes what a cluster made. A real node goes first: while it has anything
-// mounted or running in the directory, nothing of it is removed. What is mounted there by
-// others belongs to them.
+// clear removes what a cluster created, here and elsewhere. It restores a real node first, and removes
+// nothing while anything is still mounted in the directory.
 func (l layout) clear(logger *slog.Logger) error {
 	root, err := owned.Open(l.dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l layout) clear(logger *slog.Logger) error {
 	if _, err := readHolder(root); err != nil {
 		return err
 	}
-	if err := localnode.Restore(l.path(nodeDirName), logger); err != nil {
+	if err := errors.Join(l.withdrawKubeconfig(logger), localnode.Restore(l.path(nodeDirName), logger)); err != nil {
 		return err
 	}
 	mounts, err := localnode.MountsBelow(l.dir)
@@ -98,8 +98,8 @@ func (l layout) clear(logger *slog.Logger) error {
 	return nil
 }
 
-// remove clears the directory and removes it too when that leaves it empty. The
-// lock must be held: it goes last.
+// remove clears the data directory, and removes it if it is empty then. The lock must be held; its file
+// is removed last.
 func (l layout) remove(logger *slog.Logger) error {
 	if err := l.clear(logger); err != nil {
 		return err
@@ -109,26 +109,19 @@ func (l layout) remove(logger *slog.Logger) error {
 			return fmt.Errorf("clear the data directory: %w", err)
 		}
 	}
-	_ = os.Remove(l.dir) // stays when something else is in it
+	_ = os.Remove(l.dir) // fails if it contains other files
 	return nil
 }
 
-// isOurs tells whether a name in a data directory comes from a local cluster.
-func isOurs(name string) bool {
-	return name == lockName || name == supervisorLogName || slices.Contains(entries, name)
-}
-
-// checkUsable refuses a directory that holds other people's things: files there
-// could be taken for ours, and ours would be lost among them.
+// checkUsable rejects a directory that contains files that are not a local cluster's.
 func (l layout) checkUsable() error {
-	names, err := os.ReadDir(l.dir)
+	found, err := os.ReadDir(l.dir)
 	if err != nil {
 		return fmt.Errorf("read the data directory: %w", err)
 	}
-	for _, entry := range names {
-		if !isOurs(entry.Name()) {
-			return fmt.Errorf("%s contains %q, which is no part of a local cluster; choose an empty or a new directory",
-				l.dir, entry.Name())
+	for _, entry := range found {
+		if name := entry.Name(); name != lockName && name != supervisorLogName && !slices.Contains(entries, name) {
+			return fmt.Errorf("%s contains %q, which does not belong to a local cluster; choose an empty or a new directory", l.dir, name)
 		}
 	}
 	return nil

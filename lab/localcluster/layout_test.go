@@ -1,7 +1,6 @@
 package localcluster
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +12,12 @@ func TestForeignFilesSurvive(t *testing.T) {
 	if err := Claim(dir); err != nil {
 		t.Fatal(err)
 	}
-	l, quiet := layout{dir}, slog.New(slog.DiscardHandler)
+	l, quiet := layout{dir}, quiet()
 	if err := l.create(quiet); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.checkUsable(); err != nil {
-		t.Errorf("own files are refused: %v", err)
+		t.Errorf("own files are rejected: %v", err)
 	}
 	letter := filepath.Join(dir, "letter")
 	if err := os.WriteFile(letter, []byte("dear"), 0o600); err != nil {
@@ -32,18 +31,18 @@ func TestForeignFilesSurvive(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "letter" {
-		t.Errorf("left behind: %v, %v; want the letter alone", entries, err)
+		t.Errorf("left behind: %v, %v; want only the letter", entries, err)
 	}
 }
 
-func TestRemoveTakesTheDirectoryToo(t *testing.T) {
+func TestRemoveRemovesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	lock, err := claimAndLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.release()
-	l, quiet := layout{dir}, slog.New(slog.DiscardHandler)
+	l, quiet := layout{dir}, quiet()
 	if err := l.create(quiet); err != nil {
 		t.Fatal(err)
 	}

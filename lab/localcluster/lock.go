@@ -8,49 +8,49 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// lockName is the file by which a data directory is known to be a local cluster's, and
-// that is locked while the cluster runs. It is the first file to come and the last one to
-// go, so a directory without it holds nothing of a cluster. Its text is of one size:
+// lockName is the file that marks a directory as a data directory and that is locked while a cluster
+// runs. It is the first file to be created and the last to be removed, so a directory without it
+// contains nothing of a cluster. Its text has a fixed size:
 //
 //	pinfold-local data directory, IDENTITY
 //	process       1234
 //
-// with what tells the directory from a copy of it (owned.Identity), and with the last
-// holder.
+// IDENTITY distinguishes the directory from its copies (owned.Identity). The process is the last holder
+// of the lock.
 const (
 	lockName   = "lock"
 	lockHead   = "pinfold-local data directory, %s\n"
 	lockHolder = "process %10d\n"
 )
 
-// ErrRunning says that a supervisor holds the data directory.
+// ErrRunning reports that a supervisor has locked the data directory.
 var ErrRunning = errors.New("a local cluster is running")
 
-// errNotMade says that no "up" has made or found empty a directory that has files.
-var errNotMade = errors.New("was not made by pinfold-local up, or is a copy: it is left as it is")
+// errNotMade reports that a directory is not empty and not a data directory.
+var errNotMade = errors.New("was not made by pinfold-local up, or is a copy: it is not changed")
 
-// directoryLock is held for as long as a cluster uses a data directory. The
-// kernel drops it with the process, however that ends. It is an open file
-// description lock (fcntl(2), F_OFD_SETLK), which unlike flock(2) can be looked
-// at without being taken.
+// directoryLock is the lock of a data directory. The kernel releases it when the process ends for any
+// reason. It is an open file description lock (fcntl(2), F_OFD_SETLK), which, unlike flock(2), can be
+// tested without taking it.
 type directoryLock struct{ file *os.File }
 
-// wholeFile is the range of the lock.
+// wholeFile returns the range of the lock.
 func wholeFile() *unix.Flock_t {
 	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
 }
 
-// Claim makes a data directory, or takes an empty one, and writes down in it that it is
-// a local cluster's. It refuses a directory that has anything else in it.
+// Claim creates a data directory, or makes an empty directory one. It rejects a directory with files of
+// other programs.
 func Claim(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
+		return fmt.Errorf("create the data directory: %w", err)
 	}
 	root, err := owned.Open(dir)
 	if err != nil {
@@ -64,14 +64,14 @@ func Claim(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	// The socket of etcd takes connections from whoever reaches it.
+	// The socket of etcd accepts connections of every user who can reach it.
 	if err := root.Chmod(".", 0o700); err != nil {
 		return fmt.Errorf("protect the data directory: %w", err)
 	}
 	return mark(root)
 }
 
-// mark makes the lock file of an empty directory. It appears when it is whole.
+// mark creates the lock file in an empty directory. The file appears only when it is complete.
 func mark(root *os.Root) error {
 	identity, err := owned.Identity(root)
 	if err != nil {
@@ -84,27 +84,26 @@ func mark(root *os.Root) error {
 	defer dir.Close()
 	file, err := root.OpenFile(".", unix.O_TMPFILE|os.O_RDWR, 0o600)
 	named := errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR)
-	if named { // not every filesystem has files without a name
+	if named { // not every filesystem supports O_TMPFILE
 		file, err = root.OpenFile(lockName, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(file, lockHead+lockHolder, identity, os.Getpid())
 		err = errors.Join(err, file.Sync())
 		if err == nil && !named {
-			whole := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
-			err = unix.Linkat(unix.AT_FDCWD, whole, int(dir.Fd()), lockName, unix.AT_SYMLINK_FOLLOW)
+			unnamed := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+			err = unix.Linkat(unix.AT_FDCWD, unnamed, int(dir.Fd()), lockName, unix.AT_SYMLINK_FOLLOW)
 		}
 		err = errors.Join(err, file.Close())
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) { // another "up" was faster
+	if err != nil && !errors.Is(err, fs.ErrExist) { // ErrExist: another process marked it first
 		return fmt.Errorf("mark %s as a data directory: %w", root.Name(), err)
 	}
 	return nil
 }
 
-// readHolder returns the process that the lock file names, which need not hold the lock
-// any more. Of an empty directory the error is ErrNotExist, of another one without a lock
-// file for it errNotMade.
+// readHolder returns the process in the lock file, which may have released the lock. The error is
+// ErrNotExist for an empty directory, and errNotMade for one that has files but no valid lock file.
 func readHolder(root *os.Root) (pid int, err error) {
 	text, err := owned.ReadFile(root, lockName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +114,7 @@ func readHolder(root *os.Root) (pid int, err error) {
 		case len(entries) == 0:
 			return 0, fmt.Errorf("the data directory is empty: %w", fs.ErrNotExist)
 		case slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == lockName }):
-			return readHolder(root) // it has come in between
+			return readHolder(root) // it was created meanwhile
 		}
 		return 0, fmt.Errorf("%s contains %q and %w; choose an empty or a new directory", root.Name(), entries[0].Name(), errNotMade)
 	}
@@ -130,19 +129,19 @@ func readHolder(root *os.Root) (pid int, err error) {
 	number, signed := strings.CutPrefix(strings.TrimSuffix(rest, "\n"), "process ")
 	pid, err = strconv.Atoi(strings.TrimLeft(number, " "))
 	if !ours || !signed || err != nil || pid <= 0 {
-		return 0, fmt.Errorf("%s %w (its file %q says otherwise); choose an empty or a new directory", root.Name(), errNotMade, lockName)
+		return 0, fmt.Errorf("%s %w (the content of its file %q does not match); choose an empty or a new directory", root.Name(), errNotMade, lockName)
 	}
 	return pid, nil
 }
 
-// lockDirectory takes the lock of a claimed directory, or says who has it.
+// lockDirectory takes the lock of a claimed directory. The error ErrRunning names the holder.
 func lockDirectory(dir string) (*directoryLock, error) {
 	root, err := owned.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	defer root.Close()
-	for {
+	for begin := time.Now(); ; {
 		pid, err := readHolder(root)
 		if err != nil {
 			return nil, err
@@ -154,25 +153,30 @@ func lockDirectory(dir string) (*directoryLock, error) {
 		if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
 			_ = file.Close() // read only
 			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+				// A child that a killed holder was starting has the lock until it executes its program.
+				if errors.Is(unix.Kill(pid, 0), unix.ESRCH) && time.Since(begin) < time.Second {
+					time.Sleep(time.Millisecond)
+					continue
+				}
 				return nil, fmt.Errorf("%w in %s (process %d)", ErrRunning, dir, pid)
 			}
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
-		if !isStill(root, file) { // removed by its last holder after we opened it
+		if !isCurrent(root, file) { // its last holder removed it after it was opened
 			_ = file.Close() // read only
 			continue
 		}
 		lock := &directoryLock{file: file}
 		if err := lock.sign(); err != nil {
-			_ = file.Close() // the first error counts
+			_ = file.Close() // the first error explains more
 			return nil, err
 		}
 		return lock, nil
 	}
 }
 
-// claimAndLock is Claim and lockDirectory, again when the last holder removes the
-// directory meanwhile.
+// claimAndLock claims and locks a directory. It tries again if the last holder removes the directory
+// meanwhile.
 func claimAndLock(dir string) (lock *directoryLock, err error) {
 	const tries = 100
 	for range tries {
@@ -186,8 +190,7 @@ func claimAndLock(dir string) (lock *directoryLock, err error) {
 	return lock, err
 }
 
-// sign leaves the holder's pid in the lock file, in one write: the text is never less than
-// whole.
+// sign writes this process's pid into the lock file, in one write, so that the text is always complete.
 func (l *directoryLock) sign() error {
 	text := fmt.Appendf(nil, lockHolder, os.Getpid())
 	info, err := l.file.Stat()
@@ -202,43 +205,42 @@ func (l *directoryLock) sign() error {
 
 func (l *directoryLock) release() { _ = l.file.Close() }
 
-// holder returns the pid of the process that has the data directory locked, or
-// 0 when there is none.
+// holder returns the pid of the process that has locked the data directory, 0 if there is none.
 func holder(dir string) (int, error) {
-	root, err := owned.Open(dir)
+	pid, err := testLock(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
+	return pid, err
+}
+
+func testLock(dir string) (int, error) {
+	root, err := owned.Open(dir)
 	if err != nil {
-		return 0, fmt.Errorf("look at the data directory: %w", err)
+		return 0, fmt.Errorf("open the data directory: %w", err)
 	}
 	defer root.Close()
 	pid, err := readHolder(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
 	if err != nil {
 		return 0, err
 	}
 	file, err := root.Open(lockName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, fmt.Errorf("look at the lock: %w", err)
+		return 0, fmt.Errorf("open the lock: %w", err)
 	}
 	defer file.Close()
-	obstacle := wholeFile()
-	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, obstacle); err != nil {
-		return 0, fmt.Errorf("look at the lock: %w", err)
+	conflict := wholeFile()
+	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, conflict); err != nil {
+		return 0, fmt.Errorf("test the lock: %w", err)
 	}
-	if obstacle.Type == unix.F_UNLCK {
+	if conflict.Type == unix.F_UNLCK {
 		return 0, nil
 	}
 	return pid, nil
 }
 
-func isStill(root *os.Root, file *os.File) bool {
+// isCurrent reports whether file is still the lock file.
+func isCurrent(root *os.Root, file *os.File) bool {
 	opened, err1 := file.Stat()
 	named, err2 := root.Lstat(lockName)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)

@@ -40,9 +40,9 @@ func TestOneHolderPerDirectory(t *testing.T) {
 	lock.release()
 }
 
-// A holder that removes the lock file in the end must not leave two others,
-// one with the old file and one with a new one, who both think they have it.
-func TestLockFileIsRemovedByItsHolder(t *testing.T) {
+// TestHolderRemovesLockFile checks that two processes never hold the lock at once, one with the file that
+// the last holder removed and one with a new file.
+func TestHolderRemovesLockFile(t *testing.T) {
 	dir := t.TempDir()
 	var inside, most, locked int
 	var mu sync.Mutex
@@ -66,7 +66,7 @@ func TestLockFileIsRemovedByItsHolder(t *testing.T) {
 				mu.Lock()
 				inside--
 				mu.Unlock()
-				// The last thing that a holder does.
+				// The last step of a holder.
 				if err := os.Remove(layout{dir}.path(lockName)); err != nil {
 					t.Error(err)
 				}
@@ -80,12 +80,11 @@ func TestLockFileIsRemovedByItsHolder(t *testing.T) {
 	}
 }
 
-// A directory is a cluster's when Claim has made it or found it empty, and under any name;
-// a copy of it is refused.
-func TestOnlyTheClaimedDirectoryIsOurs(t *testing.T) {
+// TestCopyIsRejected checks that a claimed directory can be renamed, and that a copy of it is rejected.
+func TestCopyIsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
-	quiet := slog.New(slog.DiscardHandler)
-	for range 2 { // the second time it is there
+	quiet := quiet()
+	for range 2 { // the second time it exists
 		if err := Claim(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +92,7 @@ func TestOnlyTheClaimedDirectoryIsOurs(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v; want a private directory", info, err)
 	}
-	time.Sleep(20 * time.Millisecond) // more than a tick, by which the kernel says when a directory was made
+	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
 	stolen := dir + "-copy"
 	if err := os.CopyFS(stolen, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -120,8 +119,8 @@ func TestOnlyTheClaimedDirectoryIsOurs(t *testing.T) {
 	}
 }
 
-// What is mounted in a data directory is not the cluster's.
-func TestMountsStay(t *testing.T) {
+// TestMountsAreKept checks that Remove does not touch what is mounted in a data directory.
+func TestMountsAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	if err := Claim(dir); err != nil {
 		t.Fatal(err)
@@ -137,7 +136,7 @@ func TestMountsStay(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH) })
 	if _, err := Remove(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "unmount it first") {
-		t.Errorf("error %v, want one that says what is mounted", err)
+		t.Errorf("error %v, want one that names the mount", err)
 	}
 	if _, err := os.Stat(letter); err != nil {
 		t.Error(err)

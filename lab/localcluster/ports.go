@@ -7,17 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedPort is a free TCP port on 127.0.0.1 that stays ours although the
-// component that listens on it comes and goes.
+// reservedPort is a free TCP port on 127.0.0.1 that stays reserved while the component that listens on
+// it is restarted.
 //
-// The usual way, to bind port 0, note the number, close and hope, loses the
-// port whenever somebody else asks for one in between, and again at each
-// restart. Here a socket stays bound to the port, with SO_REUSEPORT and without
-// listening. The component binds it too, with the same option
-// (--permit-port-sharing) and the same user id; as the only listener, it gets
-// every connection. Nobody without the option can bind the port, and the
-// kernel hands out a port that is bound neither for port 0 nor to an
-// outgoing connection (net/ipv4/inet_connection_sock.c,
+// The usual method, to bind port 0, note the number and close the socket, loses the port if another
+// program gets it in between, and again at each restart. Here a socket stays bound to the port, with
+// SO_REUSEPORT and without listening. The component binds the port as well, with the same option
+// (--permit-port-sharing) and the same user id. As the only listener, it gets every connection. Programs
+// without the option cannot bind the port, and the kernel gives a bound port neither to a program that
+// asks for port 0 nor to an outgoing connection (net/ipv4/inet_connection_sock.c,
 // inet_csk_find_open_port; inet_hashtables.c, __inet_hash_connect).
 type reservedPort struct {
 	number int
@@ -27,7 +25,7 @@ type reservedPort struct {
 func reservePort() (*reservedPort, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("reserve a port: %w", err)
+		return nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))
 	}
 	port := &reservedPort{socket: os.NewFile(uintptr(fd), "reserved port")}
 	if port.number, err = bindShared(fd); err != nil {
@@ -56,8 +54,4 @@ func bindShared(fd int) (int, error) {
 	return inet.Port, nil
 }
 
-func (p *reservedPort) release() {
-	if p != nil {
-		_ = p.socket.Close() // nothing was written
-	}
-}
+func (p *reservedPort) release() { _ = p.socket.Close() } // nothing was written

@@ -20,7 +20,7 @@ var shared = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) e
 	return errors.Join(err, controlErr)
 }}
 
-func TestReservedPortIsOurs(t *testing.T) {
+func TestReservedPort(t *testing.T) {
 	port, err := reservePort()
 	if err != nil {
 		t.Fatal(err)
@@ -30,13 +30,13 @@ func TestReservedPortIsOurs(t *testing.T) {
 
 	if listener, err := net.Listen("tcp", address); err == nil {
 		listener.Close()
-		t.Error("somebody else could listen on the port")
+		t.Error("a program without SO_REUSEPORT can listen on the port")
 	}
 	if conn, err := net.Dial("tcp", address); err == nil {
 		conn.Close()
-		t.Error("the port answers although nobody listens")
+		t.Error("the port accepts connections without a listener")
 	}
-	for range 2 { // a component and its successor
+	for range 2 { // a component, and again after its restart
 		checkServes(t, address)
 	}
 }

@@ -1,17 +1,16 @@
 package localcluster
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
-	"k8s.io/client-go/rest"
-
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// prepare makes everything that the components need before they start.
+// prepare creates everything that the components need before they start.
 func (c *Cluster) prepare() error {
 	if err := c.takeDirectory(); err != nil {
 		return err
@@ -74,14 +73,14 @@ func (c *Cluster) writeConfigurations() error {
 	return nil
 }
 
-// takeDirectory locks the data directory, and empties it.
+// takeDirectory locks and empties the data directory.
 func (c *Cluster) takeDirectory() error {
 	lock, err := claimAndLock(c.layout.dir)
 	if err != nil {
 		return err
 	}
 	c.lock = lock
-	// The components are given paths, none of which may lead elsewhere later.
+	// An absolute path without symbolic links, which cannot be redirected later.
 	c.layout.dir = filepath.Dir(lock.file.Name())
 	if err := c.layout.create(c.config.Logger); err != nil {
 		return err
@@ -108,11 +107,21 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 	if files[signingKey], files[verifyKey], err = newAllocationKey(); err != nil {
 		return err
 	}
+	pairs := map[string]keyPair{} // by component
 	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
-		pair, err := ca.server(name)
-		if err != nil {
+		if pairs[name], err = ca.server(name); err != nil {
 			return err
 		}
+	}
+	if c.node != nil {
+		var err1, err2 error
+		pairs[localnode.Kubelet], err1 = ca.server(localnode.Kubelet, c.node.Address().AsSlice())
+		pairs[kubeletClientName], err2 = ca.client(kubeletClientUser)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+	}
+	for name, pair := range pairs {
 		certificate, key := c.layout.certificate(name)
 		files[certificate], files[key] = pair.certificate, pair.key
 	}
@@ -125,22 +134,22 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 }
 
 func (c *Cluster) writeKubeconfigs(ca *authority) error {
-	for component, user := range map[string]string{
-		Scheduler:         schedulerUser,
-		ControllerManager: controllerManagerUser,
-		KWOK:              kwokUser,
-	} {
-		pair, err := ca.client(user)
+	users := map[string][]string{ // user and groups, by component
+		Scheduler:         {schedulerUser},
+		ControllerManager: {controllerManagerUser},
+		KWOK:              {kwokUser},
+	}
+	if c.node != nil {
+		users[localnode.Kubelet] = []string{"system:node:" + localnode.Name, "system:nodes"}
+		users[localnode.Agent] = []string{admission.AgentUser(localnode.Name), admission.AgentGroup}
+	}
+	for component, user := range users {
+		pair, err := ca.client(user[0], user[1:]...)
 		if err != nil {
 			return err
 		}
 		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
 		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
-			return err
-		}
-	}
-	if c.node != nil {
-		if err := c.writeNodeCredentials(ca); err != nil {
 			return err
 		}
 	}
@@ -152,18 +161,17 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	if err := writeKubeconfig(c.Kubeconfig(), config); err != nil {
 		return err
 	}
-	if c.admin, err = clientConfig(c.URL(APIServer), ca.certificate, admin); err != nil {
+	if c.admin, err = clientConfig(config); err != nil {
 		return err
 	}
 	if c.config.ExportKubeconfig == "" {
 		return nil
 	}
-	c.exportedInto = missingParents(c.config.ExportKubeconfig)
-	return exportKubeconfig(c.config.ExportKubeconfig, config)
+	return c.layout.exportKubeconfig(c.config.ExportKubeconfig, config)
 }
 
-// environment is what the components see: nothing that could make them read
-// configuration of the user's, or of another cluster.
+// environment returns the environment of the components. It contains nothing that could make them read
+// configuration of the user or of another cluster.
 func (c *Cluster) environment() []string {
 	environment := []string{
 		"HOME=" + filepath.Join(c.layout.dir, "config"),
@@ -175,21 +183,4 @@ func (c *Cluster) environment() []string {
 		}
 	}
 	return environment
-}
-
-func clientConfig(server string, ca []byte, user keyPair) (*rest.Config, error) {
-	config := &rest.Config{
-		Host: server,
-		// No limit on the client's side: the only other users of this API server
-		// are the components.
-		QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: ca, CertData: user.certificate, KeyData: user.key,
-		},
-		UserAgent: "pinfold-local",
-	}
-	if _, err := rest.TLSConfigFor(config); err != nil {
-		return nil, fmt.Errorf("check the administrator's credentials: %w", err)
-	}
-	return config, nil
 }

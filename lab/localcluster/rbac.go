@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// The users of the components. Those of the scheduler and the controller
-// manager are bound to roles that the API server makes itself.
+// The users of the components. The API server itself creates roles and bindings for those of the
+// scheduler and the controller manager.
 const (
 	adminUser             = "pinfold-local-admin"
 	adminGroup            = "system:masters"
@@ -25,21 +26,12 @@ const (
 	kubeletClientUser     = "pinfold:kube-apiserver-kubelet-client"
 )
 
-// grant is a role with the one user or group that has it.
+// grant is a role that is bound to one user or one group.
 type grant struct {
 	name        string
-	user, group string
-	// namespace is where the role holds, "" for everywhere.
-	namespace string
-	rules     []rbacv1.PolicyRule
-}
-
-func (g grant) subjects() []rbacv1.Subject {
-	kind, name := rbacv1.UserKind, g.user
-	if g.group != "" {
-		kind, name = rbacv1.GroupKind, g.group
-	}
-	return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
+	user, group string // one of them
+	namespace   string // "": a cluster role
+	rules       []rbacv1.PolicyRule
 }
 
 func grants() []grant {
@@ -52,8 +44,8 @@ func grants() []grant {
 		{name: "pinfold:local-scheduler", user: schedulerUser, namespace: nodetopology.LeaseNamespace, rules: []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", []string{"leases"}, "list", "watch"),
 		}},
-		// As the built-in role system:kubelet-api-admin: what the API server may ask a
-		// real node's kubelet.
+		// The API server's requests to the kubelet of a real node, as in the built-in role
+		// system:kubelet-api-admin.
 		{name: "pinfold:kubelet-api", user: kubeletClientUser, rules: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
 			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
@@ -87,7 +79,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// createGrants gives the components what the built-in roles do not.
+// createGrants grants the components the rights that built-in roles do not contain.
 func createGrants(ctx context.Context, client kubernetes.Interface) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nodetopology.LeaseNamespace}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -103,22 +95,21 @@ func createGrants(ctx context.Context, client kubernetes.Interface) error {
 
 func (g grant) create(ctx context.Context, client typedrbacv1.RbacV1Interface) error {
 	meta := metav1.ObjectMeta{Name: g.name, Namespace: g.namespace}
-	if g.namespace != "" {
-		role := &rbacv1.Role{ObjectMeta: meta, Rules: g.rules}
-		if _, err := client.Roles(g.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		binding := &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: g.subjects(),
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: g.name}}
-		_, err := client.RoleBindings(g.namespace).Create(ctx, binding, metav1.CreateOptions{})
-		return err
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: g.name}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: g.user}}
+	if g.group != "" {
+		subjects[0].Kind, subjects[0].Name = rbacv1.GroupKind, g.group
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules}
-	if _, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return err
+	var roleErr, bindingErr error
+	if g.namespace == "" {
+		_, roleErr = client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
+		_, bindingErr = client.ClusterRoleBindings().Create(ctx,
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role}, metav1.CreateOptions{})
+	} else {
+		role.Kind = "Role"
+		_, roleErr = client.Roles(g.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
+		_, bindingErr = client.RoleBindings(g.namespace).Create(ctx,
+			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role}, metav1.CreateOptions{})
 	}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: g.subjects(),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: g.name}}
-	_, err := client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	return err
+	return errors.Join(roleErr, bindingErr)
 }

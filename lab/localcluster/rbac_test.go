@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRightsAreThoseOfTheManifests: what runs here must run elsewhere.
-func TestRightsAreThoseOfTheManifests(t *testing.T) {
+// TestRightsEqualTheManifests checks that agent and scheduler have the same rights here as with the
+// manifests.
+func TestRightsEqualTheManifests(t *testing.T) {
 	for manifest, name := range map[string]string{"agent-rbac.yaml": "pinfold:local-agent", "scheduler-rbac.yaml": "pinfold:local-scheduler"} {
 		text, err := os.ReadFile("../../deploy/manifests/" + manifest)
 		if err != nil {

@@ -7,34 +7,30 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// RealNode says how this machine becomes a node of the cluster.
+// RealNode configures this machine as a node of the cluster.
 type RealNode struct {
 	// Binaries is the directory of the node's programs.
 	Binaries string
-	// Labels are the node's, besides those that a kubelet sets itself.
-	Labels map[string]string
-	// Agent is pinfold-agent's executable. Empty: the node has no agent, and pods that
-	// ask for placement are not scheduled to it.
+	// Agent is the executable of pinfold-agent. Empty: no agent, and pods that ask for placement are
+	// not scheduled to this node.
 	Agent string
-	// AgentFlags are for its command run, after those that it is given anyway.
+	// AgentFlags are additional flags of "pinfold-agent run".
 	AgentFlags []string
 }
 
-// nodeDirName is where a real node keeps everything.
+// nodeDirName is the directory of a real node.
 const nodeDirName = "node"
 
-// planNode finds out whether this machine can be a node.
+// planNode checks that this machine can be a node.
 func (c *Cluster) planNode() error {
 	node, err := localnode.New(localnode.Options{
 		Dir:        c.layout.path(nodeDirName),
 		Binaries:   c.config.RealNode.Binaries,
 		Executable: c.config.Executable,
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
-		Labels:     c.config.RealNode.Labels,
 		Agent:      c.config.RealNode.Agent,
 		AgentFlags: c.config.RealNode.AgentFlags,
 	})
@@ -59,50 +55,15 @@ func (l layout) nodeCredentials() localnode.Credentials {
 	}
 }
 
-// writeNodeCredentials lets the kubelet and the API server know each other.
-func (c *Cluster) writeNodeCredentials(ca *authority) error {
-	for component, user := range map[string]struct{ name, group string }{
-		localnode.Kubelet: {"system:node:" + localnode.Name, "system:nodes"},
-		localnode.Agent:   {admission.AgentUser(localnode.Name), admission.AgentGroup},
-	} {
-		pair, err := ca.client(user.name, user.group)
-		if err != nil {
-			return err
-		}
-		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
-		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
-			return err
-		}
-	}
-	serving, err := ca.server(localnode.Kubelet, c.node.Address().AsSlice())
-	if err != nil {
-		return err
-	}
-	client, err := ca.client(kubeletClientUser)
-	if err != nil {
-		return err
-	}
-	for component, pair := range map[string]keyPair{localnode.Kubelet: serving, kubeletClientName: client} {
-		certificate, key := c.layout.certificate(component)
-		if err := writeFile(certificate, pair.certificate); err != nil {
-			return err
-		}
-		if err := writeFile(key, pair.key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// kubeletClientName names the files by which the API server is known to the kubelet.
+// kubeletClientName is the name of the API server's credentials as the kubelet's client.
 const kubeletClientName = "kube-apiserver-kubelet-client"
 
-// nodeFlags are the API server's when there is a real node: it reads logs and runs
-// commands there, and lets a node change nothing but itself.
+// nodeFlags returns the API server's flags for a real node. With them it can read logs and run commands
+// on the node, and prevents the node from changing other nodes.
 func nodeFlags(l layout) []string {
 	certificate, key := l.certificate(kubeletClientName)
 	return []string{
-		"--kubelet-preferred-address-types=InternalIP", // nobody resolves its name
+		"--kubelet-preferred-address-types=InternalIP", // its name cannot be resolved
 		"--kubelet-certificate-authority=" + l.path("pki", "ca.crt"),
 		"--kubelet-client-certificate=" + certificate,
 		"--kubelet-client-key=" + key,
@@ -110,7 +71,7 @@ func nodeFlags(l layout) []string {
 	}
 }
 
-// startNode adds this machine as a node and returns when pods run on it.
+// startNode adds this machine as a node and waits until pods run on it.
 func (c *Cluster) startNode(ctx context.Context, client kubernetes.Interface) error {
 	c.step("adding this machine as a node")
 	credentials := c.layout.nodeCredentials()
@@ -126,6 +87,3 @@ func (c *Cluster) startNode(ctx context.Context, client kubernetes.Interface) er
 	}
 	return localnode.WaitReady(ctx, client)
 }
-
-// allNames lists what a cluster may consist of.
-func allNames() []string { return slices.Concat(Names(), localnode.Names()) }

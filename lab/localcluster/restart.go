@@ -3,11 +3,12 @@ package localcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
-// StopComponent ends one component, which stays down until StartComponent.
+// StopComponent stops a component until StartComponent.
 func (c *Cluster) StopComponent(name string) error {
 	child, err := c.child(name)
 	if err != nil {
@@ -17,18 +18,17 @@ func (c *Cluster) StopComponent(name string) error {
 	return nil
 }
 
-// StartComponent starts a component that StopComponent has ended, with the flags
-// that it had, and returns when it is ready.
+// StartComponent starts a component again with the same flags, and waits until it is ready.
 func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	child, err := c.child(name)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	child.Stop() // of one that runs there would be two
+	child.Stop() // if it is running
 	return c.startChild(child.Spec()).WaitReady(ctx)
 }
 
-// PID returns the process id of a component, 0 when it does not run.
+// PID returns the process id of a component, 0 if it is not running.
 func (c *Cluster) PID(name string) int {
 	child, err := c.child(name)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Cluster) PID(name string) int {
 	return child.Status().PID
 }
 
-// ConfigureScheduler replaces the scheduler's configuration, as in
-// Config.SchedulerConfig, from its next start on.
+// ConfigureScheduler replaces the scheduler's configuration (see Config.SchedulerConfig) from its next
+// start on.
 func (c *Cluster) ConfigureScheduler(config []byte) error {
 	signingKey, _ := c.layout.allocationKey()
 	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler), signingKey)
@@ -53,18 +53,8 @@ func (c *Cluster) child(name string) (*supervisor.Child, error) {
 	defer c.mu.Unlock()
 	child, ok := c.running[name]
 	if !ok {
-		return nil, fmt.Errorf("the cluster has started no component of that name, only %q", c.names())
+		started := slices.DeleteFunc(names(), func(name string) bool { return c.running[name] == nil })
+		return nil, fmt.Errorf("the cluster has started no component of that name, only %q", started)
 	}
 	return child, nil
-}
-
-// names returns the components that have been started; c.mu is held.
-func (c *Cluster) names() []string {
-	var names []string
-	for _, name := range allNames() {
-		if _, ok := c.running[name]; ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }

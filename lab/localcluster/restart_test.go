@@ -1,7 +1,6 @@
 package localcluster
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
-// idleCluster is a cluster that has started nothing yet, in a directory where the
-// components of the test binary hang (see TestMain).
+// idleCluster returns a cluster that has started nothing yet, in a directory where the components of the
+// test binary hang (see TestMain).
 func idleCluster(t *testing.T) *Cluster {
 	dir := filepath.Join(t.TempDir(), "hang")
 	config, err := testConfig(t, dir).withDefaults()
@@ -22,7 +21,7 @@ func idleCluster(t *testing.T) *Cluster {
 	if err := Claim(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.layout.create(slog.New(slog.DiscardHandler)); err != nil {
+	if err := c.layout.create(quiet()); err != nil {
 		t.Fatal(err)
 	}
 	c.supervisor = supervisor.New(supervisor.Options{Changed: c.stateChanged})
@@ -40,7 +39,7 @@ func TestComponentsStopAndStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid := c.PID(KWOK); pid != 0 {
-		t.Errorf("stopped, and its process id is %d", pid)
+		t.Errorf("the stopped component has process id %d", pid)
 	}
 	if err := c.StartComponent(t.Context(), KWOK); err != nil {
 		t.Fatal(err)
@@ -48,7 +47,7 @@ func TestComponentsStopAndStart(t *testing.T) {
 	if pid := c.PID(KWOK); pid == 0 || pid == first {
 		t.Errorf("process ids %d before and %d after", first, pid)
 	}
-	// state.json is of one of each component.
+	// state.json contains each component once.
 	state, err := lastState(c.layout.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +65,7 @@ func TestUnknownComponents(t *testing.T) {
 		"start": c.StartComponent(t.Context(), "kubelet"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what+` kubelet: `) || !strings.Contains(err.Error(), `["kwok"]`) {
-			t.Errorf("%s: %v, want an error that says what there is", what, err)
+			t.Errorf("%s: %v, want an error that lists the components", what, err)
 		}
 	}
 }
@@ -86,9 +85,9 @@ func TestConfigureScheduler(t *testing.T) {
 		}
 	}
 	if err := c.ConfigureScheduler([]byte("kind: Pod")); err == nil {
-		t.Error("a Pod is taken for a configuration")
+		t.Error("a Pod is accepted as a configuration")
 	}
 	if again, _ := os.ReadFile(c.layout.path("config", schedulerConfigName)); string(again) != string(text) {
-		t.Errorf("a refused configuration was written:\n%s", again)
+		t.Errorf("a rejected configuration was written:\n%s", again)
 	}
 }

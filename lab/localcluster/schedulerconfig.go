@@ -12,31 +12,27 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler"
 )
 
-const schedulerConfigName = "scheduler.yaml"
-
-// plainSchedulerConfig is what the scheduler runs with when the caller has no
-// wishes.
+// plainSchedulerConfig is the default of Config.SchedulerConfig.
 const plainSchedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 `
 
-// The scheduler's own limit on requests, unless its configuration says
-// otherwise. The default of 50 a second would be what a benchmark measures.
+// The default limits of the scheduler's requests per second. With kube-scheduler's default of 50, a
+// benchmark would measure that limit.
 const (
 	schedulerQPS   = 5000
 	schedulerBurst = 10000
 )
 
-// election is how the scheduler is elected unless its configuration says otherwise. There
-// is one, and perhaps another one that a user has started: one of them decides. After a
-// kill -9 the next one waits for as long as the lease lasts, 15 s by default. The lease is
-// shorter here, and long enough for a machine on which everything takes seconds.
+// election returns the default durations of the leader election between this cluster's scheduler and
+// others that a user starts. After a kill -9, the next scheduler waits until the lease expires. The
+// lease is shorter than kube-scheduler's default of 15 s, but long enough for a very busy machine.
 func election() map[string]any {
 	return map[string]any{"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 }
 
-// schedulerConfig fills in a KubeSchedulerConfiguration how to reach this
-// cluster's API server, by which key allocations are signed, and how to be elected.
+// schedulerConfig completes a KubeSchedulerConfiguration with the connection to this cluster's API
+// server, the key that signs allocations, and the leader election.
 func schedulerConfig(given []byte, kubeconfig, signingKey string) ([]byte, error) {
 	if len(given) == 0 {
 		given = []byte(plainSchedulerConfig)
@@ -69,12 +65,16 @@ func schedulerConfig(given []byte, kubeconfig, signingKey string) ([]byte, error
 	return yaml.Marshal(config)
 }
 
-// setSigningKey sets the key in the arguments of Pinfold's plugin in all profiles that have
-// the plugin and name no key: the agent of a real node believes no other allocations.
+// setSigningKey sets the key in the arguments of Pinfold's plugin, in all profiles that have the plugin
+// and no key. The agent of a real node rejects allocations that another key signed.
 func setSigningKey(config map[string]any, path string) error {
-	profiles, _, err := unstructured.NestedSlice(config, "profiles")
-	if err != nil {
+	profiles, found, err := unstructured.NestedSlice(config, "profiles")
+	if !found || err != nil {
 		return err
+	}
+	isPinfold := func(one any) bool {
+		plugin, ok := one.(map[string]any)
+		return ok && plugin["name"] == scheduler.Name
 	}
 	for _, profile := range profiles {
 		fields, ok := profile.(map[string]any)
@@ -85,17 +85,14 @@ func setSigningKey(config map[string]any, path string) error {
 		if err != nil {
 			return err
 		}
-		if named := func(one any) bool {
-			plugin, ok := one.(map[string]any)
-			return ok && plugin["name"] == scheduler.Name
-		}; !slices.ContainsFunc(all, named) && enables(fields, named) {
+		if !slices.ContainsFunc(all, isPinfold) && enables(fields, isPinfold) {
 			all = append(all, map[string]any{"name": scheduler.Name})
 		}
 		for _, one := range all {
-			plugin, ok := one.(map[string]any)
-			if !ok || plugin["name"] != scheduler.Name {
+			if !isPinfold(one) {
 				continue
 			}
+			plugin := one.(map[string]any)
 			args, ok := plugin["args"].(map[string]any)
 			if !ok {
 				args = map[string]any{}
@@ -107,14 +104,12 @@ func setSigningKey(config map[string]any, path string) error {
 			fields["pluginConfig"] = all
 		}
 	}
-	if len(profiles) > 0 {
-		config["profiles"] = profiles
-	}
+	config["profiles"] = profiles
 	return nil
 }
 
-// setElection sets the three durations of an election, which depend on each other, where
-// none is given.
+// setElection sets the three durations of the leader election, which depend on each other, unless one of
+// them is set.
 func setElection(config map[string]any) error {
 	given, found, err := unstructured.NestedMap(config, "leaderElection")
 	if err != nil {
@@ -133,9 +128,9 @@ func setElection(config map[string]any) error {
 	return nil
 }
 
-// enables reports whether a profile enables such a plugin at any extension point.
+// enables reports whether a profile enables a plugin at any extension point.
 func enables(profile map[string]any, plugin func(any) bool) bool {
-	points, _, _ := unstructured.NestedMap(profile, "plugins") // kube-scheduler says what is wrong with it
+	points, _, _ := unstructured.NestedMap(profile, "plugins") // kube-scheduler reports errors
 	for name := range points {
 		enabled, _, _ := unstructured.NestedSlice(points, name, "enabled")
 		if slices.ContainsFunc(enabled, plugin) {

@@ -20,13 +20,13 @@ func TestSchedulerConfig(t *testing.T) {
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election,
 		},
 		{
-			name:  "wishes are kept",
+			name:  "given values are kept",
 			given: head + "kind: KubeSchedulerConfiguration\nclientConnection: {qps: 7}\nparallelism: 3\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 7\n" +
 				"kind: KubeSchedulerConfiguration\n" + election + "parallelism: 3\n",
 		},
 		{
-			name:  "an election of one's own",
+			name:  "another election",
 			given: head + "kind: KubeSchedulerConfiguration\nleaderElection: {renewDeadline: 10s, leaderElect: false}\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
 				"leaderElection:\n  leaderElect: false\n  renewDeadline: 10s\n",
@@ -42,7 +42,7 @@ func TestSchedulerConfig(t *testing.T) {
 			err:   "leave clientConnection.kubeconfig out",
 		},
 		{
-			name: "the plugin has a key, unless it is given one",
+			name: "the plugin gets a key unless it has one",
 			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig:\n  - {name: Pinfold}\n  - {name: Other}\n" +
 				"- pluginConfig:\n  - {name: Pinfold, args: {minSharedCPUs: 2, signingKey: /mine}}\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election +

@@ -22,8 +22,8 @@ const (
 // Names lists the components in the order of their start.
 func Names() []string { return []string{Registry, Containerd, Kubelet, Agent} }
 
-// Components returns how the components are run, after Prepare. Each needs those
-// before it. The caller says where and with what environment and log.
+// Components returns the specifications of the components, after Prepare. Each component needs those
+// before it. The caller adds the working directory, the environment and the log.
 func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 	specs := []supervisor.Spec{
 		{
@@ -36,7 +36,7 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 			Name:  Containerd,
 			Path:  filepath.Join(n.options.Binaries, containerdProgram),
 			Args:  []string{"--config", n.layout.path("config", containerdConfigName)},
-			Env:   []string{"PATH=" + n.options.Binaries + ":" + os.Getenv("PATH")}, // its shim looks for runc
+			Env:   []string{"PATH=" + n.options.Binaries + ":" + os.Getenv("PATH")}, // the shim finds runc there
 			Ready: supervisor.Accepts(n.layout.containerdSocket()),
 		},
 		{
@@ -57,14 +57,10 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 	})
 }
 
-// serving is a host:port on the node's address.
+// serving returns host:port for a port on the node's address.
 func (n *Node) serving(port int) string {
 	return netip.AddrPortFrom(n.network.node, uint16(port)).String()
 }
-
-// minShared is how many CPUs the scheduler keeps shared when its configuration does
-// not say.
-const minShared = api.DefaultMinSharedCPUs
 
 func (n *Node) agentFlags(credentials Credentials) []string {
 	return append([]string{
@@ -76,6 +72,7 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--run-dir=" + n.layout.path("agent"),
 		"--listen=" + n.serving(n.ports.agent),
 		"--nri-socket=" + n.layout.nriSocket(),
-		fmt.Sprintf("--min-shared-cpus=%d", minShared),
+		// As the scheduler, whose configuration does not set it by default.
+		fmt.Sprintf("--min-shared-cpus=%d", api.DefaultMinSharedCPUs),
 	}, n.options.AgentFlags...)
 }

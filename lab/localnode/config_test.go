@@ -22,7 +22,6 @@ func testNode() *Node {
 			Binaries:   "/programs/node",
 			Executable: "/programs/pinfold-local",
 			Registry:   "127.0.0.1:5000",
-			Labels:     map[string]string{"zone": "b", "policy": "intel7"},
 			Agent:      "/programs/pinfold-agent",
 			AgentFlags: []string{"--burst-policy=auto"},
 		},
@@ -38,7 +37,7 @@ var testCredentials = Credentials{
 	AllocationKeys: "/data/pki/allocations.pub",
 }
 
-// TestConfigurations compares what the components are given with files in testdata.
+// TestConfigurations compares the configurations and flags of the components with files in testdata.
 func TestConfigurations(t *testing.T) {
 	n := testNode()
 	containerd, err := n.containerdConfig()
@@ -49,7 +48,7 @@ func TestConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The only thing that depends on the machine.
+	// The only part that depends on the machine.
 	kubelet = []byte(strings.Replace(string(kubelet), `resolvConf: ""`, "resolvConf: "+resolverFile, 1))
 	network, err := networkConfig(n.network, "/data/node/addresses")
 	if err != nil {
@@ -67,9 +66,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestKubeletConfigHasRealFields reads it as the kubelet does, misspelled fields
-// refused.
-func TestKubeletConfigHasRealFields(t *testing.T) {
+// TestKubeletConfigFields decodes the configuration as the kubelet does, which rejects unknown fields.
+func TestKubeletConfigFields(t *testing.T) {
 	text, err := testNode().kubeletConfig(testCredentials)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +81,7 @@ func TestKubeletConfigHasRealFields(t *testing.T) {
 	}
 }
 
-func TestContainerdRefusesOddDirectories(t *testing.T) {
+func TestContainerdRejectsQuotesInPaths(t *testing.T) {
 	n := testNode()
 	n.options.Binaries = "/it's/here"
 	if _, err := n.containerdConfig(); err == nil || !strings.Contains(err.Error(), "another directory") {
@@ -107,7 +105,7 @@ func TestParseRoutes(t *testing.T) {
 		t.Errorf("chose %+v (%v)", chosen, err)
 	}
 	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
-		t.Error("a network that is in use was chosen")
+		t.Error("a used network was chosen")
 	}
 	for _, bad := range []string{"Iface\nlo 1", "Iface\nlo x 0 0 0 0 0 0 0 0 0"} {
 		if routes, err := parseRoutes(bad); err == nil {
@@ -132,7 +130,7 @@ func FuzzParseRoutes(f *testing.F) {
 	})
 }
 
-func TestNetworkConfigLeavesTheNodeItsAddress(t *testing.T) {
+func TestPodAddressesExcludeTheNode(t *testing.T) {
 	n := networkOf(netip.MustParsePrefix("10.213.7.0/24"))
 	text, err := networkConfig(n, "/x")
 	if err != nil {
@@ -148,8 +146,8 @@ func TestNetworkConfigLeavesTheNodeItsAddress(t *testing.T) {
 	if err := json.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	given := config.Plugins[0].IPAM.Ranges[0][0]
-	if last := netip.MustParseAddr(given.RangeEnd); last.Compare(n.node) >= 0 || !n.pods.Contains(last) {
+	addresses := config.Plugins[0].IPAM.Ranges[0][0]
+	if last := netip.MustParseAddr(addresses.RangeEnd); last.Compare(n.node) >= 0 || !n.pods.Contains(last) {
 		t.Errorf("pods have addresses up to %v, the node has %v", last, n.node)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// containerdTemplate is containerd's configuration: only what differs from its
-// defaults.
+// containerdTemplate is the part of containerd's configuration that differs from the defaults.
 const containerdTemplate = `version = 4
 root = {{.Root}}
 state = {{.State}}
@@ -22,7 +21,7 @@ imports = []
 [plugins.'io.containerd.server.v1.ttrpc']
   address = {{.TTRPCSocket}}
 
-# Sockets of shims have names of 64 bytes; this is short enough for them.
+# Sockets of shims have names of 64 bytes; the path of this directory is short enough.
 [plugins.'io.containerd.shim.v1.manager']
   socket_dir = {{.ShimSockets}}
 
@@ -42,7 +41,7 @@ imports = []
 
 [plugins.'io.containerd.cri.v1.runtime']
   disable_apparmor = true
-  # Without CAP_SYS_RESOURCE nobody may lower an oom_score_adj.
+  # Lowering oom_score_adj needs CAP_SYS_RESOURCE.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   cdi_spec_dirs = []
@@ -100,8 +99,8 @@ func (n *Node) containerdConfig() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// hostsConfig makes the node's registry the only one: the mirror of all others and,
-// as the "server", what they fall back to. So nothing is pulled from outside.
+// hostsConfig returns the configuration that makes the node's registry the mirror of all registries
+// and also their fallback ("server"), so that nothing is pulled from outside.
 func hostsConfig(registry string) []byte {
 	return fmt.Appendf(nil, `server = "http://%[1]s"
 
@@ -110,7 +109,7 @@ func hostsConfig(registry string) []byte {
 `, registry)
 }
 
-// quoteTOML makes a literal string of TOML, which has no escapes.
+// quoteTOML returns text as a literal string of TOML, which has no escape sequences.
 func quoteTOML(text string) (string, error) {
 	for _, r := range text {
 		if r == '\'' || r < ' ' || r == 0x7f {

@@ -2,21 +2,18 @@ package localnode
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 )
 
-// ports are where the kubelet and the agent serve, on the node's address.
+// ports are the ports of kubelet and agent on the node's address.
 type ports struct{ kubelet, health, agent int }
 
-// choosePorts takes three that are free now. The address is the node's own, so only
-// somebody who listens on all addresses could take one in between.
+// choosePorts returns three free ports. Only a program that listens on all addresses could take one
+// before the components do, because the address belongs to the node.
 func choosePorts(address netip.Addr) (ports, error) {
 	var free [3]int
 	for i := range free {
@@ -30,10 +27,10 @@ func choosePorts(address netip.Addr) (ports, error) {
 	return ports{kubelet: free[0], health: free[1], agent: free[2]}, nil
 }
 
-// resolverFile is what pods get as their resolver's configuration, where it exists.
+// resolverFile is the resolver configuration that pods get, if it exists.
 const resolverFile = "/etc/resolv.conf"
 
-// kubeletConfig is a KubeletConfiguration.
+// kubeletConfig returns a KubeletConfiguration.
 func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 	resolver := resolverFile
 	if _, err := os.Stat(resolver); err != nil {
@@ -58,9 +55,9 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"cgroupDriver":             "cgroupfs",
 		"failCgroupV1":             false,
 		"failSwapOn":               false,
-		// CPUs are the agent's business.
+		// The agent assigns CPUs.
 		"cpuManagerPolicy": "none",
-		// No packet filters: nothing here needs the kubelet's.
+		// No packet filters are needed.
 		"makeIPTablesUtilChains": false,
 		// Lowering it needs CAP_SYS_RESOURCE.
 		"oomScoreAdj":     0,
@@ -68,8 +65,7 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"staticPodPath":   n.layout.path("static-pods"),
 		"volumePluginDir": n.layout.path("kubelet", "volume-plugins"),
 		"resolvConf":      resolver,
-		// A disk that is nearly full is no reason to evict the pods of an experiment,
-		// nor to remove images.
+		// A nearly full disk must not evict the pods of an experiment or remove images.
 		"evictionHard": map[string]string{
 			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
 			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
@@ -83,10 +79,6 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 }
 
 func (n *Node) kubeletFlags(kubeconfig string) []string {
-	var labels []string
-	for _, key := range slices.Sorted(maps.Keys(n.options.Labels)) {
-		labels = append(labels, key+"="+n.options.Labels[key])
-	}
 	return []string{
 		"--config=" + n.layout.path("config", kubeletConfigName),
 		"--kubeconfig=" + kubeconfig,
@@ -94,6 +86,5 @@ func (n *Node) kubeletFlags(kubeconfig string) []string {
 		"--cert-dir=" + n.layout.path("kubelet", "pki"),
 		"--hostname-override=" + Name,
 		"--node-ip=" + n.network.node.String(),
-		"--node-labels=" + strings.Join(labels, ","),
 	}
 }

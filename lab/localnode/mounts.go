@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
-// hierarchies returns the mount points of all control group hierarchies, of both
-// versions.
+// hierarchies returns the mount points of all cgroup hierarchies, of both versions.
 func hierarchies() ([]string, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
@@ -24,7 +24,7 @@ func hierarchies() ([]string, error) {
 	return points, nil
 }
 
-// MountsBelow returns what is mounted on a directory or in it, the latest first.
+// MountsBelow returns the mount points at and below a directory, the latest first.
 func MountsBelow(dir string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(func(mount *mountinfo.Info) (skip, stop bool) {
 		return mount.Mountpoint != dir && !strings.HasPrefix(mount.Mountpoint, dir+"/"), false
@@ -32,15 +32,15 @@ func MountsBelow(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the mounts: %w", err)
 	}
-	points := make([]string, 0, len(mounts))
-	for i := range mounts {
-		points = append(points, mounts[len(mounts)-1-i].Mountpoint)
+	var points []string
+	for _, mount := range slices.Backward(mounts) {
+		points = append(points, mount.Mountpoint)
 	}
 	return points, nil
 }
 
-// unmountBelow takes away everything that is mounted below a directory. What is still
-// in use goes with its last user.
+// unmountBelow unmounts everything at and below a directory. A mount that is still in use disappears
+// with its last user.
 func unmountBelow(dir string) error {
 	for {
 		points, err := MountsBelow(dir)
@@ -50,7 +50,7 @@ func unmountBelow(dir string) error {
 		progress := false
 		var failed []error
 		for _, point := range points {
-			// A file that has been deleted under its mount has this suffix.
+			// The kernel appends this suffix if the mounted-on file was deleted.
 			point = strings.TrimSuffix(point, "//deleted")
 			if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 				failed = append(failed, fmt.Errorf("unmount %s: %w", point, os.NewSyscallError("umount2", err)))

@@ -1,27 +1,31 @@
 package localnode
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// The CNI plugins, and the name that their files are known by.
+// The CNI plugins, and the name of the network, which is part of the names of their files.
 const (
 	networkPlugin = "ptp"
 	addressPlugin = "host-local"
 	networkName   = "pinfold-local"
 )
 
-// network is the addresses of a node and its pods.
+// network contains the addresses of a node and its pods.
 type network struct {
-	pods netip.Prefix // a /24: .1 is the machine's end of all links
-	node netip.Addr   // its last usable address
+	pods netip.Prefix // a /24; .1 is the machine's end of all links
+	node netip.Addr   // the last usable address of the /24
 }
 
 func networkOf(prefix netip.Prefix) network {
@@ -30,7 +34,7 @@ func networkOf(prefix netip.Prefix) network {
 	return network{pods: prefix, node: netip.AddrFrom4(bytes)}
 }
 
-// freeNetwork chooses a /24 that no interface has and no route leads to.
+// freeNetwork returns a /24 that no interface and no route uses.
 func freeNetwork() (network, error) {
 	used, err := usedNetworks()
 	if err != nil {
@@ -39,30 +43,26 @@ func freeNetwork() (network, error) {
 	return chooseNetwork(used)
 }
 
-// podsRange is a part of 10.0.0.0/8 that few people use.
+// podsRange is a part of 10.0.0.0/8 that is rarely used.
 func podsRange() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, 0, 0}), 16) }
 
-// podsBits is the length of the prefix of a node's pods.
+// podsBits is the prefix length of a node's pod network.
 const podsBits = 24
 
-// chooseNetwork looks in podsRange.
+// chooseNetwork returns the first network of podsRange that overlaps no used one.
 func chooseNetwork(used []netip.Prefix) (network, error) {
 	for third := range 256 {
 		bytes := podsRange().Addr().As4()
 		bytes[2] = byte(third)
 		candidate := netip.PrefixFrom(netip.AddrFrom4(bytes), podsBits)
-		free := true
-		for _, prefix := range used {
-			free = free && !prefix.Overlaps(candidate)
-		}
-		if free {
+		if !slices.ContainsFunc(used, candidate.Overlaps) {
 			return networkOf(candidate), nil
 		}
 	}
 	return network{}, errors.New("no free network for pods: the machine uses, or routes, all of 10.213.0.0/16")
 }
 
-// usedNetworks returns the networks of all interfaces and routes but the default.
+// usedNetworks returns the networks of all interfaces and routes except the default route.
 func usedNetworks() ([]netip.Prefix, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -82,8 +82,8 @@ func usedNetworks() ([]netip.Prefix, error) {
 	return append(used, routes...), err
 }
 
-// parseRoutes reads /proc/net/route (net/ipv4/fib_trie.c, fib_route_seq_show):
-// addresses and masks are in hexadecimal, in the byte order of the machine.
+// parseRoutes parses /proc/net/route (net/ipv4/fib_trie.c, fib_route_seq_show). Addresses and masks
+// are hexadecimal numbers in the machine's byte order.
 func parseRoutes(text string) ([]netip.Prefix, error) {
 	var routes []netip.Prefix
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -110,7 +110,7 @@ func parseRoutes(text string) ([]netip.Prefix, error) {
 	return routes, nil
 }
 
-// networkConfig is the CNI configuration. The plugins' own records stay in dir.
+// networkConfig returns the CNI configuration. The plugins keep their records in dir.
 func networkConfig(n network, dir string) ([]byte, error) {
 	data, err := json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0",
@@ -133,4 +133,96 @@ func networkConfig(n network, dir string) ([]byte, error) {
 		return nil, fmt.Errorf("encode the network's configuration: %w", err)
 	}
 	return append(data, '\n'), nil
+}
+
+// nativeBytes returns the bytes of n in the machine's byte order.
+func nativeBytes(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+// addressLabel is the label of the node's address, which ip(8) shows.
+const addressLabel = "lo:pinfold"
+
+// addAddress adds an address to the loopback interface, unless it exists.
+func addAddress(address netip.Addr) error {
+	const flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	if err := changeAddress(unix.RTM_NEWADDR, flags, address); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add %s to the loopback interface: %w", address, err)
+	}
+	return nil
+}
+
+// removeAddress removes an address from the loopback interface, if it exists.
+func removeAddress(address netip.Addr) error {
+	if err := changeAddress(unix.RTM_DELADDR, 0, address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return fmt.Errorf("remove %s from the loopback interface: %w", address, err)
+	}
+	return nil
+}
+
+// changeAddress sends an rtnetlink(7) request: a struct ifaddrmsg with the attributes IFA_LOCAL and
+// IFA_LABEL.
+func changeAddress(request, flags uint16, address netip.Addr) error {
+	loopback, err := net.InterfaceByName("lo")
+	if err != nil {
+		return fmt.Errorf("find it: %w", err)
+	}
+	body := []byte{unix.AF_INET, 32, 0, unix.RT_SCOPE_HOST}
+	body = append(body, nativeBytes(uint32(loopback.Index))...)
+	body = appendAttribute(body, unix.IFA_LOCAL, address.AsSlice())
+	body = appendAttribute(body, unix.IFA_LABEL, append([]byte(addressLabel), 0))
+	return routeRequest(request, flags, body)
+}
+
+// removeLink removes a network interface, and the other end of a pair.
+func removeLink(index int) error {
+	body := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(body[4:], uint32(index))
+	if err := routeRequest(unix.RTM_DELLINK, 0, body); err != nil && !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return nil
+}
+
+// appendAttribute appends a struct rtattr and its value, padded to 4 bytes.
+func appendAttribute(message []byte, kind uint16, value []byte) []byte {
+	message = binary.NativeEndian.AppendUint16(message, uint16(unix.SizeofRtAttr+len(value)))
+	message = binary.NativeEndian.AppendUint16(message, kind)
+	message = append(message, value...)
+	for len(message)%4 != 0 {
+		message = append(message, 0)
+	}
+	return message
+}
+
+// routeRequest sends an rtnetlink(7) request and returns the kernel's answer.
+func routeRequest(kind, flags uint16, body []byte) error {
+	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(socket)
+	message := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
+	message = binary.NativeEndian.AppendUint16(message, kind)
+	message = binary.NativeEndian.AppendUint16(message, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	message = append(message, make([]byte, 8)...) // sequence number and port: one request, one answer
+	message = append(message, body...)
+	if err := unix.Sendto(socket, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return os.NewSyscallError("sendto", err)
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(socket, answer, 0)
+	if err != nil {
+		return os.NewSyscallError("recvfrom", err)
+	}
+	return parseAnswer(answer[:n])
+}
+
+// parseAnswer parses a struct nlmsgerr, the kernel's answer to a request.
+func parseAnswer(answer []byte) error {
+	if len(answer) < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
+		return fmt.Errorf("unexpected answer of the kernel: % x", answer)
+	}
+	if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {
+		return unix.Errno(-code)
+	}
+	return nil
 }

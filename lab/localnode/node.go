@@ -15,21 +15,20 @@ import (
 // Name is the name of the node.
 const Name = "this-machine"
 
-// Options say what the node is made of.
+// Options configure a node.
 type Options struct {
-	Dir        string            // where it keeps everything: absent or left by an earlier node
-	Binaries   string            // the directory of its programs, see Missing
-	Executable string            // the multi-call program that has the registry as a component
-	Registry   string            // host:port where the registry is to listen
-	Labels     map[string]string // of the node
-	Agent      string            // pinfold-agent, which enforces placements; empty: nobody does
-	AgentFlags []string          // for its command run, after those of agentFlags
+	Dir        string   // the node's directory; it does not exist, or an earlier node left it
+	Binaries   string   // the directory of the node's programs; see Missing
+	Executable string   // the multi-call program that contains the registry
+	Registry   string   // host:port on which the registry listens
+	Agent      string   // executable of pinfold-agent, which enforces placements; "": no agent
+	AgentFlags []string // additional flags of "pinfold-agent run"
 }
 
-// Credentials are files by which the node and the API server know each other.
+// Credentials are the files with which node and API server authenticate to each other.
 type Credentials struct {
 	Kubeconfig       string // of the kubelet, as user system:node:Name
-	ClientCA         string // authority of those who may ask the kubelet
+	ClientCA         string // authority of the kubelet's clients
 	Certificate, Key string // of the kubelet, for Node.Address
 	AgentKubeconfig  string // of the agent
 	AllocationKeys   string // public keys of the scheduler's allocations
@@ -41,17 +40,16 @@ type Node struct {
 	layout  layout
 	network network
 	ports   ports
-	claim   *os.File // held for as long as this machine is this node
+	claim   *os.File // a lock, held until Release
 }
 
-// layout knows where things are.
+// layout contains the node's directories.
 type layout struct {
 	dir string // Options.Dir
 	run string // for sockets
 }
 
-// The directory of sockets has a link to the node's directory, by which it is known
-// whose it is.
+// The directory of sockets contains a link to the node's directory, which identifies its owner.
 const (
 	runPrefix = "pinfold-node-"
 	dirLink   = "dir"
@@ -69,8 +67,8 @@ func (l layout) path(elements ...string) string {
 func (l layout) containerdSocket() string { return filepath.Join(l.run, "containerd.sock") }
 func (l layout) nriSocket() string        { return filepath.Join(l.run, "nri.sock") }
 
-// New claims this machine, checks that it can be a node, and chooses its addresses. It
-// changes nothing.
+// New checks that this machine can be a node, claims it, and chooses its addresses. It does not change
+// the machine.
 func New(options Options) (*Node, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -94,14 +92,14 @@ func New(options Options) (*Node, error) {
 	return n, nil
 }
 
-// claimPath is a lock that only root can hold: nobody else makes files in /run. The
-// groups of a node that is about to start are not there yet to tell.
+// claimPath is the lock of the machine's node. Only root can create files in /run. The lock also
+// detects a node that is starting and has no cgroups yet.
 const claimPath = "/run/pinfold-node.lock"
 
 func claimMachine(path string) (*os.File, error) {
 	claim, err := owned.Lock(path)
 	if errors.Is(err, owned.ErrHeld) {
-		return nil, errors.New("this machine is the node of another local cluster: end that one first (pinfold-local down)")
+		return nil, errors.New("this machine is the node of another local cluster: stop that cluster first (pinfold-local down)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim this machine: %w", err)
@@ -109,13 +107,13 @@ func claimMachine(path string) (*os.File, error) {
 	return claim, nil
 }
 
-// Release gives this machine up, after Restore.
+// Release releases the claim on this machine, after Restore.
 func (n *Node) Release() { release(n.claim) }
 
 func release(claim *os.File) {
-	_ = os.Remove(claim.Name()) // while it is locked; what stays is an unlocked file
+	_ = os.Remove(claim.Name()) // while it is locked; an unlocked file does no harm
 	_ = claim.Close()           // nothing was written
 }
 
-// Address is the node's own address, on which the kubelet serves.
+// Address returns the node's address, on which the kubelet serves.
 func (n *Node) Address() netip.Addr { return n.network.node }

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// What others have made since a crash stays, with what they share with the node.
-func TestOthersStay(t *testing.T) {
+// TestOthersAreKept checks that Restore keeps what other programs created since a crash, and what they
+// share with the node.
+func TestOthersAreKept(t *testing.T) {
 	needsRoot(t)
 	for name, files := range map[string]map[string]string{
 		"a kubelet's files":         {"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration", "/var/lib/kubelet/pki/kubelet.key": "secret"},
@@ -22,7 +23,7 @@ func TestOthersStay(t *testing.T) {
 		"another run directory":     {"/run/pinfold-node-1/socket": ""},
 		"another kubelet's containers": {
 			"/cgroup/kubepods/burstable/pod2/c2/cpu.weight": "1",
-			"/proc/sys/vm/overcommit_memory":                "1\n", // as it needs it
+			"/proc/sys/vm/overcommit_memory":                "1\n", // a value that it needs
 			"/cgroup/" + delegationName:                     "cpu memory\n",
 			devicePlugins + "/kubelet_internal_checkpoint":  "its devices",
 		},
@@ -41,26 +42,27 @@ func TestOthersStay(t *testing.T) {
 			got := f.tree()
 			for path, text := range files {
 				if now, there := got[path]; !there || now != text {
-					t.Errorf("%s: there %v, with %q, want %q", path, there, now, text)
+					t.Errorf("%s: exists %v, with %q, want %q", path, there, now, text)
 				}
 			}
 			if _, there := got["/cgroup/kubepods/burstable/pod1"]; there {
-				t.Error("the node's own group stays")
+				t.Error("the node's own group remains")
 			}
-			if !strings.Contains(f.log.String(), "stays") {
-				t.Errorf("nothing is said of what stays:\n%s", f.log.String())
+			if !strings.Contains(f.log.String(), "kept") {
+				t.Errorf("what is kept is not logged:\n%s", f.log.String())
 			}
 		})
 	}
 }
 
-// A kubelet that serves needs its files, although they look like the node's.
-func TestServingKubeletStays(t *testing.T) {
+// TestServingKubeletIsKept checks that the files of a serving kubelet are kept, although they have the
+// same names as the node's.
+func TestServingKubeletIsKept(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
 	f.prepare()
 	f.playKubelet()
-	t.Chdir(f.machine.path(devicePlugins)) // a socket's path is short
+	t.Chdir(f.machine.path(devicePlugins)) // so that the address of the socket is short
 	if err := os.Remove("kubelet.sock"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func TestServingKubeletStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	short := filepath.Join(t.TempDir(), "m") // so is the one that is asked
+	short := filepath.Join(t.TempDir(), "m") // the same for its client
 	if len(f.machine.path(devicePlugins+"/kubelet.sock")) > 107 {
 		if err := os.Symlink(f.root, short); err != nil {
 			t.Fatal(err)
@@ -81,20 +83,21 @@ func TestServingKubeletStays(t *testing.T) {
 	}
 	for _, name := range devicePluginFiles() {
 		if _, err := os.Lstat(name); err != nil {
-			t.Errorf("%v; said:\n%s", err, f.log.String())
+			t.Errorf("%v; logged:\n%s", err, f.log.String())
 		}
 	}
 }
 
-// A directory that somebody has made in the place of the node's is theirs, even an empty one.
-func TestAnotherDirectoryStays(t *testing.T) {
+// TestAnotherDirectoryIsKept checks that a directory that another program created in place of the node's
+// is kept, even if it is empty.
+func TestAnotherDirectoryIsKept(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
 	f.prepare()
 	if err := os.RemoveAll(f.machine.path(podLogLinks)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(20 * time.Millisecond) // more than a tick, by which the kernel says when it was made
+	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
 	if err := os.Mkdir(f.machine.path(podLogLinks), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -102,12 +105,13 @@ func TestAnotherDirectoryStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, there := f.tree()[podLogLinks]; !there || !strings.Contains(f.log.String(), podLogLinks) {
-		t.Errorf("there %v; said:\n%s", there, f.log.String())
+		t.Errorf("exists %v; logged:\n%s", there, f.log.String())
 	}
 }
 
-// A machine that already has a kubelet is refused: the kubelet of the local node would remove its files.
-func TestRemainsOfAKubelet(t *testing.T) {
+// TestFilesOfAKubeletAreRejected checks that a machine with files of a kubelet is rejected, because the
+// node's kubelet would remove them.
+func TestFilesOfAKubeletAreRejected(t *testing.T) {
 	f := newFixture(t)
 	if err := checkOutside(f.machine); err != nil {
 		t.Error(err)

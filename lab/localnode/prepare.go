@@ -1,13 +1,12 @@
 package localnode
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
-// The names of configuration files and directories in config/.
+// Names of configuration files and directories in config/.
 const (
 	containerdConfigName = "containerd.toml"
 	kubeletConfigName    = "kubelet.yaml"
@@ -15,36 +14,33 @@ const (
 	hostsDir             = "hosts"
 )
 
-// Prepare writes down how the machine is, and makes everything that the components
-// need before they start. From here on Restore is needed.
+// Prepare records the state of the machine and creates everything that the components need before they
+// start. Afterwards, even if it fails, Restore must be called.
 func (n *Node) Prepare(credentials Credentials) error {
 	if err := os.MkdirAll(n.layout.dir, 0o700); err != nil {
-		return fmt.Errorf("make the node's directory: %w", err)
+		return fmt.Errorf("create the node's directory: %w", err)
 	}
-	before, err := look(host(), n.network.pods)
+	before, err := stateOf(host(), n.network.pods)
 	if err != nil {
 		return err
 	}
-	if err := before.write(n.layout); err != nil {
+	if err := before.Made.Make("/", 0o755, func() error { return before.write(n.layout) }); err != nil {
 		return err
 	}
-	if err := errors.Join(makeOutside(host(), before.Made), before.write(n.layout)); err != nil {
-		return err
-	}
-	// It must not exist: what is in it is obeyed.
+	// It must not exist: components trust its content.
 	if err := os.Mkdir(n.layout.run, 0o700); err != nil {
-		return fmt.Errorf("make a directory of the node: %w", err)
+		return fmt.Errorf("create a directory of the node: %w", err)
 	}
 	for _, dir := range []string{
 		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("agent"), n.layout.path("containerd", "nri"),
 		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"),
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make a directory of the node: %w", err)
+			return fmt.Errorf("create a directory of the node: %w", err)
 		}
 	}
 	if err := os.Symlink(n.layout.dir, filepath.Join(n.layout.run, dirLink)); err != nil {
-		return fmt.Errorf("make a directory of the node: %w", err)
+		return fmt.Errorf("create a directory of the node: %w", err)
 	}
 	if err := addAddress(n.network.node); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,20 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// undoTimeout bounds Restore, which takes a second or two with a hundred pods on an
-// idle machine: the kernel takes its time with namespaces and groups.
-const undoTimeout = time.Minute
-
-// containersOf returns the IDs of the node's containers. containerd makes a directory
-// for each before its group, and removes it after that.
+// containersOf returns the IDs of the node's containers. containerd creates a directory for each
+// before its cgroup, and removes it afterwards.
 func containersOf(l layout) ([]string, error) {
 	return namesIn(l.path("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io"))
 }
 
-// killAll ends the node's processes: those of its containers, and those of its
-// programs. It returns when there are none any more.
+// killAll kills the processes of the node's containers and programs, and waits for their end.
 func killAll(ctx context.Context, l layout, roots, containers []string) error {
 	return retry(ctx, func() error {
 		pids, err := ownProcesses(l, roots, containers)
@@ -47,27 +44,24 @@ func killAll(ctx context.Context, l layout, roots, containers []string) error {
 	})
 }
 
-// kill ends a process. Whether it is the right one is asked again when a descriptor
-// is held, and a number can belong to no other any more.
+// kill kills a process if right returns true. It calls right while it holds a handle of the process,
+// so that the pid cannot be reused in between.
 func kill(pid int, right func() bool) error {
-	process, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
+	process, err := os.FindProcess(pid)
 	if err != nil {
-		return fmt.Errorf("end process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
+		return fmt.Errorf("find process %d: %w", pid, err)
 	}
-	defer unix.Close(process)
+	defer func() { _ = process.Release() }() // never fails
 	if !right() {
 		return nil
 	}
-	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("end process %d: %w", pid, os.NewSyscallError("pidfd_send_signal", err))
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// ownProcesses returns the pids of the node's processes, zombies left out.
+// ownProcesses returns the pids of the node's processes except zombies.
 func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 	var pids []int
 	for _, root := range roots {
@@ -76,29 +70,35 @@ func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 			return nil, err
 		}
 		for _, group := range groups {
-			members, err := groupProcesses(group)
+			nested, err := cgroup.DirsBelow(group)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("list cgroups: %w", err)
 			}
-			pids = append(pids, slices.DeleteFunc(members, func(pid int) bool { return pid == 0 })...)
+			for _, dir := range nested {
+				members, err := cgroup.ProcessesIn(dir)
+				if err != nil {
+					return nil, err
+				}
+				pids = append(pids, members...)
+			}
 		}
 	}
-	entries, err := os.ReadDir("/proc")
+	names, err := namesIn("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("list the processes: %w", err)
+		return nil, err
 	}
-	for _, entry := range entries {
-		if pid, err := strconv.Atoi(entry.Name()); err == nil && isOwnProgram(l, pid) {
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && isOwnProgram(l, pid) {
 			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
-	pids = slices.Compact(pids)
-	return slices.DeleteFunc(pids, isZombie), nil
+	// Process 0 belongs to another PID namespace.
+	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool { return pid == 0 || isZombie(pid) }), nil
 }
 
-// isInContainer tells whether a process is in the group of one of the containers
-// (cgroups(7), /proc/PID/cgroup).
+// isInContainer reports whether a process is in the cgroup of one of the containers (cgroups(7),
+// /proc/PID/cgroup).
 func isInContainer(pid int, containers []string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && slices.ContainsFunc(strings.Split(string(text), "/"), func(element string) bool {
@@ -106,47 +106,49 @@ func isInContainer(pid int, containers []string) bool {
 	})
 }
 
-// otherKubelet returns a kubelet on this machine that is not the node's, "" when there is
-// none. One that sees other files, as in a container, changes nothing here.
+// otherKubelet returns a kubelet on this machine that is not the node's, "" if there is none. It
+// ignores kubelets in another mount namespace, as in a container, because they change nothing here.
 func otherKubelet(m machine, l layout) (string, error) {
-	entries, err := os.ReadDir(m.path("/proc"))
+	names, err := namesIn(m.path("/proc"))
 	if err != nil {
-		return "", fmt.Errorf("list the processes: %w", err)
+		return "", err
 	}
-	files, err := os.Readlink("/proc/self/ns/mnt")
+	namespace, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
-		return "", fmt.Errorf("ask for this process's files: %w", err)
+		return "", fmt.Errorf("find the mount namespace of this process: %w", err)
 	}
-	for _, entry := range entries {
-		proc := filepath.Join(m.path("/proc"), entry.Name())
-		program, err := os.Readlink(filepath.Join(proc, "exe"))
-		if err != nil || filepath.Base(strings.TrimSuffix(program, " (deleted)")) != kubeletProgram {
+	for _, name := range names {
+		proc := m.path(filepath.Join("/proc", name))
+		if program, err := os.Readlink(filepath.Join(proc, "exe")); err != nil || programName(program) != kubeletProgram {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
-		if same, _ := os.Readlink(filepath.Join(proc, "ns/mnt")); err == nil && same == files && !mentions(line, l) {
-			return "kubelet, process " + entry.Name(), nil
+		if same, _ := os.Readlink(filepath.Join(proc, "ns/mnt")); err == nil && same == namespace && !mentions(line, l) {
+			return "kubelet, process " + name, nil
 		}
 	}
 	return "", nil
 }
 
-// isOwnProgram tells whether a process runs one of the node's programs and was
-// started with a path in the node's directories.
+// isOwnProgram reports whether a process runs one of the node's long-lived programs and was started
+// with a path in the node's directories.
 func isOwnProgram(l layout, pid int) bool {
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	program, err := os.Readlink(proc + "exe")
-	if err != nil || !isProgram(program) {
+	if err != nil || !slices.Contains([]string{kubeletProgram, containerdProgram, shimProgram, runcProgram, Agent}, programName(program)) {
 		return false
 	}
 	line, err := os.ReadFile(proc + "cmdline")
 	return err == nil && mentions(line, l)
 }
 
-// mentions tells whether an argument is, or ends in "=" and, a path in the node's
-// directories.
+// programName returns the name of the program to which a link /proc/PID/exe points.
+func programName(exe string) string { return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) }
+
+// mentions reports whether an argument of a command line is a path in the node's directories, or a
+// flag with such a path after "=".
 func mentions(cmdline []byte, l layout) bool {
-	for _, argument := range bytes.Split(cmdline, []byte{0}) {
+	for argument := range bytes.SplitSeq(cmdline, []byte{0}) {
 		_, value, found := strings.Cut(string(argument), "=")
 		if !found {
 			value = string(argument)
@@ -160,18 +162,19 @@ func mentions(cmdline []byte, l layout) bool {
 	return false
 }
 
-// isZombie tells whether a process has ended and waits for its parent only.
+// isZombie reports whether a process has ended, even if its parent has not waited for it yet.
 func isZombie(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if gone(err) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return true
 	}
-	// The name is in parentheses and may contain any character (proc_pid_stat(5)).
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+	// The state follows the name, which is in parentheses and may contain any character
+	// (proc_pid_stat(5)).
+	_, state, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
-// retry calls a function until it succeeds or the context ends.
+// retry calls try until it succeeds or ctx ends.
 func retry(ctx context.Context, try func() error) error {
 	for {
 		err := try()

@@ -2,8 +2,8 @@ package localnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,24 +15,24 @@ import (
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// probeName is the pod that shows that pods run.
+// The probe pod shows that pods run on the node.
 const (
 	probeName      = "pinfold-local-probe"
 	probeNamespace = metav1.NamespaceDefault
 	pollInterval   = 100 * time.Millisecond
 )
 
-// WaitReady returns when the node is Ready and a pod has run on it: images can be
-// pulled, and containers and their network be made.
+// WaitReady waits until the node is ready and a pod has run on it, which needs an image, a container
+// and its network.
 func WaitReady(ctx context.Context, client kubernetes.Interface) error {
-	if err := poll(ctx, func() error { return nodeReady(ctx, client) }); err != nil {
+	if err := poll(ctx, func() (string, error) { return awaitNode(ctx, client) }); err != nil {
 		return fmt.Errorf("node %s: %w", Name, err)
 	}
 	pods := client.CoreV1().Pods(probeNamespace)
 	if _, err := pods.Create(ctx, probePod(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", probeName, err)
 	}
-	if err := poll(ctx, func() error { return probeRunning(ctx, client) }); err != nil {
+	if err := poll(ctx, func() (string, error) { return awaitProbe(ctx, client) }); err != nil {
 		return fmt.Errorf("pod %s on node %s: %w", probeName, Name, err)
 	}
 	now := int64(0)
@@ -42,49 +42,49 @@ func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// notYet is a reason to go on asking.
-type notYet string
-
-func (e notYet) Error() string { return string(e) }
-
-// poll asks until there is an answer.
-func poll(ctx context.Context, ask func() error) error {
+// poll calls pending until it returns "" or an error, or ctx ends. pending returns what it waits for.
+func poll(ctx context.Context, pending func() (string, error)) error {
 	for {
-		err := ask()
-		var wait notYet
-		if !errors.As(err, &wait) {
+		reason, err := pending()
+		if err != nil || reason == "" {
 			return err
 		}
 		if !sleep.For(ctx, pollInterval) {
-			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+			return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
 		}
 	}
 }
 
-// nodeReady wants the taint of new nodes gone too, which the controller manager
-// removes a little after the condition is there.
-func nodeReady(ctx context.Context, client kubernetes.Interface) error {
+func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error) {
 	node, err := client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return notYet("it has not registered")
+		return "it has not registered", nil
 	}
 	if err != nil {
-		return fmt.Errorf("read it: %w", err)
+		return "", fmt.Errorf("read it: %w", err)
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			return notYet("not ready: " + condition.Message)
-		}
+	return NotReady(node), nil
+}
+
+// NotReady returns why pods cannot be scheduled to a node, "" if they can. It checks the taint of new
+// nodes as well as the condition, because the controller manager removes the taint a little later.
+func NotReady(node *corev1.Node) string {
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if i < 0 {
+		return "not ready: it has no condition Ready"
+	}
+	if ready := node.Status.Conditions[i]; ready.Status != corev1.ConditionTrue {
+		return "not ready: " + ready.Message
 	}
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
-			return notYet("not ready: it has the taint " + taint.Key)
+			return "not ready: it has the taint " + taint.Key
 		}
 	}
-	return nil
+	return ""
 }
 
-// probePod is bound without a scheduler and takes nothing.
+// probePod returns a pod that is bound without a scheduler and requests nothing.
 func probePod() *corev1.Pod {
 	no := false
 	return &corev1.Pod{
@@ -99,22 +99,21 @@ func probePod() *corev1.Pod {
 	}
 }
 
-func probeRunning(ctx context.Context, client kubernetes.Interface) error {
+func awaitProbe(ctx context.Context, client kubernetes.Interface) (string, error) {
 	pod, err := client.CoreV1().Pods(probeNamespace).Get(ctx, probeName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read it: %w", err)
+		return "", fmt.Errorf("read it: %w", err)
 	}
 	switch pod.Status.Phase {
 	case corev1.PodRunning:
-		return nil
+		return "", nil
 	case corev1.PodFailed, corev1.PodSucceeded:
-		return fmt.Errorf("it ended: %s %s", pod.Status.Reason, pod.Status.Message)
+		return "", fmt.Errorf("it ended: %s %s", pod.Status.Reason, pod.Status.Message)
 	}
-	why := "it does not run"
 	for _, status := range pod.Status.ContainerStatuses {
 		if waiting := status.State.Waiting; waiting != nil {
-			why = fmt.Sprintf("it does not run: %s %s", waiting.Reason, waiting.Message)
+			return fmt.Sprintf("it does not run: %s %s", waiting.Reason, waiting.Message), nil
 		}
 	}
-	return notYet(why)
+	return "it does not run", nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/lab/images"
@@ -19,7 +18,7 @@ const (
 	runcProgram       = "runc"
 )
 
-// programs returns the names below the directory of the programs.
+// programs returns the paths of all programs, relative to their directory.
 func programs() []string {
 	names := []string{kubeletProgram, containerdProgram, shimProgram, runcProgram, networkPlugin, addressPlugin}
 	for _, name := range images.Programs() {
@@ -28,10 +27,10 @@ func programs() []string {
 	return names
 }
 
-// imagesDir is below the directory of the programs.
+// imagesDir is the directory of the images' programs, relative to that of the node's programs.
 const imagesDir = "images"
 
-// Missing returns an error that names the programs that a directory lacks.
+// Missing returns an error that lists the programs that are missing in the directory binaries.
 func Missing(binaries string) error {
 	var missing []string
 	for _, name := range programs() {
@@ -45,14 +44,14 @@ func Missing(binaries string) error {
 	return fmt.Errorf("%s has no %s: build them with \"make build-node\"", binaries, strings.Join(missing, ", "))
 }
 
-// ErrNotRoot says that this machine cannot be a node for who asks.
-var ErrNotRoot = errors.New("a real node needs root: it makes control groups, mounts and network namespaces; " +
+// errNotRoot reports that the user may not make this machine a node.
+var errNotRoot = errors.New("a real node needs root: it makes cgroups, mounts and network namespaces; " +
 	"run this with sudo, or without --node for simulated nodes only")
 
-// checkMachine returns why this machine cannot be a node.
+// checkMachine returns an error if this machine cannot be a node.
 func checkMachine(binaries string) error {
 	if os.Geteuid() != 0 {
-		return ErrNotRoot
+		return errNotRoot
 	}
 	if err := Missing(binaries); err != nil {
 		return err
@@ -67,10 +66,10 @@ func checkMachine(binaries string) error {
 	return checkOutside(host())
 }
 
-// checkHierarchies wants control groups, and none of a kubelet's.
+// checkHierarchies returns an error if there are no cgroup hierarchies or if one has a kubelet's group.
 func checkHierarchies(hierarchies []string) error {
 	if len(hierarchies) == 0 {
-		return errors.New("no control groups are mounted, expected them below /sys/fs/cgroup: a kubelet cannot run here")
+		return errors.New("no cgroups are mounted, expected them below /sys/fs/cgroup: a kubelet cannot run here")
 	}
 	for _, root := range hierarchies {
 		for _, name := range []string{podsGroup, podsGroup + ".slice"} {
@@ -83,21 +82,14 @@ func checkHierarchies(hierarchies []string) error {
 	return nil
 }
 
-// whatToDo says how to get rid of a kubelet's groups: those of another local cluster
-// by its end.
+// whatToDo says how to remove a kubelet's cgroups. Those of a local cluster are removed when it stops.
 func whatToDo() string {
 	if links, err := filepath.Glob(filepath.Join(filepath.Dir(layoutOf("").run), runPrefix+"*", dirLink)); err == nil {
 		for _, link := range links {
 			if dir, err := os.Readlink(link); err == nil {
-				return "it is that of a local cluster: pinfold-local down --data-dir " + filepath.Dir(dir)
+				return "it belongs to a local cluster: pinfold-local down --data-dir " + filepath.Dir(dir)
 			}
 		}
 	}
-	return "end that kubelet and remove its groups (leaves first, with rmdir)"
-}
-
-// isProgram tells whether a path is that of one of the node's long-lived programs.
-func isProgram(path string) bool {
-	names := []string{kubeletProgram, containerdProgram, shimProgram, runcProgram, Agent}
-	return slices.Contains(names, filepath.Base(strings.TrimSuffix(path, " (deleted)")))
+	return "stop that kubelet and remove its cgroups (children first, with rmdir)"
 }

@@ -1,6 +1,7 @@
 package localnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +11,22 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Restore ends what is left of the node whose directory this is and puts the machine
-// back as it was. The components that a supervisor started should have ended. What
-// cannot be put back is in the error, and is tried again by the next Restore; the
-// directory itself stays. What is not the node's stays as well: the logger is told.
+// undoTimeout limits Restore. With a hundred pods on an idle machine, the kernel takes a second or two
+// to remove namespaces and cgroups.
+const undoTimeout = time.Minute
+
+// Restore ends what remains of the node with the given directory and restores the state of the machine.
+// The components that a supervisor started should have ended. The error lists what could not be
+// restored; the next Restore tries again. The directory itself is kept. What does not belong to the
+// node is kept as well, and logged.
 //
-// The file in which a node wrote down how the machine was is believed only when it belongs
-// to this user, when nobody else could have written it, and when all of it is what a node
-// writes down. Otherwise nothing is changed.
+// Restore changes nothing if the recorded state could have been written by another user, or differs in
+// any way from what a node records.
 func Restore(dir string, logger *slog.Logger) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -34,25 +41,25 @@ func restore(m machine, l layout, logger *slog.Logger) error {
 		return err
 	}
 	if m.root == "/" && os.Geteuid() != 0 {
-		return fmt.Errorf("put this machine back as it was: %w", ErrNotRoot)
+		return fmt.Errorf("restore this machine: %w", errNotRoot)
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), undoTimeout, fmt.Errorf("waited %v", undoTimeout))
 	defer cancel()
 	if err := before.undo(ctx, m, l, logger); err != nil {
-		return fmt.Errorf("put this machine back as it was: %w; try again: pinfold-local down", err)
+		return fmt.Errorf("restore this machine: %w; try again: pinfold-local down", err)
 	}
 	if err := os.Remove(l.path(savedName)); err != nil {
-		return fmt.Errorf("put this machine back as it was: %w", err)
+		return fmt.Errorf("restore this machine: %w", err)
 	}
-	// A supervisor that was killed has left its claim. One that lives holds it.
+	// A killed supervisor has left the file of its claim. A running one holds the lock.
 	if claim, err := claimMachine(m.path(claimPath)); err == nil {
 		release(claim)
 	}
 	return nil
 }
 
-// undo goes backwards through what the components did. What depends on nothing is done
-// even when something else fails.
+// undo undoes the changes in reverse order. After an error it continues with what does not depend on
+// the failed step.
 func (s *saved) undo(ctx context.Context, m machine, l layout, logger *slog.Logger) error {
 	boot, err := m.boot()
 	if err != nil {
@@ -70,13 +77,13 @@ func (s *saved) undo(ctx context.Context, m machine, l layout, logger *slog.Logg
 	return errors.Join(err, removeOutside(m, l.dir, s.Made, others, logger), removeRun(l, logger))
 }
 
-// unknown says that signs of other kubelets could not be looked for yet.
+// unknown means that it is not known yet whether there is another kubelet.
 const unknown = "unknown"
 
-// undoKernel puts back what the kernel keeps until it is started again. Processes come
-// first, since they hold mounts, groups and network namespaces. When there is another
-// kubelet, what it uses as well stays: the group above all pods, the controllers that
-// are passed on to it, and sysctls.
+// undoKernel undoes what lasts until the next boot. Processes come first, because they hold mounts,
+// cgroups and network namespaces. others is a sign of another kubelet, "" if there is none. If there is
+// another kubelet, what it shares with this node is kept: the parent cgroup of all pods, the
+// controllers that are passed on to it, and the sysctls. The result is others, or a sign found here.
 func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others string, logger *slog.Logger) (string, error) {
 	roots, err := m.hierarchies()
 	if err != nil {
@@ -97,22 +104,20 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 	for _, root := range roots {
 		sign, removeErr := removeContainers(ctx, filepath.Join(root, podsGroup), containers)
 		err = errors.Join(err, removeErr)
-		if others == "" {
-			others = sign
-		}
+		others = cmp.Or(others, sign)
 	}
 	if others != "" {
-		logger.Warn("stays: another kubelet has come since", "groups", podsGroup, "sysctls", "all", "sign", others)
+		logger.Warn("kept cgroups and sysctls: there is another kubelet", "groups", podsGroup, "sysctls", "all", "sign", others)
 		return others, err
 	}
 	for _, root := range roots {
-		err = errors.Join(err, removeGroups(ctx, filepath.Join(root, podsGroup)))
+		err = errors.Join(err, cgroup.RemoveDir(ctx, filepath.Join(root, podsGroup)))
 	}
-	return "", errors.Join(err, withdrawControllers(s.Controllers), writeSysctls(m, s.Sysctls))
+	return "", errors.Join(err, restoreControllers(s.Controllers), writeSysctls(m, s.Sysctls))
 }
 
-// removeLinks deletes the machine's ends of the pods' links. Most go by themselves,
-// with the pods' network namespaces.
+// removeLinks removes the machine's ends of the pods' links. Most disappear with the network
+// namespaces of the pods.
 func removeLinks(ctx context.Context, pods netip.Prefix) error {
 	return retry(ctx, func() error {
 		interfaces, err := net.Interfaces()
@@ -123,7 +128,7 @@ func removeLinks(ctx context.Context, pods netip.Prefix) error {
 		for _, link := range interfaces {
 			addresses, err := link.Addrs()
 			if err != nil || !isPodLink(link.Name, addresses, pods) {
-				continue // it may have gone meanwhile
+				continue // it may have disappeared meanwhile
 			}
 			left++
 			if err := removeLink(link.Index); err != nil {
@@ -131,14 +136,14 @@ func removeLinks(ctx context.Context, pods netip.Prefix) error {
 			}
 		}
 		if left > 0 {
-			return fmt.Errorf("%d network interfaces of pods stay", left)
+			return fmt.Errorf("%d network interfaces of pods remain", left)
 		}
 		return nil
 	})
 }
 
-// isPodLink reports whether an interface is the machine's end of a pod's link: CNI's ptp
-// plugin names it veth and eight digits, and gives it the gateway's address alone.
+// isPodLink reports whether an interface is the machine's end of a pod's link. CNI's ptp plugin names
+// it "veth" and eight digits, and its only address is that of the gateway.
 func isPodLink(name string, addresses []net.Addr, pods netip.Prefix) bool {
 	gateway := netip.PrefixFrom(pods.Addr().Next(), pods.Addr().BitLen())
 	for _, address := range addresses {

@@ -82,9 +82,9 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// TestKillAllEndsOurs starts two processes of a program with a node's name: one with a
-// path of the node's directory, one without.
-func TestKillAllEndsOurs(t *testing.T) {
+// TestKillAll starts two processes of a program with the name of a node's program: one with a path in
+// the node's directory, one without.
+func TestKillAll(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Skipf("needs a program that waits: %v", err)
@@ -101,7 +101,7 @@ func TestKillAllEndsOurs(t *testing.T) {
 	l := layout{dir: filepath.Join(dir, "node"), run: filepath.Join(dir, "run")}
 	begin := func(argument string) *exec.Cmd {
 		command := exec.Command(program)
-		command.Args = []string{argument, "60"} // its name is the first argument, where it does no harm
+		command.Args = []string{argument, "60"} // as its name, which sleep ignores
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -116,10 +116,10 @@ func TestKillAllEndsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the node's process ended by %v", err)
+		t.Errorf("the node's process ended with %v", err)
 	}
 	if err := others.Process.Signal(unix.Signal(0)); err != nil || isZombie(others.Process.Pid) {
-		t.Errorf("another process was ended: %v", err)
+		t.Errorf("another process was killed: %v", err)
 	}
 }
 
@@ -136,12 +136,11 @@ func TestParseAnswer(t *testing.T) {
 		t.Errorf("%v, want EEXIST", err)
 	}
 	if err := parseAnswer([]byte{1}); err == nil {
-		t.Error("a short answer is taken")
+		t.Error("a short answer is accepted")
 	}
 }
 
-// TestAddress adds an address of the range for documentation (RFC 5737), twice, and
-// takes it away, twice.
+// TestAddress adds an address of the documentation range (RFC 5737) twice, and removes it twice.
 func TestAddress(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: changes the addresses of the loopback interface")
@@ -162,12 +161,12 @@ func TestAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if has() != step.want {
-			t.Fatalf("the address is there: %v", has())
+			t.Fatalf("the address exists: %v", has())
 		}
 	}
 }
 
-func TestOneNodeAMachine(t *testing.T) {
+func TestOneNodePerMachine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claim")
 	first, err := claimMachine(path)
 	if err != nil {
@@ -179,7 +178,7 @@ func TestOneNodeAMachine(t *testing.T) {
 	n := &Node{claim: first}
 	n.Release()
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the lock file stays: %v", err)
+		t.Errorf("the lock file remains: %v", err)
 	}
 	second, err := claimMachine(path)
 	if err != nil {

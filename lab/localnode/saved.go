@@ -1,11 +1,9 @@
 package localnode
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -14,30 +12,32 @@ import (
 	"slices"
 	"strings"
 
+	strictjson "sigs.k8s.io/json"
+
 	"pinfold.dev/pinfold/internal/atomicfile"
+	"pinfold.dev/pinfold/lab/madedirs"
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// savedName is the file, in the node's directory, that says how the machine was.
+// savedName is the file in the node's directory that records the state of the machine.
 const savedName = "before.json"
 
-// saved is how the machine was before the node. It holds values only: what they belong to
-// is fixed here (changedSysctls, outsideDirs, the mounted hierarchies), and a file that
-// names anything else is refused as a whole.
+// saved is the state of the machine before the node. It contains values only. This package fixes which
+// sysctls, directories and hierarchies they apply to, and rejects a file that names any other.
 type saved struct {
-	// Boot is the kernel's name for the time since it started (random(4), boot_id). With
-	// it everything is gone that the kernel keeps.
+	// Boot identifies the current boot (random(4), boot_id). Sysctls, cgroups and interfaces do not
+	// outlast it.
 	Boot        string              `json:"boot"`
 	Pods        netip.Prefix        `json:"pods"`        // the pods' network
-	Sysctls     map[string]int64    `json:"sysctls"`     // by their names below /proc/sys
+	Sysctls     map[string]int64    `json:"sysctls"`     // by name below /proc/sys
 	Controllers map[string][]string `json:"controllers"` // passed on by each version 2 root
-	Made        map[string]string   `json:"made"`        // directories that did not exist, see makeOutside
+	Made        madedirs.Dirs       `json:"made"`        // of outsideDirs and their parents
 }
 
-// machine is where the kernel and other programs keep their files.
+// machine locates the files of the kernel and of other programs.
 type machine struct {
-	root        string                   // "/", or that of a fixture
-	hierarchies func() ([]string, error) // the control group roots
+	root        string                   // "/", or the root of a fixture
+	hierarchies func() ([]string, error) // returns the roots of the cgroup hierarchies
 }
 
 func host() machine { return machine{"/", hierarchies} }
@@ -47,22 +47,22 @@ func (m machine) path(path string) string { return filepath.Join(m.root, path) }
 func (m machine) boot() (string, error) {
 	text, err := os.ReadFile(m.path("/proc/sys/kernel/random/boot_id"))
 	if err != nil {
-		return "", fmt.Errorf("ask which start of the kernel this is: %w", err)
+		return "", fmt.Errorf("read the boot id: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// look returns how the machine is.
-func look(m machine, pods netip.Prefix) (*saved, error) {
+// stateOf returns the current state of a machine.
+func stateOf(m machine, pods netip.Prefix) (*saved, error) {
 	roots, err := m.hierarchies()
 	if err != nil {
 		return nil, err
 	}
-	// Again: what is written down here decides what is removed in the end.
+	// Checked again, because Restore removes kubelet groups that are not there now.
 	if err := checkHierarchies(roots); err != nil {
 		return nil, err
 	}
-	s := &saved{Pods: pods, Made: absentDirs(m)}
+	s := &saved{Pods: pods, Made: madedirs.Missing(m.root, outsideDirs()...)}
 	if s.Boot, err = m.boot(); err != nil {
 		return nil, err
 	}
@@ -72,10 +72,10 @@ func look(m machine, pods netip.Prefix) (*saved, error) {
 	if s.Controllers, err = readControllers(roots); err != nil {
 		return nil, err
 	}
-	return s, s.check(roots) // what is not believed later is not written now
+	return s, s.check(roots) // Restore would reject it
 }
 
-// check refuses what look does not return on a machine with these control group roots.
+// check returns an error unless stateOf can return s on a machine with these cgroup roots.
 func (s *saved) check(roots []string) error {
 	boot, controller := regexp.MustCompile(`^[0-9a-f-]{36}$`), regexp.MustCompile(`^[a-z_]+$`)
 	if !boot.MatchString(s.Boot) {
@@ -91,7 +91,7 @@ func (s *saved) check(roots []string) error {
 	}
 	for root, names := range s.Controllers {
 		if !slices.Contains(roots, root) {
-			return fmt.Errorf("controllers of %q, which is not the mount point of a control group hierarchy", root)
+			return fmt.Errorf("controllers of %q, which is not the mount point of a cgroup hierarchy", root)
 		}
 		for _, name := range names {
 			if !controller.MatchString(name) {
@@ -100,8 +100,9 @@ func (s *saved) check(roots []string) error {
 		}
 	}
 	for dir := range s.Made {
-		if !slices.Contains(outsideDirs(), dir) {
-			return fmt.Errorf("made %q, which a node does not make", dir)
+		isPrefix := func(outside string) bool { return strings.HasPrefix(outside+"/", dir+"/") }
+		if !filepath.IsAbs(dir) || !slices.ContainsFunc(outsideDirs(), isPrefix) {
+			return fmt.Errorf("made %q, which a node does not create", dir)
 		}
 	}
 	return nil
@@ -110,7 +111,7 @@ func (s *saved) check(roots []string) error {
 func (s *saved) write(l layout) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write down how the machine is: %w", err)
+		return fmt.Errorf("record the machine's state: %w", err)
 	}
 	path := l.path(savedName)
 	if err := atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Perm: 0o600, Sync: true, Suffix: ".new"}); err != nil {
@@ -119,14 +120,14 @@ func (s *saved) write(l layout) error {
 	return nil
 }
 
-// readSaved returns what a node wrote down, nil when there is nothing.
+// readSaved returns the recorded state, nil if there is none.
 func readSaved(m machine, l layout) (*saved, error) {
 	root, err := owned.Open(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nothing was changed: nothing to put back
+		return nil, nil //nolint:nilnil // no node has changed anything
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read how the machine was: %w", err)
+		return nil, fmt.Errorf("read the machine's recorded state: %w", err)
 	}
 	defer root.Close()
 	text, err := owned.ReadFile(root, savedName)
@@ -134,30 +135,18 @@ func readSaved(m machine, l layout) (*saved, error) {
 		return nil, nil //nolint:nilnil // as above
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read how the machine was: %w", err)
+		return nil, fmt.Errorf("read the machine's recorded state: %w", err)
 	}
-	s, err := parseSaved(text)
-	if err == nil {
+	s := &saved{}
+	unknownFields, err := strictjson.UnmarshalStrict(text, s)
+	if err = errors.Join(append(unknownFields, err)...); err == nil {
 		var roots []string
 		if roots, err = m.hierarchies(); err == nil {
 			err = s.check(roots)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read how the machine was: %s, which is not as pinfold-local writes it: %w; nothing was put back", l.path(savedName), err)
-	}
-	return s, nil
-}
-
-func parseSaved(text []byte) (*saved, error) {
-	s := &saved{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(s); err != nil {
-		return nil, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows its end")
+		return nil, fmt.Errorf("read the machine's recorded state: %s was not written by pinfold-local: %w; nothing was restored", l.path(savedName), err)
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ import (
 
 const bootID = "01234567-89ab-cdef-0123-456789abcdef"
 
-// fixture is a machine made of files, and a node's layout on it.
+// fixture is a machine that consists of files, and a node's layout on it.
 type fixture struct {
 	machine
 	layout
@@ -49,14 +49,11 @@ func newFixture(t *testing.T) *fixture {
 // prepare does what Prepare does before the components start.
 func (f *fixture) prepare() *saved {
 	f.Helper()
-	s, err := look(f.machine, netip.MustParsePrefix("10.213.255.0/24"))
+	s, err := stateOf(f.machine, netip.MustParsePrefix("10.213.255.0/24"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := makeOutside(f.machine, s.Made); err != nil {
-		f.Fatal(err)
-	}
-	if err := s.write(f.layout); err != nil {
+	if err := s.Made.Make(f.machine.root, 0o755, func() error { return s.write(f.layout) }); err != nil {
 		f.Fatal(err)
 	}
 	return s
@@ -66,12 +63,12 @@ func (f *fixture) restore() error {
 	return restore(f.machine, f.layout, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// tree returns all names below the root, and the text of files.
+// tree returns the paths below the root, with the text of files.
 func (f *fixture) tree() map[string]string {
 	f.Helper()
 	tree := map[string]string{}
 	for _, path := range f.names() {
-		text, _ := os.ReadFile(path) // of a directory none
+		text, _ := os.ReadFile(path) // none of a directory
 		tree[strings.TrimPrefix(path, f.root)] = string(text)
 	}
 	return tree
@@ -89,16 +86,16 @@ func (f *fixture) names() []string {
 	return names
 }
 
-// needsRoot skips where the loopback address of a node cannot be taken away.
+// needsRoot skips a test that removes an address from the loopback interface.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: asks the kernel to remove an address")
+		t.Skip("needs root: removes an address from the loopback interface")
 	}
 }
 
-// The machine is as before after a node that changed all that it may.
-func TestRestorePutsBack(t *testing.T) {
+// TestRestore restores a machine after a node that changed everything that a node can change.
+func TestRestore(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
 	want := f.tree()
@@ -106,7 +103,7 @@ func TestRestorePutsBack(t *testing.T) {
 	for name, value := range map[string]string{"vm/overcommit_memory": "1", "net/ipv4/ip_forward": "1", "net/ipv4/conf/two/forwarding": "0"} {
 		write(t, f.machine.path("/proc/sys/"+name), value+"\n")
 	}
-	if err := os.RemoveAll(f.machine.path("/proc/sys/net/ipv4/conf/one")); err != nil { // an interface that went
+	if err := os.RemoveAll(f.machine.path("/proc/sys/net/ipv4/conf/one")); err != nil { // an interface that was removed
 		t.Fatal(err)
 	}
 	delete(want, "/proc/sys/net/ipv4/conf/one")
@@ -116,7 +113,7 @@ func TestRestorePutsBack(t *testing.T) {
 	write(t, f.layout.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/c1/config.json"), "")
 	write(t, f.machine.path(cniRecords+"/"+networkName+"-c1-eth0"), "")
 	write(t, filepath.Join(f.run, "s/1"), "")
-	write(t, f.machine.path(claimPath), "") // of a supervisor that was killed
+	write(t, f.machine.path(claimPath), "") // left by a killed supervisor
 	for link, target := range map[string]string{
 		f.machine.path(podLogLinks + "/a.log"): f.layout.path("logs/a/0.log"), filepath.Join(f.run, dirLink): f.dir,
 	} {
@@ -127,7 +124,7 @@ func TestRestorePutsBack(t *testing.T) {
 	if err := f.restore(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(f.layout.path("containerd")); err != nil { // of the data directory
+	if err := os.RemoveAll(f.layout.path("containerd")); err != nil { // part of the data directory
 		t.Fatal(err)
 	}
 	want["/run"] = ""
@@ -135,14 +132,14 @@ func TestRestorePutsBack(t *testing.T) {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 	if f.log.Len() > 0 {
-		t.Errorf("said:\n%s", f.log.String())
+		t.Errorf("logged:\n%s", f.log.String())
 	}
 	if err := f.restore(); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 }
 
-// playKubelet makes what a kubelet makes, with the groups of containers.
+// playKubelet creates what a kubelet creates, with the given containers.
 func (f *fixture) playKubelet(containers ...string) {
 	f.Helper()
 	for _, container := range containers {
@@ -155,9 +152,9 @@ func (f *fixture) playKubelet(containers ...string) {
 	}
 }
 
-// A file that names anything that a node does not change is refused, and nothing of what
-// else it says is done.
-func TestForgedFilesAreRefused(t *testing.T) {
+// TestForgedFilesAreRejected checks that a file that names anything that a node does not change is
+// rejected as a whole.
+func TestForgedFilesAreRejected(t *testing.T) {
 	for name, forge := range map[string]func(map[string]any){
 		"another file":       func(s map[string]any) { s["sysctls"] = map[string]any{"../../etc/passwd": 1} },
 		"another sysctl":     func(s map[string]any) { s["sysctls"] = map[string]any{"kernel/core_pattern": 1} },
@@ -181,7 +178,7 @@ func TestForgedFilesAreRefused(t *testing.T) {
 			f.prepare()
 			write(t, f.machine.path("/etc/passwd"), "root\n")
 			write(t, f.machine.path("/home/letter"), "dear\n")
-			write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n") // would be put back
+			write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n") // would be restored
 			var values map[string]any
 			if err := json.Unmarshal([]byte(read(t, f.layout.path(savedName))), &values); err != nil {
 				t.Fatal(err)
@@ -191,15 +188,15 @@ func TestForgedFilesAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.expectRefused(string(text))
+			f.expectRejected(string(text))
 		})
 	}
 	for name, text := range map[string]string{"half a file": "{", "two": "{}{}", "a list": "[]", "nothing": ""} {
-		t.Run(name, func(t *testing.T) { newFixture(t).expectRefused(text) })
+		t.Run(name, func(t *testing.T) { newFixture(t).expectRejected(text) })
 	}
 }
 
-func (f *fixture) expectRefused(text string) {
+func (f *fixture) expectRejected(text string) {
 	f.Helper()
 	if err := os.WriteFile(f.layout.path(savedName), []byte(text), 0o600); err != nil {
 		f.Fatal(err)
@@ -208,15 +205,16 @@ func (f *fixture) expectRefused(text string) {
 		f.Fatal(err)
 	}
 	want := f.tree()
-	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "nothing was put back") {
-		f.Errorf("error %v, want one that refuses the file", err)
+	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
+		f.Errorf("error %v, want one that rejects the file", err)
 	}
 	if diff := cmp.Diff(want, f.tree()); diff != "" {
 		f.Errorf("something changed (-before +after):\n%s", diff)
 	}
 }
 
-// A symbolic link, in place of the file or on the way, is not followed.
+// TestLinksAreNotFollowed checks that a symbolic link is not followed, whether it replaces the file, its
+// directory or a sysctl.
 func TestLinksAreNotFollowed(t *testing.T) {
 	f := newFixture(t)
 	f.prepare()
@@ -244,7 +242,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	if diff := cmp.Diff(want, f.tree()); diff != "" {
 		t.Errorf("something changed (-before +after):\n%s", diff)
 	}
-	// Where a sysctl was there is a link to something else.
+	// A link in place of a sysctl.
 	victim := write(t, f.machine.path("/etc/passwd"), "root\n")
 	if err := os.RemoveAll(f.machine.path("/proc/sys/kernel/panic")); err != nil {
 		t.Fatal(err)
@@ -253,15 +251,15 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writeSysctls(f.machine, map[string]int64{"kernel/panic": 7}); err == nil {
-		t.Error("a link out of the kernel's settings was followed")
+		t.Error("a link out of /proc/sys was followed")
 	}
 	if got := read(t, victim); got != "root\n" {
 		t.Errorf("the file that a link leads to contains %q", got)
 	}
 }
 
-// After a new start of the kernel its settings and groups are somebody else's.
-func TestAnotherStartOfTheKernel(t *testing.T) {
+// TestAfterReboot checks that sysctls and cgroups of another boot are not changed.
+func TestAfterReboot(t *testing.T) {
 	f := newFixture(t)
 	f.prepare()
 	f.playKubelet("pod1/c1")
@@ -272,7 +270,7 @@ func TestAnotherStartOfTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, f.machine.path("/proc/sys/vm/overcommit_memory")); got != "1\n" {
-		t.Errorf("overcommit_memory is %q, want what it was", got)
+		t.Errorf("overcommit_memory is %q, want it unchanged", got)
 	}
 	for path, stays := range map[string]bool{"/cgroup/kubepods/burstable/pod1/c1": true, "/var/lib/kubelet": false, "/var/lib": true} {
 		if _, err := os.Stat(f.machine.path(path)); (err == nil) != stays {
@@ -281,7 +279,7 @@ func TestAnotherStartOfTheKernel(t *testing.T) {
 	}
 }
 
-// The processes of another kubelet's containers are not the node's.
+// TestOwnProcesses checks that processes of another kubelet's containers are not taken for the node's.
 func TestOwnProcesses(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -298,18 +296,18 @@ func TestOwnProcesses(t *testing.T) {
 		t.Errorf("processes %v (%v), want %d and not %d", got, err, own, pid)
 	}
 	if isInContainer(own, []string{"c1"}) {
-		t.Error("the kernel says that this process is in no container of that name")
+		t.Error("this process is not in a container of that name")
 	}
 }
 
-func TestRestoreNeedsNothing(t *testing.T) {
+func TestRestoreWithoutRecord(t *testing.T) {
 	f := newFixture(t)
 	if err := f.restore(); err != nil {
-		t.Errorf("nothing written down: %v", err)
+		t.Errorf("no record: %v", err)
 	}
 	f.dir += "/absent"
 	if err := f.restore(); err != nil {
-		t.Errorf("no node: %v", err)
+		t.Errorf("no directory: %v", err)
 	}
 }
 
@@ -336,11 +334,11 @@ func TestControllers(t *testing.T) {
 		t.Fatalf("%+v (%v)", before, err)
 	}
 	write(t, path, "cpu memory\n")
-	if err := withdrawControllers(before); err != nil {
+	if err := restoreControllers(before); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel would take the controller away; a file keeps what is written to it.
+	// The kernel would remove the controller; a file contains what was written.
 	if got := read(t, path); !strings.HasPrefix(got, "-memory") {
-		t.Errorf("%q is written", got)
+		t.Errorf("wrote %q", got)
 	}
 }

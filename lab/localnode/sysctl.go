@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// sysctl is a pattern of names below /proc/sys, with the values that the kernel takes.
+// sysctl is a pattern of names below /proc/sys, with the range of values that the kernel accepts.
 type sysctl struct {
 	pattern   string
 	low, high int64
 }
 
-// changedSysctls returns what the components change, in the order in which it is put
-// back. The kubelet sets the first six (k8s.io/component-helpers/node/util/sysctl), the
-// CNI plugin ip_forward. A write of ip_forward also sets the forwarding of every interface
-// and accept_redirects (kernel, net/ipv4/devinet.c, inet_forward_change), so these follow.
-// The bounds are those of the kernel's tables: mm/util.c, mm/oom_kill.c, kernel/panic.c,
-// security/keys/sysctl.c and net/ipv4/devinet.c.
+// changedSysctls returns the sysctls that the components change, in the order in which they are
+// restored. The kubelet sets the first six (k8s.io/component-helpers/node/util/sysctl), the CNI plugin
+// ip_forward. A write to ip_forward also sets the forwarding of every interface and accept_redirects
+// (net/ipv4/devinet.c, inet_forward_change), so these follow. The ranges are those of the kernel's
+// tables: mm/util.c, mm/oom_kill.c, kernel/panic.c, security/keys/sysctl.c and net/ipv4/devinet.c.
 func changedSysctls() []sysctl {
 	return []sysctl{
 		{"vm/overcommit_memory", 0, 2},
@@ -37,30 +36,30 @@ func changedSysctls() []sysctl {
 	}
 }
 
-// has reports whether a name is one that the pattern stands for.
+// has reports whether the pattern matches a name.
 func (s sysctl) has(name string) bool {
 	matched, err := path.Match(s.pattern, name)
 	return err == nil && matched && fs.ValidPath(name)
 }
 
-// checkSysctl refuses names that are not changed, and values that they cannot have.
+// checkSysctl returns an error unless the components change the named sysctl and it can have the value.
 func checkSysctl(name string, value int64) error {
 	for _, s := range changedSysctls() {
 		if !s.has(name) {
 			continue
 		}
 		if value < s.low || value > s.high {
-			return fmt.Errorf("sysctl %s is %d, and can be %d to %d only", name, value, s.low, s.high)
+			return fmt.Errorf("sysctl %s is %d, not %d to %d", name, value, s.low, s.high)
 		}
 		return nil
 	}
-	return fmt.Errorf("sysctl %q, which a node does not change", name)
+	return fmt.Errorf("sysctl %q is not one that a node changes", name)
 }
 
 func openSysctls(m machine) (*os.Root, error) {
 	root, err := os.OpenRoot(m.path("/proc/sys"))
 	if err != nil {
-		return nil, fmt.Errorf("open the kernel settings: %w", err)
+		return nil, fmt.Errorf("open the sysctls: %w", err)
 	}
 	return root, nil
 }
@@ -68,16 +67,16 @@ func openSysctls(m machine) (*os.Root, error) {
 func readSysctl(root *os.Root, name string) (int64, error) {
 	text, err := root.ReadFile(name)
 	if err != nil {
-		return 0, fmt.Errorf("read a kernel setting: %w", err)
+		return 0, fmt.Errorf("read a sysctl: %w", err)
 	}
 	value, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read kernel setting %s: %w", name, err)
+		return 0, fmt.Errorf("read sysctl %s: %w", name, err)
 	}
 	return value, nil
 }
 
-// readSysctls returns the values of what the components change.
+// readSysctls returns the values of all sysctls that the components change.
 func readSysctls(m machine) (map[string]int64, error) {
 	root, err := openSysctls(m)
 	if err != nil {
@@ -99,8 +98,8 @@ func readSysctls(m machine) (map[string]int64, error) {
 	return values, nil
 }
 
-// writeSysctls puts values back. What is as it was is not written, and what is not
-// there any more, such as an interface's, is left out.
+// writeSysctls restores values. It does not write a value that is unchanged, and skips sysctls that no
+// longer exist, such as those of an interface.
 func writeSysctls(m machine, values map[string]int64) error {
 	root, err := openSysctls(m)
 	if err != nil {
@@ -118,21 +117,12 @@ func writeSysctls(m machine, values map[string]int64) error {
 				continue
 			}
 			if err == nil && now != value {
-				err = writeSysctl(root, name, value)
+				err = root.WriteFile(name, fmt.Appendln(nil, value), 0)
 			}
 			if err != nil {
-				failed = append(failed, fmt.Errorf("put back a kernel setting: %w", err))
+				failed = append(failed, fmt.Errorf("restore a sysctl: %w", err))
 			}
 		}
 	}
 	return errors.Join(failed...)
-}
-
-func writeSysctl(root *os.Root, name string, value int64) error {
-	file, err := root.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(strconv.FormatInt(value, 10) + "\n")
-	return errors.Join(err, file.Close())
 }

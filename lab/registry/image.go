@@ -18,22 +18,22 @@ import (
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// built is an image as a registry stores it.
+// built contains the parts of an image as a registry stores them.
 type built struct {
 	layer, config, manifest []byte
 }
 
-// accounts are the users that manifests and servers name.
+// The users and groups of every image.
 const (
 	passwd = "root:x:0:0:root:/root:/sbin/nologin\nnginx:x:101:101:nginx:/nonexistent:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
 	groups = "root:x:0:\nnginx:x:101:\nnogroup:x:65534:\n"
 )
 
-// build makes an image around an executable.
+// build returns an image of an executable.
 func build(image images.Image, executable []byte) (built, error) {
 	layer, err := layerOf(image, executable)
 	if err != nil {
-		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
+		return built{}, err
 	}
 	program := images.Path(image.Program)
 	config, err := json.Marshal(v1.ConfigFile{
@@ -42,13 +42,13 @@ func build(image images.Image, executable []byte) (built, error) {
 		Config: v1.Config{
 			Entrypoint: []string{program},
 			Cmd:        image.Args,
-			Env:        append([]string{"PATH=" + path.Dir(program)}, image.Env...),
+			Env:        []string{"PATH=" + path.Dir(program)},
 			WorkingDir: "/",
 		},
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{digest(layer)}},
 	})
 	if err != nil {
-		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
+		return built{}, fmt.Errorf("encode the configuration: %w", err)
 	}
 	manifest, err := json.Marshal(v1.Manifest{
 		SchemaVersion: 2,
@@ -59,13 +59,12 @@ func build(image images.Image, executable []byte) (built, error) {
 		},
 	})
 	if err != nil {
-		return built{}, fmt.Errorf("image %s: %w", image.Name, err)
+		return built{}, fmt.Errorf("encode the manifest: %w", err)
 	}
 	return built{layer: layer, config: config, manifest: manifest}, nil
 }
 
-// layerOf is the only layer, as a tar archive: directories before what is in them,
-// no times.
+// layerOf returns the layer as a tar archive without times, directories before their contents.
 func layerOf(image images.Image, executable []byte) ([]byte, error) {
 	program := strings.TrimPrefix(images.Path(image.Program), "/")
 	var out bytes.Buffer
@@ -102,7 +101,7 @@ func layerOf(image images.Image, executable []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// directories returns the directories and those above them, in the order of a tree.
+// directories returns the wanted directories and all their parents, parents first.
 func directories(wanted []string) []string {
 	var all []string
 	for _, dir := range wanted {

@@ -1,23 +1,36 @@
+// Package registry serves the container images of a local cluster on loopback, as an OCI registry
+// from which any container runtime can pull.
+//
+//	handler, err := registry.New(images.All(), dir, out)
+//
+// An image has one layer: the static executable, the directories that it or a volume needs, and
+// /etc/passwd and /etc/group. Layer, configuration and manifest depend on nothing else, so the same
+// executable has the same digest at every start. Layers are not compressed, because they are
+// transferred through memory.
+//
+// The registry is filled before it serves, and is read-only. It identifies a repository by path
+// only: docker.io/library/nginx and example.com/library/nginx are the same.
 package registry
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// New returns a registry that has the images, with executables from a directory in
-// which they are as [images.Path] says. It writes a line for each request to out.
+// New returns a registry with the given images. It reads their executables from dir, where they are
+// at [images.Path], and logs each request to out.
 func New(list []images.Image, dir string, out io.Writer) (http.Handler, error) {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	executables := map[string][]byte{} // by program
@@ -30,93 +43,60 @@ func New(list []images.Image, dir string, out io.Writer) (http.Handler, error) {
 			executables[image.Program] = data
 		}
 		made, err := build(image, executables[image.Program])
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = push(store, image.Name, made)
 		}
-		if err := push(store, image.Name, made); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", image.Name, err)
 		}
 	}
-	lines := log.New(out, "", log.LstdFlags)
+	requests := log.New(out, "", log.LstdFlags)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "this registry is read only", http.StatusMethodNotAllowed)
+			http.Error(w, "this registry is read-only", http.StatusMethodNotAllowed)
 			return
 		}
-		answer := &answer{ResponseWriter: w, status: http.StatusOK}
-		store.ServeHTTP(answer, r)
-		lines.Printf("%d %s %s", answer.status, r.Method, r.URL)
+		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+		store.ServeHTTP(recorder, r)
+		requests.Printf("%d %s %s", recorder.status, r.Method, r.URL)
 	}), nil
 }
 
-// Split divides a full image name: the host that it is pulled from, the path of its
-// repository there, and its tag.
-func Split(name string) (host, repository, tag string, err error) {
-	host, rest, ok1 := strings.Cut(name, "/")
-	repository, tag, ok2 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || host == "" || repository == "" || tag == "" {
-		return "", "", "", fmt.Errorf("image name %q is not HOST/REPOSITORY:TAG", name)
-	}
-	return host, repository, tag, nil
-}
-
-// push stores an image by the registry's own requests.
-func push(store http.Handler, name string, image built) error {
-	_, repository, tag, err := Split(name)
+// push stores an image with requests of the registry's own protocol.
+func push(store http.Handler, image string, content built) error {
+	tag, err := name.NewTag(image, name.StrictValidation)
 	if err != nil {
 		return err
 	}
-	for _, blob := range [][]byte{image.layer, image.config} {
-		target := fmt.Sprintf("/v2/%s/blobs/uploads/?digest=%s", repository, digest(blob))
+	for _, blob := range [][]byte{content.layer, content.config} {
+		target := fmt.Sprintf("/v2/%s/blobs/uploads/?digest=%s", tag.RepositoryStr(), digest(blob))
 		if err := send(store, http.MethodPost, target, "application/octet-stream", blob); err != nil {
 			return err
 		}
 	}
-	const manifestType = "application/vnd.oci.image.manifest.v1+json"
-	return send(store, http.MethodPut, fmt.Sprintf("/v2/%s/manifests/%s", repository, tag), manifestType, image.manifest)
+	target := fmt.Sprintf("/v2/%s/manifests/%s", tag.RepositoryStr(), tag.TagStr())
+	return send(store, http.MethodPut, target, string(types.OCIManifestSchema1), content.manifest)
 }
 
 func send(store http.Handler, method, target, contentType string, body []byte) error {
-	request, err := http.NewRequestWithContext(context.Background(), method, target, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, target, err)
-	}
+	request := httptest.NewRequest(method, target, bytes.NewReader(body))
 	request.Header.Set("Content-Type", contentType)
-	taken := &answer{status: http.StatusOK}
-	taken.ResponseWriter = &taken.text
-	store.ServeHTTP(taken, request)
-	if taken.status != http.StatusCreated {
-		return fmt.Errorf("%s %s: status %d: %s", method, target, taken.status, taken.text.String())
+	answer := httptest.NewRecorder()
+	store.ServeHTTP(answer, request)
+	if answer.Code != http.StatusCreated {
+		return fmt.Errorf("%s %s: status %d: %s", method, target, answer.Code, answer.Body)
 	}
 	return nil
 }
 
-// answer notes the status of a response.
-type answer struct {
+// statusRecorder records the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
-	text   memory
 }
 
-// WriteHeader notes the status.
-func (a *answer) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
+// WriteHeader records and sends the status.
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
 }
-
-// memory is a response that stays in this process.
-type memory struct {
-	bytes.Buffer
-	header http.Header
-}
-
-// Header returns the response's header.
-func (m *memory) Header() http.Header {
-	if m.header == nil {
-		m.header = http.Header{}
-	}
-	return m.header
-}
-
-// WriteHeader is the answer's business.
-func (m *memory) WriteHeader(int) {}

@@ -15,28 +15,29 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// programs makes a directory with an executable of each name.
+// programs returns a directory with all programs.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range images.Programs() {
-		path := filepath.Join(dir, images.Path(name))
+	for _, program := range images.Programs() {
+		path := filepath.Join(dir, images.Path(program))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("program "+name), 0o755); err != nil {
+		if err := os.WriteFile(path, []byte("program "+program), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
-// get asks the registry for something and checks that it is what its digest says.
+// get requests a path of the registry and checks the digest of the answer.
 func get(t *testing.T, server *httptest.Server, path string) []byte {
 	t.Helper()
 	response, err := http.Get(server.URL + path)
@@ -49,12 +50,12 @@ func get(t *testing.T, server *httptest.Server, path string) []byte {
 		t.Fatalf("GET %s: %s: %s (%v)", path, response.Status, data, err)
 	}
 	if named := response.Header.Get("Docker-Content-Digest"); named != digest(data).String() {
-		t.Errorf("GET %s: digest %s named, %s found", path, named, digest(data))
+		t.Errorf("GET %s: digest header %s, content has %s", path, named, digest(data))
 	}
 	return data
 }
 
-// TestPull reads every image as a runtime does: manifest by tag, the rest by digest.
+// TestPull reads every image as a runtime does: the manifest by tag, the rest by digest.
 func TestPull(t *testing.T) {
 	handler, err := New(images.All(), programs(t), io.Discard)
 	if err != nil {
@@ -63,12 +64,13 @@ func TestPull(t *testing.T) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	for _, image := range images.All() {
-		_, repository, tag, err := Split(image.Name)
+		tag, err := name.NewTag(image.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
+		repository := tag.RepositoryStr()
 		var manifest v1.Manifest
-		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/manifests/"+tag+"?ns=docker.io"), &manifest); err != nil {
+		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/manifests/"+tag.TagStr()+"?ns=docker.io"), &manifest); err != nil {
 			t.Fatal(err)
 		}
 		var config v1.ConfigFile
@@ -77,7 +79,7 @@ func TestPull(t *testing.T) {
 		}
 		layer := get(t, server, "/v2/"+repository+"/blobs/"+manifest.Layers[0].Digest.String())
 		if config.RootFS.DiffIDs[0] != digest(layer) || config.Architecture != runtime.GOARCH {
-			t.Errorf("%s: the configuration is not of this layer and machine: %+v", image.Name, config)
+			t.Errorf("%s: the configuration does not match this layer and machine: %+v", image.Name, config)
 		}
 		files := list(t, layer)
 		if got := files[config.Config.Entrypoint[0][1:]]; got != "program "+image.Program {
@@ -91,8 +93,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// list returns the contents of a layer, and fails when a name comes before its
-// directory.
+// list returns the contents of a layer, and fails the test if a name precedes its directory.
 func list(t *testing.T, layer []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{"./": ""}
@@ -138,10 +139,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := New([]images.Image{{Name: "nginx", Program: "web"}}, dir, io.Discard); err == nil {
-		t.Error("a short name is taken")
+		t.Error("a short name is accepted")
 	}
 	if _, err := New(images.All(), t.TempDir(), io.Discard); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("programs that are not there: %v", err)
+		t.Errorf("missing programs: %v", err)
 	}
 }
 

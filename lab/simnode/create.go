@@ -7,7 +7,6 @@ import (
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,13 +17,13 @@ import (
 
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// parallelCreates keeps the API server busy; more than this only makes its
-// requests wait for each other.
+// parallelCreates keeps the API server busy. More requests would only wait for each other.
 const parallelCreates = 32
 
-// InstallCRD defines NodeResourceTopology and waits until the API serves it.
+// InstallCRD installs the definition of NodeResourceTopology and waits until the API serves it.
 func InstallCRD(ctx context.Context, config *rest.Config) error {
 	client, err := apiextensionsclient.NewForConfig(config)
 	if err != nil {
@@ -52,8 +51,8 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Create makes the nodes, and of each its topology, which ends with it. The definition of
-// NodeResourceTopology must be installed.
+// Create creates the nodes and their topologies, which are deleted with their nodes. The definition
+// of NodeResourceTopology must be installed.
 func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	topologies, err := topologyclient.NewForConfig(config)
 	if err != nil {
@@ -84,7 +83,7 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	return group.Wait()
 }
 
-// WaitReady returns when pods can be scheduled to all of the nodes.
+// WaitReady waits until pods can be scheduled to all of the nodes.
 func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 	client, err := newClient(config)
 	if err != nil {
@@ -95,14 +94,14 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 		names[node.Name] = true
 	}
 	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
-		// Version 0 is served from memory: this is asked often.
+		// Version 0 is served from the API server's cache.
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return false, fmt.Errorf("list nodes: %w", err)
 		}
 		ready := 0
 		for i := range list.Items {
-			if names[list.Items[i].Name] && isReady(&list.Items[i]) {
+			if names[list.Items[i].Name] && localnode.NotReady(&list.Items[i]) == "" {
 				ready++
 			}
 		}
@@ -110,35 +109,19 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 	})
 }
 
-// isReady asks for more than the condition: new nodes have a taint, which the
-// controller manager removes a little after the condition is there.
-func isReady(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeNotReady {
-			return false
-		}
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// newClient returns a client for the built-in resources, which have a more
-// compact form than JSON.
+// newClient returns a client for built-in resources that uses protobuf, which is smaller than JSON.
 func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
-	compact := rest.CopyConfig(config)
-	compact.ContentType = runtime.ContentTypeProtobuf
-	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(compact)
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(protobuf)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return client, nil
 }
 
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
 	for {
 		ok, err := done()

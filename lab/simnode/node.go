@@ -1,3 +1,7 @@
+// Package simnode creates simulated nodes: objects in a real API server that describe machines that
+// do not exist. [Nodes] builds them from groups of equal machines and [Create] creates them. KWOK
+// simulates the kubelet of each, so in the API the node becomes ready and its pods run. Each node has
+// the NodeResourceTopology that Pinfold's agent would publish for such a machine.
 package simnode
 
 import (
@@ -17,11 +21,10 @@ import (
 )
 
 const (
-	// defaultPods is above the kubelet's default of 110: a machine of 256 CPUs
-	// holds more than that many small pods.
-	defaultPods = 500
-	// defaultMemoryPerCPU is assumed where a machine does not say how much
-	// memory it has.
+	// maxPods exceeds the kubelet's default of 110, because a machine of 256 CPUs has room for more
+	// small pods.
+	maxPods = 500
+	// defaultMemoryPerCPU applies to machines of unknown memory, in bytes.
 	defaultMemoryPerCPU = 4 << 30
 )
 
@@ -30,20 +33,40 @@ type Node struct {
 	Name    string
 	Machine *topology.Machine
 	Labels  map[string]string
-	// ReservedCPUs are the kubelet's reservedSystemCPUs. They are part of the
-	// capacity and not of what can be allocated.
+	// ReservedCPUs are the kubelet's reservedSystemCPUs, which are not allocatable.
 	ReservedCPUs cpuset.Set
-	// MemoryBytes is the memory of the node. 0: that of the machine's NUMA nodes,
-	// or 4 GiB per CPU when those do not say.
-	MemoryBytes uint64
-	// Pods is how many pods fit. 0: 500.
-	Pods int64
 }
 
-// Object returns the node as its kubelet would register it.
+// Group is a number of equal nodes.
+type Group struct {
+	Name    string // the nodes are called Name-0, Name-1, ...
+	Machine *topology.Machine
+	Count   int
+	Labels  map[string]string
+}
+
+// Nodes returns the nodes of all groups. Groups of the same name share one numbering, so that all
+// names differ.
+func Nodes(groups []Group) []Node {
+	var nodes []Node
+	next := map[string]int{}
+	for _, group := range groups {
+		for range group.Count {
+			nodes = append(nodes, Node{
+				Name:    fmt.Sprintf("%s-%d", group.Name, next[group.Name]),
+				Machine: group.Machine,
+				Labels:  group.Labels,
+			})
+			next[group.Name]++
+		}
+	}
+	return nodes
+}
+
+// Object returns the Node object as a kubelet would register it.
 func (n Node) Object() *corev1.Node {
-	// The beta labels too, as a kubelet does: the controller manager would add
-	// them otherwise, at one more request per node.
+	// A kubelet sets the beta labels as well. Without them, the controller manager adds them with one
+	// more request per node.
 	labels := map[string]string{
 		corev1.LabelHostname:      n.Name,
 		corev1.LabelOSStable:      "linux",
@@ -66,7 +89,7 @@ func (n Node) Object() *corev1.Node {
 	}
 }
 
-// Topology returns what the agent would publish about the node that has this UID.
+// Topology returns the object that the agent would publish for the node with this UID.
 func (n Node) Topology(uid types.UID) (*v1alpha2.NodeResourceTopology, error) {
 	object, err := nodetopology.FromMachine(n.Name, n.Machine, nodetopology.State{
 		ReservedCPUs:  n.ReservedCPUs,
@@ -81,27 +104,21 @@ func (n Node) Topology(uid types.UID) (*v1alpha2.NodeResourceTopology, error) {
 }
 
 func (n Node) resources(cpus cpuset.Set) corev1.ResourceList {
-	pods := n.Pods
-	if pods == 0 {
-		pods = defaultPods
-	}
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(cpus.Len()), resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(int64(n.memory()), resource.BinarySI),
-		corev1.ResourcePods:   *resource.NewQuantity(pods, resource.DecimalSI),
+		corev1.ResourcePods:   *resource.NewQuantity(maxPods, resource.DecimalSI),
 	}
 }
 
+// memory returns the memory of the machine in bytes.
 func (n Node) memory() uint64 {
-	if n.MemoryBytes != 0 {
-		return n.MemoryBytes
-	}
 	var sum uint64
 	for _, node := range n.Machine.NUMANodes {
 		sum += node.MemoryBytes
 	}
-	if sum != 0 {
-		return sum
+	if sum == 0 {
+		return uint64(len(n.Machine.CPUs)) * defaultMemoryPerCPU
 	}
-	return uint64(len(n.Machine.CPUs)) * defaultMemoryPerCPU
+	return sum
 }

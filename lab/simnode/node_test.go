@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-func TestNodeSaysWhatTheMachineHas(t *testing.T) {
+func TestObjectDescribesTheMachine(t *testing.T) {
 	node := simnode.Node{
 		Name:         "n1",
 		Machine:      topology.Intel104().MustBuild(),
@@ -35,13 +35,13 @@ func TestNodeSaysWhatTheMachineHas(t *testing.T) {
 		}
 	}
 	if pods := status.Allocatable.Pods().Value(); pods < 110 {
-		t.Errorf("%d pods fit, fewer than on a real node", pods)
+		t.Errorf("capacity of %d pods, less than on a real node", pods)
 	}
 	if object.Labels["policy"] != "intel7" || object.Labels["kubernetes.io/hostname"] != "n1" {
 		t.Errorf("labels %v", object.Labels)
 	}
 	if object.Annotations["kwok.x-k8s.io/node"] != "fake" {
-		t.Errorf("KWOK would not keep it: annotations %v", object.Annotations)
+		t.Errorf("KWOK would not simulate it: annotations %v", object.Annotations)
 	}
 }
 
@@ -60,20 +60,17 @@ func TestTopologyIsTheMachine(t *testing.T) {
 		t.Error(diff)
 	}
 	if uid := nodetopology.NodeUID(object); uid != "uid" {
-		t.Errorf("the topology is of node %q", uid)
+		t.Errorf("the topology belongs to node %q", uid)
 	}
 	if object.Name != "n1" || state.ReservedCPUs != node.ReservedCPUs || state.KubeletPolicy != nodetopology.KubeletPolicyNone {
 		t.Errorf("name %q, state %+v", object.Name, state)
 	}
 }
 
-func TestMemoryOfMachinesThatDoNotSay(t *testing.T) {
-	machine := topology.Shape{CoresPerLLC: 4}.MustBuild()
-	for given, want := range map[uint64]int64{0: 16 << 30, 7 << 30: 7 << 30} {
-		node := simnode.Node{Name: "n", Machine: machine, MemoryBytes: given}
-		if got := node.Object().Status.Capacity.Memory().Value(); got != want {
-			t.Errorf("given %d: %d, want %d", given, got, want)
-		}
+func TestUnknownMemory(t *testing.T) {
+	node := simnode.Node{Name: "n", Machine: topology.Shape{CoresPerLLC: 4}.MustBuild()}
+	if got := node.Object().Status.Capacity.Memory().Value(); got != 16<<30 {
+		t.Errorf("%d bytes, want %d", got, 16<<30)
 	}
 }
 

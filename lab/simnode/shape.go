@@ -12,11 +12,11 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// ShapeSyntax explains what ParseShape reads, for help texts.
+// ShapeSyntax describes the argument of ParseShape, for help texts.
 const ShapeSyntax = "packages:2,numa:4,llcs:4,cores:4,threads:2 (each per parent; also siblings:apart|adjacent and " +
-	"memory:64Gi per NUMA node; what is left out is 1)"
+	"memory:64Gi per NUMA node; omitted counts are 1)"
 
-// namedShapes are the machines that have a name.
+// namedShapes returns the shapes of well-known machines by name.
 func namedShapes() map[string]topology.Shape {
 	return map[string]topology.Shape{
 		"intel-104": topology.Intel104(),
@@ -28,14 +28,13 @@ func namedShapes() map[string]topology.Shape {
 //
 //	packages:2,numa:4,llcs:4,cores:4,threads:2
 //
-// of packages per machine, NUMA nodes per package, LLCs per NUMA node, cores per
-// LLC and threads per core, in any order. It returns the shape with a word for it that
-// can be part of a node's name.
-func ParseShape(text string) (topology.Shape, string, error) {
+// of packages per machine, NUMA nodes per package, LLCs per NUMA node, cores per LLC and threads per
+// core, in any order. It returns the shape and a name that can be part of a node's name.
+func ParseShape(text string) (shape topology.Shape, name string, err error) {
 	if shape, ok := namedShapes()[text]; ok {
 		return shape, text, nil
 	}
-	shape := topology.Shape{Packages: 1, NUMAPerPackage: 1, LLCsPerNUMA: 1, CoresPerLLC: 1, ThreadsPerCore: 1}
+	shape = topology.Shape{Packages: 1, NUMAPerPackage: 1, LLCsPerNUMA: 1, CoresPerLLC: 1, ThreadsPerCore: 1}
 	seen := map[string]bool{}
 	for item := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(item, ":")
@@ -54,9 +53,8 @@ func ParseShape(text string) (topology.Shape, string, error) {
 	if _, err := shape.Build(); err != nil {
 		return shape, "", fmt.Errorf("shape %q: %w", text, err)
 	}
-	word := fmt.Sprintf("p%dn%dl%dc%dt%d", shape.Packages, shape.NUMAPerPackage, shape.LLCsPerNUMA,
-		shape.CoresPerLLC, shape.ThreadsPerCore)
-	return shape, word, nil
+	return shape, fmt.Sprintf("p%dn%dl%dc%dt%d", shape.Packages, shape.NUMAPerPackage, shape.LLCsPerNUMA,
+		shape.CoresPerLLC, shape.ThreadsPerCore), nil
 }
 
 func setShape(shape *topology.Shape, key, value string) error {
@@ -69,11 +67,17 @@ func setShape(shape *topology.Shape, key, value string) error {
 	}
 	switch key {
 	case "siblings":
-		return setNumbering(shape, value)
+		numberings := map[string]topology.Numbering{"apart": topology.SiblingsApart, "adjacent": topology.SiblingsAdjacent}
+		numbering, ok := numberings[value]
+		if !ok {
+			return fmt.Errorf("siblings is %q, neither apart nor adjacent", value)
+		}
+		shape.Numbering = numbering
+		return nil
 	case "memory":
 		quantity, err := resource.ParseQuantity(value)
 		if err != nil || quantity.Sign() <= 0 {
-			return fmt.Errorf("memory %q is no amount such as 64Gi", value)
+			return fmt.Errorf("memory %q is not an amount such as 64Gi", value)
 		}
 		shape.MemoryBytesNUMA = uint64(quantity.Value())
 		return nil
@@ -90,15 +94,19 @@ func setShape(shape *topology.Shape, key, value string) error {
 	return nil
 }
 
-func setNumbering(shape *topology.Shape, value string) error {
-	numberings := map[string]topology.Numbering{
-		"apart":    topology.SiblingsApart,
-		"adjacent": topology.SiblingsAdjacent,
+// maxCount is the largest number of nodes in a group. KWOK has been observed with some thousands of
+// nodes.
+const maxCount = 20000
+
+// ParseCount parses "WHAT=COUNT" or "WHAT", which means a count of one.
+func ParseCount(text string) (what string, count int, err error) {
+	at := strings.LastIndex(text, "=")
+	if at < 0 {
+		return text, 1, nil
 	}
-	numbering, ok := numberings[value]
-	if !ok {
-		return fmt.Errorf("siblings is %q, neither apart nor adjacent", value)
+	count, err = strconv.Atoi(text[at+1:])
+	if err != nil || count < 0 || count > maxCount {
+		return "", 0, fmt.Errorf("%q: the count is not a number from 0 to %d", text, maxCount)
 	}
-	shape.Numbering = numbering
-	return nil
+	return text[:at], count, nil
 }

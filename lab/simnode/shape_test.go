@@ -59,8 +59,8 @@ func TestParseShapeRefuses(t *testing.T) {
 		"cores:4,cores:5":      "cores is given twice",
 		"sockets:2":            `unknown key "sockets"; want packages:2`,
 		"siblings:close":       "neither apart nor adjacent",
-		"memory:much":          `memory "much" is no amount`,
-		"memory:-1Gi":          "is no amount",
+		"memory:much":          `memory "much" is not an amount`,
+		"memory:-1Gi":          "is not an amount",
 		"packages:64,cores:64": "CPUs",
 		"cores:9223372036854775807,threads:9223372036854775807": "build machine",
 	} {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -16,21 +15,17 @@ import (
 // readyInterval is the time between two calls of a child's Ready function.
 const readyInterval = 25 * time.Millisecond
 
-// maxDoublings bounds the pause before a restart.
+// maxDoublings limits the pause before a restart.
 const maxDoublings = 4
 
-// Child is one supervised process: the same work under changing process ids.
+// Child is a supervised process. Its process id changes with every restart.
 type Child struct {
 	supervisor *Supervisor
 	spec       Spec
 
-	stop     chan struct{} // closed: end, with grace
-	abort    chan struct{} // closed: end, now
-	done     chan struct{} // closed: it has ended and will not come back
-	ready    chan struct{} // closed when it became ready for the first time
-	stopOnce sync.Once
-	killOnce sync.Once
-	readied  sync.Once
+	// Each context is canceled when its event occurs.
+	stopped, ready, ended    context.Context
+	stop, setReady, setEnded context.CancelFunc
 
 	mu     sync.Mutex
 	status Status
@@ -38,33 +33,30 @@ type Child struct {
 }
 
 func newChild(s *Supervisor, spec Spec) *Child {
-	return &Child{
-		supervisor: s,
-		spec:       spec,
-		stop:       make(chan struct{}),
-		abort:      make(chan struct{}),
-		done:       make(chan struct{}),
-		ready:      make(chan struct{}),
-		status:     Status{Name: spec.Name, State: Starting, Log: spec.Log},
-	}
+	c := &Child{supervisor: s, spec: spec, status: Status{Name: spec.Name, State: Starting, Log: spec.Log}}
+	c.stopped, c.stop = context.WithCancel(context.Background())
+	c.ready, c.setReady = context.WithCancel(context.Background())
+	c.ended, c.setEnded = context.WithCancel(context.Background())
+	return c
 }
 
-// Spec returns how the child is run.
+// Spec returns the child's specification.
 func (c *Child) Spec() Spec { return c.spec }
 
-// Status returns what is known about the child now.
+// Status returns the child's current status.
 func (c *Child) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.status
 }
 
-// WaitReady returns when the child has been ready once, or cannot be.
+// WaitReady waits until the child has been ready once. It fails if the child is stopped before, if
+// the supervisor gives up on it, or when ctx ends.
 func (c *Child) WaitReady(ctx context.Context) error {
 	select {
-	case <-c.ready:
+	case <-c.ready.Done():
 		return nil
-	case <-c.done:
+	case <-c.ended.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.err != nil {
@@ -72,34 +64,27 @@ func (c *Child) WaitReady(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s was stopped", c.spec.Name)
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) { // somebody changed their mind: no fault of the child
+		if errors.Is(ctx.Err(), context.Canceled) { // the caller gave up; the child has not failed
 			return context.Cause(ctx)
 		}
 		return fmt.Errorf("%s is not ready: %w%s", c.spec.Name, context.Cause(ctx), logTail(c.spec.Log))
 	}
 }
 
-// Stop ends the child, with SIGKILL when its grace is over, and waits for
-// that. It may be called more than once.
+// Stop kills the child and waits for its end. It may be called more than once.
 func (c *Child) Stop() {
-	c.stopOnce.Do(func() { close(c.stop) })
-	<-c.done
+	c.stop()
+	<-c.ended.Done()
 }
 
-func (c *Child) kill() {
-	c.killOnce.Do(func() { close(c.abort) })
-	c.stopOnce.Do(func() { close(c.stop) })
-}
-
-// run is the child's whole life.
+// run keeps the child running until it is stopped or fails too often.
 func (c *Child) run() {
-	defer close(c.done)
+	defer c.setEnded()
 	failures := 0
 	for {
 		served, err := c.runOnce()
-		if c.stopping() {
-			c.update(func(s *Status) { s.State, s.PID = Stopped, 0 })
-			return
+		if c.stopped.Err() != nil {
+			break
 		}
 		failures++
 		if served {
@@ -111,21 +96,16 @@ func (c *Child) run() {
 		}
 		c.supervisor.options.Logger.Warn("restart", "component", c.spec.Name, "ended", err)
 		c.update(func(s *Status) { s.State, s.PID = Waiting, 0 })
-		pause := c.supervisor.options.Pause << min(failures-1, maxDoublings)
-		select {
-		case <-time.After(pause):
-		case <-c.stop:
-		}
-		if c.stopping() {
-			c.update(func(s *Status) { s.State = Stopped })
-			return
+		if !sleep.For(c.stopped, c.supervisor.options.Pause<<min(failures-1, maxDoublings)) {
+			break
 		}
 		c.update(func(s *Status) { s.State = Starting; s.Restarts++ })
 	}
+	c.update(func(s *Status) { s.State, s.PID = Stopped, 0 })
 }
 
-// runOnce starts the process and waits for its end. It reports whether the
-// process had become ready, and how it ended.
+// runOnce runs the process until it ends or the child is stopped. It reports whether the process
+// became ready, and returns how it ended, which is never nil: status 0 is a failure as well.
 func (c *Child) runOnce() (served bool, err error) {
 	log, err := os.OpenFile(c.spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -135,28 +115,33 @@ func (c *Child) runOnce() (served bool, err error) {
 	command := exec.Command(c.spec.Path, c.spec.Args...)
 	command.Dir, command.Env = c.spec.Dir, c.spec.Env
 	command.Stdout, command.Stderr = log, log
-	if err := c.supervisor.spawner.start(command); err != nil {
+	if err := c.supervisor.spawn(command); err != nil {
 		return false, fmt.Errorf("start %s: %w", c.spec.Name, err)
 	}
 	c.update(func(s *Status) { s.PID, s.Started = command.Process.Pid, time.Now() })
 
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	ctx, cancel := context.WithCancel(context.Background())
+	exit := make(chan error, 1)
+	go func() { exit <- command.Wait() }()
+	ctx, cancel := context.WithCancel(c.stopped)
 	defer cancel()
 	ready := make(chan struct{})
 	go c.probe(ctx, ready)
 
+	stopped := c.stopped.Done()
 	for {
 		select {
 		case <-ready:
 			served, ready = true, nil
 			c.update(func(s *Status) { s.State = Ready })
-			c.readied.Do(func() { close(c.ready) })
-		case err := <-ended:
-			return served, describeExit(err)
-		case <-c.stop:
-			return served, c.terminate(command, ended)
+			c.setReady()
+		case <-stopped:
+			stopped = nil
+			_ = command.Process.Kill() // it may have ended already
+		case err := <-exit:
+			if err == nil {
+				err = errors.New("exit status 0")
+			}
+			return served, err
 		}
 	}
 }
@@ -178,20 +163,6 @@ func (c *Child) probe(ctx context.Context, ready chan<- struct{}) {
 	}
 }
 
-func (c *Child) terminate(command *exec.Cmd, ended <-chan error) error {
-	if c.spec.Grace > 0 {
-		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
-		select {
-		case err := <-ended:
-			return describeExit(err)
-		case <-time.After(c.spec.Grace):
-		case <-c.abort:
-		}
-	}
-	_ = command.Process.Kill() // the same
-	return describeExit(<-ended)
-}
-
 func (c *Child) giveUp(failures int, err error) {
 	reason := fmt.Errorf("%s failed %d times in a row without becoming ready (%w)%s",
 		c.spec.Name, failures, err, logTail(c.spec.Log))
@@ -202,37 +173,9 @@ func (c *Child) giveUp(failures int, err error) {
 	c.supervisor.fail(reason)
 }
 
-func (c *Child) stopping() bool {
-	select {
-	case <-c.stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// gone reports whether the child has ended and will not come back.
-func (c *Child) gone() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 func (c *Child) update(change func(*Status)) {
 	c.mu.Lock()
 	change(&c.status)
 	c.mu.Unlock()
 	c.supervisor.options.Changed()
-}
-
-// describeExit turns the result of Wait into an error that is never nil: a
-// supervised process that ends with status 0 has failed as well.
-func describeExit(err error) error {
-	if err == nil {
-		return errors.New("exit status 0")
-	}
-	return err
 }

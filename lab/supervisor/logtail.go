@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The part of a log that is worth repeating in an error.
+// Limits of the part of a log that an error quotes.
 const (
 	tailBytes = 64 << 10
 	tailLines = 15
 	lineBytes = 500
 )
 
-// logTail returns the last lines of a log as the end of an error message, or
-// only where the log is when it cannot be read.
+// logTail formats the last lines of a log as the end of an error message. If the log cannot be read,
+// it returns only its path and the reason.
 func logTail(path string) string {
 	text, err := readTail(path, tailBytes)
 	if err != nil {
@@ -35,14 +35,14 @@ func logTail(path string) string {
 	return fmt.Sprintf(": %s; the end of its log %s:\n    %s", cause(lines), path, strings.Join(lines, "\n    "))
 }
 
-// failed begins the last words of programs: errors of klog and of other loggers, and panics.
-var failed = regexp.MustCompile(`^[EF]\d{4} .*?\] |^.*"level":"(?:error|fatal|panic)"|^(?:panic|fatal error|[Ee]rror): `)
+// failurePrefix matches the start of a line that reports an error or panic: klog, JSON loggers, and
+// plain messages.
+var failurePrefix = regexp.MustCompile(`^[EF]\d{4} .*?\] |^.*"level":"(?:error|fatal|panic)"|^(?:panic|fatal error|[Ee]rror): `)
 
-// cause returns the last line that says what went wrong, or else the last line. Time, process
-// and place of klog are left out.
+// cause returns the last line that reports a failure, without klog's header, or else the last line.
 func cause(lines []string) string {
 	for _, line := range slices.Backward(lines) {
-		if begin := failed.FindString(line); begin != "" {
+		if begin := failurePrefix.FindString(line); begin != "" {
 			if strings.HasSuffix(begin, "] ") {
 				return strings.TrimSpace(line[len(begin):])
 			}
@@ -52,14 +52,14 @@ func cause(lines []string) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// withoutStacks cuts off the stacks at the end of the log of a Go program that
-// panicked: the reason stands before them.
+// withoutStacks removes the stack traces at the end of the log of a Go program that panicked. The
+// reason is on the line before them.
 func withoutStacks(lines []string) []string {
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "\t") || !strings.Contains(last, ".go:") {
 		return lines
 	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.HasPrefix(lines[i], "panic: ") || strings.HasPrefix(lines[i], "fatal error: ") {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
 			return lines[:i+1]
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCauseComesFirst: an error begins with what went wrong, wherever that is in the log.
+// TestCauseComesFirst checks that the message starts with the cause, wherever it is in the log.
 func TestCauseComesFirst(t *testing.T) {
 	noise := strings.Repeat("I1122 11:00:00.000000   17 flags.go:64] FLAG: --x=\"y\"\n", 20)
 	for name, c := range map[string]struct{ log, want string }{

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// probeTimeout bounds one question whether a child is ready. Children answer in
-// milliseconds or are busy starting.
+// probeTimeout limits one readiness request. A child that serves answers within milliseconds.
 const probeTimeout = 2 * time.Second
 
-// Answers is for Spec.Ready: the child answers a request with status 200.
+// Answers returns a function for Spec.Ready that succeeds when url answers with status 200.
 func Answers(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -35,9 +34,9 @@ func Answers(client *http.Client, url string) func(context.Context) error {
 	}
 }
 
-// Accepts is for Spec.Ready: the child accepts connections on a Unix socket. The path
-// may be of any length, though a socket's is limited to 107 bytes (unix(7)): its
-// directory goes through /proc.
+// Accepts returns a function for Spec.Ready that succeeds when the Unix socket at path accepts a
+// connection. The path may have any length: the directory is opened and named through /proc, because
+// the address of a socket is limited to 107 bytes (unix(7)).
 func Accepts(path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		dir, err := os.Open(filepath.Dir(path))

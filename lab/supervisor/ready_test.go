@@ -28,7 +28,7 @@ func TestAnswers(t *testing.T) {
 	}
 	server.Close()
 	if err := ask("/readyz"); err == nil {
-		t.Error("nobody listens, and no error")
+		t.Error("no error although the server is closed")
 	}
 }
 
@@ -37,15 +37,15 @@ func TestAccepts(t *testing.T) {
 	socket := filepath.Join(deep, "s")
 	ask := func() error { return supervisor.Accepts(socket)(t.Context()) }
 	if err := ask(); err == nil {
-		t.Error("there is no directory, and no error")
+		t.Error("no error although the directory does not exist")
 	}
 	if err := os.Mkdir(deep, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(); err == nil {
-		t.Error("there is no socket, and no error")
+		t.Error("no error although the socket does not exist")
 	}
-	t.Chdir(deep) // whose sockets have short names from here
+	t.Chdir(deep) // so that the address of the socket is short
 	listener, err := net.Listen("unix", "s")
 	if err != nil {
 		t.Fatal(err)

@@ -22,17 +22,17 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// batches is how many each row of TestHost has: more of them for better figures.
+// batches is the number of batches per row of TestHost. More batches give better figures.
 var batches = flag.Int("batches", 8, "batches of requests per row; each takes half a second")
 
-// They come in rounds, one row after the other, so that what else the machine does
-// disturbs all rows alike.
+// Batches are sent in rounds, one row after the other, so that other activity of the machine affects
+// all rows alike.
 const (
 	perRound = 4
 	every    = 503 * time.Millisecond
 )
 
-// setting is a server in a group of its own, and the load on it.
+// setting is a server in its own group, and the load on it.
 type setting struct {
 	name         string
 	batch        int
@@ -62,17 +62,17 @@ func never(r Row) string {
 	return ""
 }
 
-// bursts: each batch is about as much as quota and burst together, so whether it is
-// throttled depends on how much the server needs for a request besides what is asked for.
+// bursts expects bursts. Each batch needs about quota and burst together, so whether it is throttled
+// depends on the server's own overhead per request.
 func bursts(r Row) string {
 	if !r.Counted.NoBursts && r.Counted.Bursts == 0 {
-		return fmt.Sprintf("never used more than its quota, although each of %d batches needs it", *batches)
+		return fmt.Sprintf("no burst, although each of %d batches needs one", *batches)
 	}
 	return ""
 }
 
-// mostly: each batch is more than what there is, but on a busy machine some are spread
-// over two periods.
+// mostly expects most batches to be throttled. Each needs more than quota and burst, but on a busy
+// machine some are spread over two periods.
 func mostly(r Row) string {
 	if int(r.Counted.Throttled) < *batches/2 {
 		return fmt.Sprintf("throttled in %d periods, want one for most of %d batches", r.Counted.Throttled, *batches)
@@ -80,7 +80,8 @@ func mostly(r Row) string {
 	return ""
 }
 
-// rarely: no batch uses up quota and burst, but those behind time may come together.
+// rarely expects almost no throttling. No batch needs quota and burst, but delayed batches may
+// coincide.
 func rarely(r Row) string {
 	if int(r.Counted.Throttled) > *batches/4 {
 		return fmt.Sprintf("throttled in %d periods, want next to none for %d batches", r.Counted.Throttled, *batches)
@@ -88,11 +89,10 @@ func rarely(r Row) string {
 	return bursts(r)
 }
 
-// TestHost repeats the published experiment on control groups of this machine: a server
-// whose usage is a third of its limit is throttled in a third of its periods, and in
-// none with kernel burst, unless it needs more than quota and burst at a time. What
-// is asserted are the kernel's counters. Latencies are logged. All is measured again when a
-// server did not do what it should and was kept from running by others.
+// TestHost repeats the published experiment on cgroups of this machine: a server whose usage is a
+// third of its limit is throttled in a third of its periods, and in none with kernel burst, unless it
+// needs more than quota and burst at once. The test asserts the kernel's counters and logs the
+// latencies. It repeats the measurement if a row failed whose server had to wait for CPUs.
 func TestHost(t *testing.T) {
 	groups := openHost(t)
 	program := buildServer(t)
@@ -139,14 +139,14 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// server is a server that runs in a group.
+// server is a running server and its group.
 type server struct {
 	path, url string
 	limit     bandwidth.Limits
 	pid       int
 }
 
-// measureAll measures all rows, and for how long each server waited for CPUs.
+// measureAll measures all rows, and how long each server waited for CPUs.
 func measureAll(t *testing.T, groups *cgroup.FS, servers []server) (rows []Row, waited []time.Duration) {
 	t.Helper()
 	waits := func(s server) time.Duration {
@@ -162,7 +162,7 @@ func measureAll(t *testing.T, groups *cgroup.FS, servers []server) (rows []Row, 
 	}
 	for range (*batches + perRound - 1) / perRound {
 		for i, s := range settings() {
-			rows[i] = join(rows[i], measure(t, groups, servers[i].path, rows[i].Limit, s.batch, servers[i].url))
+			rows[i] = join(rows[i], measureRound(t, groups, servers[i].path, rows[i].Limit, s.batch, servers[i].url))
 		}
 	}
 	for i := range rows {
@@ -171,8 +171,8 @@ func measureAll(t *testing.T, groups *cgroup.FS, servers []server) (rows []Row, 
 	return rows, waited
 }
 
-// measure is one round of a row.
-func measure(t *testing.T, groups *cgroup.FS, path string, limit bandwidth.Limits, batch int, url string) Row {
+// measureRound measures one round of a row.
+func measureRound(t *testing.T, groups *cgroup.FS, path string, limit bandwidth.Limits, batch int, url string) Row {
 	t.Helper()
 	sender, err := load.NewHTTP(url)
 	if err != nil {
@@ -180,14 +180,14 @@ func measure(t *testing.T, groups *cgroup.FS, path string, limit bandwidth.Limit
 	}
 	defer sender.Close()
 	plan := load.Plan{Batch: batch, Every: every, Duration: perRound * every, Timeout: 10 * time.Second}
-	row, err := Measure(t.Context(), groups, []string{path}, limit, plan, sender.Send)
+	row, err := measure(t.Context(), groups, []string{path}, limit, plan, sender.Send)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return row
 }
 
-// join adds up two rounds of a row.
+// join adds two rounds of a row.
 func join(a, b Row) Row {
 	a.Wall += b.Wall
 	a.Load.Sent += b.Load.Sent
@@ -210,32 +210,32 @@ func join(a, b Row) Row {
 	return a
 }
 
-// weights are ten times the usual: a server that others keep from running does not
-// reach its limit.
+// weights are ten times the default, so that other processes do not keep a server from reaching its
+// limit.
 func weights() map[cgroup.Version]cgroup.Weight {
 	return map[cgroup.Version]cgroup.Weight{cgroup.V1: 10240, cgroup.V2: 1000}
 }
 
-// openHost skips where the experiment cannot be made.
+// openHost opens this machine's cgroups, and skips the test where the experiment is not possible.
 func openHost(t *testing.T) *cgroup.FS {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to test on this machine's control groups")
+		t.Skip("not root: run as root to test on this machine's cgroups")
 	}
 	if runtime.NumCPU() < 2 {
-		t.Skip("needs two CPUs: one for the server's threads, one for what asks them")
+		t.Skip("needs two CPUs: one for the server, one for its client")
 	}
 	groups, err := cgroup.Open("/")
 	if err == nil {
 		err = groups.CheckWritable()
 	}
 	if err != nil {
-		t.Skipf("this machine's control groups cannot be used: %v", err)
+		t.Skipf("the cgroups of this machine are not usable: %v", err)
 	}
 	return groups
 }
 
-// makeGroup makes a group for the controllers of CPU time, and removes it in the end.
+// makeGroup makes a group for the duration of the test.
 func makeGroup(t *testing.T, groups *cgroup.FS, path string) string {
 	t.Helper()
 	for _, dir := range dirs(groups, path) {
@@ -244,7 +244,7 @@ func makeGroup(t *testing.T, groups *cgroup.FS, path string) string {
 		}
 		t.Cleanup(func() {
 			err := os.Remove(dir)
-			for range 200 { // it is busy for a moment after its last process has ended
+			for range 200 { // it stays busy for a moment after its last process has ended
 				if err == nil || errors.Is(err, fs.ErrNotExist) {
 					return
 				}
@@ -259,12 +259,12 @@ func makeGroup(t *testing.T, groups *cgroup.FS, path string) string {
 	} else if err != nil {
 		t.Fatal(err)
 	} else if s.NoBurst {
-		t.Skip("this kernel has no burst: it came with Linux 5.14")
+		t.Skip("this kernel has no burst, which needs Linux 5.14")
 	}
 	return path
 }
 
-// dirs are the directories of a group: on version 1 usage is counted in another one.
+// dirs returns the directories of a group. On version 1, usage is counted in another hierarchy.
 func dirs(groups *cgroup.FS, path string) []string {
 	all := []string{groups.Dir(cgroup.CPU, path)}
 	if groups.Hierarchy(cgroup.CPUAcct).Mount != "" {
@@ -273,7 +273,7 @@ func dirs(groups *cgroup.FS, path string) []string {
 	return slices.Compact(all)
 }
 
-// buildServer builds the program of the images that stand for web servers.
+// buildServer builds the web server of the example images.
 func buildServer(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "web")
@@ -285,8 +285,8 @@ func buildServer(t *testing.T) string {
 	return program
 }
 
-// startServer starts a server and moves it into a group. It has two
-// threads to serve with whatever the machine has: with more, latencies would be others.
+// startServer starts a server and moves it into a group. It has two threads on any machine, because
+// the latencies depend on their number.
 func startServer(t *testing.T, groups *cgroup.FS, program, path string) server {
 	t.Helper()
 	command := exec.Command(program, "--listen=127.0.0.1:0")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// rowJSON is a row for programs. What is not known, without a limit, a group or an
-// answer, is left out.
+// rowJSON is the JSON form of a row. Unknown values are omitted: throttling without a limit or a
+// group, latencies without an answer.
 type rowJSON struct {
 	Name       string         `json:"name"`
 	Requests   int            `json:"requests"`
@@ -22,7 +22,7 @@ type rowJSON struct {
 	Throttling *countedJSON   `json:"throttling,omitempty"`
 }
 
-// countedJSON is what the kernel counted.
+// countedJSON contains the kernel's counters.
 type countedJSON struct {
 	Limit          float64 `json:"limitCPUs"`
 	Periods        uint64  `json:"timerPeriods"`
@@ -30,11 +30,11 @@ type countedJSON struct {
 	OfTimerPeriods float64 `json:"throttledShareOfTimerPeriods"`
 	OfWallPeriods  float64 `json:"throttledShareOfWallPeriods"`
 	ThrottledTime  float64 `json:"throttledMilliseconds"`
-	Bursts         *uint64 `json:"bursts,omitempty"` // not counted by kernels before 5.16
+	Bursts         *uint64 `json:"bursts,omitempty"` // absent on kernels before 5.16
 	Used           float64 `json:"usageShareOfLimit"`
 }
 
-// WriteJSON writes rows as a JSON list.
+// WriteJSON writes rows as a JSON array.
 func WriteJSON(w io.Writer, rows []Row) error {
 	list := make([]rowJSON, len(rows))
 	for i, r := range rows {
@@ -52,7 +52,7 @@ func WriteJSON(w io.Writer, rows []Row) error {
 	return encoder.Encode(list)
 }
 
-// counted is nil without a limit.
+// counted returns the kernel's counters, nil without a limit.
 func (r Row) counted() *countedJSON {
 	if r.Limit.Quota <= 0 {
 		return nil
@@ -68,7 +68,7 @@ func (r Row) counted() *countedJSON {
 	return c
 }
 
-// inMilliseconds is exact to a microsecond, which is more than a latency means.
+// inMilliseconds converts d, rounded to a microsecond.
 func inMilliseconds(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond).Microseconds()) / 1000
 }

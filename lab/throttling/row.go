@@ -1,3 +1,13 @@
+// Package throttling measures the effect of a CPU limit on a server: the latencies that clients
+// observe, and what the kernel counted in the server's cgroup meanwhile. [MeasureAll] measures, and
+// [WriteTable] and [WriteJSON] print the results.
+//
+// Two shares of throttled periods are reported, because they differ. The kernel's timer runs only
+// while the group uses CPU time, and nr_periods counts only those periods. For example, a server
+// with a short request twice a second that is throttled each time may be throttled in a third of
+// its timer periods but in a fifth of all wall-clock periods.
+//
+// Usage is in percent of the container's own limit, also while its quota is raised.
 package throttling
 
 import (
@@ -12,23 +22,21 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Row is one measurement.
+// Row is the measurement of one server.
 type Row struct {
-	Name  string
-	Limit bandwidth.Limits
-	Load  load.Result
-	// Counted is what the kernel counted during the Wall time.
-	Counted cgroup.Stat
+	Name    string
+	Limit   bandwidth.Limits
+	Load    load.Result
+	Counted cgroup.Stat // the kernel's counters, over Wall
 	Wall    time.Duration
 }
 
-// Measure sends requests and reads the statistics of groups before, and after the
-// plan's duration: the pause after the last batch belongs to it. A server is held by
-// the limit of each group that it is in, its container's and its pod's, say; what
-// counts is the group that was throttled most, of several the first. Without groups
-// only latencies are measured. What was measured until the context was cancelled is
-// returned with the error.
-func Measure(ctx context.Context, groups *cgroup.FS, of []string, limit bandwidth.Limits, plan load.Plan, send load.Send) (Row, error) {
+// measure sends the requests of plan and reads the counters of the groups named by of before and
+// after it. The pause after the last batch belongs to the plan. A server can be throttled by each
+// of its groups, its container's and its pod's; Counted is that of the most throttled group, or of
+// the first of several. Without groups, only latencies are measured. When ctx ends, the result up
+// to that moment is returned with an error.
+func measure(ctx context.Context, groups *cgroup.FS, of []string, limit bandwidth.Limits, plan load.Plan, send load.Send) (Row, error) {
 	row := Row{Limit: limit}
 	before, err := stats(groups, of)
 	if err != nil {
@@ -68,11 +76,11 @@ func stats(groups *cgroup.FS, of []string) ([]cgroup.Stat, error) {
 	return all, nil
 }
 
-// difference is what was counted between two readings.
+// difference returns the increase of the counters between two readings.
 func difference(before, after cgroup.Stat) (cgroup.Stat, error) {
 	if after.Periods < before.Periods || after.Throttled < before.Throttled || after.Bursts < before.Bursts ||
 		after.ThrottledTime < before.ThrottledTime || after.BurstTime < before.BurstTime || after.Usage < before.Usage {
-		return cgroup.Stat{}, fmt.Errorf("counters went back from %+v to %+v: the group was made anew meanwhile", before, after)
+		return cgroup.Stat{}, fmt.Errorf("counters decreased from %+v to %+v: the group was removed and created again", before, after)
 	}
 	return cgroup.Stat{
 		Periods:       after.Periods - before.Periods,
@@ -85,11 +93,10 @@ func difference(before, after cgroup.Stat) (cgroup.Stat, error) {
 	}, nil
 }
 
-// OfTimerPeriods is the share of throttled periods among those in which the kernel's
-// timer ran.
+// OfTimerPeriods returns the share of throttled periods in the periods of the kernel's timer.
 func (r Row) OfTimerPeriods() float64 { return ratio(r.Counted.Throttled, r.Counted.Periods) }
 
-// OfWallPeriods is the share of throttled periods among all that went by.
+// OfWallPeriods returns the share of throttled periods in all wall-clock periods.
 func (r Row) OfWallPeriods() float64 {
 	if r.Limit.Period <= 0 {
 		return 0
@@ -97,7 +104,7 @@ func (r Row) OfWallPeriods() float64 {
 	return ratio(r.Counted.Throttled, uint64(r.Wall/r.Limit.Period))
 }
 
-// Used is the usage as a share of the limit, 0 without a limit.
+// Used returns the usage as a share of the limit, 0 without a limit.
 func (r Row) Used() float64 {
 	if r.Limit.Quota <= 0 || r.Wall <= 0 {
 		return 0
@@ -105,7 +112,7 @@ func (r Row) Used() float64 {
 	return r.Counted.Usage.Seconds() / r.Wall.Seconds() * r.Limit.Period.Seconds() / r.Limit.Quota.Seconds()
 }
 
-// ratio is 0 when there is nothing to divide by.
+// ratio returns part/whole, 0 if whole is 0.
 func ratio(part, whole uint64) float64 {
 	if whole == 0 {
 		return 0

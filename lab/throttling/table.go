@@ -11,8 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// WriteTable writes rows as text. Failures, and a generator that was late, follow the
-// table: latencies do not show them.
+// WriteTable writes rows as a text table, followed by failures and by batches that were sent late.
 func WriteTable(w io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tREQUESTS\tMEAN\tP50\tP99\tLONGEST\tTHROTTLED PERIODS\tOF ALL\tBURSTS\tUSAGE/LIMIT")
@@ -32,7 +31,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// lateness is what a generator on a machine that is not busy stays below.
+// lateness is the longest delay of batches on a machine that is not busy.
 const lateness = 5 * time.Millisecond
 
 func (r Row) writeRemarks(w io.Writer) error {
@@ -48,11 +47,11 @@ func (r Row) writeRemarks(w io.Writer) error {
 	if r.Load.Lateness <= lateness {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%sa batch was sent %v late, which is in the latencies: the machine is busy\n", name, r.Load.Lateness.Round(time.Millisecond))
+	_, err := fmt.Fprintf(w, "%sa batch was sent %v late, and the latencies include that: the machine is busy\n", name, r.Load.Lateness.Round(time.Millisecond))
 	return err
 }
 
-// throttled is the share of the timer's periods, and both numbers.
+// throttled formats the share of throttled timer periods, and both counts.
 func (r Row) throttled() string {
 	return r.unlessUnlimited(fmt.Sprintf("%s (%d of %d)", quantity.Share(r.OfTimerPeriods()).Whole(), r.Counted.Throttled, r.Counted.Periods))
 }
@@ -64,7 +63,7 @@ func (r Row) bursts() string {
 	return r.unlessUnlimited(fmt.Sprint(r.Counted.Bursts))
 }
 
-// unlessUnlimited leaves out what means nothing without a limit.
+// unlessUnlimited returns text, or "-" without a limit.
 func (r Row) unlessUnlimited(text string) string {
 	if r.Limit.Quota <= 0 {
 		return "-"
@@ -72,7 +71,7 @@ func (r Row) unlessUnlimited(text string) string {
 	return text
 }
 
-// ifAnswered leaves out latencies of which there are none.
+// ifAnswered formats a latency, or returns "-" if no request was answered.
 func (r Row) ifAnswered(d time.Duration) string {
 	if len(r.Load.Latencies) == 0 {
 		return "-"

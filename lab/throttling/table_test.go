@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// rows are made up; their shares are easy to work out.
+// rows returns example rows whose shares are easy to calculate.
 func rows() []Row {
 	const ms = time.Millisecond
 	quick := load.Result{Sent: 4, Latencies: []time.Duration{ms, 2 * ms, 3 * ms, 10 * ms}}
@@ -50,7 +50,7 @@ func TestDifference(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := difference(after, before); err == nil || !strings.Contains(err.Error(), "made anew") {
-		t.Errorf("counters that go back: %v", err)
+	if _, err := difference(after, before); err == nil || !strings.Contains(err.Error(), "created again") {
+		t.Errorf("decreasing counters: %v", err)
 	}
 }

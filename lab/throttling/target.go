@@ -21,18 +21,16 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// Target is a server to be measured.
+// Target is a server to measure.
 type Target struct {
-	Name string
-	URL  string
-	// Groups hold it: the container's first, then the pod's. None when they are not
-	// known.
-	Groups []string
+	Name   string
+	URL    string
+	Groups []string // the cgroups of container and pod, in this order; nil if unknown
 	Limit  bandwidth.Limits
 }
 
-// OfPod returns the first container of a pod that runs on this machine. It is asked at
-// its first port, or port 80.
+// OfPod returns a target for the first container of a pod that runs on this machine, at the
+// container's first port, or port 80.
 func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 	id := ""
 	for _, s := range pod.Status.ContainerStatuses {
@@ -50,7 +48,7 @@ func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 		port      = 80
 	)
 	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
-		uid = hash // a static pod, by the id that the kubelet has given it
+		uid = hash // the kubelet names the groups of a static pod by this hash
 	}
 	if len(container.Ports) > 0 {
 		port = int(container.Ports[0].ContainerPort)
@@ -63,7 +61,7 @@ func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 	}, nil
 }
 
-// period is the one that the kubelet sets.
+// period is the bandwidth period that the kubelet sets.
 const period = 100 * time.Millisecond
 
 func limitOf(container corev1.Container) bandwidth.Limits {
@@ -74,8 +72,8 @@ func limitOf(container corev1.Container) bandwidth.Limits {
 	return bandwidth.Limits{Quota: time.Duration(cpu.MilliValue()) * period / 1000, Period: period}
 }
 
-// Asking returns the target with so much CPU time asked for by each request, for
-// servers that understand the query "cpu" as the example images do.
+// Asking returns a copy of the target whose requests ask for the given CPU time, with the query
+// parameter "cpu" of the example images.
 func (t Target) Asking(cpu time.Duration) (Target, error) {
 	address, err := url.Parse(t.URL)
 	if err != nil {
@@ -88,9 +86,9 @@ func (t Target) Asking(cpu time.Duration) (Target, error) {
 	return t, nil
 }
 
-// MeasureAll measures several targets at the same time, each by the whole plan, with
-// their batches as far from each other as the interval allows: what else happens on
-// the machine then happens to all of them. Rows are returned also of what failed.
+// MeasureAll measures several targets at the same time, so that other activity of the machine affects
+// all of them. Each gets the whole plan. Their batches are spread evenly over the interval. Targets
+// that fail have a row as well.
 func MeasureAll(ctx context.Context, groups *cgroup.FS, targets []Target, plan load.Plan) ([]Row, error) {
 	var (
 		rows = make([]Row, len(targets))
@@ -105,7 +103,7 @@ func MeasureAll(ctx context.Context, groups *cgroup.FS, targets []Target, plan l
 		defer sender.Close()
 		all.Go(func() {
 			sleep.For(ctx, time.Duration(i)*plan.Every/time.Duration(len(targets)))
-			rows[i], errs[i] = Measure(ctx, groups, target.Groups, target.Limit, plan, sender.Send)
+			rows[i], errs[i] = measure(ctx, groups, target.Groups, target.Limit, plan, sender.Send)
 			rows[i].Name = target.Name
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", target.Name, errs[i])

@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// running is a pod as a kubelet reports it.
+// running returns a pod as the kubelet reports it.
 func running() *corev1.Pod {
 	limited := corev1.Container{Name: "web", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}
 	limited.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
@@ -47,7 +47,7 @@ func TestOfPod(t *testing.T) {
 		"guaranteed": {func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed },
 			func(w *Target) { w.Groups = []string{"/kubepods/podu1/c1", "/kubepods/podu1"} }},
 		"IPv6": {func(p *corev1.Pod) { p.Status.PodIP = "fd00::9" }, func(w *Target) { w.URL = "http://[fd00::9]:8080/" }},
-		"of a file": {func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.hash": "h1"} },
+		"static pod": {func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.hash": "h1"} },
 			func(w *Target) { w.Groups = []string{"/kubepods/burstable/podh1/c1", "/kubepods/burstable/podh1"} }},
 		"pending":    {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, nil},
 		"no address": {func(p *corev1.Pod) { p.Status.PodIP = "" }, nil},
@@ -70,8 +70,8 @@ func TestOfPod(t *testing.T) {
 	}
 }
 
-// TestMeasureAll asks two servers at once: each gets its own whole plan, and the CPU
-// time that is asked for beside what the URL has.
+// TestMeasureAll measures two servers at once. Each gets the whole plan, and requests have the CPU
+// time in addition to the other query parameters of the URL.
 func TestMeasureAll(t *testing.T) {
 	var asked [2]atomic.Int64
 	var targets []Target
@@ -96,10 +96,10 @@ func TestMeasureAll(t *testing.T) {
 	}
 	for i, row := range rows {
 		if row.Load.Sent != 10 || len(row.Load.Latencies) != 10 || asked[i].Load() != 10 || row.Wall < plan.Duration {
-			t.Errorf("server %d: asked %d times, row %+v", i, asked[i].Load(), row)
+			t.Errorf("server %d: %d requests, row %+v", i, asked[i].Load(), row)
 		}
 	}
 	if _, err := MeasureAll(t.Context(), nil, []Target{{Name: "far", URL: "http://192.0.2.1/"}}, plan); err == nil {
-		t.Error("a host that is not ours was asked")
+		t.Error("requests were sent to a public address")
 	}
 }

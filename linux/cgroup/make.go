@@ -155,21 +155,25 @@ func (fs *FS) Enter(group string, controllers ...Controller) error {
 func (fs *FS) Remove(ctx context.Context, group string, controllers ...Controller) error {
 	var errs []error
 	for _, h := range fs.hierarchiesOf(controllers) {
-		dir := filepath.Join(h.Mount, group)
-		err := removeTree(dir)
-		for err != nil && ctx.Err() == nil {
-			sleep.For(ctx, busyRetry)
-			err = removeTree(dir)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove a control group: %w", err))
-		}
+		errs = append(errs, RemoveDir(ctx, filepath.Join(h.Mount, group)))
 	}
 	return errors.Join(errs...)
 }
 
+// RemoveDir is Remove for the group whose directory is given, in one hierarchy.
+func RemoveDir(ctx context.Context, dir string) error {
+	err := removeTree(dir)
+	for err != nil && sleep.For(ctx, busyRetry) {
+		err = removeTree(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove a control group: %w", err)
+	}
+	return nil
+}
+
 func removeTree(dir string) error {
-	below, err := groupsBelow(dir)
+	below, err := DirsBelow(dir)
 	if err != nil {
 		return err
 	}
@@ -181,9 +185,9 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// groupsBelow lists the directories of a group and its descendants, parents before children. A
-// group that does not exist has none.
-func groupsBelow(dir string) ([]string, error) {
+// DirsBelow lists the directories of a group and its descendants, parents before children. A group
+// that does not exist has none.
+func DirsBelow(dir string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

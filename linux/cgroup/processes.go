@@ -48,21 +48,14 @@ func parseIDs(text string) ([]int, error) {
 func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, error) {
 	all := map[int]bool{}
 	for _, h := range fs.hierarchiesOf(controllers) {
-		dirs, err := groupsBelow(filepath.Join(h.Mount, group))
+		dirs, err := DirsBelow(filepath.Join(h.Mount, group))
 		if err != nil {
 			return nil, fmt.Errorf("list processes: %w", err)
 		}
 		for _, dir := range dirs {
-			text, err := os.ReadFile(filepath.Join(dir, string(Procs)))
-			if isGone(err) {
-				continue
-			}
+			ids, err := ProcessesIn(dir)
 			if err != nil {
-				return nil, fmt.Errorf("list processes: %w", err)
-			}
-			ids, err := parseIDs(string(text))
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, string(Procs)), err)
+				return nil, err
 			}
 			for _, id := range ids {
 				all[id] = true
@@ -71,6 +64,25 @@ func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, er
 	}
 	delete(all, 0)
 	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// ProcessesIn lists the processes of the group with the given directory, without those of its
+// descendants. A group that does not exist has none. A process outside this process's PID namespace
+// is listed as 0.
+func ProcessesIn(dir string) ([]int, error) {
+	name := filepath.Join(dir, string(Procs))
+	text, err := os.ReadFile(name)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	ids, err := parseIDs(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return ids, nil
 }
 
 func isGone(err error) bool {

@@ -3,16 +3,18 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/report/terminal"
 )
 
-// Run executes one command line, without the program's name. Results go to
-// stdout, everything else to stderr. Canceling the context ends what runs and
-// cleans up.
+// Run executes a command line, given without the program's name. Results go to stdout, messages to
+// stderr. When ctx ends, a running cluster is stopped and removed.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	root := newRoot()
 	root.SetArgs(args)
@@ -33,9 +35,26 @@ only, and keeps everything in one directory, which it removes in the end.`,
 	}, newUp(), newDown(), newStatus(), newDemo(), newLoad())
 }
 
-// defaultDir is where a cluster lives when nothing else is said.
+// defaultDir is the default data directory.
 const defaultDir = ".pinfold"
 
 func addDirFlag(command *cobra.Command, dir *string) {
 	command.Flags().StringVar(dir, "data-dir", defaultDir, "directory of the cluster's data, logs and kubeconfig")
+}
+
+// progress reports steps with the time since its creation, if the output is a terminal.
+type progress struct {
+	out   io.Writer
+	begin time.Time
+}
+
+func newProgress(out io.Writer) *progress {
+	if !terminal.Is(out) {
+		out = io.Discard
+	}
+	return &progress{out: out, begin: time.Now()}
+}
+
+func (p *progress) step(what string) {
+	fmt.Fprintf(p.out, "%5.1fs  %s\n", time.Since(p.begin).Seconds(), what)
 }

@@ -67,7 +67,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
-func TestDownOfNothingIsFine(t *testing.T) {
+func TestDownWithoutCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	_, stderr, err := runHere(t, "down", "--data-dir", dir)
 	if err != nil || !strings.Contains(stderr, "no local cluster is running in "+dir) {
@@ -75,8 +75,8 @@ func TestDownOfNothingIsFine(t *testing.T) {
 	}
 }
 
-// A directory that holds other things is left as it is.
-func TestForeignDirectoryIsLeftAlone(t *testing.T) {
+// TestForeignDirectoryIsNotChanged checks that up rejects a directory with other files.
+func TestForeignDirectoryIsNotChanged(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--detach"}} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
@@ -93,7 +93,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The demo draws for the terminal that it runs on.
+// TestDemoFitsTheTerminal checks width and colour of the demo's maps.
 func TestDemoFitsTheTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	for name, colour := range map[string]bool{"dumb": false, "xterm": true} {
@@ -104,7 +104,7 @@ func TestDemoFitsTheTerminal(t *testing.T) {
 		}
 	}
 	if got := demoOutput(&bytes.Buffer{}, newProgress(io.Discard)).Map; got.Width != 0 || got.Colour {
-		t.Errorf("a pipe: maps with %+v, want those without", got)
+		t.Errorf("a pipe: maps with %+v, want no width and no colour", got)
 	}
 }
 
@@ -162,17 +162,18 @@ func TestNodeNames(t *testing.T) {
 func TestAgentFlagsNeedANode(t *testing.T) {
 	_, _, err := runHere(t, "up", "--data-dir", t.TempDir(), "--agent-flag=--burst-policy=auto")
 	if err == nil || !strings.Contains(err.Error(), "add --node") {
-		t.Errorf("flags for no agent: %v", err)
+		t.Errorf("agent flags without a node: %v", err)
 	}
 }
 
 func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
-	options := upOptions{
-		dir: "d", kubeconfig: "k", schedulerConfig: "s", keepData: true,
-		shapes: []string{"host", "amd-256=2"}, machines: []string{"m.json=3"}, detach: true,
-		node: true, binaries: "b", agentFlags: []string{"--burst-policy=auto", "-v=2"},
+	given := newUp()
+	err := given.ParseFlags([]string{"--data-dir=d", "--kubeconfig=k", "--scheduler-config=s", "--keep-data", "--nodes=host", "--nodes=amd-256=2",
+		"--machine=m.json=3", "--detach", "--node", "--node-binaries=b", "--agent-flag=--burst-policy=auto", "--agent-flag=-v=2"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	command, err := options.supervisorCommand(nil)
+	command, err := supervisorCommand(given.Flags(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

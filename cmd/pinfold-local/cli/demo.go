@@ -28,13 +28,12 @@ func newDemo() *cobra.Command {
 		Short: "Place the example pods on a cluster of three nodes and draw where they went",
 		Long: `demo starts a cluster of three simulated nodes: a machine of 104 CPUs, one of
 256, and this machine. It creates the pod cal-pi and the Deployments go-demo and
-nginx, with policy static and with policy static-burst, draws each node's map
-with the pods on their CPUs, says how good each placement is, and removes
-everything.
+nginx, with policy static and with policy static-burst, draws a map of each node
+with the pods on their CPUs, rates each placement, and removes everything.
 
 With --node, this machine is a real node instead of a simulated one. The same pods
-then run on it too, cut to what it has, and what is shown of them is what the kernel
-says about their threads.`,
+then run on it as well, reduced to its size, and the maps show where the kernel runs
+their threads.`,
 		Args: usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return runDemo(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
@@ -57,15 +56,14 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		simulated = append(simulated, simnode.Nodes([]simnode.Group{{Name: hostShape, Machine: host, Count: 1}})...)
 		nodes = simulated
 	}
-	// Removed whatever happens: of a failure, the error contains the part of the
-	// log that matters.
+	// It is always removed; an error contains the relevant part of the log.
 	dir, err := os.MkdirTemp("", "pinfold-demo-")
 	if err != nil {
-		return fmt.Errorf("make a directory: %w", err)
+		return fmt.Errorf("create a directory: %w", err)
 	}
 	defer func() {
 		_, removeErr := localcluster.Remove(dir, slog.New(slog.NewTextHandler(stderr, nil)))
-		_ = os.Remove(dir) // is there only when nothing was started
+		_ = os.Remove(dir) // it still exists if nothing was started
 		err = errors.Join(err, removeErr)
 	}()
 
@@ -97,7 +95,7 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: api.DefaultMinSharedCPUs}, output)
 	}
 	if err != nil {
-		if ctx.Err() != nil { // what ended it explains more than what it interrupted
+		if ctx.Err() != nil { // its cause explains more than the step that it interrupted
 			return context.Cause(ctx)
 		}
 		return err
@@ -109,12 +107,12 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 	return nil
 }
 
-// demoOutput fits the demo's maps to where they go.
+// demoOutput returns an output with maps that fit the terminal.
 func demoOutput(stdout io.Writer, progress *progress) demo.Output {
 	return demo.Output{Writer: stdout, Map: terminal.MapOptions(stdout, os.Getenv), Progress: progress.step}
 }
 
-// demoNodes are one node of each machine that the examples were tested on.
+// demoNodes returns one node of each machine on which the examples were tested.
 func demoNodes() []simnode.Node {
 	return simnode.Nodes([]simnode.Group{
 		{Name: "intel-104", Machine: topology.Intel104().MustBuild(), Count: 1, Labels: demo.SelectedLabels},

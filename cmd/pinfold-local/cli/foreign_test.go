@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// When up gets further than a test wants, the components and the supervisor that it
-// starts are this test program.
+// If up gets further than a test expects, the components and the supervisor that it starts are this test
+// program, which exits at once.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "component" || os.Args[1] == "up") {
 		os.Exit(1)
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// makeTree writes files by their names below dir; a name that ends in "/" is a directory.
+// makeTree creates files with the given names below dir. A name that ends in "/" is a directory.
 func makeTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -41,7 +41,7 @@ func makeTree(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// readTree returns what is below dir: files with their text, modes, and link targets.
+// readTree returns the modes of all files below dir, with the text of files and the targets of links.
 func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -72,11 +72,11 @@ func readTree(t *testing.T, dir string) map[string]string {
 	return tree
 }
 
-// Neither up nor down touches a directory that up has not made or found empty, whatever
-// the names in it look like.
-func TestOtherPeoplesFilesSurvive(t *testing.T) {
+// TestForeignFilesSurvive checks that neither up nor down changes a directory that up has not created or
+// found empty, regardless of the names in it.
+func TestForeignFilesSurvive(t *testing.T) {
 	victims := t.TempDir()
-	// What a program of an earlier version wrote before it changed the machine.
+	// As an earlier version wrote it.
 	before := fmt.Sprintf(`{"run": %q, "pods": "10.213.0.0/24", "sysctls": [{"path": %q, "value": "overwritten"}],
 		"delegations": null, "absent": [%q], "hierarchies": []}`,
 		filepath.Join(victims, "run"), filepath.Join(victims, "passwd"), filepath.Join(victims, "home"))
@@ -86,7 +86,7 @@ func TestOtherPeoplesFilesSurvive(t *testing.T) {
 		"two known names":        {"config/editor": "x", "logs/mail": "y"},
 		"an authority":           {"pki/ca.key": "secret", "etcd/member/": ""},
 		"an empty lock":          {"lock": ""},
-		"somebody's lock":        {"lock": "1234\n", "config/editor": "x"},
+		"a foreign lock":         {"lock": "1234\n", "config/editor": "x"},
 		"a file of a repository": {"lock": "1\n", "node/before.json": before},
 	} {
 		for _, command := range []string{"down", "up", "up --detach"} {
@@ -97,7 +97,7 @@ func TestOtherPeoplesFilesSurvive(t *testing.T) {
 				want, wantVictims := readTree(t, dir), readTree(t, victims)
 				args := append(strings.Fields(command), "--data-dir", dir)
 				if _, _, err := runHere(t, args...); err == nil || !strings.Contains(err.Error(), "pinfold-local") {
-					t.Errorf("error %v, want one that says what the directory is not", err)
+					t.Errorf("error %v, want one that rejects the directory", err)
 				}
 				if diff := cmp.Diff(want, readTree(t, dir)); diff != "" {
 					t.Errorf("the directory changed (-before +after):\n%s", diff)

@@ -33,17 +33,17 @@ func newLoad() *cobra.Command {
 	var options loadOptions
 	command := &cobra.Command{
 		Use:   "load {POD|URL}...",
-		Short: "Send requests to web servers, and tell their latencies and what throttled them",
-		Long: `load sends batches of requests to each server for the given time, whether
-earlier ones were answered or not, and tells how long they took, counted from when
-each was due.
+		Short: "Send requests to web servers, and measure latency and throttling",
+		Long: `load sends batches of requests to each server for the given time, whether or not
+earlier ones were answered, and prints their latencies, measured from when each was
+due.
 
 A server is a pod on this machine ([NAMESPACE/]NAME) or an http:// URL of this
-machine or of a private network. Of pods with a CPU limit it also tells, from the
+machine or of a private network. For pods with a CPU limit it also prints, from the
 kernel's counters, in how many periods they were throttled and how much of the limit
-they used; that takes a cluster with this machine as a real node, and its rights.
+they used. This needs a cluster with this machine as a real node, and root.
 
-Several servers are asked at the same time, with their batches apart.`,
+Several servers are measured at the same time, with their batches spread out.`,
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage.Errorf("%s needs a pod or a URL; see %[1]s --help", command.CommandPath())
@@ -59,10 +59,10 @@ Several servers are asked at the same time, with their batches apart.`,
 	flags.IntVar(&options.plan.Batch, "batch", 4, "requests sent at once")
 	flags.DurationVar(&options.plan.Every, "every", 503*time.Millisecond, "time from one batch to the next")
 	flags.DurationVar(&options.plan.Duration, "duration", 30*time.Second, "how long batches are sent")
-	flags.DurationVar(&options.plan.Jitter, "jitter", 0, "delay each batch by a random time of up to that much")
-	flags.Uint64Var(&options.plan.Seed, "seed", 1, "of the random delays: the same ones again")
+	flags.DurationVar(&options.plan.Jitter, "jitter", 0, "delay each batch by a random time of up to this")
+	flags.Uint64Var(&options.plan.Seed, "seed", 1, "seed of the random delays; the same seed gives the same delays")
 	flags.DurationVar(&options.plan.Timeout, "timeout", 10*time.Second, "how long a request may take")
-	flags.DurationVar(&options.cpu, "cpu", 0, "CPU time that each request asks for, of servers that understand ?cpu=")
+	flags.DurationVar(&options.cpu, "cpu", 0, "CPU time that each request asks for with ?cpu=, as the example images understand it")
 	flags.StringVarP(&options.output, "output", "o", "text", "text or json")
 	return command
 }
@@ -82,7 +82,7 @@ func runLoad(ctx context.Context, options loadOptions, args []string, stdout, st
 	if err != nil {
 		return err
 	}
-	newProgress(stderr).step(fmt.Sprintf("sending %d requests every %v to each of %d, for %v", options.plan.Batch, options.plan.Every, len(targets), options.plan.Duration))
+	newProgress(stderr).step(fmt.Sprintf("sending %d requests every %v to each of %d servers, for %v", options.plan.Batch, options.plan.Every, len(targets), options.plan.Duration))
 	rows, err := throttling.MeasureAll(ctx, groups, targets, options.plan)
 	if rows == nil {
 		return err
@@ -90,18 +90,18 @@ func runLoad(ctx context.Context, options loadOptions, args []string, stdout, st
 	return errors.Join(write(stdout, rows), err, failures(rows))
 }
 
-// failures is an error when a server answered no request.
+// failures returns an error if a server answered no request.
 func failures(rows []throttling.Row) error {
 	var errs []error
 	for _, r := range rows {
 		if r.Load.Failed() > 0 && len(r.Load.Latencies) == 0 {
-			errs = append(errs, fmt.Errorf("%s answered no request as it should", r.Name))
+			errs = append(errs, fmt.Errorf("%s answered no request successfully", r.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// targets finds the servers. The groups are nil when there are only URLs.
+// targets returns the servers. The groups are nil if all of them are URLs.
 func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup.FS, targets []throttling.Target, err error) {
 	var pods *podFinder
 	for _, arg := range args {
@@ -127,7 +127,7 @@ func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup
 	return groups, targets, nil
 }
 
-// podFinder finds pods of a running cluster and their groups on this machine.
+// podFinder finds the pods of a running cluster and their cgroups on this machine.
 type podFinder struct {
 	client kubernetes.Interface
 	groups *cgroup.FS
@@ -148,15 +148,15 @@ func newPodFinder(dir string) (*podFinder, error) {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	if f.groups, err = cgroup.Open("/"); err != nil {
-		return nil, fmt.Errorf("find the control groups: %w", err)
+		return nil, fmt.Errorf("find the cgroups: %w", err)
 	}
 	if f.naming, err = kubepods.Find(f.groups, ""); err != nil {
-		return nil, fmt.Errorf("find the kubelet's control groups: %w; pods run only on a real node (pinfold-local up --node)", err)
+		return nil, fmt.Errorf("find the kubelet's cgroups: %w; pods run only on a real node (pinfold-local up --node)", err)
 	}
 	return f, nil
 }
 
-// find returns a pod, by [NAMESPACE/]NAME.
+// find returns the target for a pod, [NAMESPACE/]NAME.
 func (f *podFinder) find(ctx context.Context, name string) (throttling.Target, error) {
 	namespace, name, ok := strings.Cut(name, "/")
 	if !ok {

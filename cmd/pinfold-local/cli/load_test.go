@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
-// TestLoad asks two servers of this machine, one of which fails.
+// TestLoad sends requests to two paths of a server, one of which fails.
 func TestLoad(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 	}
 
 	stdout, _, err = runHere(t, append(flags, server.URL+"/busy", server.URL+"/absent")...)
-	if err == nil || err.Error() != server.URL+"/absent answered no request as it should" || usage.ExitStatus(err) != 1 {
+	if err == nil || err.Error() != server.URL+"/absent answered no request successfully" || usage.ExitStatus(err) != 1 {
 		t.Errorf("error %v", err)
 	}
 	for _, want := range []string{server.URL + "/busy    15 ", server.URL + "/absent: 15 requests failed: answered with 404 Not Found\n"} {

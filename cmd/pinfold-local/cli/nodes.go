@@ -10,17 +10,18 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// nodeGroups reads the values of --nodes and --machine.
+// nodeGroups parses the values of --nodes and --machine.
 func nodeGroups(shapes, files []string) ([]simnode.Group, error) {
 	var groups []simnode.Group
 	for _, text := range shapes {
-		what, count, err := simnode.ParseCount(text)
+		shape, count, err := simnode.ParseCount(text)
 		if err != nil {
 			return nil, usage.Errorf("--nodes %w", err)
 		}
-		machine, name, err := machineOfShape(what)
+		machine, name, err := machineOfShape(shape)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +41,7 @@ func nodeGroups(shapes, files []string) ([]simnode.Group, error) {
 	return groups, nil
 }
 
-// hostShape is the shape of the machine that this runs on.
+// hostShape is the shape of this machine.
 const hostShape = "host"
 
 func machineOfShape(text string) (*topology.Machine, string, error) {
@@ -59,6 +60,15 @@ func machineOfShape(text string) (*topology.Machine, string, error) {
 	return machine, name, nil
 }
 
+// hostMachine reads the topology of this machine.
+func hostMachine() (*topology.Machine, error) {
+	machine, err := sysfs.Read(os.DirFS("/sys"))
+	if err != nil {
+		return nil, fmt.Errorf("read this machine's topology: %w", err)
+	}
+	return machine, nil
+}
+
 func readMachine(path string) (*topology.Machine, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -74,8 +84,8 @@ func readMachine(path string) (*topology.Machine, error) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nodeName makes the name of a file fit for nodes: lower-case letters, digits
-// and hyphens, with room for a number.
+// nodeName returns the name of a file as the name of a node: lower-case letters, digits and hyphens, with
+// room for a number.
 func nodeName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(base), "-"), "-")

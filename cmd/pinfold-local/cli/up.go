@@ -27,25 +27,25 @@ type upOptions struct {
 	schedulerConfig string
 	keepData        bool
 	detach          bool
-	node            bool     // this machine as a real one
-	binaries        string   // of the real node
+	node            bool     // with a real node
+	binaries        string   // directory of the real node's programs
 	agentFlags      []string // of the real node's agent
-	shapes          []string // NAME or counts, with =COUNT
-	machines        []string // files, with =COUNT
+	shapes          []string // SHAPE[=COUNT]
+	machines        []string // FILE[=COUNT]
 }
 
 func newUp() *cobra.Command {
 	var options upOptions
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster, and run it until ctrl-C",
+		Short: "Start a cluster and run it until ctrl-C",
 		Args:  usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if len(options.agentFlags) > 0 && !options.node {
 				return usage.Errorf("--agent-flag is for the agent of a real node: add --node")
 			}
 			if options.detach {
-				return detach(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
+				return detach(command.Context(), options, command.Flags(), command.OutOrStdout(), command.ErrOrStderr())
 			}
 			return up(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 		},
@@ -56,7 +56,7 @@ func newUp() *cobra.Command {
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `file` without clientConnection.kubeconfig, instead of Pinfold's default")
-	flags.BoolVar(&options.keepData, "keep-data", false, "leave the data directory behind at the end")
+	flags.BoolVar(&options.keepData, "keep-data", false, "keep the data directory at the end")
 	flags.StringArrayVar(&options.shapes, "nodes", nil,
 		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
 			simnode.ShapeSyntax+"; may be repeated")
@@ -102,7 +102,7 @@ func up(ctx context.Context, options upOptions, stdout, stderr io.Writer) error 
 	}
 }
 
-// clusterConfig describes a cluster of Pinfold's scheduler and the nodes.
+// clusterConfig returns the configuration of a cluster with Pinfold's scheduler and the given nodes.
 func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localcluster.Config, error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -126,8 +126,11 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries, Agent: beside(executable, "pinfold-agent"), AgentFlags: o.agentFlags}
-		if config.RealNode.Agent == "" {
+		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags}
+		agent := filepath.Join(filepath.Dir(executable), "pinfold-agent")
+		if _, err := os.Stat(agent); err == nil {
+			config.RealNode.Agent = agent
+		} else {
 			fmt.Fprintf(stderr, "no pinfold-agent beside %s: pods that ask for CPUs are not scheduled to this machine\n", executable)
 		}
 	}
@@ -139,16 +142,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 	return config, nil
 }
 
-// beside returns the path of a program in the same directory, "" when there is none.
-func beside(executable, name string) string {
-	path := filepath.Join(filepath.Dir(executable), name)
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
-}
-
-// install gives the API server what the scheduler needs of it.
+// install installs what the scheduler needs in the API server.
 func install(ctx context.Context, admin *rest.Config) error {
 	if err := simnode.InstallCRD(ctx, admin); err != nil {
 		return err
@@ -167,7 +161,7 @@ func populate(ctx context.Context, admin *rest.Config, nodes []simnode.Node) err
 	return simnode.WaitReady(ctx, admin, nodes)
 }
 
-// announce says how to use a running cluster.
+// announce prints how to use a running cluster.
 func announce(dir string, stdout io.Writer) error {
 	state, err := localcluster.ReadState(dir)
 	if err != nil {
@@ -176,4 +170,45 @@ func announce(dir string, stdout io.Writer) error {
 	_, err = fmt.Fprintf(stdout, "cluster ready at %s\n\n  kubectl --kubeconfig %s get nodes\n  pinfold-local down --data-dir %s\n\n",
 		state.Server, state.Kubeconfig, dir)
 	return err
+}
+
+func newDown() *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:   "down",
+		Short: "Stop a cluster and remove what it left",
+		Args:  usage.NoArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return down(command.Context(), dir, command.ErrOrStderr())
+		},
+	}
+	addDirFlag(command, &dir)
+	return command
+}
+
+// down stops the cluster, if there is one, and removes what it or an earlier one left.
+func down(ctx context.Context, dir string, stderr io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("waited %v", stopTimeout))
+	defer cancel()
+	err := localcluster.Shutdown(ctx, dir)
+	switch {
+	case err == nil:
+		fmt.Fprintf(stderr, "stopped the cluster in %s\n", dir)
+		return nil
+	case !errors.Is(err, localcluster.ErrNotRunning):
+		return err
+	}
+	_, reason := localcluster.ReadState(dir)
+	removed, err := localcluster.Remove(dir, slog.New(slog.NewTextHandler(stderr, nil)))
+	if err != nil {
+		return err
+	}
+	if reason == nil { // it ended after ReadState
+		reason = localcluster.ErrNotRunning
+	}
+	fmt.Fprintln(stderr, reason)
+	if removed {
+		fmt.Fprintf(stderr, "removed what it left in %s\n", dir)
+	}
+	return nil
 }

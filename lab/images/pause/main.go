@@ -1,4 +1,4 @@
-// Command pause holds the namespaces of a pod until it gets a signal to end.
+// Command pause holds the namespaces of a pod until it receives SIGTERM or SIGINT.
 package main
 
 import (

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The bounds are what finishes within hours, and what one process may have.
+// Defaults and limits. The largest number of digits takes hours; that of threads is what one process
+// may have.
 const (
 	defaultDigits, maxDigits   = 20000, 1_000_000
 	defaultThreads, maxThreads = 3000, 9000
@@ -48,7 +49,7 @@ func run(getenv func(string) string, path string, out io.Writer) error {
 	return nil
 }
 
-// number reads an environment variable.
+// number returns the value of an environment variable, or absent if it is not set.
 func number(getenv func(string) string, name string, absent, most int) (int, error) {
 	text := getenv(name)
 	if text == "" {
@@ -56,7 +57,7 @@ func number(getenv func(string) string, name string, absent, most int) (int, err
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, fmt.Errorf("%s=%q is no number from 1 to %d", name, text, most)
+		return 0, fmt.Errorf("%s=%q is not a number from 1 to %d", name, text, most)
 	}
 	return n, nil
 }

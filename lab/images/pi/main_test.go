@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// known are digits of pi from https://oeis.org/A000796.
+// known is pi according to https://oeis.org/A000796.
 const known = "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706"
 
 func TestCompute(t *testing.T) {
@@ -23,7 +23,7 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// TestComputeAgrees compares with another formula, summed by one thread:
+// TestComputeAgrees compares compute with another formula, summed by one thread:
 // pi = 8 arctan(1/3) + 4 arctan(1/7).
 func TestComputeAgrees(t *testing.T) {
 	const digits = 2000

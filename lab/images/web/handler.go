@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCPU bounds what one request may ask for.
+// maxCPU is the most CPU time of one request.
 const maxCPU = 10 * time.Second
 
-// newHandler returns a handler that answers every path with a page of so many
-// bytes, after using CPU time: as much as the query's cpu says (?cpu=2.5ms), or
-// the default.
+// newHandler returns a handler that answers every path with a page of size bytes, after using CPU
+// time: the amount in the query (?cpu=2.5ms), or cpu.
 func newHandler(size int, cpu time.Duration) http.Handler {
 	text := page(size)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +22,7 @@ func newHandler(size int, cpu time.Duration) http.Handler {
 		if asked := r.URL.Query().Get("cpu"); asked != "" {
 			var err error
 			if amount, err = time.ParseDuration(asked); err != nil || amount < 0 || amount > maxCPU {
-				http.Error(w, fmt.Sprintf("cpu=%q is no duration from 0s to %v", asked, maxCPU), http.StatusBadRequest)
+				http.Error(w, fmt.Sprintf("cpu=%q is not a duration from 0s to %v", asked, maxCPU), http.StatusBadRequest)
 				return
 			}
 		}
@@ -33,15 +32,14 @@ func newHandler(size int, cpu time.Duration) http.Handler {
 	})
 }
 
-// page returns HTML of exactly so many bytes, or the shortest there is.
+// page returns an HTML page of exactly size bytes, or the shortest page if that is longer.
 func page(size int) []byte {
 	const head, tail = "<!DOCTYPE html><title>Pinfold</title><p>It works.", "\n"
 	return []byte(head + strings.Repeat(" ", max(0, size-len(head)-len(tail))) + tail)
 }
 
-// burn uses CPU time, whatever share of a CPU it gets: what counts is the time
-// of its own thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), to within some
-// microseconds.
+// burn uses the given amount of CPU time, accurate to a few microseconds. It measures the CPU time of
+// its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not elapsed time.
 func burn(amount time.Duration) {
 	if amount <= 0 {
 		return
@@ -56,12 +54,12 @@ func burn(amount time.Duration) {
 func threadTime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
-		panic(fmt.Sprintf("web: the clock of a thread cannot be read: %v", err)) // every Linux has it
+		panic(fmt.Sprintf("web: read the thread's clock: %v", err)) // every Linux has it
 	}
 	return time.Duration(now.Nano())
 }
 
-// spin is a few microseconds of arithmetic.
+// spin computes for a few microseconds.
 //
 //go:noinline
 func spin() uint64 {

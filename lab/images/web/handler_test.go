@@ -30,7 +30,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-func TestBurnUsesWhatItSays(t *testing.T) {
+func TestBurnUsesTheAmount(t *testing.T) {
 	const amount = 20 * time.Millisecond
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// endTimeout bounds the time that requests under way have after SIGTERM.
+// endTimeout is how long pending requests may take after SIGTERM.
 const endTimeout = 5 * time.Second
 
 func main() {
@@ -29,8 +29,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("web", flag.ContinueOnError)
 	listen := flags.String("listen", ":8080", "address to serve on")
-	size := flags.Int("size", 615, "bytes of the page; nginx's own has 615")
-	cpu := flags.Duration("cpu", 0, "CPU time of a request that does not ask for another with ?cpu=")
+	size := flags.Int("size", 615, "bytes of the page; that of nginx has 615")
+	cpu := flags.Duration("cpu", 0, "CPU time of a request without ?cpu=")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read the arguments: %w", err)
 	}
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 	return serve(ctx, listener, newHandler(*size, *cpu))
 }
 
-// serve ends with the context, and with it the requests under way.
+// serve serves until ctx ends, and then waits for pending requests.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)
