@@ -1,18 +1,20 @@
 package tracefile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// The parts of a journal; see the package comment.
+// The format of a journal; see the package comment. Sizes are in bytes.
 const (
 	journalMagic = "pinfold1"
 	blockHead    = 8       // length and checksum
@@ -20,17 +22,16 @@ const (
 	maxText      = 16 << 10
 )
 
-// What a block's content consists of: a kind, and then
+// The content of a block is a sequence of entries. An entry is its kind, one byte, and
 //
 //	header  start (Unix time in nanoseconds), nominal interval
-//	group   its path, its name; groups are numbered as they come
-//	sample  number of its group; flags; end, less that of the sample before in the block;
-//	        interval; usage; periods, throttled periods, bursts; throttled time, burst
-//	        time; with flagLimits quota, period, burst, otherwise those of the group's
-//	        sample before
+//	group   path, name; groups are numbered from 0 in order of appearance
+//	sample  number of its group; flags; end, relative to the end of the previous sample in the
+//	        block; interval; usage; periods, throttled periods, bursts; throttled time, burst time;
+//	        with flagLimits quota, period and burst, which otherwise are those of the group's
+//	        previous sample
 //
-// Numbers are varints, those that may be negative zigzag; texts have their length before
-// them.
+// Numbers are varints, zigzag-encoded except for group numbers. A text follows its length.
 const (
 	kindHeader byte = iota + 1
 	kindGroup
@@ -57,9 +58,9 @@ func appendGroup(b []byte, group, name string) []byte {
 	return b
 }
 
-// appendSample appends a sample of a group. Before is the end of the sample before in the
-// block; limits are those of the group's sample before, and are changed to those of this.
-func appendSample(b []byte, number int, r *Row, before time.Duration, limits *bandwidth.Limits) []byte {
+// appendSample appends a sample of a group. previous is the end of the previous sample in the block.
+// limits are those of the group's previous sample, and are updated.
+func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *bandwidth.Limits) []byte {
 	var flags byte
 	if r.Late {
 		flags |= flagLate
@@ -70,7 +71,7 @@ func appendSample(b []byte, number int, r *Row, before time.Duration, limits *ba
 	b = append(b, kindSample)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = append(b, flags)
-	b = binary.AppendVarint(b, int64(r.At-before))
+	b = binary.AppendVarint(b, int64(r.At-previous))
 	for _, n := range []int64{
 		int64(r.Interval), int64(r.Usage), int64(r.Periods), int64(r.Throttled), int64(r.Bursts),
 		int64(r.ThrottledTime), int64(r.BurstTime),
@@ -86,7 +87,7 @@ func appendSample(b []byte, number int, r *Row, before time.Duration, limits *ba
 	return b
 }
 
-// seal writes length and checksum into the first bytes of a block.
+// seal sets the length and the checksum of a block.
 func seal(block []byte) {
 	content := block[blockHead:]
 	binary.LittleEndian.PutUint32(block, uint32(len(content)))
@@ -95,33 +96,27 @@ func seal(block []byte) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// errTorn says that a block is not whole.
-var errTorn = errors.New("a block is not whole")
+var errTorn = errors.New("a block is incomplete or damaged")
 
-// readBlock reads the content of the next block into b; io.EOF at the end, errTorn for
-// anything that is not a whole block.
+// readBlock reads the content of the next block into b. It returns io.EOF at the end of the file,
+// and errTorn if the rest is not a complete block.
 func readBlock(in io.Reader, b []byte) ([]byte, error) {
 	var head [blockHead]byte
-	switch _, err := io.ReadFull(in, head[:]); {
-	case errors.Is(err, io.EOF):
-		return nil, io.EOF
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errTorn
-	case err != nil:
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errTorn
+		}
 		return nil, err
 	}
 	size := binary.LittleEndian.Uint32(head[:])
 	if size == 0 || size > maxBlock {
 		return nil, errTorn
 	}
-	if int(size) > cap(b) {
-		b = make([]byte, size)
-	}
-	b = b[:size]
-	switch _, err := io.ReadFull(in, b); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errTorn
-	case err != nil:
+	b = slices.Grow(b[:0], int(size))[:size]
+	if _, err := io.ReadFull(in, b); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errTorn
+		}
 		return nil, err
 	}
 	if checksum(b) != binary.LittleEndian.Uint32(head[4:]) {
@@ -130,12 +125,12 @@ func readBlock(in io.Reader, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// decoder reads the content of blocks. It remembers the groups and their limits.
+// decoder decodes the content of blocks. It keeps the groups and their limits.
 type decoder struct {
-	groups []decodedGroup
-	b      []byte        // what is left of the block
-	before time.Duration // end of the last sample in the block
-	bad    bool
+	groups   []decodedGroup
+	block    bytes.Reader
+	previous time.Duration // end of the previous sample in the block
+	bad      bool          // whether an entry was incomplete
 }
 
 type decodedGroup struct {
@@ -143,37 +138,31 @@ type decodedGroup struct {
 	limits      bandwidth.Limits
 }
 
-func (d *decoder) begin(content []byte) { d.b, d.before, d.bad = content, 0, false }
+func (d *decoder) begin(content []byte) {
+	d.block.Reset(content)
+	d.previous, d.bad = 0, false
+}
 
 func (d *decoder) varint() int64 {
-	n, size := binary.Varint(d.b)
-	if size <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[size:]
+	n, err := binary.ReadVarint(&d.block)
+	d.bad = d.bad || err != nil
 	return n
 }
 
 func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.bad = true
-		return 0
-	}
-	b := d.b[0]
-	d.b = d.b[1:]
+	b, err := d.block.ReadByte()
+	d.bad = d.bad || err != nil
 	return b
 }
 
 func (d *decoder) text() string {
-	n, size := binary.Uvarint(d.b)
-	if size <= 0 || n > maxText || n > uint64(len(d.b)-size) {
-		d.bad, d.b = true, nil
+	n, err := binary.ReadUvarint(&d.block)
+	if d.bad = d.bad || err != nil || n > maxText || n > uint64(d.block.Len()); d.bad {
 		return ""
 	}
-	text := string(d.b[size : size+int(n)])
-	d.b = d.b[size+int(n):]
-	return text
+	b := make([]byte, n)
+	_, _ = d.block.Read(b)
+	return string(b)
 }
 
 func (d *decoder) count() uint32 {
@@ -182,45 +171,44 @@ func (d *decoder) count() uint32 {
 	return uint32(n)
 }
 
-// header reads the content of the first block.
+// header decodes the content of the first block.
 func (d *decoder) header() (Header, error) {
 	kind, start, interval := d.byte(), d.varint(), d.varint()
-	if d.bad || kind != kindHeader || interval <= 0 || len(d.b) > 0 {
+	if d.bad || kind != kindHeader || interval <= 0 || d.block.Len() > 0 {
 		return Header{}, errors.New("the journal does not begin with a header")
 	}
 	return Header{Start: time.Unix(0, start).UTC(), Interval: time.Duration(interval)}, nil
 }
 
-// next reads the next sample of the block; io.EOF at its end.
+// next returns the next sample of the block, or io.EOF at its end.
 func (d *decoder) next() (*Row, error) {
-	for len(d.b) > 0 {
+	for d.block.Len() > 0 {
 		switch kind := d.byte(); kind {
 		case kindGroup:
 			g := decodedGroup{group: d.text(), name: d.text()}
 			if d.bad {
-				return nil, errors.New("a group is not whole")
+				return nil, errors.New("a group is incomplete")
 			}
 			d.groups = append(d.groups, g)
 		case kindSample:
 			return d.sample()
 		default:
-			return nil, fmt.Errorf("kind %d is not known: was it written by a newer pinfold?", kind)
+			return nil, fmt.Errorf("unknown kind of entry %d: was it written by a newer pinfold?", kind)
 		}
 	}
 	return nil, io.EOF
 }
 
 func (d *decoder) sample() (*Row, error) {
-	number, size := binary.Uvarint(d.b)
-	if size <= 0 || number >= uint64(len(d.groups)) {
-		return nil, errors.New("a sample is of no known group")
+	number, err := binary.ReadUvarint(&d.block)
+	if err != nil || number >= uint64(len(d.groups)) {
+		return nil, errors.New("a sample has an unknown group")
 	}
-	d.b = d.b[size:]
 	g := &d.groups[number]
 	flags := d.byte()
-	d.before += time.Duration(d.varint())
+	d.previous += time.Duration(d.varint())
 	r := &Row{Group: g.group, Name: g.name}
-	r.At, r.Late = d.before, flags&flagLate != 0
+	r.At, r.Late = d.previous, flags&flagLate != 0
 	r.Interval, r.Usage = time.Duration(d.varint()), time.Duration(d.varint())
 	r.Periods, r.Throttled, r.Bursts = d.count(), d.count(), d.count()
 	r.ThrottledTime, r.BurstTime = time.Duration(d.varint()), time.Duration(d.varint())
@@ -230,12 +218,12 @@ func (d *decoder) sample() (*Row, error) {
 	}
 	r.Limits = g.limits
 	if d.bad {
-		return nil, errors.New("a sample is not whole")
+		return nil, errors.New("a sample is incomplete")
 	}
 	return r, r.check()
 }
 
-// tooLong finds texts that a journal cannot hold.
+// tooLong returns an error if a text is too long for a journal.
 func tooLong(texts ...string) error {
 	for _, text := range texts {
 		if len(text) > maxText {

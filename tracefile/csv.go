@@ -3,120 +3,97 @@ package tracefile
 import (
 	"bufio"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// field is a column of CSV: how it is printed and read.
-type field struct {
-	name  string
-	print func(b []byte, r *record) []byte
-	parse func(r *record, text string) error
-}
+// Numbers that CSV represents differently from Parquet.
+type (
+	csvTime     int64 // nanoseconds since 1970, as an RFC 3339 time in UTC
+	csvOptional int64 // 0 as an empty field
+)
 
-// fields are the columns in the order in which they are written.
-func fields() []field {
-	return []field{
-		{timeColumn,
-			func(b []byte, r *record) []byte { return time.Unix(0, r.Time).UTC().AppendFormat(b, time.RFC3339Nano) },
-			parseTime},
-		stringField(groupColumn, func(r *record) *string { return &r.Group }),
-		stringField("name", func(r *record) *string { return &r.Name }),
-		intField("interval_ns", func(r *record) *int64 { return &r.Interval }),
-		intField("usage_ns", func(r *record) *int64 { return &r.Usage }),
-		countField("periods", func(r *record) *uint32 { return &r.Periods }),
-		countField("throttled_periods", func(r *record) *uint32 { return &r.ThrottledPeriods }),
-		intField("throttled_time_ns", func(r *record) *int64 { return &r.ThrottledTime }),
-		countField("burst_periods", func(r *record) *uint32 { return &r.BurstPeriods }),
-		intField("burst_time_ns", func(r *record) *int64 { return &r.BurstTime }),
-		quotaField(),
-		intField("period_ns", func(r *record) *int64 { return &r.Period }),
-		intField("burst_ns", func(r *record) *int64 { return &r.Burst }),
-		{"late",
-			func(b []byte, r *record) []byte { return strconv.AppendBool(b, r.Late) },
-			func(r *record, text string) (err error) { r.Late, err = strconv.ParseBool(text); return err }},
-		intField("nominal_interval_ns", func(r *record) *int64 { return &r.Nominal }),
+// values returns pointers to the fields of the record, in the order of columnNames.
+func (rec *record) values() []any {
+	return []any{
+		(*csvTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
+		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
+		(*csvOptional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal,
 	}
 }
 
-func parseTime(r *record, text string) error {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return err
+// formatValue returns the text of a value to which one of the pointers of record.values points.
+func formatValue(value any) string {
+	switch v := value.(type) {
+	case *csvTime:
+		return time.Unix(0, int64(*v)).UTC().Format(time.RFC3339Nano)
+	case *csvOptional:
+		if *v == 0 {
+			return ""
+		}
+		return strconv.FormatInt(int64(*v), 10)
+	case *int64:
+		return strconv.FormatInt(*v, 10)
+	case *uint32:
+		return strconv.FormatUint(uint64(*v), 10)
+	case *bool:
+		return strconv.FormatBool(*v)
+	case *string:
+		return *v
 	}
-	if r.Time = t.UnixNano(); !time.Unix(0, r.Time).Equal(t) {
-		return fmt.Errorf("%s is too far from today", text)
-	}
-	return nil
+	panic(fmt.Sprintf("tracefile: a column of type %T", value))
 }
 
-func stringField(name string, of func(*record) *string) field {
-	return field{name,
-		func(b []byte, r *record) []byte { return append(b, *of(r)...) },
-		func(r *record, text string) error { *of(r) = text; return nil }}
-}
-
-func intField(name string, of func(*record) *int64) field {
-	return field{name,
-		func(b []byte, r *record) []byte { return strconv.AppendInt(b, *of(r), 10) },
-		func(r *record, text string) (err error) { *of(r), err = strconv.ParseInt(text, 10, 64); return err }}
-}
-
-func countField(name string, of func(*record) *uint32) field {
-	return field{name,
-		func(b []byte, r *record) []byte { return strconv.AppendUint(b, uint64(*of(r)), 10) },
-		func(r *record, text string) error {
-			n, err := strconv.ParseUint(text, 10, 32)
-			*of(r) = uint32(n)
+// parseValue is the reverse of formatValue.
+func parseValue(value any, text string) (err error) {
+	switch v := value.(type) {
+	case *csvTime:
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
 			return err
-		}}
+		}
+		if *v = csvTime(t.UnixNano()); !time.Unix(0, int64(*v)).Equal(t) {
+			return fmt.Errorf("%s is out of range, want a year from 1678 to 2262", text)
+		}
+	case *csvOptional:
+		if text != "" {
+			return parseValue((*int64)(v), text)
+		}
+	case *int64:
+		*v, err = strconv.ParseInt(text, 10, 64)
+	case *uint32:
+		n, err := strconv.ParseUint(text, 10, 32)
+		*v = uint32(n)
+		return err
+	case *bool:
+		*v, err = strconv.ParseBool(text)
+	case *string:
+		*v = text
+	}
+	return err
 }
 
-// quotaField is empty where there is no limit.
-func quotaField() field {
-	f := intField("quota_ns", func(r *record) *int64 { return &r.Quota })
-	print, parse := f.print, f.parse
-	f.print = func(b []byte, r *record) []byte {
-		if r.Quota == 0 {
-			return b
-		}
-		return print(b, r)
-	}
-	f.parse = func(r *record, text string) error {
-		if text == "" {
-			return nil
-		}
-		return parse(r, text)
-	}
-	return f
-}
-
-// csvWriter writes rows as CSV (RFC 4180, lines end with a line feed).
+// csvWriter writes rows as CSV (RFC 4180, but lines end with a line feed).
 type csvWriter struct {
 	header Header
-	out    *bufio.Writer
 	w      *csv.Writer
-	fields []field
 	texts  []string
-	b      []byte
 }
 
 func newCSVWriter(w io.Writer, h Header) (*csvWriter, error) {
-	out := bufio.NewWriterSize(w, 64<<10)
-	c := &csvWriter{header: h, out: out, w: csv.NewWriter(out), fields: fields()}
-	for _, f := range c.fields {
-		c.texts = append(c.texts, f.name)
-	}
+	c := &csvWriter{header: h, w: csv.NewWriter(bufio.NewWriterSize(w, 64<<10)), texts: columnNames()}
 	return c, c.line()
 }
 
 func (c *csvWriter) Write(r *Row) error {
 	rec := toRecord(c.header, r)
-	for i, f := range c.fields {
-		c.b = f.print(c.b[:0], &rec)
-		c.texts[i] = string(c.b)
+	for i, value := range rec.values() {
+		c.texts[i] = formatValue(value)
 	}
 	return c.line()
 }
@@ -133,8 +110,96 @@ func (c *csvWriter) Close() error {
 	if err := c.w.Error(); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
-	if err := c.out.Flush(); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
+	return nil
+}
+
+// csvReader reads CSV row by row.
+type csvReader struct {
+	header  Header
+	r       *csv.Reader
+	names   []string // of the columns in the file
+	columns []int    // their indices in columnNames, -1 for unknown columns
+	first   *record  // read in advance, for the header
+}
+
+func newCSVReader(in io.Reader) (*csvReader, error) {
+	c := &csvReader{r: csv.NewReader(bufio.NewReaderSize(in, 64<<10))}
+	c.r.ReuseRecord = true
+	names, err := c.r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, ErrEmpty
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read CSV: %w", err)
+	}
+	if err := c.findColumns(names); err != nil {
+		return nil, err
+	}
+	if c.first, err = c.read(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, ErrEmpty
+		}
+		return nil, err
+	}
+	c.header = c.first.headerOf()
+	return c, nil
+}
+
+func (c *csvReader) findColumns(names []string) error {
+	c.names = slices.Clone(names)
+	c.names[0] = strings.TrimPrefix(names[0], "\ufeff") // with which spreadsheets begin their files
+	for _, name := range required() {
+		if !slices.Contains(c.names, name) {
+			return fmt.Errorf("no column %q in the first line: not a recording in CSV, Parquet or .npy, and not a journal", name)
+		}
+	}
+	known := columnNames()
+	for i, name := range c.names {
+		if slices.Contains(c.names[:i], name) {
+			return fmt.Errorf("column %q appears twice", name)
+		}
+		c.columns = append(c.columns, slices.Index(known, name))
 	}
 	return nil
+}
+
+func (c *csvReader) read() (*record, error) {
+	texts, err := c.r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read CSV: %w", err)
+	}
+	rec := &record{}
+	values := rec.values()
+	for i, text := range texts {
+		if c.columns[i] < 0 {
+			continue
+		}
+		if err := parseValue(values[c.columns[i]], text); err != nil {
+			line, _ := c.r.FieldPos(i)
+			return nil, fmt.Errorf("line %d: column %q: %w", line, c.names[i], err)
+		}
+	}
+	return rec, nil
+}
+
+func (c *csvReader) Header() Header { return c.header }
+
+func (c *csvReader) Next() (*Row, error) {
+	rec := c.first
+	c.first = nil
+	if rec == nil {
+		var err error
+		if rec, err = c.read(); err != nil {
+			return nil, err
+		}
+	}
+	r, err := rec.row(c.header.Start.UnixNano())
+	if err != nil {
+		line, _ := c.r.FieldPos(0)
+		return nil, fmt.Errorf("line %d, at %s: %w", line, formatValue((*csvTime)(&rec.Time)), err)
+	}
+	return r, nil
 }

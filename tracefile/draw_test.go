@@ -9,8 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// drawRecording draws a recording of a few groups, in which the first sample begins at the
-// start.
+// drawRecording draws a recording of a few groups whose first sample begins at the start.
 func drawRecording(t *rapid.T) *trace.Recording {
 	rec := &trace.Recording{
 		Start:    time.Unix(0, rapid.Int64Range(0, 4e18).Draw(t, "start")).UTC(),
@@ -52,7 +51,8 @@ func drawSample(t *rapid.T) trace.Sample {
 	return s
 }
 
-// inTime returns the rows of a recording as they are recorded: round by round.
+// inTime returns the rows of a recording in the order in which a sampler produces them: one sample
+// of each group, then the next.
 func inTime(rec *trace.Recording) []*Row {
 	var rows []*Row
 	for i := 0; ; i++ {
@@ -68,8 +68,8 @@ func inTime(rec *trace.Recording) []*Row {
 	}
 }
 
-// steady is a recording of n samples of 100 ms, of each of some groups, as a quiet machine
-// gives them.
+// steady returns a recording with n samples of 100 ms for each group, similar to that of an idle
+// machine.
 func steady(groups []string, n int) *trace.Recording {
 	const interval = 100 * time.Millisecond
 	rec := &trace.Recording{Start: time.Date(2026, 3, 29, 0, 59, 59, 123456789, time.UTC), Interval: interval}

@@ -13,18 +13,17 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// all reads what is left of a reader; false when that is no recording.
-func all(rows reader, err error) (*trace.Recording, bool) {
+// all reads a whole recording from a reader. ok is false if the content is not valid.
+func all(rows reader, err error) (rec *trace.Recording, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	f := &File{rows: rows, read: map[string]*readGroup{}}
-	rec, err := Gather(f.Header(), f.Rows())
+	f := &File{rows: rows, groups: map[string]*groupSums{}}
+	rec, err = Gather(f.Header(), f.Rows())
 	return rec, err == nil
 }
 
-// FuzzCSV reads anything as CSV. What is read holds to the rules of samples, and is read
-// again from CSV of our own.
+// FuzzCSV reads arbitrary content as CSV. Accepted samples are valid and survive a round trip.
 func FuzzCSV(f *testing.F) {
 	text, err := os.ReadFile("testdata/small.csv")
 	if err != nil {
@@ -44,21 +43,21 @@ func FuzzCSV(f *testing.F) {
 		}
 		again, ok := all(newCSVReader(&b))
 		if !ok {
-			t.Fatalf("our own CSV is refused:\n%s", &b)
+			t.Fatalf("the CSV that was written is rejected:\n%s", &b)
 		}
-		for _, r := range []*trace.Recording{rec, again} { // a carriage return in a name may be lost
+		for _, r := range []*trace.Recording{rec, again} { // encoding/csv may lose a carriage return in a name
 			r.Start = r.Start.UTC()
 			for i := range r.Series {
 				r.Series[i].Group, r.Series[i].Name = "", ""
 			}
 		}
 		if diff := cmp.Diff(rec, again); diff != "" {
-			t.Errorf("our own CSV is read differently (-want +got):\n%s", diff)
+			t.Errorf("the round trip changed the recording (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// FuzzNPY reads anything as .npy.
+// FuzzNPY reads arbitrary content as .npy.
 func FuzzNPY(f *testing.F) {
 	for _, name := range []string{"float32", "float64", "int32", "int64", "version2", "bad-structs", "bad-cut"} {
 		text, err := os.ReadFile("testdata/npy/" + name + ".npy")
@@ -74,7 +73,7 @@ func FuzzNPY(f *testing.F) {
 		}
 		checkSeries(t, rec)
 		if size := 8 * len(slices.Concat(rec.Series[0].Samples)); size > 2*len(content) {
-			t.Errorf("%d bytes of values of a file of %d", size, len(content))
+			t.Errorf("a file of %[2]d bytes has %[1]d bytes of values", size, len(content))
 		}
 	})
 }
@@ -91,7 +90,7 @@ func checkSeries(t *testing.T, rec *trace.Recording) {
 	}
 }
 
-// FuzzBlock decodes the content of a block, which no checksum protects here.
+// FuzzBlock decodes arbitrary content of a block, without its checksum.
 func FuzzBlock(f *testing.F) {
 	rec := steady([]string{"/a", "/b"}, 3)
 	var content []byte
@@ -118,8 +117,8 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzParquet reads anything as Parquet, in little memory. Most of what is changed in a file
-// is found by checksums, so the files begin without compression.
+// FuzzParquet reads arbitrary content as Parquet and checks the memory use. The seeds have no
+// checksums, so that changes of their pages reach the decoders.
 func FuzzParquet(f *testing.F) {
 	for _, x := range []hostile{{}, {finish: func(b []byte) []byte { return b[:len(b)-20] }}} {
 		name := filepath.Join(f.TempDir(), "x.parquet")
@@ -133,7 +132,7 @@ func FuzzParquet(f *testing.F) {
 	name := filepath.Join(f.TempDir(), "fuzz.parquet")
 	f.Fuzz(func(t *testing.T, content []byte) {
 		if len(content) > 16<<10 {
-			t.Skip("larger files may take more memory")
+			t.Skip("the memory limit depends on the size of the file")
 		}
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -141,7 +140,7 @@ func FuzzParquet(f *testing.F) {
 		var rec *trace.Recording
 		var err error
 		if used := allocated(func() { rec, _, err = Read(name, 0) }); used > 2*mostMemory {
-			t.Errorf("%d bytes took %d MiB", len(content), used>>20)
+			t.Errorf("reading %d bytes allocated %d MiB", len(content), used>>20)
 		}
 		if err == nil {
 			checkSeries(t, rec)

@@ -19,26 +19,26 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// mostMemory is what reading a small file may take, all that was given back included.
+// mostMemory is the most that reading a small file may allocate in total, in bytes.
 const mostMemory = 64 << 20
 
-// hostile is a small Parquet file of which one thing is changed.
+// hostile is a small Parquet file with one manipulation.
 type hostile struct {
-	column string              // whose only page is replaced; "" for none
-	header func(h *fakeHeader) // of that page
+	column string              // the column whose only page is replaced, or ""
+	header func(h *fakeHeader) // changes the header of that page
 	footer func(m *format.FileMetaData)
 	finish func(file []byte) []byte
 }
 
-// fakeHeader is the header of a data page of version 1, and what follows it.
+// fakeHeader is the header of a data page of version 1, and its content.
 type fakeHeader struct {
 	format.PageHeader
 	codec      format.CompressionCodec
 	content    []byte
-	dictionary string // of a column of texts, which refers to it; "" for none
+	dictionary string // the only text of the column's dictionary, or ""
 }
 
-// withMore is a record with a column that is not ours.
+// withMore is a record with an unknown column.
 type withMore struct {
 	record
 	More int64 `parquet:"more"`
@@ -68,7 +68,7 @@ func hostiles(t *testing.T) map[string]hostile {
 		"zstd": {column: "usage_ns", header: func(h *fakeHeader) {
 			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 24
 		}},
-		"zstd, and says so": {column: "usage_ns", header: func(h *fakeHeader) {
+		"zstd, declared": {column: "usage_ns", header: func(h *fakeHeader) {
 			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 256<<20
 		}},
 		"snappy": {column: "usage_ns", header: func(h *fakeHeader) {
@@ -78,25 +78,25 @@ func hostiles(t *testing.T) map[string]hostile {
 		"sizes": {column: "usage_ns", header: func(h *fakeHeader) {
 			h.UncompressedPageSize, h.CompressedPageSize = 2*gibi-1, 2*gibi-1
 		}},
-		"count":        {column: "usage_ns", header: func(h *fakeHeader) { h.DataPageHeader.V.NumValues = gibi }},
-		"differences":  {column: "usage_ns", header: values(format.DeltaBinaryPacked, varints(nil, 128, 4, gibi, 0))},
-		"block":        {column: "usage_ns", header: values(format.DeltaBinaryPacked, append(varints(nil, 1<<30, 1<<23, 3, 0), 0, 64, 64, 64))},
-		"texts":        {column: "group", header: values(format.DeltaLengthByteArray, varints(nil, 128, 4, gibi, 0))},
-		"shared texts": {column: "group", header: values(format.DeltaByteArray, varints(nil, 128, 4, gibi, 0))},
-		"flags":        {column: "late", header: values(format.RLE, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
-		"levels":       {column: "name", header: values(format.Plain, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
+		"count":       {column: "usage_ns", header: func(h *fakeHeader) { h.DataPageHeader.V.NumValues = gibi }},
+		"differences": {column: "usage_ns", header: values(format.DeltaBinaryPacked, varints(nil, 128, 4, gibi, 0))},
+		"block":       {column: "usage_ns", header: values(format.DeltaBinaryPacked, append(varints(nil, 1<<30, 1<<23, 3, 0), 0, 64, 64, 64))},
+		"texts":       {column: "group", header: values(format.DeltaLengthByteArray, varints(nil, 128, 4, gibi, 0))},
+		"prefixes":    {column: "group", header: values(format.DeltaByteArray, varints(nil, 128, 4, gibi, 0))},
+		"flags":       {column: "late", header: values(format.RLE, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
+		"levels":      {column: "name", header: values(format.Plain, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
 		"references": {column: "group", header: func(h *fakeHeader) {
 			h.dictionary = "/a"
 			values(format.RLEDictionary, varints([]byte{1}, gibi<<1, 0))(h)
 		}},
-		"one text for all": {column: "group", header: func(h *fakeHeader) {
+		"long dictionary text": {column: "group", header: func(h *fakeHeader) {
 			h.dictionary = strings.Repeat("a", maxText+1)
 			values(format.RLEDictionary, []byte{1, 6, 0})(h)
 		}},
 		"rows": {footer: func(m *format.FileMetaData) {
 			m.NumRows, m.RowGroups[0].NumRows = 1<<40, 1<<40
 		}},
-		"place": {footer: func(m *format.FileMetaData) {
+		"column size": {footer: func(m *format.FileMetaData) {
 			m.RowGroups[0].Columns[4].MetaData.TotalCompressedSize = 1 << 40
 		}},
 		"columns":        {footer: func(m *format.FileMetaData) { m.RowGroups[0].Columns = m.RowGroups[0].Columns[:3] }},
@@ -104,19 +104,19 @@ func hostiles(t *testing.T) map[string]hostile {
 		"list":           {finish: func([]byte) []byte { return fileOf("\x29\xfc\xff\xff\xff\xff\x07") }},
 		"nested":         {finish: func([]byte) []byte { return fileOf(strings.Repeat("\x1c", 4000)) }},
 		"long text":      {finish: func([]byte) []byte { return fileOf("\x68\xff\xff\xff\xff\x07") }},
-		"nothing":        {finish: func(b []byte) []byte { return b[:8] }},
+		"no content":     {finish: func(b []byte) []byte { return b[:8] }},
 		"cut off":        {finish: func(b []byte) []byte { return b[:len(b)/2] }},
 		"without an end": {finish: func(b []byte) []byte { return b[:len(b)-1] }},
 	}
 }
 
-// fileOf is a file with nothing but a footer.
+// fileOf returns a file that consists of a footer only.
 func fileOf(footer string) []byte {
 	b := append([]byte("PAR1"), footer...)
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
 }
 
-// write writes a file of three rows, with the change.
+// write writes a file of three rows with the manipulation.
 func (x *hostile) write(t testing.TB, name string) {
 	var b bytes.Buffer
 	w := parquet.NewGenericWriter[withMore](&b)
@@ -140,7 +140,7 @@ func (x *hostile) write(t testing.TB, name string) {
 	}
 }
 
-// change adds the new page at the end of a file, and a new footer.
+// change appends the new page and a new footer to a file.
 func (x *hostile) change(t testing.TB, file []byte) []byte {
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -188,7 +188,7 @@ func marshal(t testing.TB, v any) []byte {
 	return b
 }
 
-// allocated returns how much memory f takes, all that it gives back included.
+// allocated returns how many bytes f allocates in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -197,7 +197,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestHostileParquet reads files of a few kilobytes that would become gigabytes in memory.
+// TestHostileParquet rejects files of a few kilobytes that would need gigabytes of memory.
 func TestHostileParquet(t *testing.T) {
 	for name, x := range hostiles(t) {
 		t.Run(name, func(t *testing.T) {
@@ -206,26 +206,26 @@ func TestHostileParquet(t *testing.T) {
 			var err error
 			used := allocated(func() { _, _, err = Read(file, 0) })
 			if err == nil {
-				t.Error("it is read, want an error")
+				t.Error("no error")
 			}
 			if used > mostMemory {
-				t.Errorf("it took %d MiB: %v", used>>20, err)
+				t.Errorf("reading it allocated %d MiB: %v", used>>20, err)
 			}
 		})
 	}
 }
 
-// TestHarmlessParquet reads the file that the hostile ones are made of, also with a page of
-// the same kind as theirs.
+// TestHarmlessParquet reads the file from which the hostile ones are made, also with valid pages of
+// the same kinds.
 func TestHarmlessParquet(t *testing.T) {
 	for name, x := range map[string]hostile{
-		"as it is": {},
-		"a page":   {column: "usage_ns", header: func(*fakeHeader) {}},
-		"snappy":   {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Snappy, snappy.Encode(nil, h.content) }},
+		"unchanged": {},
+		"a page":    {column: "usage_ns", header: func(*fakeHeader) {}},
+		"snappy":    {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Snappy, snappy.Encode(nil, h.content) }},
 		"references": {column: "group", header: func(h *fakeHeader) {
 			h.dictionary, h.DataPageHeader.V.Encoding, h.content, h.UncompressedPageSize = "/a", format.RLEDictionary, []byte{1, 6, 0}, 3
 		}},
-		"a column that nobody reads": {column: "more", header: func(h *fakeHeader) {
+		"invalid unknown column": {column: "more", header: func(h *fakeHeader) {
 			h.DataPageHeader.V.Encoding = format.DeltaBinaryPacked
 			h.content = binary.AppendUvarint([]byte{128, 1, 4}, gibi)
 		}},
@@ -240,7 +240,7 @@ func TestHarmlessParquet(t *testing.T) {
 				t.Fatal(err)
 			}
 			if used > mostMemory {
-				t.Errorf("it took %d MiB", used>>20)
+				t.Errorf("reading it allocated %d MiB", used>>20)
 			}
 			if len(rec.Series) != 1 || len(rec.Series[0].Samples) != 3 || rec.Series[0].Group != "/a" {
 				t.Errorf("read %+v", rec)

@@ -1,8 +1,10 @@
 package tracefile
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -10,8 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// When a journal writes its blocks and syncs; see the package comment. The clock is that
-// of the samples.
+// When a journal writes blocks and syncs, by the time of the samples; see the package comment.
 const (
 	blockSize  = 64 << 10
 	blockEvery = time.Second
@@ -20,21 +21,21 @@ const (
 
 // journalWriter appends the samples of a recording to a file.
 //
-// Invariant: the file's first size bytes are whole blocks, and nothing follows them unless
-// err is set and the file could not be cut back.
+// Invariant: the first size bytes of the file are complete blocks. Nothing follows them, unless err
+// is set and the file could not be truncated.
 type journalWriter struct {
-	f       *os.File
-	size    int64
-	block   []byte // the next block: room for its head, then content
-	groups  map[string]*journalGroup
-	before  time.Duration // end of the last sample in the block
-	newest  time.Duration // the latest end of a sample
-	written time.Duration // newest when the last block was written
-	synced  time.Duration // newest when the last sync began
-	syncing chan error    // of the sync under way; nil when there is none
-	rows    int64         // in whole blocks of the file
-	pending int64         // in block
-	err     error         // the first failure
+	f        *os.File
+	size     int64
+	block    []byte // the next block: space for its head, then content
+	groups   map[string]*journalGroup
+	previous time.Duration // end of the previous sample in the block
+	newest   time.Duration // latest end of a sample
+	written  time.Duration // newest when the last block was written
+	synced   time.Duration // newest when the last sync began
+	syncing  chan error    // receives the result of the current sync; nil if there is none
+	rows     int64         // in the blocks of the file
+	pending  int64         // rows in block
+	err      error         // the first failure
 }
 
 type journalGroup struct {
@@ -42,14 +43,14 @@ type journalGroup struct {
 	limits bandwidth.Limits
 }
 
-// createJournal makes a journal, which must not exist yet.
+// createJournal creates a journal, which must not exist yet.
 func createJournal(name string, h Header) (*journalWriter, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, &JournalExistsError{name}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the journal of the recording: %w", err)
+		return nil, fmt.Errorf("create the journal of the recording: %w", err)
 	}
 	j := &journalWriter{f: f, groups: map[string]*journalGroup{}}
 	j.block = appendHeader(append(make([]byte, 0, blockSize+4096), make([]byte, blockHead)...), h)
@@ -61,7 +62,7 @@ func createJournal(name string, h Header) (*journalWriter, error) {
 	return j, nil
 }
 
-// Write appends a sample. After an error the journal takes no more.
+// Write appends a sample. After an error the journal accepts no more.
 func (j *journalWriter) Write(r *Row) error {
 	if j.err != nil {
 		return j.err
@@ -75,8 +76,8 @@ func (j *journalWriter) Write(r *Row) error {
 		j.groups[r.Group] = g
 		j.block = appendGroup(j.block, r.Group, r.Name)
 	}
-	j.block = appendSample(j.block, g.number, r, j.before, &g.limits)
-	j.before, j.newest = r.At, max(j.newest, r.At)
+	j.block = appendSample(j.block, g.number, r, j.previous, &g.limits)
+	j.previous, j.newest = r.At, max(j.newest, r.At)
 	j.pending++
 	if len(j.block) < blockSize && j.newest < j.written+blockEvery {
 		return nil
@@ -84,7 +85,7 @@ func (j *journalWriter) Write(r *Row) error {
 	return j.flush()
 }
 
-// flush writes the block, and begins to sync when it is time.
+// flush writes the block, and begins to sync if that is due.
 func (j *journalWriter) flush() error {
 	if j.err != nil || j.pending == 0 {
 		return j.err
@@ -94,17 +95,17 @@ func (j *journalWriter) flush() error {
 		return err
 	}
 	j.rows += j.pending
-	j.block, j.pending, j.before, j.written = j.block[:blockHead], 0, 0, j.newest
+	j.block, j.pending, j.previous, j.written = j.block[:blockHead], 0, 0, j.newest
 	if j.newest < j.synced+syncEvery {
 		return nil
 	}
 	return j.beginSync()
 }
 
-// beginSync syncs in the background, unless that is still going on.
+// beginSync syncs in the background, unless the previous sync is still running.
 func (j *journalWriter) beginSync() error {
 	select {
-	case err := <-j.syncing: // never, when it is nil
+	case err := <-j.syncing: // never, if it is nil
 		j.syncing = nil
 		if err != nil {
 			return j.fail(err)
@@ -121,7 +122,7 @@ func (j *journalWriter) beginSync() error {
 	return nil
 }
 
-// write appends bytes; what was written of them in part is taken back.
+// write appends bytes. If that fails, it truncates the file to what it was.
 func (j *journalWriter) write(b []byte) error {
 	if _, err := j.f.Write(b); err != nil {
 		return errors.Join(j.fail(err), j.f.Truncate(j.size))
@@ -135,8 +136,8 @@ func (j *journalWriter) fail(err error) error {
 	return j.err
 }
 
-// Close writes what is pending and closes the file. The error is that of this, not one
-// that Write returned before.
+// Close writes pending samples and closes the file. It does not return errors that Write has already
+// returned.
 func (j *journalWriter) Close() error {
 	var err error
 	if j.err == nil {
@@ -146,4 +147,69 @@ func (j *journalWriter) Close() error {
 		err = errors.Join(err, <-j.syncing)
 	}
 	return errors.Join(err, j.f.Close())
+}
+
+// journalReader reads the samples of a journal up to the first incomplete block.
+type journalReader struct {
+	header Header
+	f      *os.File
+	in     *bufio.Reader
+	block  []byte
+	d      decoder
+	whole  int64 // bytes read: the magic number and complete blocks
+	lost   int64 // bytes after the last complete block, once that was read
+}
+
+func newJournalReader(f *os.File) (*journalReader, error) {
+	j := &journalReader{f: f, in: bufio.NewReaderSize(f, 64<<10)}
+	if _, err := j.in.Discard(len(journalMagic)); err != nil {
+		return nil, ErrEmpty
+	}
+	j.whole = int64(len(journalMagic))
+	switch err := j.read(); {
+	case errors.Is(err, io.EOF):
+		return nil, ErrEmpty
+	case err != nil:
+		return nil, err
+	}
+	var err error
+	j.header, err = j.d.header()
+	return j, err
+}
+
+// read reads the next block, or returns io.EOF if no complete one follows.
+func (j *journalReader) read() error {
+	content, err := readBlock(j.in, j.block)
+	if errors.Is(err, errTorn) {
+		info, err := j.f.Stat()
+		if err != nil {
+			return err
+		}
+		j.lost = info.Size() - j.whole
+		return io.EOF
+	}
+	if err != nil {
+		return err
+	}
+	j.block = content
+	j.whole += blockHead + int64(len(content))
+	j.d.begin(content)
+	return nil
+}
+
+func (j *journalReader) Header() Header { return j.header }
+
+func (j *journalReader) Next() (*Row, error) {
+	for {
+		r, err := j.d.next()
+		if err == nil {
+			return r, nil
+		}
+		if !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("the journal is damaged in the block before byte %d: %w", j.whole, err)
+		}
+		if err := j.read(); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// journalOf writes rows to a new journal, and closes it.
+// journalOf writes rows to a new journal.
 func journalOf(t interface {
 	Helper()
 	Fatal(...any)
@@ -37,7 +37,7 @@ func journalOf(t interface {
 	}
 }
 
-// TestJournalProperty reads back what was written.
+// TestJournalProperty writes random recordings and reads them back.
 func TestJournalProperty(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,9 +48,8 @@ func TestJournalProperty(t *testing.T) {
 	})
 }
 
-// TestCutAnywhere cuts a journal at every byte: what comes out are the samples of the
-// blocks that are whole, in order, and what is lost is counted. So a recorder that is
-// killed loses no more than a block.
+// TestCutAnywhere truncates a journal at every byte. The samples of the complete blocks are read in
+// order, and the lost bytes are counted. So a recorder that is killed loses at most one block.
 func TestCutAnywhere(t *testing.T) {
 	rec := steady([]string{"/a", "/b"}, 25) // a block a second
 	rows := inTime(rec)
@@ -63,7 +62,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 	ends, counts := blocks(t, whole)
 	if len(ends) < 4 {
-		t.Fatalf("the journal has %d blocks, want some", len(ends))
+		t.Fatalf("the journal has %d blocks, want at least 4", len(ends))
 	}
 	cut := filepath.Join(dir, "cut")
 	for n := range len(whole) + 1 {
@@ -93,8 +92,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// blocks returns where each block of a journal ends, and how many samples there are up to
-// there.
+// blocks returns for each block of a journal where it ends and how many samples precede that.
 func blocks(t *testing.T, journal []byte) (ends, counts []int) {
 	in := bytes.NewReader(journal[len(journalMagic):])
 	var d decoder
@@ -132,8 +130,8 @@ func readRows(name string) (rows []*Row, lost int64, err error) {
 	return rows, f.Lost(), nil
 }
 
-// TestTurnedBits turns one bit of a journal: the samples before it stay, none is wrong.
-func TestTurnedBits(t *testing.T) {
+// TestFlippedBits flips one bit of a journal: only samples before it are read, unchanged.
+func TestFlippedBits(t *testing.T) {
 	rec := steady([]string{"/a", "/b"}, 25)
 	rows := inTime(rec)
 	name := filepath.Join(t.TempDir(), "j")
@@ -156,8 +154,8 @@ func TestTurnedBits(t *testing.T) {
 	}
 }
 
-// TestFullDisk records to a small file system until it is full: the error says so, and
-// what was recorded before is readable and can be converted elsewhere.
+// TestFullDisk records until a small file system is full. The error is ENOSPC, and the samples
+// recorded before can be converted to another disk.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, 256<<10)
 	name := filepath.Join(dir, "a.parquet")
@@ -182,10 +180,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	var kept *KeptError
 	if _, err := r.Finish(); !errors.As(err, &kept) || !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("there is no room for the output, yet: %v", err)
+		t.Fatalf("Finish without space for the output: %v", err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 || filepath.Join(dir, entries[0].Name()) != kept.Journal {
-		t.Errorf("%v is left, want the journal", entries)
+		t.Errorf("files: %v, want the journal only", entries)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a.csv")
 	c, err := Convert(kept.Journal, Output{Name: elsewhere})
@@ -198,20 +196,19 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Logf("%d samples appended, %d kept", appended, c.Rows)
 	if int64(len(got)) != c.Rows || appended-len(got) > 5000 || len(got) > appended {
-		t.Errorf("%d samples of %d are left, %d were converted", len(got), appended, c.Rows)
+		t.Errorf("%d of %d samples can be read, %d were converted", len(got), appended, c.Rows)
 	}
 	for i := range got {
 		if rows[i].Usage != got[i].Usage || rows[i].Group != got[i].Group {
 			t.Fatalf("sample %d differs", i)
 		}
 	}
-	// With room again, the same name serves.
 	if _, err := Record(Output{Name: name}, header(rec)); !errors.As(err, new(*JournalExistsError)) {
 		t.Errorf("a second recording over the journal: %v", err)
 	}
 }
 
-// smallDisk mounts a file system of a few bytes.
+// smallDisk mounts a file system of the given size in bytes and returns its directory.
 func smallDisk(t *testing.T, size int) string {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")
@@ -228,7 +225,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// TestOutputsAreNotReplaced keeps what is there, unless asked.
+// TestOutputsAreNotReplaced: existing files are replaced only if Output.Replace is set.
 func TestOutputsAreNotReplaced(t *testing.T) {
 	dir := t.TempDir()
 	rec := steady([]string{"/a"}, 3)
@@ -242,7 +239,7 @@ func TestOutputsAreNotReplaced(t *testing.T) {
 	if _, err := Write(Output{Name: name}, header(rec), Rows(rec)); !errors.Is(err, os.ErrExist) {
 		t.Errorf("Write over a file: %v", err)
 	}
-	// A file that comes while the recording goes on is kept, too.
+	// A file that is created during the recording is kept, too.
 	other := filepath.Join(dir, "b.csv")
 	r, err := Record(Output{Name: other}, header(rec))
 	if err != nil {
@@ -270,11 +267,11 @@ func TestOutputsAreNotReplaced(t *testing.T) {
 		names = append(names, e.Name())
 	}
 	if want := []string{"a.csv", "b.csv", "b.csv.journal"}; !slices.Equal(names, want) {
-		t.Errorf("the folder has %v, want %v", names, want)
+		t.Errorf("the directory contains %v, want %v", names, want)
 	}
 }
 
-// TestNothingRecorded leaves neither output nor journal.
+// TestNothingRecorded: a recording without samples leaves neither output nor journal.
 func TestNothingRecorded(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Record(Output{Name: filepath.Join(dir, "a.parquet")}, Header{time.Now(), time.Second})
@@ -285,6 +282,6 @@ func TestNothingRecorded(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
-		t.Errorf("%v is left", entries)
+		t.Errorf("files: %v, want none", entries)
 	}
 }

@@ -3,30 +3,29 @@ package tracefile
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
 	"strings"
 	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // npyMagic begins every .npy file (numpy/lib/format.py).
 const npyMagic = "\x93NUMPY"
 
-// npyHeaderSize leaves room for a count of 20 digits, and keeps the data at a multiple of
-// 64 bytes as the format wants.
+// npyHeaderSize leaves space for a count of 20 digits and is a multiple of 64 bytes, as the format
+// requires.
 const npyHeaderSize = 128
 
-// writeSeeker is what an .npy file is written to: the count of values stands before them,
-// and is known at the end.
-type writeSeeker interface {
-	io.Writer
-	io.WriterAt
-}
-
-// npyWriter writes the usage of one control group as nanoseconds, a 64-bit integer per
-// sample, in version 1.0 of the format.
+// npyWriter writes the usage of one cgroup in nanoseconds, a 64-bit integer per sample, in version
+// 1.0 of the format.
 type npyWriter struct {
-	file   writeSeeker
+	file   *os.File
 	out    *bufio.Writer
 	header Header
 	group  string
@@ -36,8 +35,8 @@ type npyWriter struct {
 	gaps   int
 }
 
-func newNPYWriter(w writeSeeker, h Header) (*npyWriter, error) {
-	n := &npyWriter{file: w, out: bufio.NewWriterSize(w, 64<<10), header: h}
+func newNPYWriter(f *os.File, h Header) (*npyWriter, error) {
+	n := &npyWriter{file: f, out: bufio.NewWriterSize(f, 64<<10), header: h}
 	if _, err := n.out.Write(npyHeader(0)); err != nil {
 		return nil, fmt.Errorf("write .npy: %w", err)
 	}
@@ -75,6 +74,7 @@ func (n *npyWriter) Write(r *Row) error {
 	return nil
 }
 
+// Close writes the header again, with the final count.
 func (n *npyWriter) Close() error {
 	if err := n.out.Flush(); err != nil {
 		return fmt.Errorf("write .npy: %w", err)
@@ -85,10 +85,120 @@ func (n *npyWriter) Close() error {
 	return nil
 }
 
-// Note says what the file cannot hold, "" when that is nothing.
-func (n *npyWriter) Note() string {
+// note describes what the file cannot represent, "" if nothing was lost.
+func (n *npyWriter) note() string {
 	if n.late == 0 && n.gaps == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the vector does not show that %d samples were late (longer than the others) and that there were %d gaps", n.late, n.gaps)
+}
+
+// npyReader reads a vector as the usage of one cgroup.
+type npyReader struct {
+	header Header
+	group  string
+	in     *bufio.Reader
+	npy    npyType
+	next   int64
+}
+
+// newNPYReader reads the header. Because the file has no times, the samples begin in 1970 and follow
+// each other without gaps.
+func newNPYReader(in io.Reader, group string, interval time.Duration) (*npyReader, error) {
+	if interval <= 0 {
+		return nil, ErrNoInterval
+	}
+	n := &npyReader{
+		header: Header{Start: time.Unix(0, 0).UTC(), Interval: interval},
+		group:  group,
+		in:     bufio.NewReaderSize(in, 64<<10),
+	}
+	var err error
+	if n.npy, err = readNPYHeader(n.in); err != nil {
+		return nil, fmt.Errorf("read .npy: %w", err)
+	}
+	if n.npy.count == 0 {
+		return nil, ErrEmpty
+	}
+	return n, nil
+}
+
+// readNPYHeader reads everything before the values (numpy/lib/format.py): the magic number, two bytes
+// for the version, the length of a Python dictionary (2 bytes, or 4 since version 2), and that.
+func readNPYHeader(in io.Reader) (npyType, error) {
+	var head [len(npyMagic) + 2]byte
+	var length [4]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+	}
+	width := 4
+	switch version := head[len(npyMagic)]; {
+	case version == 1:
+		width = 2
+	case version != 2 && version != 3:
+		return npyType{}, fmt.Errorf("version %d of the format is unknown: save it with numpy.save", version)
+	}
+	if _, err := io.ReadFull(in, length[:width]); err != nil {
+		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+	}
+	size := binary.LittleEndian.Uint32(length[:])
+	if size > 64<<10 {
+		return npyType{}, fmt.Errorf("the header has %d bytes: not a vector of numbers", size)
+	}
+	dict := make([]byte, size)
+	if _, err := io.ReadFull(in, dict); err != nil {
+		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+	}
+	return parseNPYDict(string(dict))
+}
+
+func (n *npyReader) Header() Header { return n.header }
+
+func (n *npyReader) Next() (*Row, error) {
+	if n.next == n.npy.count {
+		if _, err := n.in.ReadByte(); !errors.Is(err, io.EOF) {
+			return nil, errors.New("read .npy: the file has more values than its header says")
+		}
+		return nil, io.EOF
+	}
+	var b [8]byte
+	if _, err := io.ReadFull(n.in, b[:n.npy.size]); err != nil {
+		return nil, fmt.Errorf("read .npy: the file is cut off: it has %d of %d values", n.next, n.npy.count)
+	}
+	usage, err := n.npy.usage(b, n.header.Interval)
+	if err != nil {
+		return nil, fmt.Errorf("read .npy: value %d (from 0): %w", n.next, err)
+	}
+	n.next++
+	r := &Row{Group: n.group, Sample: trace.Sample{
+		At:       time.Duration(n.next) * n.header.Interval,
+		Interval: n.header.Interval,
+		Usage:    usage,
+		Limits:   bandwidth.Limits{Quota: bandwidth.Unlimited, Period: n.header.Interval},
+	}}
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("read .npy: value %d (from 0): %w", n.next-1, err)
+	}
+	return r, nil
+}
+
+// usage converts a value to CPU time: an integer is nanoseconds, a floating-point number is CPUs.
+func (t npyType) usage(b [8]byte, interval time.Duration) (time.Duration, error) {
+	bits := binary.LittleEndian.Uint64(b[:])
+	var cpus float64
+	switch {
+	case t.integer && t.size == 8:
+		return time.Duration(int64(bits)), nil
+	case t.integer:
+		return time.Duration(int32(bits)), nil
+	case t.size == 8:
+		cpus = math.Float64frombits(bits)
+	default:
+		cpus = float64(math.Float32frombits(uint32(bits)))
+	}
+	ns := math.Round(cpus * float64(interval))
+	if !(ns >= 0 && ns < math.MaxInt64) {
+		return 0, fmt.Errorf("%v is not a number of CPUs", cpus)
+	}
+	return time.Duration(ns), nil
 }

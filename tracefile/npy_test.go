@@ -13,26 +13,26 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNPYFiles reads files that numpy 2.4 wrote: testdata/npy.
+// TestNPYFiles reads the files in testdata/npy, which numpy 2.4 wrote.
 func TestNPYFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"float64.npy": "", "float32.npy": "", "int64.npy": "", "int32.npy": "", "version2.npy": "", "version3.npy": "",
-		"bad-big-endian.npy":     "the values are of type '>f8'; int32, int64, float32 and float64, little endian",
+		"bad-big-endian.npy":     "the values have type '>f8', want int32, int64, float32 or float64 in little endian",
 		"bad-matrix.npy":         "the shape is (2, 4), want a vector",
 		"bad-fortran-matrix.npy": "the shape is (2, 4), want a vector",
 		"bad-scalar.npy":         "the shape is (), want a vector",
-		"bad-negative.npy":       "value 1 (from 0): -1 is no number of CPUs",
-		"bad-nan.npy":            "NaN is no number of CPUs",
-		"bad-infinite.npy":       "+Inf is no number of CPUs",
+		"bad-negative.npy":       "value 1 (from 0): -1 is not a number of CPUs",
+		"bad-nan.npy":            "NaN is not a number of CPUs",
+		"bad-infinite.npy":       "+Inf is not a number of CPUs",
 		"bad-negative-int.npy":   "value 1 (from 0): the usage is -1ns",
-		"bad-words.npy":          "the values are of type '<U1'",
-		"bad-objects.npy":        "the values are of type '|O'",
-		"bad-structs.npy":        "the values are of type [(",
-		"bad-empty.npy":          "nothing is recorded",
+		"bad-words.npy":          "the values have type '<U1'",
+		"bad-objects.npy":        "the values have type '|O'",
+		"bad-structs.npy":        "the values have type [(",
+		"bad-empty.npy":          "contains no samples",
 		"bad-cut.npy":            "the file is cut off: it has 3 of 4 values",
-		"bad-longer.npy":         "there is more in the file than its header says",
+		"bad-longer.npy":         "the file has more values than its header says",
 		"bad-header-cut.npy":     "the header is cut off",
-		"bad-version.npy":        "version 9 of the format is not known",
+		"bad-version.npy":        "version 9 of the format is unknown",
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec, _, err := Read(filepath.Join("testdata/npy", name), 100*time.Millisecond)
@@ -62,7 +62,7 @@ func TestNPYFiles(t *testing.T) {
 	}
 }
 
-// TestNPYRoundTrip writes vectors and reads them back.
+// TestNPYRoundTrip writes random vectors and reads them back.
 func TestNPYRoundTrip(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.npy")
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,7 +88,7 @@ func TestNPYRoundTrip(t *testing.T) {
 			}
 		}
 		if late && c.Note == "" {
-			t.Error("late samples go unnoticed")
+			t.Error("the note does not mention late samples")
 		}
 	})
 	rec := steady([]string{"/a", "/b"}, 3)
@@ -100,7 +100,7 @@ func TestNPYRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzNPYDict checks that what is read of a header is a vector of numbers.
+// FuzzNPYDict checks that an accepted header describes a vector of numbers.
 func FuzzNPYDict(f *testing.F) {
 	f.Add("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }      \n")
 	f.Add(`{"shape": (0,), "descr": "<i4", "fortran_order": True}`)

@@ -13,23 +13,31 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
+// Errors that callers branch on, with errors.Is.
+var (
+	// ErrEmpty means that a file contains no samples.
+	ErrEmpty = errors.New("contains no samples")
+	// ErrNoInterval means that an .npy file was opened without a sample interval.
+	ErrNoInterval = errors.New("an .npy file does not contain the sample interval")
+)
+
 // File is an open trace file. Its rows can be read once.
 type File struct {
-	name string
-	f    *os.File
-	rows reader
-	read map[string]*readGroup // so far
+	name   string
+	f      *os.File
+	rows   reader
+	groups map[string]*groupSums
 }
 
-// readGroup is what was read of a group.
-type readGroup struct {
+// groupSums describes the rows of one group that were read so far.
+type groupSums struct {
 	end                             time.Duration // of the last sample
-	usage, throttledTime, burstTime time.Duration // sums
+	usage, throttledTime, burstTime time.Duration
 }
 
-// add adds a valid sample. Sums that are too large are an error: those that come of
-// them would overflow.
-func (g *readGroup) add(r *Row) error {
+// add adds a valid sample. It returns an error if the sums become so large that computations with
+// them could overflow.
+func (g *groupSums) add(r *Row) error {
 	g.end = r.At
 	g.usage += r.Usage
 	g.throttledTime += r.ThrottledTime
@@ -40,7 +48,7 @@ func (g *readGroup) add(r *Row) error {
 	return nil
 }
 
-// reader reads the rows of one recording; io.EOF after the last.
+// reader reads the rows of one recording. Next returns io.EOF after the last.
 type reader interface {
 	Header() Header
 	Next() (*Row, error)
@@ -50,7 +58,11 @@ type reader interface {
 // content. npyInterval is the sample interval of .npy files and is ignored for others. The error is
 // ErrEmpty if the file has no sample.
 func Open(name string, npyInterval time.Duration) (*File, error) {
-	f, err := openOrdinary(name)
+	// Opening a named pipe would block until a writer opens it.
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: save the recording to a file and give its name", name)
+	}
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -59,31 +71,26 @@ func Open(name string, npyInterval time.Duration) (*File, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &File{name, f, rows, map[string]*readGroup{}}, nil
+	return &File{name, f, rows, map[string]*groupSums{}}, nil
 }
 
-// openOrdinary opens a file that is neither a folder nor a stream. It looks first: to open a pipe
-// waits for a writer, and nothing would interrupt that.
-func openOrdinary(name string) (*os.File, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no ordinary file: give the name of one, to which a stream was saved before", name)
-	}
-	return os.Open(name) // which says why there is none
-}
-
+// newReader returns a reader for the format that the first bytes of the file indicate.
 func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
-	k, err := kindOf(f)
-	if err != nil {
+	head := make([]byte, 8)
+	n, err := f.ReadAt(head, 0)
+	if n == 0 && err == io.EOF {
+		return nil, ErrEmpty
+	}
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	switch k {
-	case kindParquet:
+	switch text := string(head[:n]); {
+	case strings.HasPrefix(text, "PAR1"):
 		return newParquetReader(f)
-	case kindNPY:
+	case strings.HasPrefix(text, npyMagic):
 		base := filepath.Base(f.Name())
 		return newNPYReader(f, "/"+strings.TrimSuffix(base, filepath.Ext(base)), npyInterval)
-	case kindJournal:
+	case strings.HasPrefix(journalMagic, text): // or cut short
 		return newJournalReader(f)
 	default:
 		return newCSVReader(f)
@@ -118,13 +125,13 @@ func (f *File) next() (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, ok := f.read[r.Group]
+	g, ok := f.groups[r.Group]
 	if !ok {
-		g = &readGroup{end: r.Begin()}
-		f.read[r.Group] = g
+		g = &groupSums{end: r.Begin()}
+		f.groups[r.Group] = g
 	}
 	if r.Begin() < g.end-f.Header().Interval/100 {
-		return nil, fmt.Errorf("group %s: a sample begins %v before the end of the one before it: put the rows in order, and each recording in a file of its own",
+		return nil, fmt.Errorf("group %s: a sample begins %v before the end of the previous one: sort the rows by time, and keep each recording in its own file",
 			r.Group, g.end-r.Begin())
 	}
 	return r, g.add(r)
@@ -134,27 +141,10 @@ func (f *File) next() (*Row, error) {
 // have been read. It is 0 for other files.
 func (f *File) Lost() int64 {
 	if j, ok := f.rows.(*journalReader); ok {
-		return j.Lost()
+		return j.lost
 	}
 	return 0
 }
 
 // Close closes the file.
 func (f *File) Close() error { return f.f.Close() }
-
-// Read reads a whole recording; see Open. lost is as in File.Lost.
-func Read(name string, npyInterval time.Duration) (rec *trace.Recording, lost int64, err error) {
-	f, err := Open(name, npyInterval)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	rec, err = Gather(f.Header(), f.Rows())
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(rec.Series) == 0 {
-		return nil, 0, fmt.Errorf("%s: %w", name, ErrEmpty)
-	}
-	return rec, f.Lost(), nil
-}

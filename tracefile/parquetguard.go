@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// What a Parquet file may make of itself in memory: something, however small it is, and so
-// much more for each of its bytes. What a machine has measured does not come near that.
+// Limits for the memory and the rows of a Parquet file: a constant plus an amount per byte of the
+// file. Recordings stay far below them.
 const (
 	parquetMemory        = 32 << 20
 	parquetMemoryPerByte = 64
@@ -20,19 +21,22 @@ const (
 	parquetRowsPerByte   = 16
 	maxParquetPage       = 16 << 20
 	maxPageHeader        = 256 << 10
-	parquetEnd           = 8 // the footer's length, and "PAR1"
+	parquetEnd           = 8 // the length of the footer, and "PAR1"
 )
 
-// parquetGuard looks through a Parquet file before the library reads it, which makes room
-// for as much as lengths and counts in the file say, and as compressed data turns out to be:
-// gigabytes, for some files of a kilobyte.
+// parquetGuard checks a Parquet file before the library reads it. The library (parquet-go 0.32)
+// decodes Thrift, plain values and the blocks of delta encodings safely, and the guard uses it for
+// the first two. But it does not limit decompressed sizes, and it allocates memory for up to 2^31
+// values according to a count in the file, before it reads them: 16 GiB for a page of 9 bytes with
+// delta-encoded numbers, and 8 GiB for a run of references to a dictionary. So the guard
+// decompresses each page itself and compares the counts in it with the number of rows.
 type parquetGuard struct {
 	in   io.ReaderAt
 	size int64
-	unpack
+	zstd *zstd.Decoder // nil until needed
 }
 
-// checkFooter looks at the footer's own lengths, before it is decoded.
+// checkFooter checks all lengths in the footer, including its own.
 func (g *parquetGuard) checkFooter() error {
 	var end [parquetEnd]byte
 	if g.size < int64(2*len(end)) {
@@ -42,7 +46,7 @@ func (g *parquetGuard) checkFooter() error {
 		return err
 	}
 	if string(end[4:]) != "PAR1" {
-		return errors.New("it has no end: the recording was cut short, or the file is still being written")
+		return errors.New("its end is missing: the recording was cut short, or the file is still being written")
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
 	if length > g.size-parquetEnd {
@@ -52,18 +56,19 @@ func (g *parquetGuard) checkFooter() error {
 	if _, err := g.in.ReadAt(footer, g.size-parquetEnd-length); err != nil {
 		return err
 	}
-	if _, err := thriftSize(footer); err != nil {
+	// A struct without fields makes the decoder skip everything, and so allocate nothing.
+	if _, err := decodeThrift(footer, &struct{}{}); err != nil {
 		return fmt.Errorf("its footer: %w", err)
 	}
 	return nil
 }
 
-// checkPages looks at all pages of the columns that are ours.
+// checkPages checks all pages of the columns that are read.
 func (g *parquetGuard) checkPages(file *parquet.File) error {
 	rows, most := int64(0), parquetRows+parquetRowsPerByte*g.size
 	for i, group := range file.Metadata().RowGroups {
 		if rows += group.NumRows; group.NumRows < 0 || rows > most {
-			return fmt.Errorf("%d rows cannot be in %d bytes", rows, g.size)
+			return fmt.Errorf("%d bytes cannot hold %d rows", g.size, rows)
 		}
 		memory := int64(0)
 		for _, name := range columnNames() {
@@ -74,39 +79,29 @@ func (g *parquetGuard) checkPages(file *parquet.File) error {
 			if leaf.ColumnIndex >= len(group.Columns) {
 				return fmt.Errorf("row group %d has no column %q", i, name)
 			}
-			c := chunk{name: name, kind: leaf.Node.Type().Kind(), optional: leaf.Node.Optional(),
-				rows: group.NumRows, meta: &group.Columns[leaf.ColumnIndex].MetaData}
+			c := chunk{kind: leaf.Node.Type().Kind(), optional: leaf.Node.Optional(), rows: group.NumRows,
+				meta: &group.Columns[leaf.ColumnIndex].MetaData}
 			largest, err := g.checkChunk(&c)
 			if err != nil {
 				return fmt.Errorf("row group %d, column %q: %w", i, name, err)
 			}
 			if memory += largest; memory > parquetMemory+parquetMemoryPerByte*g.size {
-				return fmt.Errorf("row group %d takes %d MiB of memory, in a file of %d bytes", i, memory>>20, g.size)
+				return fmt.Errorf("row group %d needs %d MiB of memory, too much for a file of %d bytes", i, memory>>20, g.size)
 			}
 		}
 	}
 	return nil
 }
 
-// columnNames are the columns that are read.
-func columnNames() []string {
-	var names []string
-	for _, f := range fields() {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 // chunk is a column of a row group.
 type chunk struct {
-	name     string
 	kind     parquet.Kind
 	optional bool
 	rows     int64
 	meta     *format.ColumnMetaData
 }
 
-// checkChunk looks at the pages of a chunk, and returns the size of the largest.
+// checkChunk checks the pages of a chunk and returns the size of the largest.
 func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 	at := c.meta.DataPageOffset
 	if c.meta.DictionaryPageOffset != 0 {
@@ -118,17 +113,27 @@ func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 	}
 	values := int64(0)
 	for end := at + length; at < end; {
-		h, size, err := g.pageHeader(at, end)
-		if err != nil {
+		b := make([]byte, min(end-at, maxPageHeader))
+		if _, err := g.in.ReadAt(b, at); err != nil {
 			return 0, err
 		}
-		if int64(h.CompressedPageSize) > end-at-size || h.CompressedPageSize < 0 {
+		h := &format.PageHeader{}
+		size, err := decodeThrift(b, h)
+		if err != nil {
+			return 0, fmt.Errorf("the header of a page: %w", err)
+		}
+		at += int64(size)
+		if int64(h.CompressedPageSize) > end-at || h.CompressedPageSize < 0 {
 			return 0, errors.New("a page is longer than its column")
 		}
 		if h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxParquetPage {
-			return 0, fmt.Errorf("a page has %d bytes, and at most %d MiB are read: write smaller pages", h.UncompressedPageSize, maxParquetPage>>20)
+			return 0, fmt.Errorf("a page has %d bytes, more than the limit of %d MiB: write smaller pages", h.UncompressedPageSize, maxParquetPage>>20)
 		}
-		n, err := g.checkPage(c, h, at+size)
+		b = make([]byte, h.CompressedPageSize)
+		if _, err := g.in.ReadAt(b, at); err != nil {
+			return 0, err
+		}
+		n, err := g.checkPage(c, h, b)
 		if err != nil {
 			return 0, err
 		}
@@ -136,7 +141,7 @@ func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 			return 0, errors.New("its pages have more values than the row group has rows")
 		}
 		largest = max(largest, int64(h.UncompressedPageSize))
-		at += size + int64(h.CompressedPageSize)
+		at += int64(h.CompressedPageSize)
 	}
 	if values != c.rows {
 		return 0, fmt.Errorf("its pages have %d values, and the row group has %d rows", values, c.rows)
@@ -144,19 +149,65 @@ func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 	return largest, nil
 }
 
-// pageHeader decodes the header of a page, and returns how long it is.
-func (g *parquetGuard) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
-	b := make([]byte, min(end-at, maxPageHeader))
-	if _, err := g.in.ReadAt(b, at); err != nil {
-		return nil, 0, err
+// decodeThrift decodes the struct with which b begins and returns its length.
+func decodeThrift(b []byte, v any) (int, error) {
+	r := &thriftReader{BytesReader: new(thrift.CompactProtocol).NewReaderFromBytes(b), open: []int32{1}}
+	err := thrift.NewDecoder(r).Decode(v)
+	return r.BytesRead(), err
+}
+
+// maxThriftDepth exceeds the depth of all metadata in Parquet files.
+const maxThriftDepth = 32
+
+var (
+	errThriftDepth = fmt.Errorf("it is nested more than %d levels deep", maxThriftDepth)
+	errThriftType  = errors.New("it contains a set, a map or a list of lists, which Parquet does not use")
+)
+
+// thriftReader reads Thrift's compact protocol and rejects deep nesting. The library decodes nested
+// structs recursively, and a stack overflow ends the process.
+type thriftReader struct {
+	thrift.BytesReader
+	open []int32 // by level: how many structs of the list there, or 1, have not ended
+}
+
+func (r *thriftReader) ReadField() (thrift.Field, error) {
+	f, err := r.BytesReader.ReadField()
+	switch last := len(r.open) - 1; {
+	case err != nil:
+	case f.Type == thrift.STRUCT:
+		err = r.begin(1)
+	case f.Type == thrift.STOP:
+		if r.open[last]--; r.open[last] == 0 {
+			r.open = r.open[:last]
+		}
 	}
-	size, err := thriftSize(b)
-	if err != nil {
-		return nil, 0, fmt.Errorf("the header of a page: %w", err)
+	return f, err
+}
+
+func (r *thriftReader) ReadList() (thrift.List, error) {
+	l, err := r.BytesReader.ReadList()
+	switch {
+	case err != nil:
+	case l.Type == thrift.LIST, l.Type == thrift.SET, l.Type == thrift.MAP:
+		err = errThriftType
+	case l.Type == thrift.STRUCT && l.Size > 0:
+		err = r.begin(l.Size)
 	}
-	h := &format.PageHeader{}
-	if err := thrift.Unmarshal(new(thrift.CompactProtocol), b[:size], h); err != nil {
-		return nil, 0, fmt.Errorf("the header of a page: %w", err)
+	return l, err
+}
+
+func (r *thriftReader) begin(structs int32) error {
+	if r.open = append(r.open, structs); len(r.open) > maxThriftDepth {
+		return errThriftDepth
 	}
-	return h, int64(size), nil
+	return nil
+}
+
+func (r *thriftReader) ReadSet() (thrift.Set, error) { return thrift.Set{}, errThriftType }
+func (r *thriftReader) ReadMap() (thrift.Map, error) { return thrift.Map{}, errThriftType }
+
+// Discard skips bytes, as the library's own reader does.
+func (r *thriftReader) Discard(n int) (int, error) {
+	return r.BytesReader.(interface{ Discard(n int) (int, error) }).Discard(n)
 }

@@ -14,29 +14,24 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// runSlack is how many values more than there are a run of bit-packed values may
-// have: they come in eights, and some writers fill up more.
+// runSlack is how many more values than the page a run of bit-packed values may have: they come in
+// eights, and some writers pad further.
 const runSlack = 1024
 
-// plainDictionary is what older writers call format.RLEDictionary.
+// plainDictionary is the name of format.RLEDictionary in older files.
 const plainDictionary format.Encoding = 2
 
 var (
-	errRuns     = errors.New("a page has another number of values than its header says")
-	errUnpacked = errors.New("a page has another size than its header says")
+	errCount = errors.New("a page has another number of values than its header says")
+	errSize  = errors.New("a page has another size than its header says")
 )
 
-// checkPage looks at what a page holds, and returns how many values, of a page of data.
-func (g *parquetGuard) checkPage(c *chunk, h *format.PageHeader, at int64) (int64, error) {
-	b := make([]byte, h.CompressedPageSize)
-	if _, err := g.in.ReadAt(b, at); err != nil {
-		return 0, err
-	}
+// checkPage checks the content of a page and returns the number of its values, 0 for a dictionary.
+func (g *parquetGuard) checkPage(c *chunk, h *format.PageHeader, b []byte) (n int64, err error) {
 	size := int(h.UncompressedPageSize)
 	switch v1, v2 := h.DataPageHeader, h.DataPageHeaderV2; {
 	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
-		b, err := g.decompress(c.meta.Codec, b, size)
-		if err != nil {
+		if b, err = g.decompress(c.meta.Codec, b, size); err != nil {
 			return 0, err
 		}
 		return 0, checkDictionary(c.kind, int64(h.DictionaryPageHeader.V.NumValues), b)
@@ -53,13 +48,13 @@ func (g *parquetGuard) checkPage(c *chunk, h *format.PageHeader, at int64) (int6
 	case h.Type == format.DataPageV2 && v2.Valid:
 		return g.checkPageV2(c, &v2.V, b, size)
 	}
-	return 0, fmt.Errorf("a page is of type %v", h.Type)
+	return 0, fmt.Errorf("a page has type %v", h.Type)
 }
 
 func (g *parquetGuard) checkPageV2(c *chunk, h *format.DataPageHeaderV2, b []byte, size int) (int64, error) {
 	n, levels := int64(h.NumValues), int(h.DefinitionLevelsByteLength)
 	if levels < 0 || levels > min(len(b), size) || h.RepetitionLevelsByteLength != 0 || h.NumNulls < 0 || int64(h.NumNulls) > n {
-		return 0, errRuns
+		return 0, errCount
 	}
 	if err := checkRuns(b[:levels], 1, n); err != nil {
 		return 0, err
@@ -75,25 +70,22 @@ func (g *parquetGuard) checkPageV2(c *chunk, h *format.DataPageHeaderV2, b []byt
 	return n, checkValues(h.Encoding, c.kind, n, b)
 }
 
-// unpack decompresses pages.
-type unpack struct{ zstd *zstd.Decoder }
-
-// decompress decompresses a page to the size that its header says, and not to more.
-func (u *unpack) decompress(codec format.CompressionCodec, b []byte, size int) (_ []byte, err error) {
+// decompress decompresses a page to the size in its header. More is an error.
+func (g *parquetGuard) decompress(codec format.CompressionCodec, b []byte, size int) (_ []byte, err error) {
 	switch codec {
 	case format.Uncompressed:
 	case format.Snappy:
 		if n, err := snappy.DecodedLen(b); err != nil || n != size {
-			return nil, errors.Join(errUnpacked, err)
+			return nil, errors.Join(errSize, err)
 		}
 		b, err = snappy.Decode(nil, b)
 	case format.Zstd:
-		if u.zstd == nil {
-			if u.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxParquetPage)); err != nil {
+		if g.zstd == nil {
+			if g.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxParquetPage)); err != nil {
 				return nil, err
 			}
 		}
-		b, err = u.zstd.DecodeAll(b, make([]byte, 0, size))
+		b, err = g.zstd.DecodeAll(b, make([]byte, 0, size))
 	case format.Gzip:
 		var r *gzip.Reader
 		if r, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
@@ -103,78 +95,71 @@ func (u *unpack) decompress(codec format.CompressionCodec, b []byte, size int) (
 		return nil, fmt.Errorf("it is compressed with %v: write it with zstd, snappy, gzip or without compression", codec)
 	}
 	if err == nil && len(b) != size {
-		err = errUnpacked
+		err = errSize
 	}
 	return b, err
 }
 
-// checkDictionary looks at the values that a column refers to: each text that it has may be
-// there in every row.
+// checkDictionary checks a dictionary of n plain values. Texts are limited because each row may
+// refer to the same one.
 func checkDictionary(kind parquet.Kind, n int64, b []byte) error {
 	if n < 0 || 4*n > int64(len(b)) {
-		return errRuns
+		return errCount
 	}
 	if kind != parquet.ByteArray {
 		return nil
 	}
-	for len(b) > 0 {
-		if len(b) < 4 {
-			return errRuns
-		}
-		length := int64(binary.LittleEndian.Uint32(b))
-		if length > maxText {
+	_, ends, err := parquet.Plain.DecodeByteArray(nil, b, nil)
+	for i := 1; i < len(ends); i++ {
+		if ends[i]-ends[i-1] > maxText {
 			return fmt.Errorf("a text has more than %d bytes", maxText)
 		}
-		if length > int64(len(b)-4) {
-			return errRuns
-		}
-		b = b[4+length:]
 	}
-	return nil
+	return err
 }
 
-// checkLevels looks at the levels before the values of a page of version 1, which say
-// which ones are null, and returns the values.
+// checkLevels checks the definition levels at the beginning of a page of version 1, which mark
+// nulls, and returns the values after them.
 func checkLevels(b []byte, n int64) ([]byte, error) {
 	if len(b) < 4 {
-		return nil, errRuns
+		return nil, errCount
 	}
 	length := int64(binary.LittleEndian.Uint32(b))
 	if b = b[4:]; length > int64(len(b)) {
-		return nil, errRuns
+		return nil, errCount
 	}
 	return b[length:], checkRuns(b[:length], 1, n)
 }
 
-// checkValues looks at the counts in encoded values.
+// checkValues checks the counts in the encoded values of a page with n values.
 func checkValues(encoding format.Encoding, kind parquet.Kind, n int64, b []byte) error {
 	switch encoding {
-	case format.Plain: // takes no more memory than it is long
+	case format.Plain: // needs no more memory than its length
 		return nil
 	case format.RLEDictionary, plainDictionary:
 		if len(b) == 0 || b[0] > 32 {
-			return errRuns
+			return errCount
 		}
 		return checkRuns(b[1:], uint64(b[0]), n)
 	case format.RLE:
 		if kind != parquet.Boolean || len(b) < 4 {
-			return errRuns
+			return errCount
 		}
 		return checkRuns(b[4:], 1, n)
 	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
 		return checkDelta(b, n)
 	}
-	return fmt.Errorf("values are encoded as %v: let its writer use plain values or a dictionary", encoding)
+	return fmt.Errorf("values are encoded as %v: use an encoding that is plain, delta or a dictionary", encoding)
 }
 
-// checkRuns counts the values of runs, which are of one value or bit-packed (Encodings.md of
+// checkRuns adds up the lengths of runs, which repeat a value or are bit-packed (Encodings.md of
 // Apache Parquet, "Run Length Encoding / Bit-Packing Hybrid").
 func checkRuns(b []byte, bits uint64, n int64) error {
 	total, most := uint64(0), uint64(n)+runSlack
 	for len(b) > 0 {
 		head, size := binary.Uvarint(b)
 		if size <= 0 {
-			return errRuns
+			return errCount
 		}
 		b = b[size:]
 		count := head >> 1
@@ -182,29 +167,34 @@ func checkRuns(b []byte, bits uint64, n int64) error {
 			continue
 		}
 		if count > most {
-			return errRuns
+			return errCount
 		}
 		length := (bits + 7) / 8
-		if head&1 == 1 { // eights of them
+		if head&1 == 1 { // bit-packed, in groups of eight
 			length = count * bits
 			count *= 8
 		}
 		if total += count; total > most || length > uint64(len(b)) {
-			return errRuns
+			return errCount
 		}
 		b = b[length:]
 	}
 	return nil
 }
 
-// checkDelta looks at the head of values that are differences ("Delta Encoding").
+// checkDelta checks the number of values in a delta encoding, which follows the sizes of blocks
+// ("Delta Encoding").
 func checkDelta(b []byte, n int64) error {
-	for _, most := range []uint64{1 << 16, 1 << 16, uint64(n)} { // of a block, parts of it, of all
-		value, size := binary.Uvarint(b)
-		if size <= 0 || value > most {
-			return errRuns
+	var count uint64
+	for range 3 { // values in a block, parts of a block, values
+		var size int
+		if count, size = binary.Uvarint(b); size <= 0 {
+			return errCount
 		}
 		b = b[size:]
+	}
+	if count > uint64(n) {
+		return errCount
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPython reads a Parquet file with pandas and DuckDB, and an .npy file with numpy, and
-// compares every value.
+// TestPython reads a Parquet file with pandas and DuckDB and an .npy file with numpy, and compares
+// every value.
 func TestPython(t *testing.T) {
 	python := pythonWith(t, "numpy", "pandas", "pyarrow", "duckdb")
 	dir := t.TempDir()
@@ -47,11 +47,11 @@ func TestPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(lines(t, want.Bytes()), lines(t, out)); diff != "" {
-		t.Errorf("Python reads something else (-want +got):\n%s", diff)
+		t.Errorf("Python reads other values (-want +got):\n%s", diff)
 	}
 }
 
-// columnsOf is what a row is in a file, written out without the code that writes files.
+// columnsOf returns the columns of a row, independently of the code that writes files.
 func columnsOf(h Header, r *Row) map[string]any {
 	columns := map[string]any{
 		"time": h.Start.Add(r.At).UnixNano(), "group": r.Group, "name": nil, "interval_ns": r.Interval, "usage_ns": r.Usage,
@@ -69,7 +69,7 @@ func columnsOf(h Header, r *Row) map[string]any {
 	return columns
 }
 
-// lines decodes JSON line by line; numbers stay as they are written.
+// lines decodes JSON line by line, and numbers as json.Number.
 func lines(t *testing.T, text []byte) []map[string]any {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -84,8 +84,8 @@ func lines(t *testing.T, text []byte) []map[string]any {
 	return out
 }
 
-// pythonWith finds a Python that has some modules: that of bin/python, which .ci/run
-// makes, or the system's.
+// pythonWith returns the path of a Python that has the modules: in bin/python, which .ci/run
+// creates, or the system's.
 func pythonWith(t *testing.T, modules ...string) string {
 	script := ""
 	for _, m := range modules {

@@ -10,13 +10,33 @@ import (
 
 // Recorder writes a recording while it is made.
 type Recorder interface {
-	// Append adds a sample. After an error no more can be added; those before it are
-	// kept, and Finish makes the output of them.
+	// Append adds a sample. After an error it accepts no more, but Finish writes the samples that
+	// were added before.
 	Append(r *Row) error
-	// Finish ends the recording. When what was recorded is not where it should be, the
-	// error is a KeptError that says where it is.
+	// Finish ends the recording. If it cannot write the output, the error is a KeptError with the
+	// name of the file that has the samples.
 	Finish() (Converted, error)
 }
+
+// JournalExistsError reports that a recording to the same file is in progress or was not finished.
+type JournalExistsError struct{ Journal string }
+
+func (e *JournalExistsError) Error() string {
+	return fmt.Sprintf("%s exists: a recording to the same file is in progress or was not finished", e.Journal)
+}
+
+// KeptError reports that a recording could not be converted to its output and is still in its
+// journal.
+type KeptError struct {
+	Journal string
+	Err     error
+}
+
+func (e *KeptError) Error() string {
+	return fmt.Sprintf("%v; the samples are kept in %s", e.Err, e.Journal)
+}
+
+func (e *KeptError) Unwrap() error { return e.Err }
 
 // JournalOf returns the name of the journal of an output.
 func JournalOf(output string) string { return output + ".journal" }
@@ -46,7 +66,7 @@ func (r *fileRecorder) Append(row *Row) error { return r.journal.Write(row) }
 
 func (r *fileRecorder) Finish() (Converted, error) {
 	name := JournalOf(r.output.Name)
-	lost := r.journal.Close() // what is in the journal becomes the output all the same
+	lost := r.journal.Close() // even after an error the journal is converted
 	if r.journal.rows == 0 {
 		return Converted{}, errors.Join(lost, os.Remove(name))
 	}
@@ -55,7 +75,7 @@ func (r *fileRecorder) Finish() (Converted, error) {
 		return c, &KeptError{name, errors.Join(lost, err)}
 	}
 	if err := os.Remove(name); err != nil {
-		return c, fmt.Errorf("%s is written, but its journal stays: %w", r.output.Name, err)
+		return c, fmt.Errorf("%s is written, but its journal cannot be removed: %w", r.output.Name, err)
 	}
 	return c, lost
 }
@@ -70,8 +90,8 @@ func Convert(from string, to Output) (Converted, error) {
 	return Write(to, f.Header(), f.Rows())
 }
 
-// RecordCSV records to a stream as CSV, without a journal: what was written is readable at
-// any time. Rows are passed on once a second, by the clock of the samples.
+// RecordCSV records to a stream as CSV. It needs no journal, because CSV is readable at any time.
+// Rows are flushed once per second, by the time of the samples.
 func RecordCSV(w io.Writer, h Header) (Recorder, error) {
 	c, err := newCSVWriter(w, h)
 	if err != nil {
@@ -95,7 +115,7 @@ func (s *streamRecorder) Append(r *Row) error {
 		return nil
 	}
 	s.written = r.At
-	return s.w.Close()
+	return s.w.Close() // only flushes
 }
 
 func (s *streamRecorder) Finish() (Converted, error) { return Converted{Rows: s.rows}, s.w.Close() }

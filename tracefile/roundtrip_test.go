@@ -23,13 +23,13 @@ import (
 
 func header(rec *trace.Recording) Header { return Header{rec.Start, rec.Interval} }
 
-// sorted puts the series of a recording in the order of their groups.
+// sorted sorts the series of a recording by group.
 func sorted(rec *trace.Recording) *trace.Recording {
 	slices.SortFunc(rec.Series, func(a, b trace.Series) int { return strings.Compare(a.Group, b.Group) })
 	return rec
 }
 
-// TestRoundTrip writes a recording in each format, and reads it back.
+// TestRoundTrip writes random recordings in each format and reads them back.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestConvert records to a file of each format, and makes each other of it.
+// TestConvert records to a file of each format and converts it to each format.
 func TestConvert(t *testing.T) {
 	dir := t.TempDir()
 	rec := steady([]string{"/a", "/b"}, 30)
@@ -65,7 +65,7 @@ func TestConvert(t *testing.T) {
 		recordTo(t, rec, name)
 		check(t, rec, name)
 		if _, err := os.Stat(JournalOf(name)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the journal is still there: %v", err)
+			t.Errorf("the journal still exists: %v", err)
 		}
 		for _, to := range []string{"to.parquet", "to.csv"} {
 			converted := filepath.Join(dir, to)
@@ -111,14 +111,14 @@ func check(t tester, want *trace.Recording, name string) {
 		t.Fatal(err)
 	}
 	if lost != 0 {
-		t.Errorf("%d bytes of %s are lost", lost, name)
+		t.Errorf("%d bytes of %s were lost", lost, name)
 	}
 	if diff := cmp.Diff(want, sorted(got)); diff != "" {
-		t.Errorf("%s is read differently (-want +got):\n%s", filepath.Ext(name), diff)
+		t.Errorf("%s: another recording (-want +got):\n%s", filepath.Ext(name), diff)
 	}
 }
 
-// TestManyRows writes more rows than a row group holds.
+// TestManyRows writes more than one row group.
 func TestManyRows(t *testing.T) {
 	rec := steady([]string{"/a", "/b", "/c"}, rowsPerGroup/3+1000)
 	name := filepath.Join(t.TempDir(), "many.parquet")
@@ -128,14 +128,14 @@ func TestManyRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(rec, got) {
-		t.Error("it is read differently")
+		t.Error("the recording that was read differs")
 	}
 	info, err := os.Stat(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	perSample := float64(info.Size()) / float64(3*len(rec.Series[0].Samples))
-	t.Logf("%.1f bytes a sample", perSample)
+	t.Logf("%.1f bytes per sample", perSample)
 	if perSample > 16 {
 		t.Errorf("a sample takes %.1f bytes, want at most 16", perSample)
 	}
@@ -153,9 +153,9 @@ func TestCSVGolden(t *testing.T) {
 	check(t, rec, file)
 }
 
-// TestOthersCSV reads CSV as others write it: other columns, another order, some missing.
-func TestOthersCSV(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "others.csv")
+// TestForeignCSV reads CSV with unknown columns, in another order, with some missing.
+func TestForeignCSV(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "foreign.csv")
 	text := "\ufeffgroup,usage_ns,mood,interval_ns,time\n" +
 		"/a,5,good,100,2026-01-01T01:00:00.0000001+01:00\n" +
 		"/a,6,\"so, so\",100,2026-01-01T00:00:00.0000002Z\n"
@@ -174,27 +174,27 @@ func TestOthersCSV(t *testing.T) {
 	}
 }
 
-// TestRefusals reads what is no recording.
-func TestRefusals(t *testing.T) {
+// TestInvalidFiles reads files that are not recordings.
+func TestInvalidFiles(t *testing.T) {
 	const head = "time,group,interval_ns,usage_ns,late\n"
 	const at = "2026-01-01T00:00:00Z"
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":          {"", "nothing is recorded"},
-		"no rows":        {head, "nothing is recorded"},
-		"not ours":       {"a,b\n1,2\n", `no column "time"`},
+		"empty":          {"", "contains no samples"},
+		"no rows":        {head, "contains no samples"},
+		"other columns":  {"a,b\n1,2\n", `no column "time"`},
 		"binary":         {"\x00\x01\x02\x03", "no column"},
-		"twice":          {"time,group,interval_ns,usage_ns,time\n", `column "time" is there twice`},
+		"twice":          {"time,group,interval_ns,usage_ns,time\n", `column "time" appears twice`},
 		"words":          {head + at + ",/a,x,1,false\n", `line 2: column "interval_ns"`},
 		"no time":        {head + "yesterday,/a,1,1,false\n", `line 2: column "time"`},
-		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", "too far from today"},
+		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", "0001-01-01T00:00:00Z is out of range"},
 		"no interval":    {head + at + ",/a,0,1,false\n", "line 2, at 2026-01-01T00:00:00Z: the interval is 0s"},
 		"negative usage": {head + at + ",/a,1,-1,false\n", "the usage is -1ns"},
-		"no group":       {head + at + ",,1,1,false\n", "names no group"},
+		"no group":       {head + at + ",,1,1,false\n", "the group has no name"},
 		"short line":     {head + at + ",/a\n", "wrong number of fields"},
-		"overlap":        {head + at + ",/a,100,1,false\n" + at + ",/a,100,1,false\n", "begins 100ns before the end of the one before it"},
-		"half Parquet":   {"PAR1 and then something else", "no whole Parquet file"},
-		"half journal":   {journalMagic + "abc", "nothing is recorded"},
-		"bad magic":      {"pin", "nothing is recorded"},
+		"overlap":        {head + at + ",/a,100,1,false\n" + at + ",/a,100,1,false\n", "begins 100ns before the end of the previous one"},
+		"half Parquet":   {"PAR1 and then something else", "not a complete Parquet file"},
+		"half journal":   {journalMagic + "abc", "contains no samples"},
+		"bad magic":      {"pin", "contains no samples"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x")
@@ -212,9 +212,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDamagedParquet cuts a file in many places and turns bits of its pages: it is refused, or
-// read, and never panics. Pages have checksums. The footer has none, and is left alone:
-// what the library makes of a damaged one is its own affair.
+// TestDamagedParquet truncates a file at many places and flips bits of its pages. Reading it never
+// panics, and most damage is detected, because pages have checksums. The footer has none and is not
+// changed.
 func TestDamagedParquet(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.parquet")
@@ -234,18 +234,18 @@ func TestDamagedParquet(t *testing.T) {
 	}
 	for i := 0; i < len(whole); i += 11 {
 		if read(whole[:i]) == nil {
-			t.Errorf("cut at byte %d of %d it is read without an error", i, len(whole))
+			t.Errorf("no error after a cut at byte %d of %d", i, len(whole))
 		}
 	}
 	footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
-	noticed := 0
+	detected := 0
 	for i := 4; i < footer; i += 11 {
 		if read(flipped(whole, i)) != nil {
-			noticed++
+			detected++
 		}
 	}
-	if noticed < footer/30 {
-		t.Errorf("of %d turned bits only %d were noticed", footer/11, noticed)
+	if detected < footer/30 {
+		t.Errorf("of %d flipped bits only %d were detected", footer/11, detected)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
-// TestTooMuchTime: times that are right one by one, and that nobody can add up.
+// TestTooMuchTime: times that are valid one by one but whose sum would overflow.
 func TestTooMuchTime(t *testing.T) {
 	for _, column := range []string{"usage_ns", "throttled_time_ns", "burst_time_ns"} {
 		text := "time,group,interval_ns,usage_ns," + strings.Replace(column, "usage_ns", "burst_ns", 1) + "\n"
@@ -285,7 +285,7 @@ func TestTooMuchTime(t *testing.T) {
 	}
 }
 
-// TestUmask: who may read an output is the user's choice.
+// TestUmask: the user's umask determines the permissions of outputs.
 func TestUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	for _, ending := range []string{".parquet", ".csv"} {

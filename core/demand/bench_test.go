@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkDraw draws one demand from each distribution, and of ten clients that are on and off.
+// BenchmarkDraw draws from each distribution, and from ten clients that are on and off.
 func BenchmarkDraw(b *testing.B) {
 	processes := map[string]Process{}
 	for _, words := range []string{"exponential .7", "pareto 4 .7", "truncated-pareto 4 .7 5", "poisson .7 10", "gamma .5 .7", "lognormal 1 .7", "empirical 0 .2 .7 3"} {
@@ -31,7 +31,7 @@ func BenchmarkDraw(b *testing.B) {
 				sum += s.Next(r)
 			}
 			if mean := sum / float64(b.N); b.N > 10_000 && (mean < .5*p.Mean() || mean > 2*p.Mean()) {
-				b.Errorf("a mean of %v, want %v", mean, p.Mean())
+				b.Errorf("mean %v, want %v", mean, p.Mean())
 			}
 		})
 	}

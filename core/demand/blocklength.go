@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// blockTimes is how much longer pieces are than the demand remembers: at the end of its
-	// memory nine tenths of the autocorrelation are left.
+	// blockTimes is the length of pieces as a multiple of the memory of the demand. At the longest
+	// lag of the memory, nine tenths of the autocorrelation are preserved.
 	blockTimes = 10
-	// leastBlocks is how many pieces of the mean length a recording has at least.
+	// leastBlocks is the minimum number of pieces of the mean length in a recording.
 	leastBlocks = 20
-	// quietLags in a row without correlation end the memory.
+	// quietLags is the number of consecutive lags without correlation that end the memory.
 	quietLags = 5
 )
 
-// BlockLength returns the mean length of pieces for NewBlocks, in periods: ten times as long
-// as the samples remember, but not less than the square root of their number (weak memory is
-// lost in the noise, and yet makes bursts longer), and at most a twentieth of it.
+// BlockLength returns the mean length of pieces for NewBlocks, in periods. It is ten times the memory
+// of the demand, but at least the square root of the number n of samples (weak correlation
+// disappears in the noise, but makes bursts longer), and at most n/20. enough is false if the pieces
+// had to be too short for the memory.
 //
-// The memory ends before the first lag from which on five autocorrelations are within
-// 2 sqrt(log10(n)/n), as D. N. Politis and H. White have it (Automatic block-length selection
-// for the dependent bootstrap, 2004). What comes in a steady rhythm remembers that for ever;
-// so the longest pieces will do, too, where their averages do not tell that they followed
-// one another. Enough is false when pieces had to be shorter than demand remembers.
+// The memory is the lag before the first five consecutive autocorrelations within
+// 2 sqrt(log10(n)/n) (D. N. Politis and H. White, Automatic block-length selection for the dependent
+// bootstrap, 2004). Periodic demand has an infinite memory. So the longest pieces are also enough if
+// the averages of consecutive pieces are not correlated.
 func BlockLength(samples []float64) (length float64, enough bool) {
 	n := float64(len(samples))
 	most := max(1, n/leastBlocks)
@@ -45,9 +45,9 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 	return most, math.Sqrt(n) <= most && unrelated(samples, int(most))
 }
 
-// unrelated reports whether averages of pieces vary no more than those of independent
-// samples (they balance each other in a rhythm), or are not correlated with the one before.
-// Samples are not all the same.
+// unrelated reports whether the averages of pieces vary no more than those of independent samples,
+// as with periodic demand, or are not correlated with the average of the previous piece. The samples
+// must not all be equal.
 func unrelated(samples []float64, piece int) bool {
 	means := make([]float64, len(samples)/piece)
 	for i := range means {
@@ -67,9 +67,9 @@ func variance(samples []float64) float64 {
 	return sum / float64(len(samples))
 }
 
-// autocorrelation returns that of lags 1 to n, where the recording is long enough; all are 0
-// when the samples are the same. It is that of the recording as it is, as though 0 came
-// before and after, by a Fourier transform.
+// autocorrelation returns the autocorrelation for the lags 1 to n, or fewer if the recording is too
+// short, by a Fourier transform. Beyond its ends the recording counts as 0. For equal samples the
+// result is 0.
 func autocorrelation(samples []float64, n int) []float64 {
 	mean := average(samples)
 	size := 1
@@ -87,7 +87,7 @@ func autocorrelation(samples []float64, n int) []float64 {
 	}
 	sums := transform.Sequence(padded, spectrum)
 	lags, whole := sums[1:min(n, len(samples)-1)+1], sums[0]
-	if whole <= 1e-20*mean*mean*float64(size*len(samples)) { // nothing but rounding
+	if whole <= 1e-20*mean*mean*float64(size*len(samples)) { // only rounding errors
 		whole = math.Inf(1)
 	}
 	for i := range lags {

@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBlockLength takes demands of a known memory.
+// TestBlockLength checks demand with a known memory.
 func TestBlockLength(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		weight      float64 // of the sample before: autocorrelation falls as its powers
+		weight      float64 // of the previous sample: the autocorrelation at lag k is weight^k
 		n           int
 		least, most float64
 		enough      bool
@@ -20,7 +20,7 @@ func TestBlockLength(t *testing.T) {
 		{"no memory", 0, 10_000, 100, 100, true},
 		{"a short memory", 0.8, 10_000, 101, 400, true},
 		{"a long memory", 0.95, 100_000, 400, 1500, true},
-		{"longer than the recording can show", 0.999, 2000, 100, 100, false},
+		{"a memory beyond the recording", 0.999, 2000, 100, 100, false},
 		{"a short recording", 0, 27, 1.35, 1.35, false},
 		{"a single sample", 0, 1, 1, 1, true},
 	} {
@@ -40,7 +40,7 @@ func TestBlockLength(t *testing.T) {
 	}
 }
 
-// TestBlockLengthOfSameSamples has nothing to correlate.
+// TestBlockLengthOfSameSamples checks a constant demand.
 func TestBlockLengthOfSameSamples(t *testing.T) {
 	samples := make([]float64, 1000)
 	for i := range samples {
@@ -51,9 +51,9 @@ func TestBlockLengthOfSameSamples(t *testing.T) {
 	}
 }
 
-// TestBlockLengthOfRhythm has demand that comes every 22 periods: it never forgets, and yet
-// a recording of it soon says all.
-func TestBlockLengthOfRhythm(t *testing.T) {
+// TestBlockLengthOfPeriodicDemand checks demand that repeats every 22 periods, for which pieces of
+// any length are enough, and then the same with a slow change over the recording.
+func TestBlockLengthOfPeriodicDemand(t *testing.T) {
 	samples := make([]float64, 6000)
 	for i := range samples {
 		if i%22 < 2 {
@@ -63,19 +63,19 @@ func TestBlockLengthOfRhythm(t *testing.T) {
 	if length, enough := BlockLength(samples); length != 300 || !enough {
 		t.Errorf("blocks of %v periods, enough %v; want 300, true", length, enough)
 	}
-	for i := range samples { // and now with a day and a night
+	for i := range samples {
 		samples[i] *= 1.5 + math.Sin(2*math.Pi*float64(i)/float64(len(samples)))
 	}
 	if length, enough := BlockLength(samples); length != 300 || enough {
-		t.Errorf("a slow swing: blocks of %v periods, enough %v; want 300, false", length, enough)
+		t.Errorf("with a slow change: blocks of %v periods, enough %v; want 300, false", length, enough)
 	}
 }
 
-// TestAutocorrelation compares with the sums as they are written.
+// TestAutocorrelation compares the result with the sums of the definition.
 func TestAutocorrelation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := rapid.SliceOfN(rapid.Float64Range(0, 10), 2, 40).Draw(t, "samples")
-		samples[0] = 11 // not all are the same
+		samples[0] = 11 // not all are equal
 		got := autocorrelation(samples, rapid.IntRange(1, 50).Draw(t, "lags"))
 		mean, whole := average(samples), 0.0
 		for _, s := range samples {

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/scenarios/*.txt: a line names a distribution with its
-// parameters, or "cdf" with points of the distribution last named.
+// TestScenarios runs testdata/scenarios/*.txt. A line is a distribution with its parameters, or "cdf"
+// with points at which to evaluate the last distribution.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/scenarios/*.txt", func(t *testing.T, text string) string {
 		var last Distribution
@@ -46,15 +46,15 @@ func TestScenarios(t *testing.T) {
 
 const (
 	draws = 400_000
-	// ksBound is the Kolmogorov-Smirnov statistic that one in a thousand seeds exceeds,
-	// times the root of the number of draws; the seeds are fixed.
+	// ksBound is the Kolmogorov-Smirnov statistic, times the square root of the number of draws,
+	// that one in a thousand seeds exceeds. The seeds are fixed.
 	ksBound = 1.95
-	// errorsBound is for moments, in standard errors.
+	// errorsBound is the largest error of a moment, in standard errors.
 	errorsBound = 3.5
 )
 
-// TestDraws compares draws with the CDF and the moments of every line of
-// testdata/draws.txt, and shows that the comparison sees a mean that is 3% off.
+// TestDraws compares draws with the CDF and the moments for each line of testdata/draws.txt, and
+// checks that the comparison detects a mean that is 3% off.
 func TestDraws(t *testing.T) {
 	for number, line := range lines(t, "testdata/draws.txt") {
 		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
@@ -74,14 +74,14 @@ func TestDraws(t *testing.T) {
 				t.Errorf("Kolmogorov-Smirnov: %.3f, want at most %v", got, ksBound)
 			}
 			if got := ks(sample, func(x float64) float64 { return d.CDF(x * 1.03) }); got < ksBound {
-				t.Errorf("draws of another mean would pass: %.3f", got)
+				t.Errorf("a mean that is 3%% off is not detected: %.3f", got)
 			}
 		})
 	}
 }
 
-// ks is the largest distance between the CDF and that of the sorted sample, times the
-// root of their number. With atoms, both sides of each are looked at.
+// ks returns the largest distance between the CDF and that of the sorted sample, times the square root
+// of the sample's size. It checks both sides of atoms.
 func ks(sorted []float64, cdf func(float64) float64) float64 {
 	n, worst := float64(len(sorted)), 0.0
 	for i := 0; i < len(sorted); {
@@ -96,7 +96,7 @@ func ks(sorted []float64, cdf func(float64) float64) float64 {
 	return worst * math.Sqrt(n)
 }
 
-// checkMoments compares the mean, and the variance where the line gives one.
+// checkMoments compares the mean, and the variance unless it is "".
 func checkMoments(t *testing.T, d Distribution, sample []float64, variance string) {
 	t.Helper()
 	mean, squares, fourth := average(sample), 0.0, 0.0
@@ -136,17 +136,17 @@ func TestModes(t *testing.T) {
 			x := float64(i) * step
 			bend := d.CDF(x+step) - 2*d.CDF(x) + d.CDF(x-step)
 			if x+step <= u.Mode() && bend < -1e-12 || x-step >= u.Mode() && bend > 1e-12 {
-				t.Errorf("%s: the CDF bends by %g at %g; the mode is said to be %g", line, bend, x, u.Mode())
+				t.Errorf("%s: the CDF bends by %g at %g, but the mode is %g", line, bend, x, u.Mode())
 				break
 			}
 		}
 		if c, n := d.CDF(u.Mode()+0.002)-d.CDF(u.Mode()), d.CDF(u.Mode()+0.201)-d.CDF(u.Mode()+0.199); c <= n {
-			t.Errorf("%s: there is less about the mode than beyond it", line)
+			t.Errorf("%s: the density at the mode is below that beyond it", line)
 		}
 	}
 }
 
-// TestSeeds draws the same numbers from the same seed, and others from another.
+// TestSeeds: equal seeds give equal draws, different seeds different ones.
 func TestSeeds(t *testing.T) {
 	for _, line := range lines(t, "testdata/draws.txt") {
 		text, _, _ := strings.Cut(line, " variance ")
@@ -163,15 +163,15 @@ func TestSeeds(t *testing.T) {
 			return sample
 		}
 		if !slices.Equal(take(1), take(1)) {
-			t.Errorf("%s: one seed, two samples", line)
+			t.Errorf("%s: the same seed gave different draws", line)
 		}
 		if _, constant := d.(Constant); !constant && slices.Equal(take(1), take(2)) {
-			t.Errorf("%s: two seeds, one sample", line)
+			t.Errorf("%s: different seeds gave the same draws", line)
 		}
 	}
 }
 
-// lines returns the lines of a file that are not for the reader only.
+// lines returns the lines of a file without empty lines and comments.
 func lines(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := os.Open(path)

@@ -1,37 +1,38 @@
 package demand
 
-import "math/rand/v2"
+import (
+	"cmp"
+	"math/rand/v2"
+)
 
 const (
-	// mostClients are drawn one by one when they begin.
+	// mostClients is limited because Start draws the state of each client.
 	mostClients = 10_000
-	// mostChanges of all clients of a group in a period, on average: each takes time.
+	// mostChanges is the average number of changes in a period; each is simulated.
 	mostChanges = 1e4
-	// longestState is longer than anything that is simulated, in periods.
+	// longestState is longer than any simulation, in periods.
 	longestState = 1e9
 )
 
-// OnOff is a number of clients, each of which works at a constant rate while it is on
-// and not while it is off. Both last exponentially distributed times, and change
-// within periods too.
+// OnOff is a number of clients, each of which works at a constant rate while it is on. Times on and
+// off are exponentially distributed and can end within a period.
 type OnOff struct {
 	mean, on, off float64
 	clients       int
 }
 
-// NewOnOff returns clients that are on and off for the given mean times, in periods, and
-// together have the mean demand.
+// NewOnOff returns clients with the given mean times on and off, in periods, and the given mean
+// demand of all together.
 func NewOnOff(mean, on, off float64, clients int) (OnOff, error) {
-	if err := checkPositive("the mean", mean); err != nil {
+	err := cmp.Or(
+		checkPositive("the mean", mean),
+		checkPositive("the mean time on, in periods,", on),
+		checkPositive("the mean time off, in periods,", off),
+	)
+	if err != nil {
 		return OnOff{}, err
 	}
-	if err := checkPositive("the mean time on, in periods,", on); err != nil {
-		return OnOff{}, err
-	}
-	if err := checkPositive("the mean time off, in periods,", off); err != nil {
-		return OnOff{}, err
-	}
-	// Shorter than this, a period is all average, and takes long to draw.
+	// With shorter times each period would be close to the average, and slow to draw.
 	if min(on, off) < 1e-3 || max(on, off) > longestState {
 		return OnOff{}, invalid("times on and off of %v and %v periods; they must be a thousandth to %.0e", on, off, float64(longestState))
 	}
@@ -51,7 +52,7 @@ func (o OnOff) Mean() float64 { return o.mean }
 // Peak is the demand when all clients are on for the whole of a period.
 func (o OnOff) Peak() float64 { return o.mean * (o.on + o.off) / o.on }
 
-// Start returns clients of which each is on with the probability of the long run.
+// Start returns clients that are on with the stationary probability.
 func (o OnOff) Start(r *rand.Rand) Source {
 	s := &onOffSource{OnOff: o}
 	for range o.clients {
@@ -67,11 +68,10 @@ type onOffSource struct {
 	working int
 }
 
-// Next goes from one change of a client to the next. As exponential times have no memory, only
-// the number of working clients counts, and the time to the next change of any is exponential,
-// too.
+// Next simulates one change of a client after the other. Because exponential times are memoryless,
+// only the number of working clients matters, and the time to the next change is exponential.
 func (s *onOffSource) Next(r *rand.Rand) float64 {
-	worked, left := 0.0, 1.0
+	worked, left := 0.0, 1.0 // client periods; rest of the period
 	for {
 		stops, starts := float64(s.working)/s.on, float64(s.clients-s.working)/s.off
 		lasts := r.ExpFloat64() / (stops + starts)

@@ -1,25 +1,23 @@
 package demand
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
 )
 
-// Pareto has a tail that falls like a power: P(X > x) = (minimum/x)^shape, for x from the
-// minimum on. The published tables for CPU burst take the shape 4.
+// Pareto is the distribution with P(X > x) = (minimum/x)^shape for x >= minimum. The published tables
+// for CPU burst use shape 4.
 type Pareto struct {
 	shape, minimum, mean float64
-	bound                float64 // +Inf when it is not truncated
-	below                float64 // the probability of what is not above the bound, before truncation
+	bound                float64 // +Inf if it is not truncated
+	below                float64 // probability of values up to the bound, before truncation
 }
 
 // NewPareto returns the Pareto distribution of a shape above 1 and a mean.
 func NewPareto(shape, mean float64) (Pareto, error) {
-	if err := checkPositive("the mean", mean); err != nil {
-		return Pareto{}, err
-	}
-	if err := checkPositive("the shape", shape); err != nil {
+	if err := cmp.Or(checkPositive("the mean", mean), checkPositive("the shape", shape)); err != nil {
 		return Pareto{}, err
 	}
 	if shape <= 1 {
@@ -28,8 +26,8 @@ func NewPareto(shape, mean float64) (Pareto, error) {
 	return Pareto{shape: shape, minimum: mean * (shape - 1) / shape, mean: mean, bound: math.Inf(1), below: 1}, nil
 }
 
-// NewTruncatedPareto returns the Pareto distribution under the condition that the demand
-// is at most bound. The mean is that of what is left, and below the bound.
+// NewTruncatedPareto returns the Pareto distribution conditioned on values up to bound. The mean is
+// that of the truncated distribution and must be below the bound.
 func NewTruncatedPareto(shape, mean, bound float64) (Pareto, error) {
 	err := errors.Join(checkPositive("the mean", mean), checkPositive("the shape", shape), checkPositive("the bound", bound))
 	if err != nil {
@@ -47,9 +45,9 @@ func NewTruncatedPareto(shape, mean, bound float64) (Pareto, error) {
 	return p, nil
 }
 
-// truncatedRatio returns the logarithm of minimum/bound at which the mean is the given
-// part of the bound. The mean is the integral of x shape minimum^shape x^(-shape-1), over
-// the probability below the bound; the shape cancels against the divisors in rise.
+// truncatedRatio returns the logarithm of minimum/bound for a mean that is given as a part of the
+// bound. The mean is the integral of x shape minimum^shape x^(-shape-1), divided by the probability
+// below the bound; the shape cancels against the divisors in rise.
 func truncatedRatio(shape, mean float64) float64 {
 	low, high := -700.0, 0.0
 	for range 200 {
@@ -63,7 +61,7 @@ func truncatedRatio(shape, mean float64) float64 {
 	return (low + high) / 2
 }
 
-// rise is (1 - exp(s*logRatio))/s, which has a limit at s = 0.
+// rise returns (1 - exp(s*logRatio))/s, or its limit at s = 0.
 func rise(s, logRatio float64) float64 {
 	if s == 0 {
 		return -logRatio
@@ -74,16 +72,19 @@ func rise(s, logRatio float64) float64 {
 // Mean of the demand.
 func (p Pareto) Mean() float64 { return p.mean }
 
-// Shape is the power with which the tail falls.
+// Shape is the exponent of the tail.
 func (p Pareto) Shape() float64 { return p.shape }
+
+// Mode of the density: the minimum.
+func (p Pareto) Mode() float64 { return p.minimum }
 
 // Minimum is the smallest demand.
 func (p Pareto) Minimum() float64 { return p.minimum }
 
-// Bound is the largest demand, +Inf when the distribution is not truncated.
+// Bound is the largest demand, or +Inf if the distribution is not truncated.
 func (p Pareto) Bound() float64 { return p.bound }
 
-// CDF is 1 - (minimum/x)^shape, over its value at the bound.
+// CDF is 1 - (minimum/x)^shape, divided by its value at the bound.
 func (p Pareto) CDF(x float64) float64 {
 	switch {
 	case !(x > p.minimum):

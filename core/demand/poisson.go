@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,22 +9,19 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// maxPoisson bounds the mean number of requests, and so the table.
+// maxPoisson bounds the mean number of requests, and thereby the size of the table.
 const maxPoisson = 1e4
 
-// Poisson is a Poisson number of requests, each of which takes the same part of the quota.
+// Poisson is a Poisson-distributed number of requests, each of which uses the same part of the quota.
 type Poisson struct {
 	lambda, perQuota float64
 	table            []float64 // P(N <= i); the last is 1
 }
 
-// NewPoisson returns the demand of which the mean is wanted, in requests of 1/perQuota:
-// Poisson(perQuota*mean)/perQuota. The published tables for CPU burst have 10 per quota.
+// NewPoisson returns the distribution of Poisson(perQuota*mean)/perQuota: requests of 1/perQuota with
+// the given mean demand. The published tables for CPU burst have 10 requests per quota.
 func NewPoisson(mean, perQuota float64) (Poisson, error) {
-	if err := checkPositive("the mean", mean); err != nil {
-		return Poisson{}, err
-	}
-	if err := checkPositive("the number of requests per quota", perQuota); err != nil {
+	if err := cmp.Or(checkPositive("the mean", mean), checkPositive("the number of requests per quota", perQuota)); err != nil {
 		return Poisson{}, err
 	}
 	lambda := mean * perQuota
@@ -34,7 +32,7 @@ func NewPoisson(mean, perQuota float64) (Poisson, error) {
 	return Poisson{lambda: lambda, perQuota: perQuota, table: poissonTable(lambda)}, nil
 }
 
-// poissonTable holds P(N <= i) until it rounds to 1.
+// poissonTable returns P(N <= i) for each i until it rounds to 1.
 func poissonTable(lambda float64) []float64 {
 	var table []float64
 	for n := 0; ; n++ {
@@ -53,9 +51,9 @@ func poissonTable(lambda float64) []float64 {
 // Mean of the demand.
 func (p Poisson) Mean() float64 { return p.lambda / p.perQuota }
 
-// CDF is that of the number of requests that fit in x.
+// CDF is that of the number of requests, at the number that fits in x.
 func (p Poisson) CDF(x float64) float64 {
-	// What a few roundings take from n/perQuota*perQuota must not cost a request.
+	// The factor prevents that rounding of n/perQuota*perQuota loses a request.
 	n := math.Floor(x * p.perQuota * (1 + 0x1p-50))
 	switch {
 	case !(n >= 0):
@@ -65,6 +63,9 @@ func (p Poisson) CDF(x float64) float64 {
 	}
 	return p.table[int(n)]
 }
+
+// PerQuota is the number of steps in one quota: demand is a multiple of 1/PerQuota.
+func (p Poisson) PerQuota() float64 { return p.perQuota }
 
 // Draw returns one demand, by inversion.
 func (p Poisson) Draw(r *rand.Rand) float64 {

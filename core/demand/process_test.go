@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReplay goes round, from where it is told.
+// TestReplay starts at a given sample, wraps around, and scales to a mean.
 func TestReplay(t *testing.T) {
 	p, err := NewReplay([]float64{1, 2, 3, 0})
 	if err != nil {
@@ -27,17 +27,17 @@ func TestReplay(t *testing.T) {
 		begins[p.Start(r).Next(r)] = true
 	}
 	if len(begins) != 4 {
-		t.Errorf("it begins with %v; it should with each sample", begins)
+		t.Errorf("Start begins with the samples %v, want all four", begins)
 	}
 }
 
-// TestBlocksKeepAutocorrelation compares the autocorrelation with what theory says of
-// the stationary bootstrap, and with the recording's own.
+// TestBlocksKeepAutocorrelation compares the autocorrelation with that of the recording, reduced by
+// the factor that the theory of the stationary bootstrap predicts.
 func TestBlocksKeepAutocorrelation(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	recording := make([]float64, 2000)
 	x := 0.0
-	for i := range recording { // remembers for about ten periods
+	for i := range recording { // with a memory of about ten periods
 		x = 0.9*x + r.ExpFloat64()
 		recording[i] = x
 	}
@@ -61,12 +61,12 @@ func TestBlocksKeepAutocorrelation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := correlation(take(alone.Start(r), r, 1_000_000), 1); math.Abs(got) > 0.01 {
-		t.Errorf("blocks of one period remember: %.3f", got)
+		t.Errorf("blocks of one period are correlated: %.3f", got)
 	}
 }
 
-// TestOnOff compares mean, variance and autocorrelation with theory: the state's
-// covariance falls as exp(-(1/on+1/off) t), averaged over two periods.
+// TestOnOff compares mean, variance and autocorrelation with theory: the covariance of the state
+// decays as exp(-(1/on+1/off) t), averaged over two periods.
 func TestOnOff(t *testing.T) {
 	for _, c := range []struct {
 		on, off float64

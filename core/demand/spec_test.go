@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// parse makes a distribution of a word and its numbers, as the files in testdata write them.
+// parse returns the distribution that a line of the files in testdata describes: its name and its
+// parameters.
 func parse(words []string) (Distribution, error) {
 	n, err := numbers(words[1:])
 	if err != nil {
@@ -37,11 +38,14 @@ func parse(words []string) (Distribution, error) {
 	case "empirical":
 		return NewEmpirical(n)
 	case "stretched": // the new mean, then the samples
-		e, err := NewEmpirical(n[1:])
+		replay, err := NewReplay(n[1:])
 		if err != nil {
 			return nil, err
 		}
-		return e.WithMean(n[0])
+		if replay, err = replay.WithMean(n[0]); err != nil {
+			return nil, err
+		}
+		return NewEmpirical(replay.samples)
 	}
 	return nil, fmt.Errorf("no distribution %q", words[0])
 }
@@ -58,7 +62,7 @@ func numbers(words []string) ([]float64, error) {
 	return all, nil
 }
 
-// join prints numbers with 12 digits.
+// join formats numbers with 12 digits.
 func join(numbers []float64) string {
 	var words []string
 	for _, n := range numbers {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Count is a number of things, whose plural ends in s.
+// Count formats a number of things whose plural ends in s.
 func Count(n int, one string) string { return fmt.Sprintf("%d %s", n, Plural(n, one)) }
 
-// Plural is the word for n things, whose plural ends in s.
+// Plural returns the word for n things whose plural ends in s.
 func Plural(n int, one string) string {
 	if n == 1 {
 		return one
@@ -23,29 +23,29 @@ func Plural(n int, one string) string {
 	return one + "s"
 }
 
-// Share is a part of something, 1 for all of it.
+// Share is a fraction of a whole, usually from 0 to 1.
 type Share float64
 
-// String writes the share in percent, with three digits, or as many as tell it from all.
+// String formats the share in percent with three digits, or as many as distinguish it from 100%.
 func (s Share) String() string {
 	digits, text := 3, s.Digits(3)
-	for s < 1 && text == "100%" && digits < 12 { // beyond is the rounding of sums
+	for s < 1 && text == "100%" && digits < 12 { // more digits would show rounding errors
 		digits++
 		text = s.Digits(digits)
 	}
 	return text
 }
 
-// Digits writes the share in percent with at most n digits.
+// Digits formats the share in percent with at most n digits.
 func (s Share) Digits(n int) string { return strconv.FormatFloat(float64(100*s), 'g', n, 64) + "%" }
 
-// Whole writes the share in whole percent.
+// Whole formats the share in whole percent.
 func (s Share) Whole() string { return fmt.Sprintf("%.0f%%", float64(100*s)) }
 
-// CPUs is an amount of CPU time per time.
+// CPUs is CPU time per time.
 type CPUs float64
 
-// String writes the amount with its unit.
+// String formats the amount with its unit.
 func (c CPUs) String() string {
 	if text := c.Amount(); text != "1" {
 		return text + " CPUs"
@@ -53,8 +53,8 @@ func (c CPUs) String() string {
 	return "1 CPU"
 }
 
-// Amount writes the amount without its unit, with at most two places. Small ones keep two
-// digits.
+// Amount formats the amount without its unit, with at most two decimal places. Amounts below 0.1 keep
+// two significant digits.
 func (c CPUs) Amount() string {
 	places := 2
 	if c > 0 && c < .1 {
@@ -63,7 +63,7 @@ func (c CPUs) Amount() string {
 	return Number(float64(c), places)
 }
 
-// Number writes a number with at most so many places, and no zeros at the end.
+// Number formats a number with at most the given decimal places, without trailing zeros.
 func Number(x float64, places int) string {
 	text := strconv.FormatFloat(x, 'f', places, 64)
 	if strings.Contains(text, ".") {

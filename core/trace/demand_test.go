@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestDemandScenarios recovers the demand of the series in testdata/demand/*.txtar, which
-// are written as for TestScenarios. "per D" in the section "period" is the period.
+// TestDemandScenarios recovers the demand of the series in testdata/demand/*.txtar, which have the
+// format of TestScenarios. The section "period" lists the periods.
 func TestDemandScenarios(t *testing.T) {
 	golden.Archives(t, "testdata/demand/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		if len(given.Files) != 2 {
@@ -40,7 +40,7 @@ func TestDemandScenarios(t *testing.T) {
 	})
 }
 
-// figures are CPUs to a hundredth.
+// figures formats CPUs with two decimal places.
 func figures(cpus []float64) string {
 	words := make([]string, len(cpus))
 	for i, c := range cpus {
@@ -64,7 +64,7 @@ func TestDemandErrors(t *testing.T) {
 		"two periods in a sample": {s, 100 * time.Millisecond, 50 * time.Millisecond, trace.ErrTooCoarse},
 		"a tenth of a period":     {s, 100 * time.Millisecond, time.Second, trace.ErrTooShort},
 		"late samples only":       {late, 100 * time.Millisecond, 100 * time.Millisecond, trace.ErrTooCoarse},
-		"nothing":                 {&trace.Series{}, time.Millisecond, time.Millisecond, trace.ErrTooShort},
+		"no samples":              {&trace.Series{}, time.Millisecond, time.Millisecond, trace.ErrTooShort},
 	} {
 		if _, err := c.series.Demand(c.nominal, c.period); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -72,7 +72,7 @@ func TestDemandErrors(t *testing.T) {
 	}
 }
 
-// TestUnthrottledDemandIsUsage: nothing changes where nobody waited.
+// TestUnthrottledDemandIsUsage: without throttling, demand equals usage.
 func TestUnthrottledDemandIsUsage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, nominal := drawSeries(t)
@@ -92,7 +92,7 @@ func TestUnthrottledDemandIsUsage(t *testing.T) {
 			t.Errorf("usage and demand differ (-usage +demand):\n%s", diff)
 		}
 		if d.Moved != 0 || d.Throttled != 0 || d.Open != 0 || d.OpenShare != 0 {
-			t.Errorf("nothing was throttled, and yet %+v", d)
+			t.Errorf("%+v although nothing was throttled", d)
 		}
 	})
 }

@@ -3,18 +3,19 @@ package trace
 import "time"
 
 const (
-	// mostLayers is more CPUs than any machine has that Pinfold knows.
+	// mostLayers is the largest number of CPUs that Pinfold supports (core/cpuset).
 	mostLayers = 1024
-	// always is from which share of a stretch on a layer counts as never idle in it.
+	// always is the share of a stretch from which a layer counts as never idle in it.
 	always = .95
 )
 
-// recovery puts what was wanted in place of what was used.
+// recovery replaces the usage of samples by demand; the package comment explains the method. What
+// that calls the segments of a run are stretches here.
 type recovery struct {
 	segments  [][]Sample
 	stretches [][]stretch // of each segment
-	runs      [][]run
-	usual     []float64 // average occupation of each layer outside of runs
+	runs      [][]run     // of each segment
+	usual     []float64   // average occupation of each layer outside of runs
 }
 
 func newRecovery(segments [][]Sample, nominal time.Duration) *recovery {
@@ -28,7 +29,7 @@ func newRecovery(segments [][]Sample, nominal time.Duration) *recovery {
 	return r
 }
 
-// open returns the number and the length of the runs without an end.
+// open returns the number and the total length of the open runs.
 func (r *recovery) open() (n int, length time.Duration) {
 	for i, runs := range r.runs {
 		for _, run := range runs {
@@ -71,11 +72,11 @@ func (r *recovery) occupy(s *stretch) {
 	}
 }
 
-// occupation returns in which share of the time more than j CPUs ran or waited, where so many
-// did on average.
+// occupation returns the share of the time in which more than j CPUs ran or waited, given their
+// average number.
 func occupation(cpus float64, j int) float64 { return min(max(cpus-float64(j), 0), 1) }
 
-// move puts usage where it was wanted.
+// move moves usage to where the demand was.
 func (r *recovery) move() {
 	for i, runs := range r.runs {
 		for _, run := range runs {
@@ -85,7 +86,7 @@ func (r *recovery) move() {
 	}
 }
 
-// outstanding returns how much was wanted, and not used, by the end of each stretch.
+// outstanding returns the demand that was not yet served at the end of each stretch, in nanoseconds.
 func (r *recovery) outstanding(stretches []stretch) []float64 {
 	cpus, most := make([]float64, len(stretches)), 0.0
 	for i := range stretches {
@@ -103,16 +104,16 @@ func (r *recovery) outstanding(stretches []stretch) []float64 {
 	return sum
 }
 
-// layer is what would run on one more CPU.
+// layer is the part of a run that one more CPU would have executed.
 type layer struct {
 	stretches []stretch
-	cpus      []float64 // that ran or waited
-	number    int
+	cpus      []float64 // that ran or waited, by stretch
+	number    int       // from 0
 	usual     float64
 }
 
-// occupied returns in which share of a stretch the layer ran or waited. All CPUs that
-// waited go on at once when they may: then the layers share what is used.
+// occupied returns the share of a stretch in which the layer ran or waited. All CPUs that waited
+// continue together when throttling ends: then the layers share the usage.
 func (l *layer) occupied(i int) float64 {
 	if i > 0 && l.stretches[i].waited == 0 && l.cpus[i] < l.cpus[i-1] {
 		return occupation(l.cpus[i-1], l.number) * l.cpus[i] / l.cpus[i-1]
@@ -120,10 +121,10 @@ func (l *layer) occupied(i int) float64 {
 	return occupation(l.cpus[i], l.number)
 }
 
-// wantable is the most that can have been wanted of it.
+// wantable returns the most that the layer's demand in a stretch can have been.
 func (l *layer) wantable(i int) float64 { return l.occupied(i) * float64(l.stretches[i].length) }
 
-// used is its part of the usage.
+// used returns the layer's part of the usage of a stretch.
 func (l *layer) used(i int) float64 {
 	if l.cpus[i] == 0 {
 		return 0
@@ -131,27 +132,27 @@ func (l *layer) used(i int) float64 {
 	return float64(l.stretches[i].usage) * l.occupied(i) / l.cpus[i]
 }
 
-// floor is what is wanted of it all the time.
+// floor returns the layer's normal load in a stretch, which is not moved.
 func (l *layer) floor(i int) float64 {
 	return min(l.usual, l.occupied(i)) * float64(l.stretches[i].length)
 }
 
-// addOutstanding adds what is outstanding in this layer.
+// addOutstanding adds the outstanding demand of this layer to sum.
 func (l *layer) addOutstanding(sum []float64) {
 	for i := 0; i < len(l.stretches); {
 		if l.occupied(i) == 0 || l.stretches[i].waited == 0 {
 			i++
 			continue
 		}
-		end := l.endOfRow(i)
+		end := l.endOfSequence(i)
 		l.moveEarlier(i, end, sum)
 		i = end
 	}
 }
 
-// endOfRow returns the end of the row that begins with a stretch: it ends with one in which the
-// layer was idle for some time, or in which nobody waited.
-func (l *layer) endOfRow(begin int) int {
+// endOfSequence returns the end of the sequence of stretches that begins at a stretch. The last is
+// one in which the layer was idle for a time, or in which no CPU waited.
+func (l *layer) endOfSequence(begin int) int {
 	for i := begin + 1; i < len(l.stretches); i++ {
 		o := l.occupied(i)
 		if o == 0 {
@@ -164,7 +165,7 @@ func (l *layer) endOfRow(begin int) int {
 	return len(l.stretches)
 }
 
-// moveEarlier moves usage of a row to its beginning, except for what is usual everywhere.
+// moveEarlier moves the usage of a sequence as early as possible, except for the normal load.
 func (l *layer) moveEarlier(begin, end int, sum []float64) {
 	var left, reserved, outstanding float64
 	for i := begin; i < end; i++ {
@@ -174,7 +175,7 @@ func (l *layer) moveEarlier(begin, end int, sum []float64) {
 	for i := begin; i < end; i++ {
 		used := l.used(i)
 		reserved -= l.floor(i)
-		// What was used and was not outstanding has been wanted now.
+		// Usage beyond what was outstanding is demand of this stretch.
 		wanted := min(l.wantable(i), max(left-reserved, used-outstanding))
 		left -= wanted
 		outstanding += wanted - used
@@ -182,8 +183,8 @@ func (l *layer) moveEarlier(begin, end int, sum []float64) {
 	}
 }
 
-// moveUsage moves usage between stretches such that so much is outstanding at the end of
-// each; nothing is at the end of the last.
+// moveUsage moves usage between stretches so that the given amounts are outstanding at their ends,
+// and nothing at the end of the last.
 func moveUsage(samples []Sample, stretches []stretch, outstanding []float64) {
 	outstanding[len(stretches)-1] = 0
 	before := time.Duration(0)
@@ -199,7 +200,7 @@ func moveUsage(samples []Sample, stretches []stretch, outstanding []float64) {
 	}
 }
 
-// lower takes usage away where it is earliest, as what was outstanding ran first.
+// lower removes usage from the earliest samples, because outstanding work ran first.
 func lower(samples []Sample, less time.Duration) {
 	for i := range samples {
 		part := min(less, samples[i].Usage)
@@ -208,8 +209,8 @@ func lower(samples []Sample, less time.Duration) {
 	}
 }
 
-// raise adds usage where it is latest, since CPUs wait at the end of a period: up to the most CPUs
-// that ran in a sample, or one, and then everywhere alike.
+// raise adds usage to the latest samples, because CPUs wait at the end of a period. It fills samples
+// up to the highest number of CPUs in any of them, at least one, and distributes the rest evenly.
 func raise(samples []Sample, more time.Duration) {
 	peak, length := 1.0, time.Duration(0)
 	for i := range samples {

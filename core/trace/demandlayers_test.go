@@ -10,9 +10,9 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// TestRecoveryProperty: whatever was recorded, no demand is negative, none comes after it was
-// used, a stretch wants no more than CPUs ran and waited in it, and the sum over each segment
-// stays to the nanosecond.
+// TestRecoveryProperty: demand is never negative and never later than the usage that serves it, the
+// demand of a stretch is at most its usage plus waiting time, and the sum over each segment is
+// preserved to the nanosecond.
 func TestRecoveryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := drawThrottled(t)
@@ -24,11 +24,11 @@ func TestRecoveryProperty(t *testing.T) {
 			used += samples[i].Usage
 			sum += wanted[i].Usage
 			if wanted[i].Usage < 0 || sum < used {
-				t.Fatalf("after sample %d %v were wanted and %v used\n%+v\n%+v", i, sum, used, samples, wanted)
+				t.Fatalf("after sample %d the demand is %v and the usage %v\n%+v\n%+v", i, sum, used, samples, wanted)
 			}
 		}
 		if sum != used {
-			t.Errorf("%v were wanted in all, and %v used", sum, used)
+			t.Errorf("the demand is %v in total and the usage %v", sum, used)
 		}
 		at := 0
 		for _, s := range r.stretches[0] {
@@ -40,7 +40,7 @@ func TestRecoveryProperty(t *testing.T) {
 				wants += sample.Usage
 			}
 			if wants > s.usage+s.waited+time.Duration(len(samples)) {
-				t.Fatalf("%v were wanted in %+v\n%+v\n%+v", wants, s, samples, wanted)
+				t.Fatalf("the demand is %v in %+v\n%+v\n%+v", wants, s, samples, wanted)
 			}
 			at = s.end
 		}
@@ -50,7 +50,7 @@ func TestRecoveryProperty(t *testing.T) {
 	})
 }
 
-// drawThrottled draws samples without gaps, of all lengths, possible or not.
+// drawThrottled draws samples of any length without gaps, also impossible ones.
 func drawThrottled(t *rapid.T) []Sample {
 	lengths := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{100, 100, 100, 99, 10, 25, 101, 149, 151, 370}), 1, 40).Draw(t, "lengths")
 	at := time.Duration(0)
@@ -67,7 +67,7 @@ func drawThrottled(t *rapid.T) []Sample {
 	return samples
 }
 
-// TestRecoveryOfNonsense: files may hold anything that Validate lets pass.
+// TestRecoveryOfNonsense: Demand handles everything that Validate accepts.
 func TestRecoveryOfNonsense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, MaxTime})

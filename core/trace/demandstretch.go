@@ -7,26 +7,25 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// stretch is samples that last about one enforcement period, or one sample that lasts
-// longer. It is cut where the kernel counted throttling, else where a period is full.
+// stretch is a sequence of samples that lasts about one enforcement period, or one sample that is
+// longer. It ends where the kernel counted throttling, otherwise where a period is complete.
 type stretch struct {
-	begin, end    int // samples
+	begin, end    int // indices of samples
 	usage, length time.Duration
-	waited        time.Duration // summed over the CPUs that waited for throttling to end
+	waited        time.Duration // throttled time, summed over CPUs
 }
 
-// cpus is the number of CPUs that ran or waited, on average.
+// cpus returns the average number of CPUs that ran or waited.
 func (s *stretch) cpus() float64 { return float64(s.usage+s.waited) / float64(s.length) }
 
-// cutter cuts samples without a gap into stretches.
+// cutter divides samples without a gap into stretches.
 type cutter struct {
 	samples []Sample
 	nominal time.Duration
 	done    []stretch
 	current stretch
-	counted time.Duration // when throttling was counted last
-	// before says that the throttling counted in a sample was before that sample.
-	before bool
+	counted time.Duration // when throttling was last counted
+	before  bool          // whether the throttling counted in a sample happened before that sample
 }
 
 func stretchesOf(samples []Sample, nominal time.Duration) []stretch {
@@ -64,9 +63,9 @@ func (c *cutter) add(i int) {
 	}
 }
 
-// locate says, at the first throttling of a row, whether it lies before the sample in which
-// it was counted: then a whole quota had been used in the period before. With short samples
-// it makes no difference.
+// locate decides, at the first throttling of a sequence, whether it happened before the sample in
+// which it was counted: if a whole quota had been used in the previous period. With short samples
+// this makes no difference.
 func (c *cutter) locate(i int, period time.Duration) {
 	s := &c.samples[i]
 	if s.Begin()-c.counted >= period/2 {
@@ -75,8 +74,7 @@ func (c *cutter) locate(i int, period time.Duration) {
 	c.counted = s.At
 }
 
-// usedUp reports whether a whole quota, but for a twentieth, was used in the last period of
-// the samples.
+// usedUp reports whether at least 95% of a quota was used in the last period of the samples.
 func usedUp(samples []Sample, l bandwidth.Limits) bool {
 	var used, length time.Duration
 	period := periodOf(l)
@@ -94,8 +92,8 @@ func (c *cutter) cut() {
 	c.current = stretch{begin: c.current.end, end: c.current.end}
 }
 
-// cutThrottled ends a stretch at whose end throttling was counted. What is much shorter
-// than a period is one with the stretch before, if nobody waited in that.
+// cutThrottled ends a stretch at whose end throttling was counted. It merges a stretch that is much
+// shorter than a period with the previous one, if no CPU waited in that.
 func (c *cutter) cutThrottled(waited, period time.Duration) {
 	short := c.current.length < period-period/4
 	c.current.waited = waited
@@ -110,14 +108,14 @@ func (c *cutter) cutThrottled(waited, period time.Duration) {
 	c.cut()
 }
 
-// run is a row of stretches in which throttling moved usage to a later time.
+// run is a sequence of stretches in which throttling moved usage to a later time.
 type run struct {
-	begin, end int // stretches
-	open       bool
+	begin, end int  // indices of stretches
+	open       bool // whether it did not end before a gap or the end of the recording
 }
 
-// throttledRuns returns the rows of stretches in which CPUs waited, each with the one
-// after it, in which none did.
+// throttledRuns returns the sequences of stretches in which CPUs waited, each with the stretch after
+// it, in which none did.
 func throttledRuns(stretches []stretch, samples []Sample, nominal time.Duration) []run {
 	var runs []run
 	for i := 0; i < len(stretches); {

@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestPerPeriod gathers samples of 50 ms into periods of 100 ms: in order, a late one twice,
-// nothing across the gap, and nothing of a night.
+// TestPerPeriod collects samples of 50 ms into periods of 100 ms: a late sample counts twice, no
+// period spans the gap, and the sample of ten hours is omitted.
 func TestPerPeriod(t *testing.T) {
 	const ms = time.Millisecond
 	s := &trace.Series{}
@@ -32,6 +32,6 @@ func TestPerPeriod(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := (&trace.Series{}).PerPeriod(50*ms, 100*ms); len(got) != 0 {
-		t.Errorf("nothing was recorded, and yet %v", got)
+		t.Errorf("an empty series has the periods %v", got)
 	}
 }

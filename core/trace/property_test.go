@@ -37,7 +37,7 @@ func drawSeries(t *rapid.T) (*trace.Series, time.Duration) {
 	return s, nominal
 }
 
-// TestTimescalesProperty compares the curve with one that tries every pair of samples.
+// TestTimescalesProperty compares the result with that of trying every pair of samples.
 func TestTimescalesProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, nominal := drawSeries(t)
@@ -76,7 +76,7 @@ func slowTimescales(s *trace.Series, nominal time.Duration, lengths []time.Durat
 		}
 		if sc.Windows = len(figures); sc.Windows > 0 {
 			slices.Sort(figures)
-			below := 0 // how many values may be above the 99th percentile
+			below := 0 // the number of values that may exceed the 99th percentile
 			for (below+1)*100 <= len(figures) {
 				below++
 			}
@@ -112,8 +112,8 @@ func contiguous(samples []trace.Sample, nominal time.Duration) bool {
 	return true
 }
 
-// TestSummaryProperty compares the figures per period with those of a list that has each
-// bin as often as it lasted nanoseconds.
+// TestSummaryProperty compares the statistics with those of a list that contains each bin once per
+// nanosecond.
 func TestSummaryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := time.Duration(rapid.IntRange(1, 12).Draw(t, "period"))
@@ -135,13 +135,13 @@ func TestSummaryProperty(t *testing.T) {
 		want := slowStats(s, period, nominal)
 		near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(a)) })
 		if diff := cmp.Diff(want, got, near); diff != "" {
-			t.Errorf("figures differ (-slow +fast):\n%s", diff)
+			t.Errorf("statistics differ (-slow +fast):\n%s", diff)
 		}
 	})
 }
 
 func slowStats(s *trace.Series, period, nominal time.Duration) trace.Stats {
-	var each []float64 // a figure per nanosecond
+	var each []float64 // a value per nanosecond
 	var stats trace.Stats
 	var usage, length time.Duration
 	begin := 0

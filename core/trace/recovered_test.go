@@ -15,11 +15,10 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestRecoveredDemand runs the same requests without a limit and with one, in the model of
-// package bandwidth, samples both alike at any phase, and compares what the second says of
-// the first: its usage, and the demand that was recovered. They are compared by the limit
-// that throttles 2% of the periods, which is what recordings are used for. The table is in
-// testdata/recovered.txt; its figures are quoted in the package comment.
+// TestRecoveredDemand runs the same requests with and without a limit in the model of package
+// bandwidthtest and samples both at the same random phase. It computes the limit that throttles 2% of
+// the periods from the unlimited usage, the limited usage and the recovered demand, and compares
+// them. The table is in testdata/recovered.txt; the package comment quotes its figures.
 func TestRecoveredDemand(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-8s%-8s%-24s%7s%11s%8s%11s\n", "machine", "samples", "requests", "quota", "throttled", "usage", "recovered")
@@ -41,7 +40,7 @@ func TestRecoveredDemand(t *testing.T) {
 			}
 		}
 	}
-	better := []float64{.5, 1} // how much smaller the error must be
+	better := []float64{.5, 1} // the largest ratio of the errors
 	for i, name := range []string{"quota of 2 and 3 times the average", "quota of 1.3 times the average"} {
 		fmt.Fprintf(&table, "\n%s: the limit is off by %.0f%% (usage) and %.0f%% (recovered), on average %+.0f%% and %+.0f%%\n",
 			name, 100*used[i].size(), 100*recovered[i].size(), 100*used[i].mean(), 100*recovered[i].mean())
@@ -52,7 +51,7 @@ func TestRecoveredDemand(t *testing.T) {
 	golden.Compare(t, "testdata/recovered.txt", table.String())
 }
 
-// deviations are of limits, relative to the right one.
+// deviations are relative errors of limits.
 type deviations []float64
 
 func (e *deviations) add(more deviations) { *e = append(*e, more...) }
@@ -73,10 +72,10 @@ func (e deviations) size() float64 {
 	return sum / float64(len(e))
 }
 
-// load is batches of requests that arrive at random.
+// load is batches of requests that arrive at random times.
 type load struct {
 	name      string
-	batch     int // 1 to twice as many, less one, when varied
+	batch     int // requests in a batch; if varied, uniform from 1 to 2*batch-1
 	varied    bool
 	work      time.Duration // mean of an exponential distribution
 	perSecond float64
@@ -114,7 +113,7 @@ type experiment struct {
 	machine  string
 	interval time.Duration
 	load     load
-	times    float64 // the average is the quota
+	times    float64 // the quota, as a multiple of the average usage
 }
 
 type outcome struct {
@@ -159,7 +158,7 @@ func (e experiment) run(t *testing.T) outcome {
 	return o
 }
 
-// record samples a group that is given requests.
+// record samples a group that serves the requests.
 func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
 	g, err := bandwidthtest.NewGroup(m, l)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 // TestScenarios summarises the series of testdata/*.txtar. The section "series" has a line
-// "interval D" and then a line per sample: its usage, and whichever of these apply:
+// "interval D" and then a line per sample: its usage, and optionally
 //
-//	for D            how long it was, else the nominal interval
-//	after D          a gap before it
-//	throttled D      in one of one timer periods, for so long
-//	burst D          used beyond quota
-//	late
-//	times N          so many of these
+//	for D            its length, by default the nominal interval
+//	after D          the length of a gap before it
+//	throttled D      throttled time, in one period
+//	burst D          time used beyond quota, in one period
+//	late             the sample is late
+//	times N          N such samples
 //
-// "limit QUOTA/PERIOD" holds from there on. The section "want" is the summary.
+// "limit QUOTA/PERIOD" sets the limit for the following samples. The section "want" is the summary.
 func TestScenarios(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		if len(given.Files) != 1 {
@@ -33,8 +33,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// describe prints a series' summary, and its timescales of which something differs from
-// the one before.
+// describe prints the summary of a series and its timescales, without those that equal the previous
+// one.
 func describe(s *trace.Series, nominal time.Duration) string {
 	var b strings.Builder
 	sum := trace.Summarise(s, nominal)

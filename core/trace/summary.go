@@ -14,31 +14,30 @@ type Summary struct {
 	Samples, Late int
 	// Gaps counts the interruptions between the first sample and the last.
 	Gaps  int
-	Time  time.Duration // that the samples cover
+	Time  time.Duration // covered by the samples
 	Usage time.Duration // CPU time
-	// PerPeriod are the figures of one period each, in CPUs.
+	// PerPeriod are statistics over bins of one period.
 	PerPeriod Stats
 
-	// Limits are those of the last sample, whose period PerPeriod is about;
-	// LimitChanges counts how often they differed from those of the sample before.
+	// Limits are those of the last sample; PerPeriod refers to their period. LimitChanges counts
+	// the samples whose limits differ from those of the previous one.
 	Limits       bandwidth.Limits
 	LimitChanges int
 
 	Periods, Throttled, Bursts uint64 // as in Sample
 	ThrottledTime, BurstTime   time.Duration
-	// WallPeriods is how many periods went by, whether or not the bandwidth timer ran:
-	// time over period, but at least Periods, of which one more may have ended in that
-	// time. It is 0 when there was no quota at any time.
+	// WallPeriods is the number of periods that passed while there was a quota, whether or not the
+	// bandwidth timer ran: time divided by period, but at least Periods, which may be one more.
 	WallPeriods float64
-	// ThrottledShare is the share of Time that lies in samples in which the group was
-	// throttled: what was used in them may be less than what was wanted.
+	// ThrottledShare is the share of Time in throttled samples, whose usage may be less than the
+	// demand.
 	ThrottledShare float64
 }
 
 // Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are 0.
 type Stats struct {
 	Bins              int
-	Mean              float64 // of all time covered, bins or not
+	Mean              float64 // of all samples, also those in no bin
 	SD, P95, P99, Max float64
 }
 
@@ -52,7 +51,7 @@ func (s *Summary) ThrottledOfTimer() float64 {
 	return min(1, ratio(float64(s.Throttled), float64(s.Periods)))
 }
 
-// ThrottledOfWall returns the share of all periods that went by while there was a quota; at
+// ThrottledOfWall returns the throttled share of all periods that passed while there was a quota; at
 // most 1.
 func (s *Summary) ThrottledOfWall() float64 {
 	return min(1, ratio(float64(s.Throttled), s.WallPeriods))

@@ -1,16 +1,19 @@
 package trace
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Scale is the usage at one timescale. Where Throttled is not 0, demand may have been higher.
 type Scale struct {
 	Window  time.Duration
-	Windows int           // how many there are; >= 1
+	Windows int           // their number, >= 1
 	Max     float64       // the largest, in CPUs
-	MaxEnd  time.Duration // the end of the first window with that, since the recording began
+	MaxEnd  time.Duration // end of the first window with that maximum, since the start of the recording
 	P99     float64       // the 99th percentile, in CPUs
-	// Throttled is the share of the windows in which the group was throttled at some
-	// time; MaxThrottled says that the largest is one of them.
+	// Throttled is the share of the windows in which the group was throttled at any time.
+	// MaxThrottled reports whether the first window with the maximum is one of them.
 	Throttled    float64
 	MaxThrottled bool
 }
@@ -46,19 +49,18 @@ func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []S
 	return scales
 }
 
-// tolerance is by how much a window may differ from its length.
+// tolerance returns by how much a window may differ from its length.
 func tolerance(w, nominal time.Duration) time.Duration { return max(nominal/2, w/100) }
 
-// rank is the index of a percentile among n values in ascending order.
+// rank returns the index of a percentile among n values in ascending order.
 func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
 
-// prefixSums are the sums over the first samples of a run without gaps; each slice is by
-// one longer than the run.
+// prefixSums are sums over the first samples of a segment: entry i covers i samples.
 type prefixSums struct {
 	run       []Sample
-	length    []time.Duration // how long they lasted; strictly increasing
+	length    []time.Duration // strictly increasing
 	usage     []time.Duration
-	throttled []int32 // how many were throttled
+	throttled []int32 // number of throttled samples
 }
 
 func newPrefixSums(run []Sample) prefixSums {
@@ -79,8 +81,8 @@ func newPrefixSums(run []Sample) prefixSums {
 	return p
 }
 
-// windows appends the figures of all windows of a length, and takes note of the largest
-// and of how many were throttled.
+// windows appends the values of all windows of length w to figures. It updates the maximum in sc and
+// the number of throttled windows.
 func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *Scale, throttled *int) []float64 {
 	last := len(p.length) - 1
 	end := 1
@@ -106,8 +108,8 @@ func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *
 	return figures
 }
 
-// nth returns the value that would be at index k if the values were in ascending order.
-// It reorders them (quickselect; the median of three divides).
+// nth returns the value that would be at index k if the values were in ascending order. It reorders
+// them (quickselect with the median of three as the pivot).
 func nth(values []float64, k int) float64 {
 	for lo, hi := 0, len(values)-1; lo < hi; {
 		pivot := median(values[lo], values[lo+(hi-lo)/2], values[hi])
@@ -139,4 +141,37 @@ func nth(values []float64, k int) float64 {
 
 func median(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
+}
+
+// Longest is the longest window of Timescales.
+const Longest = time.Minute
+
+const (
+	everyMultiple = 32 // up to this many samples, every number of samples is a window length
+	growth        = 10 // beyond that, each window is longer by 1/growth
+)
+
+// Lengths returns the window lengths for samples of a nominal interval, in ascending order up to
+// longest; see the package comment. If nominal exceeds longest, it returns only nominal.
+func Lengths(nominal, longest time.Duration) []time.Duration {
+	if nominal <= 0 {
+		return nil
+	}
+	lengths := []time.Duration{nominal}
+	most := longest / nominal
+	for n := time.Duration(2); n <= most; {
+		lengths = append(lengths, n*nominal)
+		if n < everyMultiple {
+			n++
+		} else {
+			n += n / growth
+		}
+	}
+	for _, w := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
+		if w%nominal == 0 && w <= longest {
+			lengths = append(lengths, w)
+		}
+	}
+	slices.Sort(lengths)
+	return slices.Compact(lengths)
 }

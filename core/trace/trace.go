@@ -1,25 +1,18 @@
 package trace
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// Sample is the usage and throttling of one cgroup in one interval.
-type Sample struct {
-	At       time.Duration // the interval's end, since the recording began (monotonic)
-	Interval time.Duration // how long it really was; > 0
-	Usage    time.Duration // CPU time used
-	// Periods counts those periods in which the bandwidth timer ran; Throttled, of
-	// these, in which the group was throttled; Bursts, in which more than quota was used.
-	Periods, Throttled, Bursts uint32
-	ThrottledTime              time.Duration
-	BurstTime                  time.Duration // CPU time used beyond quota
-	Limits                     bandwidth.Limits
-	// Late says that the sample was taken too late to count as one of the nominal
-	// interval: it covers more.
-	Late bool
+// Recording is a recorded set of groups.
+type Recording struct {
+	Start    time.Time     // wall clock when the recording began
+	Interval time.Duration // nominal
+	Series   []Series
 }
 
 // Series is the recording of one cgroup, in the order of time. A gap between the end of one sample
@@ -27,13 +20,81 @@ type Sample struct {
 // reset.
 type Series struct {
 	Group   string // path in the hierarchy
-	Name    string // of a container, "namespace/pod/container"; "" when not known
+	Name    string // of a container, "namespace/pod/container"; "" if not known
 	Samples []Sample
 }
 
-// Recording is a recorded set of groups.
-type Recording struct {
-	Start    time.Time     // wall clock when the recording began
-	Interval time.Duration // nominal
-	Series   []Series
+// Sample is the usage and throttling of one cgroup in one interval.
+type Sample struct {
+	At       time.Duration // end of the interval, since the start of the recording (monotonic)
+	Interval time.Duration // its real length, > 0
+	Usage    time.Duration // CPU time used
+	// Periods counts the periods in which the bandwidth timer ran. Throttled and Bursts count those
+	// of them in which the group was throttled and in which it used more than its quota.
+	Periods, Throttled, Bursts uint32
+	ThrottledTime              time.Duration // summed over CPUs
+	BurstTime                  time.Duration // CPU time used beyond quota
+	Limits                     bandwidth.Limits
+	// Late means that the sample was taken too late and covers more than the nominal interval.
+	Late bool
+}
+
+// Begin returns the start of the sample, relative to the start of the recording.
+func (s *Sample) Begin() time.Duration { return s.At - s.Interval }
+
+// WasThrottled reports whether the group was throttled at any time in the sample. Its usage may
+// then be less than its demand.
+func (s *Sample) WasThrottled() bool { return s.Throttled > 0 || s.ThrottledTime > 0 }
+
+// CPUs returns the sample's usage in CPUs.
+func (s *Sample) CPUs() float64 { return float64(s.Usage) / float64(s.Interval) }
+
+// MaxTime is an upper bound for the length of recordings. It is small enough that the sum of two
+// such times does not overflow a time.Duration (292 years).
+const MaxTime = 100 * 365 * 24 * time.Hour
+
+// Validate returns an error if the sample is impossible.
+func (s *Sample) Validate() error {
+	switch {
+	case s.Interval <= 0:
+		return fmt.Errorf("the interval is %v, want more than 0", s.Interval)
+	case s.Interval > MaxTime || s.At.Abs() > MaxTime:
+		return errors.New("the sample is longer than 100 years, or that far from the start")
+	}
+	for _, t := range []struct {
+		name  string
+		value time.Duration
+	}{{"usage", s.Usage}, {"throttled time", s.ThrottledTime}, {"burst time", s.BurstTime}} {
+		if t.value < 0 || t.value > MaxTime {
+			return fmt.Errorf("the %s is %v, want 0 or more, and less than 100 years", t.name, t.value)
+		}
+	}
+	l := s.Limits
+	switch {
+	case l.Quota <= 0 && l.Quota != bandwidth.Unlimited:
+		return fmt.Errorf("the quota is %v, want more than 0, or unlimited", l.Quota)
+	case l.Quota != bandwidth.Unlimited && l.Period == 0:
+		return fmt.Errorf("the quota is %v, without a period", l.Quota)
+	case l.Period < 0 || l.Burst < 0:
+		return fmt.Errorf("the period is %v and the burst %v, want 0 or more", l.Period, l.Burst)
+	}
+	return nil
+}
+
+// Segments returns the runs of samples without a gap, as subslices of the series' samples. An end
+// and a beginning that differ by less than one hundredth of the nominal interval count as equal,
+// because other programs may have rounded them.
+func (s *Series) Segments(nominal time.Duration) [][]Sample {
+	var segments [][]Sample
+	begin := 0
+	for i := range s.Samples {
+		if i > 0 && (s.Samples[i].Begin()-s.Samples[i-1].At).Abs() > nominal/100 {
+			segments = append(segments, s.Samples[begin:i])
+			begin = i
+		}
+	}
+	if begin < len(s.Samples) {
+		segments = append(segments, s.Samples[begin:])
+	}
+	return segments
 }

@@ -150,7 +150,7 @@ type server struct {
 func measureAll(t *testing.T, groups *cgroup.FS, servers []server) (rows []Row, waited []time.Duration) {
 	t.Helper()
 	waits := func(s server) time.Duration {
-		d, err := busy.Waited(s.pid)
+		d, err := waitedFor(s.pid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,4 +314,33 @@ func startServer(t *testing.T, groups *cgroup.FS, program, path string) server {
 		}
 	}
 	return server{path: path, url: "http://" + address, pid: command.Process.Pid}
+}
+
+// waitedFor returns how long the current threads of a process have been ready to run but did not run,
+// because others ran or they were throttled (the second number of /proc/PID/task/TID/schedstat,
+// Documentation/scheduler/sched-stats.rst).
+func waitedFor(pid int) (time.Duration, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no waiting times of process %d: it has ended, or the kernel lacks CONFIG_SCHED_INFO", pid)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the thread has ended
+		}
+		var ran, waited time.Duration
+		if err == nil {
+			_, err = fmt.Sscan(string(text), &ran, &waited)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", file, err)
+		}
+		sum += waited
+	}
+	return sum, nil
 }

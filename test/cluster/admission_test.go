@@ -17,8 +17,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// tryPatch changes a pod unless it is only a trial, and returns what the API server
-// says.
+// tryPatch changes a pod, or only tries to with a dry run, and returns the API server's answer.
 func (c *test) tryPatch(pod, patch string, trial bool, subresource ...string) error {
 	options := metav1.PatchOptions{}
 	if trial {
@@ -28,8 +27,8 @@ func (c *test) tryPatch(pod, patch string, trial bool, subresource ...string) er
 	return err
 }
 
-// unprotect lets a test edit allocations, as an administrator does for repairs. The
-// pod is one on which to try whether it has come into effect.
+// unprotect lets a test edit allocations, as an administrator does for repairs. It waits until an
+// edit of the given pod is permitted.
 func (c *test) unprotect(pod string) {
 	c.Helper()
 	label := func(value string) error {
@@ -51,8 +50,8 @@ func (c *test) unprotect(pod string) {
 	})
 }
 
-// What would take the CPUs of another pod is refused on bound pods, with a message
-// that says what to do instead, and all else is not.
+// TestAdmission: changes of bound pods that would take the CPUs of another pod are rejected, with a
+// message that says what to do instead; other changes are not.
 func TestAdmission(t *testing.T) {
 	c := begin(t)
 	c.create(asking("asks", 2, ""))
@@ -74,7 +73,7 @@ spec:
 		{"all annotations removed", "asks", `null`, editing},
 		{"allocation written", "plain", `{"pinfold.dev/cpu-allocation":"x"}`, editing},
 		{"allocation of a pod that waits", "waits", `{"pinfold.dev/cpu-allocation":"x"}`, editing},
-		{"allocation as it is", "asks", fmt.Sprintf(`{"pinfold.dev/cpu-allocation":%q,"other":"x"}`, allocation), ""},
+		{"allocation unchanged", "asks", fmt.Sprintf(`{"pinfold.dev/cpu-allocation":%q,"other":"x"}`, allocation), ""},
 		{"begins to ask", "plain", `{"cpuset-scheduler":"true","cpu-policy":null}`, begins},
 		{"begins to ask, prefixed", "plain", `{"pinfold.dev/cpuset-scheduler":"true","cpu-policy":"static"}`, begins},
 		{"a word without effect", "plain", `{"cpuset-scheduler":"true"}`, ""},
@@ -84,7 +83,7 @@ spec:
 	} {
 		for _, subresource := range [][]string{nil, {"status"}} {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":%s}}`, test.annotations)
-			c.eventually(func() string { // the label of an earlier test may still be in effect
+			c.eventually(func() string { // the label of an earlier test may still be effective
 				err := c.tryPatch(test.pod, patch, true, subresource...)
 				switch {
 				case test.refused == "" && err != nil, test.refused != "" && !apierrors.IsForbidden(err),
@@ -100,19 +99,19 @@ spec:
 		!strings.Contains(err.Error(), editing) {
 		t.Errorf("a new pod with an allocation: %v", err)
 	}
-	// What a pod gave back is not its own again.
+	// A pod cannot reclaim CPUs that it gave back.
 	c.must(c.tryPatch("asks", `{"metadata":{"annotations":{"cpuset-scheduler":null}}}`, false))
 	err := c.tryPatch("asks", `{"metadata":{"annotations":{"cpuset-scheduler":"true"}}}`, false)
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), begins) {
 		t.Errorf("asking again: %v", err)
 	}
-	c.create(asking("next", 6, "")) // 5 would be left for it
+	c.create(asking("next", 6, "")) // 5 are left
 	c.allocation(c.bound("next"))
 	c.checkBooks()
 }
 
-// TestResourceQuota: a quota on limits.cpu bounds the exclusive CPUs of a namespace, and one
-// on requests.cpu does not, since a container gets as many as its limit says.
+// TestResourceQuota: a quota on limits.cpu bounds the exclusive CPUs of a namespace. A quota on
+// requests.cpu does not, because a container gets the number in its limit.
 func TestResourceQuota(t *testing.T) {
 	c := begin(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bounded"}}
@@ -165,6 +164,6 @@ spec:
 	}
 	err = try("exceeds", "2")
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota: limits, requested: limits.cpu=2, used: limits.cpu=2, limited: limits.cpu=3") {
-		t.Errorf("two CPUs more: %v", err)
+		t.Errorf("two more CPUs: %v", err)
 	}
 }

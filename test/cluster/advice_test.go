@@ -31,7 +31,8 @@ spec:
       - {name: other, image: other, resources: {requests: {cpu: 100m}, limits: {cpu: 100m}}}
 `
 
-// adviceFor is what 'pinfold advise -o patch' prints for a pod with containers app and proxy.
+// adviceFor returns the output of 'pinfold advise -o patch' for a pod with the containers app and
+// proxy.
 func adviceFor(t *testing.T, pod string) string {
 	t.Helper()
 	limit := func(container string, cpus float64) show.Container {
@@ -46,7 +47,7 @@ func adviceFor(t *testing.T, pod string) string {
 	return out.String()
 }
 
-// checkAdvised checks what the API server made of the advice.
+// checkAdvised checks a pod to which the advice was applied.
 func checkAdvised(t *testing.T, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 	t.Helper()
 	want := map[string]string{"app": "1270m", "proxy": "30m", "other": "100m"}
@@ -55,7 +56,7 @@ func checkAdvised(t *testing.T, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 			t.Errorf("container %s has a limit of %s, want %s", container.Name, got, want[container.Name])
 		}
 		if container.Name == "app" && container.Resources.Limits.Memory().String() != "64Mi" {
-			t.Error("the limit of memory is gone")
+			t.Error("the memory limit is missing")
 		}
 	}
 	if len(spec.Containers) != len(want) {
@@ -70,8 +71,8 @@ func checkAdvised(t *testing.T, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 	}
 }
 
-// TestAdvicePatch: the API server takes the patches of 'pinfold advise', of the workload and
-// of the running pod, and they change limits and burst, and nothing else.
+// TestAdvicePatch: the API server accepts the patches of 'pinfold advise' for the workload and for
+// the running pod, and they change only limits and burst.
 func TestAdvicePatch(t *testing.T) {
 	c := begin(t)
 	var deployment appsv1.Deployment
@@ -84,7 +85,7 @@ func TestAdvicePatch(t *testing.T) {
 	c.must(err)
 	checkAdvised(t, patched.Spec.Template.ObjectMeta, patched.Spec.Template.Spec)
 	if patched.Spec.Template.Annotations["kept"] != "yes" {
-		t.Error("another annotation is gone")
+		t.Error("another annotation is missing")
 	}
 
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: deployment.Spec.Template.Spec}
@@ -102,7 +103,7 @@ func TestAdvicePatch(t *testing.T) {
 	checkAdvised(t, resized.ObjectMeta, resized.Spec)
 }
 
-// commands takes the commands for a running pod out of the comments.
+// commands extracts the commands for a running pod from the comments.
 func commands(t *testing.T, text string) (resizes []string, key, value string) {
 	t.Helper()
 	patch := regexp.MustCompile(`(?m)^#   kubectl -n default patch pod alone --subresource resize --patch '([^']*)'$`)

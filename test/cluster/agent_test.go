@@ -37,7 +37,7 @@ import (
 
 const agentNode = "agent-test"
 
-// applyAgentRights makes what deploy/manifests/agent-rbac.yaml says.
+// applyAgentRights creates the objects of deploy/manifests/agent-rbac.yaml.
 func (c *test) applyAgentRights() {
 	c.Helper()
 	text, err := os.ReadFile("../../deploy/manifests/agent-rbac.yaml")
@@ -51,7 +51,7 @@ func (c *test) applyAgentRights() {
 			c.Fatal(err)
 		}
 		switch object.GetKind() {
-		case "Namespace": // pinfold-local has made it
+		case "Namespace": // created by pinfold-local
 			continue
 		case "ServiceAccount":
 		default: // pinfold-local has roles of the same names
@@ -67,14 +67,14 @@ func (c *test) applyAgentRights() {
 		} else {
 			_, err = kinds.Create(c.Context(), &object, metav1.CreateOptions{})
 		}
-		if !apierrors.IsAlreadyExists(err) { // an earlier test has made it
+		if !apierrors.IsAlreadyExists(err) { // created by an earlier test
 			c.must(err)
 		}
 	}
 }
 
-// agentConfig is a client's with a token of the agent's service account only, bound to a
-// node as those of a DaemonSet's pods are.
+// agentConfig returns a client configuration with a token of the agent's service account. The token
+// is bound to a node, as those of a DaemonSet's pods are.
 func (c *test) agentConfig(node *corev1.Node) *rest.Config {
 	c.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -101,9 +101,9 @@ func (c *test) createNode(node *corev1.Node) *corev1.Node {
 	return made
 }
 
-// TestAgentRights runs the agent on a node of its own with the rights of the manifest. This
-// machine has no pods of that node: the agent says so, which needs every right but that
-// to the kubelet's configuration.
+// TestAgentRights runs the agent on its own node with the permissions of the manifest. This machine
+// has no pods of that node. The agent reports that, which needs every permission except the one for
+// the kubelet's configuration.
 func TestAgentRights(t *testing.T) {
 	c := begin(t)
 	c.applyAgentRights()
@@ -134,9 +134,9 @@ func TestAgentRights(t *testing.T) {
 	c.metricsAreGuarded(options.Listen)
 	stop()
 	if strings.Contains(log.String(), "forbidden") {
-		t.Errorf("the agent lacks a right:\n%s", log.String())
+		t.Errorf("the agent lacks a permission:\n%s", log.String())
 	}
-	// Giving back fails on the groups that this machine does not have, and goes on.
+	// The cleanup fails for cgroups that this machine does not have, and continues.
 	if _, err := agent.Cleanup(t.Context(), options); err == nil || apierrors.IsForbidden(err) {
 		t.Errorf("cleanup: %v", err)
 	}
@@ -159,7 +159,7 @@ func TestAgentRights(t *testing.T) {
 	c.must(leases.Delete(t.Context(), agentNode, metav1.DeleteOptions{}))
 }
 
-// agentKeepsToItsNode tries to write with a token of another node, or of none.
+// agentKeepsToItsNode tries to write with a token of another node, and with one of no node.
 func (c *test) agentKeepsToItsNode(config *rest.Config) {
 	c.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -197,7 +197,7 @@ func (c *test) agentKeepsToItsNode(config *rest.Config) {
 	}
 }
 
-// runAgent runs an agent until stop.
+// runAgent runs an agent until stop is called.
 func (c *test) runAgent(options agent.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan error, 1)
@@ -217,7 +217,7 @@ func (c *test) runAgent(options agent.Options) (stop func()) {
 	return stop
 }
 
-// agentReports waits for all that the agent writes about the node.
+// agentReports waits for everything that the agent writes about the node.
 func (c *test) agentReports() {
 	c.Helper()
 	c.eventually(func() string {
@@ -253,7 +253,7 @@ func (c *test) agentReports() {
 	})
 }
 
-// agentMayNot asks the API server about rights.
+// agentMayNot checks that the API server denies permissions.
 func (c *test) agentMayNot(client kubernetes.Interface) {
 	c.Helper()
 	for _, ask := range []struct {
@@ -283,8 +283,8 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 	}
 }
 
-// TestSilentAgent: a node whose agent has stopped takes no pod that asks, and its condition
-// becomes Unknown; when the agent goes on, both are as before.
+// TestSilentAgent: a node whose agent has stopped accepts no pod that asks for CPUs, and its
+// condition becomes Unknown. When the agent continues, both are as before.
 func TestSilentAgent(t *testing.T) {
 	c := begin(t)
 	c.applyAgentRights()
@@ -296,7 +296,7 @@ func TestSilentAgent(t *testing.T) {
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now()}}
 	status, err := json.Marshal(corev1.Node{Status: node.Status})
 	c.must(err)
-	// A patch, for controllers change a new node meanwhile.
+	// A patch, because controllers change a new node at the same time.
 	_, err = c.client.CoreV1().Nodes().PatchStatus(t.Context(), name, status)
 	c.must(err)
 	config := c.agentConfig(node)
@@ -347,8 +347,8 @@ func (c *test) nodeCondition(node string, status corev1.ConditionStatus, reason 
 	})
 }
 
-// machineRoot is the root directory of a machine of 8 CPUs without any pod: ordinary files
-// in the place of the kernel's.
+// machineRoot returns the root directory of a machine with 8 CPUs and no pods: ordinary files
+// instead of the kernel's.
 func machineRoot(t *testing.T) string {
 	root := t.TempDir()
 	files := map[string]string{

@@ -33,11 +33,11 @@ func attacks() map[string]func(*attacker) {
 		"resizes":                        (*attacker).resizes,
 		"names the node and requests it": (*attacker).fill,
 		"ephemeral containers":           (*attacker).ephemeral,
-		"what is not his":                (*attacker).forbidden,
+		"forbidden":                      (*attacker).forbidden,
 	}
 }
 
-// forged is an allocation of CPUs of small0.
+// forged returns an allocation of CPUs of small0.
 func forged(cpus string) string {
 	return `{"version":1,"node":"` + small0 + `","policy":"static","containers":[{"name":"app","cpus":"` + cpus + `","numaNodes":[0]}]}`
 }
@@ -47,13 +47,13 @@ func (a *attacker) forgeAtCreation() {
 		pod := a.forgedPod(fmt.Sprint("forged", i))
 		pod.Annotations[api.AllocationAnnotation] = forged(cpus)
 		a.submit(pod)
-		pod = a.forgedPod(fmt.Sprint("waiting", i)) // the scheduler overwrites it, or does not find room
+		pod = a.forgedPod(fmt.Sprint("waiting", i)) // the scheduler overwrites it, or finds no space
 		pod.Spec.NodeName, pod.Spec.NodeSelector = "", map[string]string{corev1.LabelHostname: small0}
 		a.submit(pod)
 	}
 }
 
-// copyVictim assumes that the tenant could read what a victim was given.
+// copyVictim assumes that the tenant could read a victim's allocation.
 func (a *attacker) copyVictim() {
 	pod := a.forgedPod("copy")
 	pod.Annotations = a.victims[0].Annotations
@@ -61,11 +61,11 @@ func (a *attacker) copyVictim() {
 	a.submit(pod)
 }
 
-// replay uses what the scheduler gave to a pod that is gone.
+// replay uses the allocation of a deleted pod.
 func (a *attacker) replay() {
 	pod := a.place("earlier")
 	a.must(a.tenant.CoreV1().Pods(a.namespace).Delete(a.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
-	a.create(asking("heir", 2, "")) // has the CPU now, as two of three that are left
+	a.create(asking("heir", 2, "")) // gets the CPU, as one of two of the three that are left
 	a.victims = append(a.victims, a.bound("heir"))
 	again := a.parse(asking("earlier", 1, "nodeName: "+small0))
 	again.Annotations = pod.Annotations
@@ -90,7 +90,7 @@ func (a *attacker) malformed() {
 	}
 }
 
-// mirror says of itself that it is the victim's copy of a static pod.
+// mirror creates a pod that claims to be the mirror of a victim as a static pod.
 func (a *attacker) mirror() {
 	node, err := a.client.CoreV1().Nodes().Get(a.Context(), small0, metav1.GetOptions{})
 	a.must(err)
@@ -129,7 +129,7 @@ func (a *attacker) everyAnnotation() {
 	}
 }
 
-// askLate begins to ask once it is bound, with an allocation from its creation.
+// askLate creates a pod with an allocation, which asks for CPUs only after it is bound.
 func (a *attacker) askLate() {
 	pod := a.forgedPod("late-asker")
 	pod.Annotations = map[string]string{api.AllocationAnnotation: forged("0-7")}
@@ -139,14 +139,14 @@ func (a *attacker) askLate() {
 	a.submit(pod)
 	for _, name := range []string{"late-asker", "without"} {
 		if _, err := a.client.CoreV1().Pods(a.namespace).Get(a.Context(), name, metav1.GetOptions{}); err != nil {
-			continue // refused
+			continue // rejected
 		}
 		a.edit(name, map[string]any{"cpuset-scheduler": "true"})
 		a.edit(name, map[string]any{api.AllocationAnnotation: forged("0-7")})
 	}
 }
 
-// askMeanwhile begins to ask while the scheduler binds it as a pod that does not.
+// askMeanwhile creates a pod that asks for CPUs while the scheduler binds it as one that does not.
 func (a *attacker) askMeanwhile() {
 	var work sync.WaitGroup
 	for i := range 15 {
@@ -163,14 +163,14 @@ func (a *attacker) askMeanwhile() {
 	work.Wait()
 }
 
-// toggle gives CPUs back and takes them again while others are given them.
+// toggle gives CPUs back and asks for them again, while the scheduler gives them to others.
 func (a *attacker) toggle() {
 	a.place("toggled")
 	a.entitled = 1
 	for i := range 10 {
 		a.edit("toggled", map[string]any{"cpuset-scheduler": nil})
 		if i == 4 {
-			a.create(asking("heir", 2, "")) // of three that are free while he does not ask
+			a.create(asking("heir", 2, "")) // of three that are free while the tenant does not ask
 			a.victims = append(a.victims, a.bound("heir"))
 		}
 		a.edit("toggled", map[string]any{"cpuset-scheduler": "true"})
@@ -179,7 +179,7 @@ func (a *attacker) toggle() {
 	}
 }
 
-// restore is toggle with the allocation itself.
+// restore is like toggle, with the allocation itself.
 func (a *attacker) restore() {
 	text := a.place("restored").Annotations[api.AllocationAnnotation]
 	a.entitled = 1
@@ -201,7 +201,7 @@ func (a *attacker) resizes() {
 	}
 }
 
-// runsOwn waits until the simulated kubelet runs a pod, without which nothing is resized.
+// runsOwn waits until the simulated kubelet runs a pod, which is required for resizing it.
 func (a *attacker) runsOwn(name string) {
 	a.Helper()
 	a.eventually(func() string {
@@ -211,14 +211,14 @@ func (a *attacker) runsOwn(name string) {
 		}
 		pod.Status.ContainerStatuses[0].Resources = &pod.Spec.Containers[0].Resources
 		if _, err := a.client.CoreV1().Pods(a.namespace).UpdateStatus(a.Context(), pod, metav1.UpdateOptions{}); err != nil {
-			return err.Error() // the simulated kubelet has changed it meanwhile
+			return err.Error() // the simulated kubelet has changed it
 		}
 		return ""
 	})
 }
 
-// fill requests all of a node, past the scheduler. That costs pods that come later their
-// place, which a ResourceQuota prevents, but takes nothing from those that are there.
+// fill requests all of a node and bypasses the scheduler. Later pods then find no space, which a
+// ResourceQuota prevents, but existing pods lose nothing.
 func (a *attacker) fill() {
 	pod := a.parse(asking("fill", 4, "nodeName: "+small0))
 	pod.Annotations = nil
@@ -233,7 +233,8 @@ func (a *attacker) ephemeral() {
 		[]byte(`{"spec":{"ephemeralContainers":[{"name":"app2","image":"image","targetContainerName":"app"}]}}`), "ephemeralcontainers")
 }
 
-// forbidden is what the role edit does not allow, and what all of this rests on.
+// forbidden checks that the role edit does not allow the operations on which all protection
+// depends.
 func (a *attacker) forbidden() {
 	a.place("own")
 	a.entitled = 1

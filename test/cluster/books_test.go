@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// asking is a pod that asks for CPUs of the node small0, with more fields of its
-// spec.
+// asking returns the manifest of a pod that asks for CPUs of the node small0, with more fields of
+// its spec.
 func asking(name string, cpus int, more string) string {
 	return fmt.Sprintf(`
 metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
@@ -27,8 +27,8 @@ spec:
 `, name, small0, cpus, cpus, more)
 }
 
-// A pod goes where it can be placed best: 40 CPUs are in one NUMA node of the Intel
-// machine (52 each) as long as one is free, and in two of the AMD machine (32 each).
+// TestBestNodeWins: a pod is placed where its CPUs are best. 40 CPUs fit into one NUMA node of the
+// Intel machine (52 each), as long as one is free, and into two of the AMD machine (32 each).
 func TestBestNodeWins(t *testing.T) {
 	c := begin(t)
 	for i, want := range []string{intel, intel, amd} {
@@ -45,7 +45,7 @@ spec:
 	c.checkBooks()
 }
 
-// A pod without a wish runs on CPUs that one of higher priority asks for.
+// TestPreemption: a pod of higher priority gets the CPUs on which a pod runs that asks for none.
 func TestPreemption(t *testing.T) {
 	c := begin(t)
 	for i, name := range []string{"low", "high"} {
@@ -53,7 +53,7 @@ func TestPreemption(t *testing.T) {
 			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(1 + i*1000)}, metav1.CreateOptions{})
 		c.must(err)
 	}
-	c.eventually(func() string { // admission learns of classes through a watch
+	c.eventually(func() string { // admission receives classes through a watch
 		_, err := c.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
 			Spec: corev1.PodSpec{PriorityClassName: "high", Containers: []corev1.Container{{Name: "app", Image: "app"}}}},
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -80,13 +80,13 @@ spec:
 		t.Errorf("urgent has %d CPUs, want 6", n)
 	}
 	if _, err := c.client.CoreV1().Pods("default").Get(t.Context(), "plain", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("plain is still there: %v", err)
+		t.Errorf("plain still exists: %v", err)
 	}
 	c.checkBooks()
 }
 
-// CPUs taken by limit are not promised to pods that ask for nothing, although their
-// requests would fit.
+// TestExclusiveCPUsAreNotPromisedAgain: exclusive CPUs, whose number is in the limit, are not
+// available for pods that ask for none, even if the requests would fit.
 func TestExclusiveCPUsAreNotPromisedAgain(t *testing.T) {
 	c := begin(t)
 	c.create(`
@@ -107,7 +107,7 @@ spec:
 	c.waits("plain", "1 has less than 3 shared CPUs left (most: 2 on "+small0+")")
 }
 
-// A pod that has ended frees its CPUs, although nobody deletes it.
+// TestEndedPodFreesCPUs: a pod that has ended frees its CPUs even if it is not deleted.
 func TestEndedPodFreesCPUs(t *testing.T) {
 	c := begin(t)
 	c.create(asking("job", 6, "restartPolicy: Never"))
@@ -124,8 +124,8 @@ func TestEndedPodFreesCPUs(t *testing.T) {
 	c.checkBooks()
 }
 
-// An allocation that was edited by hand takes nothing: the pod is told, and nobody else
-// gets in the way of the other.
+// TestEditedAllocation: an allocation that was edited takes no CPUs. An event tells the pod, and no
+// other pod gets into a conflict.
 func TestEditedAllocation(t *testing.T) {
 	c := begin(t)
 	c.create(asking("first", 1, ""))
@@ -147,7 +147,7 @@ func TestEditedAllocation(t *testing.T) {
 	}
 }
 
-// forgedPod is a pod that names its node, and all CPUs there, itself.
+// forgedPod returns the manifest of a pod with a node and an allocation of all CPUs there.
 func (c *test) forgedPod(name string) *corev1.Pod {
 	c.Helper()
 	var pod corev1.Pod
@@ -162,8 +162,8 @@ spec:
 	return &pod
 }
 
-// Without the policy, pods that name their node and its CPUs themselves take nothing, and
-// the pods that the scheduler placed keep theirs.
+// TestForgedAtCreation: without the policy, pods that are created with a node and an allocation
+// take no CPUs, and the pods that the scheduler placed keep theirs.
 func TestForgedAtCreation(t *testing.T) {
 	c := begin(t)
 	c.create(asking("innocent", 2, ""))
@@ -183,12 +183,13 @@ func TestForgedAtCreation(t *testing.T) {
 	c.must(err)
 	for _, event := range list.Items {
 		if event.Reason == "CPUConflict" {
-			t.Errorf("innocent was told: %s", event.Message)
+			t.Errorf("innocent has the event: %s", event.Message)
 		}
 	}
 }
 
-// A forged allocation on a pod that has no node is overwritten when the pod is bound.
+// TestForgedAllocation: a forged allocation on a pod without a node is overwritten when the pod is
+// bound.
 func TestForgedAllocation(t *testing.T) {
 	c := begin(t)
 	c.create(asking("trial", 1, ""))

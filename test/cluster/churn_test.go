@@ -21,12 +21,12 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Hundreds of pods of all kinds come, end, are deleted and cease to ask, in no order,
-// while the scheduler is killed now and then. At every moment at which one looks at
-// the cluster no CPU belongs to two pods, and nothing is promised twice.
+// TestChurn: hundreds of pods of all kinds are created, end, are deleted or stop asking for CPUs in
+// random order, while the scheduler is killed from time to time. At every moment no CPU belongs to
+// two pods, and no node is overcommitted.
 func TestChurn(t *testing.T) {
 	const lasting, killEvery, lookEvery = 10 * time.Second, 4 * time.Second, 200 * time.Millisecond
-	const enough = 60 // pods with CPUs of their own: with fewer it is no test
+	const enough = 60 // minimum number of pods with exclusive CPUs at one time
 	c := begin(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -55,13 +55,13 @@ func TestChurn(t *testing.T) {
 	work.Wait()
 	c.schedulerReady()
 	c.look(nodes)
-	t.Logf("up to %d pods had CPUs of their own at one time", most)
+	t.Logf("at most %d pods had exclusive CPUs at one time", most)
 	if most < enough {
-		t.Errorf("at most %d pods had CPUs of their own at one time, want %d: that is no test", most, enough)
+		t.Errorf("at most %d pods had exclusive CPUs at one time, want %d", most, enough)
 	}
 }
 
-// churner makes and unmakes pods, about 40 at a time.
+// churner creates and deletes pods, about 40 at a time.
 type churner struct {
 	*test
 	name   string
@@ -79,7 +79,7 @@ func (c *churner) run(ctx context.Context) {
 		at := c.random.IntN(len(c.pods))
 		name := c.pods[at]
 		switch c.random.IntN(10) {
-		case 0: // it ends and stays for a while
+		case 0: // it ends and remains for a while
 			c.patch(ctx, name, `{"status":{"phase":"Succeeded"}}`, "status")
 		case 1:
 			c.patch(ctx, name, `{"metadata":{"annotations":{"cpuset-scheduler":null}}}`)
@@ -96,8 +96,8 @@ func (c *churner) patch(ctx context.Context, pod, text string, subresource ...st
 	c.check(ctx, err)
 }
 
-// check lets pass what the end of the test, other pods' ends and an API server that is
-// behind with its work bring about.
+// check ignores errors that the end of the test, the ends of other pods and a slow API server
+// cause.
 func (c *churner) check(ctx context.Context, err error) {
 	late := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 	if err != nil && ctx.Err() == nil && !late && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -134,7 +134,7 @@ func (c *churner) add(ctx context.Context) {
 	c.pods = append(c.pods, name)
 }
 
-// churnNode is what a look at the cluster finds out about a node.
+// churnNode is the state of a node at one moment.
 type churnNode struct {
 	machine *topology.Machine
 	config  ledger.Config
@@ -142,8 +142,8 @@ type churnNode struct {
 	owners  map[cpuset.CPU]string
 }
 
-// look checks all nodes at one moment, and returns how many pods have CPUs of their
-// own then. A list is a consistent picture.
+// look checks all nodes at one moment and returns how many pods have exclusive CPUs then. A list is
+// a consistent snapshot.
 func (c *test) look(nodes map[string]*churnNode) (placed int) {
 	c.Helper()
 	pods := c.pods()

@@ -22,11 +22,11 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// patience is far above what anything takes on an idle machine.
+// patience is much longer than any operation takes on an idle machine.
 const patience = 60 * time.Second
 
-// test is one test's view of the cluster. Tests run one after the other and leave no
-// pods, so that each has all CPUs.
+// test is one test's view of the cluster. Tests run one after the other and delete their pods, so
+// that each has all CPUs.
 type test struct {
 	*testing.T
 	*running
@@ -76,7 +76,7 @@ func (c *test) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// deletePods runs when the test's own context has ended.
+// deletePods deletes all pods. It runs after the test's own context has ended.
 func (c *test) deletePods() {
 	ctx, now := context.Background(), int64(0)
 	all := metav1.ListOptions{}
@@ -91,10 +91,10 @@ func (c *test) deletePods() {
 			return
 		}
 	}
-	c.Error("pods are left over")
+	c.Error("some pods remain")
 }
 
-// create makes a pod from a manifest.
+// create creates a pod from a manifest.
 func (c *test) create(manifest string) *corev1.Pod {
 	c.Helper()
 	var pod corev1.Pod
@@ -112,7 +112,7 @@ func (c *test) annotate(pod, key, value string) {
 	c.must(err)
 }
 
-// bound waits until the pod has a node, and returns it.
+// bound waits until the pod has a node and returns it.
 func (c *test) bound(name string) *corev1.Pod {
 	c.Helper()
 	var pod *corev1.Pod
@@ -125,7 +125,7 @@ func (c *test) bound(name string) *corev1.Pod {
 	return pod
 }
 
-// allocation is what a bound pod has been given.
+// allocation returns the allocation of a bound pod.
 func (c *test) allocation(pod *corev1.Pod) *api.Allocation {
 	c.Helper()
 	a, err := api.AllocationOf(pod)
@@ -145,8 +145,7 @@ func waitsFor(pod *corev1.Pod) string {
 	return ""
 }
 
-// waits waits until the pod's condition and its FailedScheduling event have this text
-// in them.
+// waits waits until the pod's condition and its FailedScheduling event contain a text.
 func (c *test) waits(name, text string) {
 	c.Helper()
 	c.eventually(func() string {
@@ -180,7 +179,7 @@ func (c *test) event(name, reason, text string) {
 	})
 }
 
-// topology reads what a node has reported.
+// topology returns the topology that a node has reported.
 func (c *test) topology(node string) *v1alpha2.NodeResourceTopology {
 	c.Helper()
 	obj, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), node, metav1.GetOptions{})
@@ -195,8 +194,8 @@ func (c *test) machine(node string) (*topology.Machine, nodetopology.State) {
 	return machine, state
 }
 
-// checkBooks makes every node's books from its pods alone. With pods that all came
-// through the scheduler nothing may collide, and every allocation must be whole.
+// checkBooks derives every node's books from its pods only. If all pods were placed by the
+// scheduler, there are no conflicts, and every allocation is complete.
 func (c *test) checkBooks() {
 	c.Helper()
 	byNode := map[string][]ledger.Claim{}
@@ -223,8 +222,7 @@ func (c *test) checkBooks() {
 	}
 }
 
-// killScheduler ends the scheduler's process as the kernel would, and returns without
-// waiting for the next one.
+// killScheduler kills the scheduler's process and returns without waiting for the next one.
 func (c *test) killScheduler() {
 	c.Helper()
 	if err := syscall.Kill(c.schedulerPID(), syscall.SIGKILL); err != nil && err != syscall.ESRCH {

@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 )
 
-// A scheduler that somebody starts beside the cluster's own waits for its lease, and takes
-// over when that one is gone.
+// TestSecondSchedulerWaits: a scheduler that is started in addition to the cluster's waits for the
+// lease, and takes over when the other one is gone.
 func TestSecondSchedulerWaits(t *testing.T) {
 	c := begin(t)
 	own := c.leader()
@@ -40,16 +40,16 @@ func TestSecondSchedulerWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = second.Process.Kill(); _ = second.Wait() }()
-	says := func(text string) func() string {
+	logs := func(text string) func() string {
 		return func() string {
 			if strings.Contains(log.String(), text) {
 				return ""
 			}
-			return fmt.Sprintf("the second scheduler does not say %q", text)
+			return fmt.Sprintf("the second scheduler's log lacks %q", text)
 		}
 	}
 	const leads = "uccessfully acquired lease"
-	c.eventually(says("ttempting to acquire leader lease"))
+	c.eventually(logs("ttempting to acquire leader lease"))
 	c.create(`
 metadata: {name: p, annotations: {cpuset-scheduler: "true"}}
 spec:

@@ -21,7 +21,7 @@ import (
 // ownLease is the lease of the test's own schedulers.
 const ownLease = "own-scheduler"
 
-// fence lets the API server refuse Bindings of a test's own scheduler that has lost its lease.
+// fence makes the API server reject Bindings of a test's own scheduler that has lost its lease.
 func (c *test) fence() {
 	c.Helper()
 	c.must(admission.InstallFence(c.Context(), c.client, admission.LeaseNamespace, ownLease))
@@ -40,7 +40,7 @@ func (c *test) fence() {
 	})
 }
 
-// holder is who leads the test's own schedulers, "" while there is none.
+// holder returns the leader of the test's own schedulers, "" if there is none.
 func (c *test) holder() string {
 	lease, err := c.client.CoordinationV1().Leases(admission.LeaseNamespace).Get(c.Context(), ownLease, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
@@ -49,7 +49,7 @@ func (c *test) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// boundCount is how many pods have a node.
+// boundCount returns the number of pods that have a node.
 func (c *test) boundCount() (n int) {
 	for _, pod := range c.pods() {
 		if pod.Spec.NodeName != "" {
@@ -59,15 +59,15 @@ func (c *test) boundCount() (n int) {
 	return n
 }
 
-// replicas are two schedulers, of which one leads. One that ends is replaced, as in a
-// cluster: on a busy machine a leader may lose its lease by itself.
+// replicas are two schedulers, of which one leads. One that ends is replaced, as in a cluster: on a
+// busy machine a leader may lose its lease.
 type replicas struct {
 	*test
 	configuration string
-	all           []*ownScheduler // those that have ended last
+	all           []*ownScheduler // those that have ended are at the end
 }
 
-// running returns the replicas that run, and which of them leads, nil when none does.
+// running returns the replicas that run, and which of them leads, nil if none does.
 func (r *replicas) running() (running []*ownScheduler, leader *ownScheduler) {
 	for _, s := range r.all {
 		select {
@@ -96,21 +96,21 @@ func (r *replicas) lead() (leader *ownScheduler) {
 		return ""
 	})
 	for _, s := range r.all {
-		s.says("ttempting to acquire leader lease")
+		s.awaitLog("ttempting to acquire leader lease")
 	}
 	return leader
 }
 
-// The leader of two schedulers is stopped with Bindings on their way, and goes on when the
-// other one leads and has decided about other pods first. No CPU belongs to two pods
-// afterwards, and all pods are bound. PINFOLD_TEST_FAILOVERS=50 does it as often.
+// TestFailover: the leader of two schedulers is stopped while Bindings are in progress. It
+// continues when the other one leads and has decided about other pods first. Afterwards no CPU
+// belongs to two pods, and all pods are bound. PINFOLD_TEST_FAILOVERS=50 repeats it 50 times.
 func TestFailover(t *testing.T) {
 	trials := variables.Int(t, failoversVariable, 3)
 	c := begin(t)
 	c.fence()
 	kubeconfig := filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig")
-	// Requests wait for their turn, as with kube-scheduler's default of 50 a second, so many
-	// pods are decided about, and their Bindings not sent, when the leader is stopped.
+	// Requests are rate-limited to 50 per second, kube-scheduler's default. So when the leader is
+	// stopped, it has decided about many pods whose Bindings are not sent yet.
 	r := &replicas{test: c, configuration: c.ownConfiguration(`{leaderElect: true, resourceLock: leases, resourceNamespace: kube-system, resourceName: `+ownLease+
 		`, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}`, `{kubeconfig: `+kubeconfig+`, qps: 20, burst: 5}`)}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -124,13 +124,13 @@ func TestFailover(t *testing.T) {
 			t.Fatalf("trial %d of %d failed", trial, trials)
 		}
 	}
-	t.Logf("%d trials; in %d the stopped leader tried to bind and was kept from it", trials, kept)
+	t.Logf("%d trials; in %d the stopped leader tried to bind and was rejected", trials, kept)
 	if kept == 0 {
-		t.Error("no stopped leader tried to bind: that is no test")
+		t.Error("no stopped leader tried to bind, so the test has no effect")
 	}
 }
 
-// failover stops the leader once so many pods are bound, and returns its log.
+// failover stops the leader when a number of pods are bound, and returns its log.
 func (r *replicas) failover(bound int, pause time.Duration, trial int) string {
 	r.Helper()
 	const pods, urgent = 80, 20 // of 2 and 3 CPUs, on a machine of 256
@@ -144,8 +144,8 @@ func (r *replicas) failover(bound int, pause time.Duration, trial int) string {
 		return ""
 	})
 	r.must(leader.command.Process.Signal(syscall.SIGSTOP))
-	// The next leader decides about these first, and gives them CPUs that the stopped one
-	// has decided to give to others.
+	// The next leader decides about these first and gives them CPUs that the stopped one has
+	// decided to give to others.
 	r.createAll(urgent, func(i int) string {
 		return ownPod(fmt.Sprintf("u%d-%d", trial, i), amd, 3, "priorityClassName: system-cluster-critical")
 	})
@@ -170,7 +170,7 @@ func (r *replicas) failover(bound int, pause time.Duration, trial int) string {
 	return leader.log.String()
 }
 
-// createAll makes pods at once.
+// createAll creates pods concurrently.
 func (c *test) createAll(n int, manifest func(i int) string) {
 	var work sync.WaitGroup
 	for i := range n {

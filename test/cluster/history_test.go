@@ -19,11 +19,11 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// failoversVariable is how often fail-over tests stop the leader.
+// failoversVariable is the number of times that fail-over tests stop the leader.
 const failoversVariable = "PINFOLD_TEST_FAILOVERS"
 
-// Random operations of an administrator and a tenant, while components are killed and
-// stopped, at no revision break a promise.
+// TestHistory: random operations of an administrator and a tenant, while components are killed and
+// stopped, violate no guarantee at any revision.
 func TestHistory(t *testing.T) {
 	h := record(t, seed(t))
 	h.driver.Components = []string{localcluster.Scheduler, localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager}
@@ -42,13 +42,13 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// seed is another one each time, unless a run is repeated.
+// seed returns a random seed, unless a run is repeated.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	return uint64(variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10)))
 }
 
-// recorded is a cluster whose history is written down.
+// recorded is a cluster whose history is recorded.
 type recorded struct {
 	*test
 	seed     uint64
@@ -56,7 +56,7 @@ type recorded struct {
 	driver   *history.Driver
 }
 
-// record starts a recorder, and a driver that stops nothing yet.
+// record starts a recorder and returns a driver that does not stop components yet.
 func record(t *testing.T, seed uint64) *recorded {
 	t.Helper()
 	h := &recorded{test: begin(t), seed: seed}
@@ -92,8 +92,8 @@ func (h *recorded) run(operations int) {
 	h.Logf("%d operations in %v: %v", operations, time.Since(begun).Round(time.Second), h.driver.Done)
 }
 
-// check waits until all is recorded and reports what was broken. A history with
-// violations is kept.
+// check waits until all changes are recorded and reports violations. It keeps a history with
+// violations.
 func (h *recorded) check() history.Report {
 	h.Helper()
 	h.must(h.recorder.Sync(h.Context()))
@@ -110,17 +110,16 @@ func (h *recorded) check() history.Report {
 	return report
 }
 
-// keep writes a history where it outlives the test.
+// keep writes a history to a file that remains after the test.
 func (h *recorded) keep(events []history.Event) {
 	h.Helper()
 	file, err := os.Create(filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-history-%d.jsonl", h.seed)))
 	h.must(err)
 	h.must(errors.Join(history.Write(file, events), file.Close()))
-	h.Logf("the history is kept in %s; package test/history says how to check it again", file.Name())
+	h.Logf("the history is in %s; the comment of package test/history explains how to check it again", file.Name())
 }
 
-// compact drops all earlier revisions from etcd, so that a watch that has to go on from
-// one of them cannot.
+// compact removes all earlier revisions from etcd, so that a watch cannot continue at one of them.
 func (h *recorded) compact(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -134,7 +133,7 @@ func (h *recorded) compact(ctx context.Context) error {
 		_, err = client.Compact(ctx, now.Header.Revision)
 	}
 	if err != nil {
-		h.Logf("not compacted: %v", err) // etcd is down or stopped at present
+		h.Logf("not compacted: %v", err) // etcd is down or stopped
 	}
 	return nil
 }

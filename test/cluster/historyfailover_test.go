@@ -10,15 +10,15 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// Two schedulers share a lease while pods of all kinds come and go. The leader is stopped
-// until the other one leads, and goes on with what it had decided. At no revision does
-// that give a CPU to two pods.
+// TestHistoryFailover: two schedulers share a lease while pods of all kinds are created and
+// deleted. The leader is stopped until the other one leads, and then continues with its earlier
+// decisions. At no revision does a CPU belong to two pods.
 func TestHistoryFailover(t *testing.T) {
 	h := record(t, seed(t))
 	h.driver.Victims, h.driver.Pods, h.driver.SchedulerName = nil, 60, ownName
 	h.fence()
 	kubeconfig := filepath.Join(h.dir, "config", localcluster.Scheduler+".kubeconfig")
-	// Requests wait for their turn, so that many Bindings are on their way at any time.
+	// Requests are rate-limited, so that many Bindings are in progress at any time.
 	configuration := h.ownConfiguration(`{leaderElect: true, resourceLock: leases, resourceNamespace: kube-system, resourceName: `+ownLease+
 		`, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}`, `{kubeconfig: `+kubeconfig+`, qps: 20, burst: 5}`)
 	leader := h.startScheduler(configuration)
@@ -30,10 +30,10 @@ func TestHistoryFailover(t *testing.T) {
 	})
 	for range variables.Int(t, failoversVariable, 3) {
 		next := h.startScheduler(configuration)
-		next.says("ttempting to acquire leader lease")
+		next.awaitLog("ttempting to acquire leader lease")
 		over, done := make(chan struct{}), make(chan error, 1)
 		go func() { done <- h.driver.RunUntil(t.Context(), over) }()
-		time.Sleep(2 * time.Second) // it has begun to bind then, or not: both are to be tried
+		time.Sleep(2 * time.Second) // it may have begun to bind, or not: both cases should occur
 		before := h.holder()
 		h.must(leader.command.Process.Signal(syscall.SIGSTOP))
 		h.eventually(func() string {
@@ -49,6 +49,6 @@ func TestHistoryFailover(t *testing.T) {
 		leader = next
 	}
 	if report := h.check(); report.Decisions < 20 {
-		t.Errorf("%s: that is no test", report)
+		t.Errorf("%s: too few decisions for a test", report)
 	}
 }

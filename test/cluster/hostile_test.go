@@ -25,12 +25,12 @@ import (
 	"pinfold.dev/pinfold/test/history"
 )
 
-// Whatever a tenant writes who may edit one namespace, nobody else's CPUs change, and he
-// has no others than those that the scheduler gave him. This holds also where the
-// admission policy does not cover his namespace: then the books alone stop him.
+// TestHostileTenant: whatever a tenant writes who may edit one namespace, other pods keep their
+// CPUs, and the tenant's pods have only CPUs that the scheduler gave them. This holds also in a
+// namespace that the admission policy does not cover, because of the books.
 func TestHostileTenant(t *testing.T) {
 	h := record(t, 1)
-	h.must(h.driver.Run(t.Context(), 0)) // makes the namespaces
+	h.must(h.driver.Run(t.Context(), 0)) // creates the namespaces
 	for _, namespace := range []string{history.Guarded, history.Unguarded} {
 		all := attacks()
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -44,13 +44,13 @@ func TestHostileTenant(t *testing.T) {
 	h.check()
 }
 
-// attacker is the tenant in one namespace, beside the pods of others on the same node.
+// attacker is the tenant in one namespace, with pods of others on the same node.
 type attacker struct {
 	*test
 	tenant    kubernetes.Interface
 	namespace string
 	victims   []*corev1.Pod
-	entitled  int // CPUs that the scheduler gave him
+	entitled  int // number of CPUs that the scheduler gave the tenant
 }
 
 func newAttacker(t *testing.T, tenant kubernetes.Interface, namespace string) *attacker {
@@ -77,22 +77,21 @@ func (a *attacker) clean() {
 			return
 		}
 	}
-	a.Error("pods of the attacker are left over")
+	a.Error("some pods of the attacker remain")
 }
 
-// submit creates a pod as the tenant. That it is refused is as good as that it has no
-// effect.
+// submit creates a pod as the tenant. A rejection is as good as no effect.
 func (a *attacker) submit(pod *corev1.Pod) {
 	a.Helper()
 	pod.Namespace = a.namespace
 	_, err := a.tenant.CoreV1().Pods(a.namespace).Create(a.Context(), pod, metav1.CreateOptions{})
-	a.refused(err)
+	a.expectAnswer(err)
 }
 
-func (a *attacker) refused(err error) {
+func (a *attacker) expectAnswer(err error) {
 	a.Helper()
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) && !apierrors.IsBadRequest(err) {
-		a.Errorf("neither done nor refused: %v", err)
+		a.Errorf("neither executed nor rejected: %v", err)
 	}
 }
 
@@ -110,10 +109,10 @@ func (a *attacker) edit(pod string, values map[string]any) {
 func (a *attacker) patch(pod string, kind types.PatchType, text []byte, subresources ...string) {
 	a.Helper()
 	_, err := a.tenant.CoreV1().Pods(a.namespace).Patch(a.Context(), pod, kind, text, metav1.PatchOptions{}, subresources...)
-	a.refused(err)
+	a.expectAnswer(err)
 }
 
-// place has the scheduler give one CPU to a pod of the tenant's.
+// place lets the scheduler give one CPU to a pod of the tenant.
 func (a *attacker) place(name string) *corev1.Pod {
 	a.Helper()
 	a.submit(a.parse(asking(name, 1, "")))
@@ -142,8 +141,8 @@ func (a *attacker) parse(manifest string) *corev1.Pod {
 	return &pod
 }
 
-// checkVictims looks at the node's books as the scheduler and the agent see them. One
-// more pod is placed first, so that the scheduler has heard of everything before.
+// checkVictims checks the node's books as the scheduler and the agent see them. It places one more
+// pod first, so that the scheduler has received all earlier changes.
 func (a *attacker) checkVictims() {
 	a.Helper()
 	a.create(asking("late", 1, ""))
@@ -154,7 +153,7 @@ func (a *attacker) checkVictims() {
 	a.must(err)
 	var claims []ledger.Claim
 	for i := range all.Items {
-		claim, _ := keys.Claim(&all.Items[i], machine) // with an error it claims nothing of its own
+		claim, _ := keys.Claim(&all.Items[i], machine) // with an error it claims no exclusive CPUs
 		claims = append(claims, claim)
 	}
 	books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: 1}, claims...)
@@ -166,7 +165,7 @@ func (a *attacker) checkVictims() {
 		a.checkOwner(books, now)
 	}
 	if own := a.own(books, all.Items); own.Len() > a.entitled {
-		a.Errorf("the attacker has CPUs %s, want %d of them", own, a.entitled)
+		a.Errorf("the attacker has CPUs %s, want %d CPUs", own, a.entitled)
 	}
 	for _, conflict := range books.Conflicts() {
 		for _, victim := range a.victims {
@@ -177,7 +176,7 @@ func (a *attacker) checkVictims() {
 	}
 }
 
-// checkOwner checks that the CPUs of a victim's allocation are its own in the books.
+// checkOwner checks that the CPUs of a victim's allocation belong to the victim in the books.
 func (a *attacker) checkOwner(books *ledger.Books, victim *corev1.Pod) {
 	a.Helper()
 	if !strings.Contains(victim.Annotations[api.AllocationAnnotation], `"static"`) {
@@ -192,7 +191,7 @@ func (a *attacker) checkOwner(books *ledger.Books, victim *corev1.Pod) {
 	}
 }
 
-// own are the exclusive CPUs of the attacker's pods.
+// own returns the exclusive CPUs of the attacker's pods.
 func (a *attacker) own(books *ledger.Books, pods []corev1.Pod) (cpus cpuset.Set) {
 	for i := range pods {
 		if pods[i].Namespace != a.namespace {
@@ -207,7 +206,7 @@ func (a *attacker) own(books *ledger.Books, pods []corev1.Pod) (cpus cpuset.Set)
 	return cpus
 }
 
-// keys are those by which the scheduler's allocations are known.
+// keys returns the keys that verify the scheduler's allocations.
 func (c *test) keys() *api.Keys {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join(c.dir, "pki", "allocations.pub"))

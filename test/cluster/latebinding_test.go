@@ -26,13 +26,12 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// lateBindings is a proxy in front of the API server. It answers the first Binding of every
-// pod with 409 Conflict, as the API server does when etcd takes too long, and carries it out
-// later.
+// lateBindings is a proxy in front of the API server. It answers the first Binding of each pod with
+// 409 Conflict, as the API server does when etcd takes too long, and executes it later.
 type lateBindings struct {
 	proxy *httputil.ReverseProxy
 	late  time.Duration
-	// before, unless nil, runs instead before the first Binding, which is then carried out.
+	// before, unless nil, is called before the first Binding, which then is not delayed.
 	before func()
 	mu     sync.Mutex
 	seen   map[string]bool
@@ -72,7 +71,7 @@ func (l *lateBindings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// startLateBindings returns a kubeconfig of a scheduler whose requests pass the proxy.
+// startLateBindings returns a kubeconfig for a scheduler whose requests pass through the proxy.
 func (c *test) startLateBindings(late time.Duration) (proxy *lateBindings, kubeconfig string) {
 	c.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
@@ -98,14 +97,14 @@ func (c *test) startLateBindings(late time.Duration) (proxy *lateBindings, kubec
 	return proxy, kubeconfig
 }
 
-// A Binding that the API server answers with an error and carries out later does not give
-// CPUs to two pods.
+// TestLateBindings: a Binding to which the API server answers with an error, but which it executes
+// later, does not give CPUs to two pods.
 func TestLateBindings(t *testing.T) {
 	c := begin(t)
 	const late = 3 * time.Second
 	proxy, kubeconfig := c.startLateBindings(late)
 	c.startScheduler(c.ownConfiguration("{leaderElect: false}", "{kubeconfig: "+kubeconfig+"}"))
-	// 7 CPUs can be exclusive: two pods have room, and the others take what is given back.
+	// 7 CPUs can be exclusive: two pods fit, and the others try the CPUs that are given back.
 	for i := range 6 {
 		c.create(ownPod(fmt.Sprint("p", i), small0, 3, ""))
 	}
@@ -116,18 +115,18 @@ func TestLateBindings(t *testing.T) {
 		return ""
 	})
 	proxy.work.Wait()
-	time.Sleep(late) // for what the last of them might bring about
+	time.Sleep(late) // for the last delayed Bindings
 	c.checkBooks()
 	if n := c.boundCount(); n != 2 {
 		t.Errorf("%d pods are bound, want 2", n)
 	}
 	if len(proxy.seen) < 2 {
-		t.Errorf("%d requests passed the proxy: that is no test", len(proxy.seen))
+		t.Errorf("only %d requests passed the proxy", len(proxy.seen))
 	}
 }
 
-// A pod that is edited while its Binding is on its way is decided about again: it does not
-// get what it no longer asks for, and a forged allocation is overwritten.
+// TestEditedWhileBinding: a pod that is edited during its Binding is decided about again. It does
+// not get what it no longer asks for, and a forged allocation is overwritten.
 func TestEditedWhileBinding(t *testing.T) {
 	c := begin(t)
 	c.create(asking("trial", 1, ""))
@@ -141,8 +140,8 @@ func TestEditedWhileBinding(t *testing.T) {
 	c.create(ownPod("pod", small0, 3, ""))
 	c.must(<-edited)
 	if got := c.bound("pod").Annotations["pinfold.dev/cpu-allocation"]; got != "" {
-		t.Errorf("the pod does not ask any more, and has the allocation %s", got)
+		t.Errorf("the pod no longer asks for CPUs, but has the allocation %s", got)
 	}
-	c.create(asking("next", 6, "")) // with what trial has, all that can be exclusive
+	c.create(asking("next", 6, "")) // together with trial's, all that can be exclusive
 	c.bound("next")
 }

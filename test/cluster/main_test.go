@@ -22,8 +22,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// The nodes of the cluster: the two machines of the published measurements and two
-// small ones of 4 cores of 2 threads.
+// The nodes of the cluster: the two machines of the published measurements and two small ones with
+// 4 cores of 2 threads.
 const (
 	intel  = "intel-104-0"
 	amd    = "amd-256-0"
@@ -39,12 +39,12 @@ const (
 	startTimeout = 3 * time.Minute
 )
 
-// shared is the one cluster of this test program.
+// shared is the cluster for all tests of this program.
 var shared *running
 
 func TestMain(m *testing.M) {
-	// The cluster is told to end when the thread ends that started it, so this
-	// must be the program's own: then nothing survives it, however it ends.
+	// The cluster is terminated when the thread that started it ends, so this must be the program's
+	// main thread. So nothing survives the program, however it ends.
 	runtime.LockOSThread()
 	status, err := runTests(m)
 	if err != nil {
@@ -105,7 +105,7 @@ func start(binary, data string) (stop func() error, err error) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				return fmt.Errorf("the local cluster did not end well: %w\n%s", err, out.String())
+				return fmt.Errorf("the local cluster failed at its end: %w\n%s", err, out.String())
 			}
 			return nil
 		case <-time.After(30 * time.Second):
@@ -129,7 +129,7 @@ func start(binary, data string) (stop func() error, err error) {
 	}
 }
 
-// running is a cluster that is up.
+// running is a running cluster.
 type running struct {
 	binary     string // pinfold-local
 	dir        string
@@ -147,13 +147,13 @@ func connect(binary, dir, kubeconfig string) (*running, error) {
 	config.QPS, config.Burst = 1000, 1000
 	r := &running{binary: binary, dir: dir, config: config}
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	if r.objects, err = dynamic.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	if r.topologies, err = topologyclient.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	return r, nil
 }

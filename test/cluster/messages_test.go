@@ -11,9 +11,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// TestMessages creates the pods of testdata/messages. The first line of each file
-// says what the user sees: what the pod waits for, or how many CPUs its containers
-// have been given.
+// TestMessages creates the pods of testdata/messages. The first line of each file is what the user
+// sees: the message of a waiting pod, or the number of CPUs of each container.
 func TestMessages(t *testing.T) {
 	files, err := filepath.Glob("testdata/messages/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -32,7 +31,7 @@ func TestMessages(t *testing.T) {
 			}
 			want, ok := strings.CutPrefix(first, "# bound:")
 			if !ok {
-				t.Fatalf("%s: the first line says neither waits nor bound", file)
+				t.Fatalf("%s: the first line has neither waits nor bound", file)
 			}
 			a, err := api.AllocationOf(c.bound(name))
 			c.must(err)
@@ -51,7 +50,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A pod whose words are put right is tried again at once.
+// TestEditedWords: a pod whose annotations are corrected is tried again immediately.
 func TestEditedWords(t *testing.T) {
 	c := begin(t)
 	c.create(`

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freeAddress is one on loopback that nobody listens at.
+// freeAddress returns an unused address on loopback.
 func (c *test) freeAddress() string {
 	c.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -21,8 +21,8 @@ func (c *test) freeAddress() string {
 	return listener.Addr().String()
 }
 
-// tokenOf makes a service account in the namespace default, with a role when that has a
-// name, and returns its token.
+// tokenOf creates a service account in the namespace default, with a role unless that has no name,
+// and returns its token.
 func (c *test) tokenOf(name, role string) string {
 	c.Helper()
 	accounts := c.client.CoreV1().ServiceAccounts("default")
@@ -39,8 +39,8 @@ func (c *test) tokenOf(name, role string) string {
 	return token.Status.Token
 }
 
-// metricsAreGuarded asks an agent for its metrics as everybody, as somebody without the
-// right to them, and as Prometheus. Health is for everybody.
+// metricsAreGuarded requests an agent's metrics without authentication, without the permission, and
+// as Prometheus. Health needs no authentication.
 func (c *test) metricsAreGuarded(address string) {
 	c.Helper()
 	_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
@@ -66,13 +66,13 @@ func (c *test) metricsAreGuarded(address string) {
 		what, path, token string
 		want              int
 	}{
-		{"nobody", "/metrics", "", http.StatusUnauthorized},
+		{"anonymous", "/metrics", "", http.StatusUnauthorized},
 		{"a forged token", "/metrics", "eyJhbGciOiJub25lIn0.e30.", http.StatusUnauthorized},
-		{"somebody without the right", "/metrics", stranger, http.StatusForbidden},
+		{"without permission", "/metrics", stranger, http.StatusForbidden},
 		{"Prometheus", "/metrics", reader, http.StatusOK},
 		{"the kubelet's probe", "/healthz", "", http.StatusOK},
 	} {
-		c.eventually(func() string { // the API server takes a moment to know a new right
+		c.eventually(func() string { // a new permission becomes effective after a moment
 			if got, err := ask(test.path, test.token); err != nil || got != test.want {
 				return fmt.Sprintf("%s asks for %s: status %d, %v; want %d", test.what, test.path, got, err, test.want)
 			}
@@ -83,6 +83,6 @@ func (c *test) metricsAreGuarded(address string) {
 	c.must(err)
 	c.must(response.Body.Close())
 	if response.StatusCode == http.StatusOK {
-		c.Error("metrics are served in the clear")
+		c.Error("metrics are served without TLS")
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 )
 
-// ownName is in schedulerName of the pods that a test's own schedulers place.
+// ownName is the schedulerName of pods that a test's own schedulers place.
 const ownName = "own"
 
-// ownScheduler is a scheduler that a test has started, beside that of the cluster.
+// ownScheduler is a scheduler that a test has started in addition to the cluster's.
 type ownScheduler struct {
 	*test
 	command *exec.Cmd
@@ -25,8 +25,8 @@ type ownScheduler struct {
 	ended   chan struct{}
 }
 
-// ownConfiguration is Pinfold's default, for pods with schedulerName ownName, in this
-// election and with this kubeconfig.
+// ownConfiguration returns Pinfold's default configuration for pods with schedulerName ownName,
+// with this lease and this kubeconfig.
 func (c *test) ownConfiguration(election, connection string) string {
 	text := scheduler.DefaultConfiguration
 	begin, end := strings.Index(text, "leaderElection:"), strings.Index(text, "profiles:")
@@ -58,14 +58,14 @@ func (c *test) startScheduler(configuration string) *ownScheduler {
 	return s
 }
 
-// says waits until the log has a text in it.
-func (s *ownScheduler) says(text string) {
+// awaitLog waits until the log contains a text.
+func (s *ownScheduler) awaitLog(text string) {
 	s.Helper()
 	s.eventually(func() string {
 		if strings.Contains(s.log.String(), text) {
 			return ""
 		}
-		return fmt.Sprintf("the scheduler does not say %q", text)
+		return fmt.Sprintf("the scheduler's log lacks %q", text)
 	})
 }
 
@@ -79,7 +79,8 @@ func (s *ownScheduler) ends() {
 	}
 }
 
-// ownPod asks a test's own scheduler for CPUs of a node, with more fields of its spec.
+// ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node, with
+// more fields of its spec.
 func ownPod(name, node string, cpus int, more string) string {
 	return fmt.Sprintf(`
 metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// runs waits until a pod runs and says of its containers, as a kubelet does, with
-// which resources. The API server resizes no others.
+// runs waits until a pod runs and writes the resources of its containers to its status, as a
+// kubelet does. The API server resizes no other pods.
 func (c *test) runs(name string) {
 	c.Helper()
 	c.eventually(func() string {
@@ -24,21 +24,21 @@ func (c *test) runs(name string) {
 			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
 		}
 		if _, err := c.client.CoreV1().Pods("default").UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil {
-			return err.Error() // the simulated kubelet has changed it meanwhile
+			return err.Error() // the simulated kubelet has changed it
 		}
 		return ""
 	})
 }
 
-// tryResize returns what the API server says of a resize, which it does not do.
+// tryResize returns the API server's answer to a resize, as a dry run.
 func (c *test) tryResize(pod, spec string) error {
 	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.StrategicMergePatchType,
 		fmt.Appendf(nil, `{"spec":%s}`, spec), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "resize")
 	return err
 }
 
-// The CPUs of a pod that has an allocation are not resized in place; its memory is,
-// and so is every other pod.
+// TestResize: the CPUs of a pod with an allocation cannot be resized in place. Its memory can, and
+// so can all other pods.
 func TestResize(t *testing.T) {
 	c := begin(t)
 	const pod = `
@@ -71,13 +71,13 @@ spec:
 		{"sidecar", "resized", side, refusal},
 		{"CPU and memory", "resized", app(`{"limits":{"cpu":"3","memory":"128Mi"}}`), refusal},
 		{"memory", "resized", app(`{"limits":{"memory":"128Mi"}}`), ""},
-		{"as it is, in other words", "resized", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
+		{"unchanged, spelled differently", "resized", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
 		{"memory of a pod with CPUs as a whole", "whole", app(`{"limits":{"memory":"128Mi"}}`), ""},
 		{"limit of a pod that does not ask", "plain", app(`{"limits":{"cpu":"3"}}`), ""},
 		{"sidecar of a pod that does not ask", "plain", side, ""},
 		{"limit of a pod that has ceased to ask", "ceased", app(`{"limits":{"cpu":"3"}}`), ""},
 	} {
-		c.eventually(func() string { // the label of an earlier test may still be in effect
+		c.eventually(func() string { // the label of an earlier test may still be effective
 			err := c.tryResize(test.pod, test.spec)
 			if test.refused == "" && err != nil ||
 				test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {

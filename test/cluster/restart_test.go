@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// The scheduler is killed again and again while 100 pods are bound. Whatever it was
-// doing, in the end all have CPUs and no CPU belongs to two.
+// TestSchedulerKilledWhileBinding: the scheduler is killed repeatedly while 100 pods are bound. In
+// the end all have CPUs, and no CPU belongs to two pods.
 func TestSchedulerKilledWhileBinding(t *testing.T) {
 	c := begin(t)
 	const pods, kills = 100, 4
@@ -19,7 +19,7 @@ func TestSchedulerKilledWhileBinding(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range pods {
-			// 1 to 3 CPUs, 200 on average, of the 376 there are.
+			// 1 to 3 CPUs each, 200 in total on average, of 376.
 			c.create(fmt.Sprintf(`
 metadata: {name: p%d, annotations: {cpuset-scheduler: "true"}}
 spec:
@@ -41,8 +41,8 @@ spec:
 	c.checkBooks()
 }
 
-// schedulerReady waits until a scheduler runs again, because the supervisor gives up
-// on what ends many times in a row.
+// schedulerReady waits until a scheduler runs again, because the supervisor gives up on a process
+// that ends many times in a row.
 func (c *test) schedulerReady() {
 	c.Helper()
 	c.eventually(func() string {

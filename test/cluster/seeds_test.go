@@ -17,9 +17,9 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 )
 
-// The manifests of ACK's documentation, as they stand there, with the scheduler
-// killed between their creation and the last binding. Deployments make their pods
-// over again when these are deleted, so the pods come at their own pace.
+// TestExampleManifests: the manifests of ACK's documentation, unchanged, with the scheduler killed
+// between their creation and the last binding. Deployments recreate deleted pods, so the pods do
+// not appear all at once.
 func TestExampleManifests(t *testing.T) {
 	for _, policy := range []placement.Policy{placement.Static, placement.StaticBurst} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -40,7 +40,8 @@ func TestExampleManifests(t *testing.T) {
 	}
 }
 
-// Annotations that are null and no wish to be placed: the plain scheduler's business.
+// TestExampleWithoutPlacement: with annotations that are null and a policy of none, the pods are
+// placed as by the plain scheduler.
 func TestExampleWithoutPlacement(t *testing.T) {
 	c := begin(t)
 	c.labelNode(intel, "policy", "intel7")
@@ -54,7 +55,7 @@ func TestExampleWithoutPlacement(t *testing.T) {
 	}
 }
 
-// checkExample: every container of the examples has a limit of 4 CPUs.
+// checkExample checks a pod of the examples, whose containers all have a limit of 4 CPUs.
 func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
 	c.Helper()
 	if selected := pod.Spec.NodeSelector["policy"]; selected != "" && pod.Spec.NodeName != intel {
@@ -66,7 +67,7 @@ func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
 	}
 	got := a.Containers[0]
 	if len(got.NUMANodes) != 1 {
-		c.Errorf("pod %s is on NUMA nodes %v, and one has room for it", pod.Name, got.NUMANodes)
+		c.Errorf("pod %s is on NUMA nodes %v, although one would be enough", pod.Name, got.NUMANodes)
 	}
 	machine, _ := c.machine(a.Node)
 	want := placement.Quality{Kinds: 1, NUMANodes: 1, LLCs: 1, Packages: 1}
@@ -75,18 +76,18 @@ func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
 		if n := got.CPUs.Len(); n != 4 {
 			c.Errorf("pod %s has %d CPUs (%s), its limit is 4", pod.Name, n, got.CPUs)
 		}
-		// The machines are empty enough for two whole cores behind one cache.
+		// The machines have two free whole cores behind one cache.
 		if q := placement.NewIndex(machine).Quality(got.CPUs); q != want {
 			c.Errorf("pod %s on %s has CPUs %s of quality %+v, want %+v", pod.Name, a.Node, got.CPUs, q, want)
 		}
 	case placement.StaticBurst:
 		if !got.CPUs.IsEmpty() {
-			c.Errorf("pod %s has CPUs %s of its own, which static-burst does not give", pod.Name, got.CPUs)
+			c.Errorf("pod %s has exclusive CPUs %s, although its policy is static-burst", pod.Name, got.CPUs)
 		}
 	}
 }
 
-// apply creates what a manifest says, nulls included, with a policy for its pods.
+// apply creates the objects of a manifest, including nulls, with a policy for its pods.
 func (c *test) apply(file string, policy placement.Policy) {
 	c.Helper()
 	text, err := fs.ReadFile(examples.Files, "ack/"+file)
@@ -106,7 +107,7 @@ func (c *test) apply(file string, policy placement.Policy) {
 	objects := c.objects.Resource(resource).Namespace("default")
 	_, err = objects.Create(c.Context(), obj, metav1.CreateOptions{})
 	c.must(err)
-	if obj.GetKind() == "Service" || obj.GetKind() == "ConfigMap" { // others go with the pods
+	if obj.GetKind() == "Service" || obj.GetKind() == "ConfigMap" { // others are deleted with the pods
 		c.Cleanup(func() {
 			if err := objects.Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{}); err != nil {
 				c.Error(err)
@@ -122,7 +123,7 @@ func (c *test) labelNode(node, key, value string) {
 	c.must(err)
 }
 
-// allBound waits for so many pods, all with a node.
+// allBound waits until there is the given number of pods, all with a node.
 func (c *test) allBound(count int) []corev1.Pod {
 	c.Helper()
 	var pods []corev1.Pod

@@ -22,14 +22,15 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// TestSoak lets pods come and go in rounds, on simulated nodes and on one with an agent, and
-// looks at the scheduler's process and the agent's after each round: what they hold returns to
-// where it was after the first rounds. It takes a minute, or PINFOLD_TEST_SOAK=1h.
+// TestSoak creates and deletes pods in rounds, on simulated nodes and on one with an agent. After
+// each round it measures the memory, goroutines and files of the scheduler's and the agent's
+// process, which return to the values after the first rounds. It takes a minute, or
+// PINFOLD_TEST_SOAK=1h.
 func TestSoak(t *testing.T) {
 	const seed = 1
 	duration := variables.Duration(t, "PINFOLD_TEST_SOAK", time.Minute)
 	s := newSoak(begin(t), rand.New(rand.NewPCG(seed, 0)))
-	const least = 3 // rounds, before and after the first look
+	const least = 3 // minimum number of rounds before and after the first look
 	begun := time.Now()
 	for n := 0; n < least || time.Since(begun) < duration/3; n++ {
 		s.round()
@@ -43,11 +44,11 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d: %d pods, of which %d before the first look, %d times not on all CPUs of the agent's node:\nbefore %+v\nafter  %+v",
 		seed, s.made, made, s.moved, before, after)
 	if s.moved == 0 {
-		t.Error("the agent has kept no pod's group off another pod's CPUs: it has had nothing to do")
+		t.Error("the agent has restricted no pod's cgroup, so it had nothing to do")
 	}
 	for name, was := range before {
 		if is, most := after[name], was.value+was.slack; is.value > most {
-			t.Errorf("%s: %d after %d more pods, %d before; at most %d is not a leak", name, is.value, s.made-made, was.value, most)
+			t.Errorf("%s: %d after %d more pods, %d before; want at most %d", name, is.value, s.made-made, was.value, most)
 		}
 	}
 	if t.Failed() {
@@ -61,9 +62,9 @@ type soak struct {
 	*test
 	*fixture
 	random  *rand.Rand
-	running map[string]string // groups on the node, by the UID of their pods
+	running map[string]string // cgroups on the node, by the UID of their pods
 	made    int
-	moved   int // times that a group on the node was seen without all CPUs
+	moved   int // how often a cgroup on the node was observed without all CPUs
 }
 
 const soakNode = "soak"
@@ -78,7 +79,7 @@ func newSoak(c *test, random *rand.Rand) *soak {
 			c.Error(err)
 		}
 	})
-	// A patch, since controllers write new nodes, too.
+	// A patch, because controllers write new nodes at the same time.
 	status := `{"status":{"capacity":CPUS,"allocatable":CPUS,"conditions":[{"type":"Ready","status":"True"}]}}`
 	status = strings.ReplaceAll(status, "CPUS", `{"cpu":"8","memory":"8Gi","pods":"110"}`)
 	_, err = c.client.CoreV1().Nodes().Patch(c.Context(), soakNode, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
@@ -105,7 +106,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// round makes pods, changes and deletes some of them, and then deletes all.
+// round creates pods, changes and deletes some of them, and then deletes all.
 func (s *soak) round() {
 	s.Helper()
 	const pods, onNode = 40, 12
@@ -121,7 +122,7 @@ func (s *soak) round() {
 		s.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
 		if i < onNode {
 			pod.Spec.NodeSelector = map[string]string{"soak": ""}
-			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // of a node that has only become ready
+			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // of a node that has just become ready
 		}
 		_, err := s.client.CoreV1().Pods("default").Create(s.Context(), &pod, metav1.CreateOptions{})
 		s.must(err)
@@ -150,8 +151,8 @@ func (s *soak) round() {
 	})
 }
 
-// kubelet does what a kubelet and a runtime do on the node of the agent, and returns how many
-// pods there are in the cluster.
+// kubelet does what a kubelet and a runtime do on the agent's node, and returns the number of pods
+// in the cluster.
 func (s *soak) kubelet() int {
 	s.Helper()
 	pods, now := s.pods(), int64(0)
@@ -183,7 +184,7 @@ func (s *soak) kubelet() int {
 	return len(pods)
 }
 
-// start makes the groups of a pod, says that its containers run, and returns its group.
+// start creates the cgroups of a pod, reports its containers as running, and returns its cgroup.
 func (s *soak) start(pod *corev1.Pod) string {
 	s.Helper()
 	group := "/kubepods/burstable/pod" + string(pod.UID)

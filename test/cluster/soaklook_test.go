@@ -18,8 +18,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// held is how much of something a process holds, and by how much that differs without a leak: what
-// connections and timers come and go, and what caches of Kubernetes' libraries fill up.
+// held is an amount of something that a process holds, and by how much it varies without a leak:
+// because of connections, timers and the caches of Kubernetes' libraries.
 type held struct{ value, slack int }
 
 const (
@@ -28,9 +28,8 @@ const (
 	slackFiles      = 4
 )
 
-// look returns what the scheduler and this process, which is the agent, hold after a garbage
-// collection. With an earlier look it waits until no more is held than then, as long as
-// that may take.
+// look returns what the scheduler and this process, which contains the agent, hold after a garbage
+// collection. With an earlier look, it waits for a time until no more is held than then.
 func (s *soak) look(before map[string]held) map[string]held {
 	s.Helper()
 	for deadline := time.Now().Add(patience / 2); ; time.Sleep(time.Second) {
@@ -38,7 +37,7 @@ func (s *soak) look(before map[string]held) map[string]held {
 		for name, was := range before {
 			more = more || now[name].value > was.value+was.slack
 		}
-		settled := before != nil || time.Now().After(deadline.Add(-patience/4)) // the first look is at a cluster at rest
+		settled := before != nil || time.Now().After(deadline.Add(-patience/4)) // the first look waits for an idle cluster
 		if settled && !more || time.Now().After(deadline) {
 			return now
 		}
@@ -48,7 +47,7 @@ func (s *soak) look(before map[string]held) map[string]held {
 func (s *soak) lookNow() map[string]held {
 	s.Helper()
 	runtime.GC()
-	runtime.GC() // what finalizers held
+	runtime.GC() // for objects with finalizers
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	state, err := localcluster.ReadState(s.dir)
@@ -69,7 +68,7 @@ func (s *soak) lookNow() map[string]held {
 	return out
 }
 
-// files returns how many files a process has open.
+// files returns the number of open files of a process.
 func files(t *testing.T, pid int) int {
 	t.Helper()
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -84,7 +83,7 @@ func (s *soak) profile(what, pattern string) int {
 	return s.schedulerSays("/debug/pprof/"+what, pattern)
 }
 
-// schedulerSays returns a number in what the scheduler serves.
+// schedulerSays returns a number in a document that the scheduler serves.
 func (s *soak) schedulerSays(path, pattern string) int {
 	s.Helper()
 	body := s.fromScheduler(path)
@@ -122,8 +121,8 @@ func (s *soak) fromScheduler(path string) []byte {
 	return body
 }
 
-// fixture is a machine's root directory with ordinary files in the place of the kernel's: 8
-// CPUs, of which N and N+4 are one core, and control groups of version 1.
+// fixture is the root directory of a machine with ordinary files instead of the kernel's: 8 CPUs,
+// of which N and N+4 are one core, and cgroups of version 1.
 type fixture struct {
 	t    *testing.T
 	root string
@@ -166,7 +165,7 @@ func (f *fixture) file(name, text string) {
 	}
 }
 
-// group makes a control group with all CPUs.
+// group creates a cgroup with all CPUs.
 func (f *fixture) group(path, quota string) {
 	f.t.Helper()
 	for name, text := range map[string]string{
@@ -177,13 +176,13 @@ func (f *fixture) group(path, quota string) {
 		controller, file, _ := strings.Cut(name, "/")
 		f.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
 	}
-	// The kernel makes one of the other.
+	// The kernel creates the same cgroup in both hierarchies.
 	if err := os.Symlink("cpuset.cpus", filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-// cpus returns the CPUs of a group.
+// cpus returns the CPUs of a cgroup.
 func (f *fixture) cpus(path string) string {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.cpus"))
@@ -193,7 +192,7 @@ func (f *fixture) cpus(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// remove removes a group and those in it.
+// remove removes a cgroup and its children.
 func (f *fixture) remove(path string) {
 	f.t.Helper()
 	for _, controller := range []string{"cpu", "cpuacct", "cpuset"} {

@@ -15,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// change changes what a node has reported, and puts it back after the test.
+// change changes the topology of a node and restores it after the test.
 func (c *test) changeTopology(node string, change func(*v1alpha2.NodeResourceTopology)) {
 	c.Helper()
 	before := c.topology(node)
@@ -27,8 +27,8 @@ func (c *test) changeTopology(node string, change func(*v1alpha2.NodeResourceTop
 	c.Cleanup(func() { c.restoreTopology(before) })
 }
 
-// createWaiting creates a pod that waits because of a change just made, and creates it
-// anew while the scheduler, which has not heard of the change yet, binds it.
+// createWaiting creates a pod that must wait because of a preceding change. It recreates the pod as
+// long as the scheduler, which has not received the change yet, binds it.
 func (c *test) createWaiting(manifest, text string) {
 	c.Helper()
 	pods := c.client.CoreV1().Pods("default")
@@ -79,7 +79,8 @@ func TestTopologyForeign(t *testing.T) {
 	c.createWaiting(asking("asks", 2, ""), "NodeResourceTopology "+small0+" was written by another program")
 }
 
-// What a node has reported goes with it. A new node of the same name reports anew.
+// TestTopologyGoesWithItsNode: the topology of a node is deleted with it. A new node of the same
+// name reports a new one.
 func TestTopologyGoesWithItsNode(t *testing.T) {
 	c := begin(t)
 	const name = small1
@@ -87,7 +88,7 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 	c.must(err)
 	report := c.topology(name)
 	if uid := nodetopology.NodeUID(report); uid != node.UID {
-		t.Fatalf("the topology is of node %q, and the node is %q", uid, node.UID)
+		t.Fatalf("the topology belongs to the node %q, but the node is %q", uid, node.UID)
 	}
 	c.must(c.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	c.eventually(func() string {
@@ -107,7 +108,7 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 	c.bound("asks")
 }
 
-// restoreTopology makes the object of a node what it was.
+// restoreTopology restores the object of a node.
 func (c *test) restoreTopology(want *v1alpha2.NodeResourceTopology) {
 	ctx, nodes := context.Background(), c.topologies.TopologyV1alpha2().NodeResourceTopologies()
 	obj := want.DeepCopy()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// recorder keeps the errors of a test.
+// recorder records the errors of a test.
 type recorder struct {
 	testing.TB
 	errors []string
@@ -33,7 +33,7 @@ func TestCompare(t *testing.T) {
 	}
 	Compare(r, file, "another line\n")
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], file) || !strings.Contains(r.errors[0], "another") {
-		t.Errorf("texts that differ: %q", r.errors)
+		t.Errorf("different texts: %q", r.errors)
 	}
 	check(t, file, "a line\n")
 }
@@ -49,11 +49,11 @@ func TestUpdate(t *testing.T) {
 	check(t, file, "before\nafter\n")
 }
 
-// TestUpdateByOne: other values of the variable have other meanings.
+// TestUpdateByOne: only the value 1 rewrites files; other values have other meanings.
 func TestUpdateByOne(t *testing.T) {
 	t.Setenv(variable, "captures")
 	if Updating() {
-		t.Error("files would be rewritten")
+		t.Error("Updating() is true")
 	}
 }
 
@@ -99,7 +99,7 @@ quiet
 		if words[0] == "quiet" {
 			return "", nil
 		}
-		return "", fmt.Errorf("%q is no command", words[0])
+		return "", fmt.Errorf("unknown command %q", words[0])
 	}
 	for _, given := range []string{text, want} {
 		got, err := Blocks(given, run)
@@ -108,8 +108,8 @@ quiet
 		}
 	}
 	for given, want := range map[string]string{
-		"say a\n":              "nothing is expected",
-		"say a\n----\n\nshout": `line 4: shout: "shout" is no command`,
+		"say a\n":              "no expected output",
+		"say a\n----\n\nshout": `line 4: shout: unknown command "shout"`,
 	} {
 		if _, err := Blocks(given, run); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", given, err, want)
@@ -117,7 +117,7 @@ quiet
 	}
 }
 
-// TestEach: one subtest for each file.
+// TestEach: Scenarios runs one subtest per file.
 func TestEach(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one.txt", "two.txt", "three.md"} {

@@ -23,8 +23,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestCheck plays the histories in testdata, each of which breaks a rule, or nearly does.
-// Every command makes one event; see [script.run].
+// TestCheck plays the histories in testdata, each of which violates a rule or almost does. Each command
+// creates one event; see [script.run].
 func TestCheck(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{}}
@@ -36,12 +36,12 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestReplay checks a history that was kept.
+// TestReplay checks a history from a file.
 func TestReplay(t *testing.T) {
 	const variable = "PINFOLD_TEST_HISTORY"
 	path := os.Getenv(variable)
 	if path == "" {
-		t.Skipf("%s names no file of a history to be checked", variable)
+		t.Skipf("no history to check: set %s to a file", variable)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -62,26 +62,26 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// script makes a history out of commands.
+// script creates a history from commands.
 type script struct {
 	events  []Event
 	gapFrom uint64 // 0: no gap
 	nodes   map[string]simnode.Node
 	pods    map[string]*corev1.Pod
-	told    int // violations that an earlier check has printed
+	told    int // number of violations that earlier checks printed
 }
 
-// run carries out one command:
+// run executes one command:
 //
 //	node NAME SHAPE [reserved=CPUS]
 //	topology NAME lost
 //	namespace NAME unprotected
-//	pod NAME [KEY=VALUE...]       node, policy, limit, request, namespace, and as bind
-//	bind NAME NODE [KEY=VALUE...] cpus or numa, and of=NODE when the allocation is another's
-//	edit NAME KEY=VALUE...        the same of a bound pod
+//	pod NAME [KEY=VALUE...]       keys: node, policy, limit, request, namespace, and those of bind
+//	bind NAME NODE [KEY=VALUE...] keys: cpus or numa; of=NODE for an allocation of another node
+//	edit NAME KEY=VALUE...        changes a bound pod, with the same keys
 //	finish | revive | delete NAME
-//	gap | end                     what is between comes from a list
-//	check                         prints what is new
+//	gap | end                     events between these come from a list
+//	check                         prints new violations
 func (s *script) run(words []string) (string, error) {
 	options := map[string]string{}
 	var names []string
@@ -179,13 +179,13 @@ func (s *script) make(name string, options map[string]string) *corev1.Pod {
 	return pod
 }
 
-// setPolicy lets a pod ask, or not when the policy is "none".
+// setPolicy makes a pod ask for CPUs, unless the policy is "none".
 func setPolicy(pod *corev1.Pod, policy string) {
 	pod.Annotations[api.CPUSetSchedulerAnnotation] = "true"
 	pod.Annotations[api.CPUPolicyAnnotation] = policy
 }
 
-// allocation is the text of what the options give, "" for nothing.
+// allocation returns the allocation that the options describe, "" if they describe none.
 func (s *script) allocation(pod *corev1.Pod, options map[string]string) string {
 	a := api.Allocation{Version: 1, Node: pod.Spec.NodeName, Policy: placement.Static}
 	if of, ok := options["of"]; ok {
@@ -208,7 +208,7 @@ func (s *script) allocation(pod *corev1.Pod, options map[string]string) string {
 	return a.Encode()
 }
 
-// check checks what has happened so far. Going through a file changes nothing.
+// check checks the events so far, after a round trip through Write and Read.
 func (s *script) check() (string, error) {
 	var file strings.Builder
 	if err := Write(&file, s.events); err != nil {
@@ -245,12 +245,12 @@ func TestReadErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Check(events, Options{}); err == nil || !strings.Contains(err.Error(), "Pod at revision 1") {
-		t.Errorf("an object that is no pod: %v", err)
+		t.Errorf("an invalid object: %v", err)
 	}
 }
 
-// A pod's containers that run at the same time may use the sum of their limits, and ordinary
-// init containers run before the others.
+// TestConfinements: the limits of containers that run at the same time add up, and ordinary init
+// containers run before the others.
 func TestConfinements(t *testing.T) {
 	m := topology.Shape{CoresPerLLC: 8}.MustBuild()
 	burst := func(role ledger.Role, limit int) ledger.ContainerClaim {

@@ -16,26 +16,26 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Rule is a promise that can be broken.
+// Rule is a guarantee that Pinfold gives.
 type Rule string
 
 // Rules about one pod, and about all pods of a node.
 const (
 	Edited    Rule = "edited"    // the allocation of a bound pod does not change
-	Rebound   Rule = "rebound"   // nor does its node
+	Rebound   Rule = "rebound"   // the node of a bound pod does not change
 	Elsewhere Rule = "elsewhere" // the allocation is for the node to which the pod was bound
-	Invalid   Rule = "invalid"   // the allocation goes with the pod
-	Unplaced  Rule = "unplaced"  // who asks is not bound without CPUs
+	Invalid   Rule = "invalid"   // the allocation is valid for the pod
+	Unplaced  Rule = "unplaced"  // a pod that asks for CPUs is not bound without an allocation
 
-	Exclusive Rule = "exclusive"  // no CPU is two pods'
-	Reserved  Rule = "reserved"   // reserved CPUs are nobody's
-	MinShared Rule = "min-shared" // so many CPUs stay shared
-	Requests  Rule = "requests"   // what is requested of the shared CPUs is there
-	Confined  Rule = "confined"   // and so it is in the NUMA nodes of static-burst pods
-	Limit     Rule = "limit"      // which have as many shared CPUs as a container may use
+	Exclusive Rule = "exclusive"  // no CPU belongs to two pods
+	Reserved  Rule = "reserved"   // no pod has reserved CPUs
+	MinShared Rule = "min-shared" // Options.MinSharedCPUs CPUs remain shared
+	Requests  Rule = "requests"   // the requests for shared CPUs do not exceed the shared CPUs
+	Confined  Rule = "confined"   // the same within the NUMA nodes of static-burst pods
+	Limit     Rule = "limit"      // these have at least as many shared CPUs as the pod's limit
 )
 
-// Violation is a broken promise.
+// Violation is a rule that did not hold at a revision.
 type Violation struct {
 	Revision uint64
 	Rule     Rule
@@ -46,20 +46,20 @@ func (v Violation) String() string {
 	return fmt.Sprintf("revision %d: %s: %s", v.Revision, v.Rule, v.Message)
 }
 
-// Options are what the scheduler is configured with.
+// Options are the scheduler's configuration.
 type Options struct {
 	MinSharedCPUs int
 }
 
-// Report is what a history shows.
+// Report is the result of a check.
 type Report struct {
 	Violations []Violation
-	// Decisions are pods that were given CPUs by the scheduler, HandedOver the CPUs
-	// among those that had been another pod's before.
+	// Decisions counts the pods to which the scheduler gave CPUs, HandedOver the CPUs that had
+	// belonged to another pod before.
 	Decisions, HandedOver int
-	// Most is the largest number of pods that had CPUs of their own at one time.
+	// Most is the largest number of pods with allocations at one time.
 	Most int
-	// Gaps are what the recorder missed, Unchecked the events while pods were missed.
+	// Gaps are the recorder's gaps. Unchecked counts the events within gaps of pods.
 	Gaps      []Event
 	Events    int
 	Unchecked int
@@ -70,30 +70,30 @@ func (r Report) String() string {
 		"%d gaps, %d events not checked", r.Events, r.Decisions, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
 }
 
-// checker is the cluster at one revision.
+// checker is the state of the cluster at one revision.
 type checker struct {
 	options Options
 	report  Report
-	told    map[string]bool // violations that have been reported
+	told    map[string]bool // violations that were reported
 
 	revision    uint64
 	pods        map[types.UID]*pod
 	nodes       map[string]*node
 	unprotected map[string]bool // namespaces
-	changed     map[string]bool // nodes to be looked at
+	changed     map[string]bool // nodes to check
 }
 
-// node is what is known of a node. It stays known when its objects go: the allocations
-// of its pods still count.
+// node is the state of a node. It is kept when the node's objects are deleted, because the allocations
+// of its pods remain valid.
 type node struct {
-	reserved     int64 // thousandths of a CPU: capacity less what can be allocated
+	reserved     int64 // thousandths of a CPU: capacity less allocatable
 	machine      *topology.Machine
 	reservedCPUs cpuset.Set
-	past         map[cpuset.CPU]types.UID // who had a CPU last
+	past         map[cpuset.CPU]types.UID // the pod to which a CPU last belonged
 }
 
-// Check goes through a history, in any order of events. An error says that it cannot be
-// read.
+// Check checks a history, whose events may be in any order. It returns an error if an object cannot be
+// decoded.
 func Check(events []Event, options Options) (Report, error) {
 	c := &checker{options: options, told: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]*node{},
 		unprotected: map[string]bool{}, changed: map[string]bool{}}
@@ -112,7 +112,7 @@ func Check(events []Event, options Options) (Report, error) {
 		case c.inGap(Pod, event.Revision):
 			c.report.Unchecked++
 		case last || events[i+1].Revision != event.Revision:
-			c.look()
+			c.checkNodes()
 		}
 	}
 	c.report.Events = len(events)
@@ -158,7 +158,7 @@ func decoded[T any](event Event, apply func(Event, *T)) error {
 	return nil
 }
 
-// node returns what is known of a node.
+// node returns the state of a node, which it creates if necessary.
 func (c *checker) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
@@ -168,7 +168,7 @@ func (c *checker) node(name string) *node {
 	return n
 }
 
-// applyTopology keeps the last topology that could be read.
+// applyTopology keeps the last valid topology.
 func (c *checker) applyTopology(event Event, object *v1alpha2.NodeResourceTopology) {
 	if event.Type == Deleted {
 		return
@@ -179,7 +179,7 @@ func (c *checker) applyTopology(event Event, object *v1alpha2.NodeResourceTopolo
 	}
 }
 
-// violation reports what is wrong, once.
+// violation reports a violation, once.
 func (c *checker) violation(rule Rule, format string, args ...any) {
 	v := Violation{c.revision, rule, fmt.Sprintf(format, args...)}
 	if id := string(rule) + v.Message; !c.told[id] {
@@ -188,8 +188,8 @@ func (c *checker) violation(rule Rule, format string, args ...any) {
 	}
 }
 
-// look compares the pods of the nodes that have changed.
-func (c *checker) look() {
+// checkNodes checks the nodes that have changed.
+func (c *checker) checkNodes() {
 	for _, name := range slices.Sorted(maps.Keys(c.changed)) {
 		c.checkNode(name)
 	}

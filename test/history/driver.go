@@ -19,13 +19,13 @@ import (
 	"pinfold.dev/pinfold/kube/admission"
 )
 
-// The namespaces of the driver's pods. The admission policy covers the first alone.
+// The namespaces of the driver's pods. The admission policy covers only the first.
 const (
 	Guarded   = "guarded"
 	Unguarded = "unguarded"
 )
 
-// TenantUser is the tenant's name: a service account that may edit both namespaces.
+// TenantUser is the name of a service account that may edit both namespaces.
 const TenantUser = "system:serviceaccount:" + Guarded + ":tenant"
 
 // The priority classes of the driver's pods.
@@ -34,54 +34,54 @@ const (
 	highPriority = "history-high"
 )
 
-// patience is far above what anything takes on an idle machine.
+// patience is much longer than any request takes on an idle machine.
 const patience = 2 * time.Minute
 
-// Driver carries out random operations on a cluster. What it does next depends on the
-// random source alone, not on what the cluster answers, so that a run can be repeated:
-// the same operations in the same order, though not at the same moments.
+// Driver executes random operations on a cluster. The operations depend only on the random source,
+// not on the cluster's answers. So a run can be repeated: with the same operations in the same
+// order, though with different timing.
 type Driver struct {
-	Client     kubernetes.Interface // of an administrator
-	Tenant     kubernetes.Interface // of somebody who may edit the two namespaces
+	Client     kubernetes.Interface // as an administrator
+	Tenant     kubernetes.Interface // as TenantUser
 	Topologies topologyclient.Interface
 	Random     *rand.Rand
-	// Nodes are simulated ones, of which the driver may do anything to Victims.
+	// Nodes are the nodes for pods. The driver may damage and delete those in Victims.
 	Nodes, Victims []string
-	// Simulated says that no kubelet runs: the driver writes what it says of its pods.
+	// Simulated means that no kubelet runs, so that the driver writes the status of pods.
 	Simulated bool
-	// Pods is about how many there are at a time.
+	// Pods is the approximate number of pods at a time.
 	Pods int
-	// SchedulerName is in the pods' specs. "" is the default one.
+	// SchedulerName is set in the pods' specs. "" is the default scheduler.
 	SchedulerName string
-	// Image and CPUs are the containers' image and the most CPUs that one may ask for.
+	// Image is the image of all containers. CPUs is the largest limit of a container.
 	Image string
 	CPUs  int
-	// Components may be killed and stopped, which is as frequent as Faults says.
+	// Components may be killed and stopped. Faults is the relative frequency of that.
 	Components []string
 	Faults     int
-	// Signal sends a signal to the process of a component as soon as that serves.
+	// Signal sends a signal to the process of a component, as Processes.Signal does.
 	Signal func(ctx context.Context, component string, signal syscall.Signal) error
-	// Compact drops what the store knows of earlier revisions. nil: it is not done.
+	// Compact removes earlier revisions from the store. It may be nil.
 	Compact func(ctx context.Context) error
-	// Pause is waited after each operation.
+	// Pause is the time to wait after each operation.
 	Pause time.Duration
-	// Log takes a line for each operation.
+	// Log is called for each operation.
 	Log func(format string, args ...any)
 
 	// Done counts the operations by name.
 	Done map[string]int
 
 	pods []podName
-	made int
+	made int // number of pods, for their names
 	step int
-	undo map[int][]func(context.Context) error // by the step before which it is due
+	undo map[int][]func(context.Context) error // what to undo, by the step before which it is due
 }
 
 type podName struct{ namespace, name string }
 
 func (p podName) String() string { return p.namespace + "/" + p.name }
 
-// RunUntil carries out operations until a channel is closed.
+// RunUntil executes operations until a channel is closed.
 func (d *Driver) RunUntil(ctx context.Context, over <-chan struct{}) error {
 	for {
 		select {
@@ -95,7 +95,7 @@ func (d *Driver) RunUntil(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// Run carries out a number of operations and then makes good what it did to nodes.
+// Run executes a number of operations and then undoes the damage to nodes.
 func (d *Driver) Run(ctx context.Context, operations int) error {
 	d.undo = map[int][]func(context.Context) error{}
 	if d.Done == nil {
@@ -106,7 +106,7 @@ func (d *Driver) Run(ctx context.Context, operations int) error {
 	}
 	all := d.operations()
 	for d.step = range operations {
-		if err := d.makeGood(ctx, d.step); err != nil {
+		if err := d.undoDue(ctx, d.step); err != nil {
 			return err
 		}
 		op := d.choose(all)
@@ -117,7 +117,7 @@ func (d *Driver) Run(ctx context.Context, operations int) error {
 		time.Sleep(d.Pause)
 	}
 	for step := range operations + maxUndo + 1 {
-		if err := d.makeGood(ctx, step); err != nil {
+		if err := d.undoDue(ctx, step); err != nil {
 			return err
 		}
 	}
@@ -136,14 +136,11 @@ func (d *Driver) Clean(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the namespaces, what the tenant may do there, and the priority classes.
+// prepare creates the namespaces, the tenant's permissions in them, and the priority classes.
 func (d *Driver) prepare(ctx context.Context) error {
 	for i, name := range []string{lowPriority, highPriority} {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(1 + 1000*i)}
-		if err := d.try(ctx, func() error {
-			_, err := d.Client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
-			return err
-		}); err != nil {
+		if err := createObject(ctx, d, d.Client.SchedulingV1().PriorityClasses().Create, class); err != nil {
 			return err
 		}
 	}
@@ -160,10 +157,7 @@ func (d *Driver) prepareNamespace(ctx context.Context, name string) error {
 	if name == Unguarded {
 		namespace.Labels = map[string]string{admission.UnprotectedLabel: "true"}
 	}
-	if err := d.try(ctx, func() error {
-		_, err := d.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-		return err
-	}); err != nil {
+	if err := createObject(ctx, d, d.Client.CoreV1().Namespaces().Create, namespace); err != nil {
 		return err
 	}
 	binding := &rbacv1.RoleBinding{
@@ -171,13 +165,10 @@ func (d *Driver) prepareNamespace(ctx context.Context, name string) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: TenantUser}},
 	}
-	if err := d.try(ctx, func() error {
-		_, err := d.Client.RbacV1().RoleBindings(name).Create(ctx, binding, metav1.CreateOptions{})
-		return err
-	}); err != nil {
+	if err := createObject(ctx, d, d.Client.RbacV1().RoleBindings(name).Create, binding); err != nil {
 		return err
 	}
-	// The service account, the role and the priority classes take a moment to arrive.
+	// The service account, the role and the priority classes become effective after a moment.
 	pod := d.draw()
 	pod.Namespace = name
 	return d.await(ctx, func() error {
@@ -186,41 +177,49 @@ func (d *Driver) prepareNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// maxUndo bounds for how many steps something stays damaged.
+// maxUndo is the largest number of operations before damage is undone.
 const maxUndo = 20
 
-// later makes something good after some operations.
+// later schedules a function that undoes damage after some operations.
 func (d *Driver) later(steps int, do func(context.Context) error) {
 	at := d.step + 1 + min(steps, maxUndo)
 	d.undo[at] = append(d.undo[at], do)
 }
 
-func (d *Driver) makeGood(ctx context.Context, step int) error {
+func (d *Driver) undoDue(ctx context.Context, step int) error {
 	due := d.undo[step]
 	delete(d.undo, step)
 	for _, do := range due {
 		if err := d.await(ctx, func() error { return do(ctx) }); err != nil {
-			return fmt.Errorf("make good before operation %d: %w", step, err)
+			return fmt.Errorf("undo before operation %d: %w", step, err)
 		}
 	}
 	return nil
 }
 
-// try asks the API server until it answers. What an answer refuses is no error: the
-// object is gone, has changed, or may not be changed.
+// try repeats a request until the API server answers. A rejection is not an error: the object has been
+// deleted or changed, or must not be changed.
 func (d *Driver) try(ctx context.Context, request func() error) error {
 	return d.await(ctx, func() error {
 		err := request()
-		if wasRefused(err) {
+		if wasRejected(err) {
 			return nil
 		}
 		return err
 	})
 }
 
-func wasRefused(err error) bool {
+func wasRejected(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err)
+}
+
+// createObject creates an object, unless the API server rejects it.
+func createObject[T any](ctx context.Context, d *Driver, create func(context.Context, T, metav1.CreateOptions) (T, error), object T) error {
+	return d.try(ctx, func() error {
+		_, err := create(ctx, object, metav1.CreateOptions{})
+		return err
+	})
 }
 
 // await repeats a request until it succeeds.
@@ -236,7 +235,7 @@ func (d *Driver) await(ctx context.Context, request func() error) error {
 	}
 }
 
-// operation is one of what the driver can do, and how often it does it.
+// operation is something that the driver does, with its relative frequency.
 type operation struct {
 	name   string
 	weight int
@@ -254,10 +253,10 @@ func (d *Driver) choose(all []operation) operation {
 			return op
 		}
 	}
-	panic("history: weights do not sum up")
+	panic("history: wrong sum of weights")
 }
 
-// operations lists what is possible on this cluster.
+// operations returns the operations that are possible on this cluster.
 func (d *Driver) operations() []operation {
 	all := []operation{
 		{"create", 30, d.create},

@@ -13,7 +13,6 @@ import (
 // Kind is a kind of object that is recorded.
 type Kind string
 
-// The kinds.
 const (
 	Pod       Kind = "Pod"
 	Node      Kind = "Node"
@@ -22,44 +21,44 @@ const (
 	Namespace Kind = "Namespace"
 )
 
-// Type is what happened to an object.
+// Type is a type of event.
 type Type string
 
-// The types. The first three are those of a watch.
 const (
+	// The types of a watch.
 	Added    Type = "ADDED"
 	Modified Type = "MODIFIED"
 	Deleted  Type = "DELETED"
-	// Gap says that changes of this kind between two revisions were missed. The
-	// events that a new list gave are marked as Relisted.
+	// Gap means that changes of a kind between two revisions were missed. The events from the
+	// list after the gap are marked as Relisted.
 	Gap Type = "GAP"
 )
 
 // Event is one change of one object, or a gap.
 type Event struct {
-	// Revision is the resourceVersion that the change made. A gap ends there.
+	// Revision is the resourceVersion of the change, or of the end of a gap.
 	Revision uint64 `json:"revision"`
 	Type     Type   `json:"type"`
 	Kind     Kind   `json:"kind"`
 	// From is the last revision before a gap.
 	From uint64 `json:"from,omitempty"`
-	// Relisted events come from a list after a gap. A deletion among them happened
-	// somewhere in the gap.
+	// Relisted means that the event was derived from a list after a gap. Such a deletion happened
+	// at an unknown time within the gap.
 	Relisted bool `json:"relisted,omitempty"`
-	// Seen is when the recorder heard of it, by its own clock.
+	// Seen is when the recorder received the event, by its own clock.
 	Seen time.Time `json:"seen,omitzero"`
-	// Object is its state after the change, before it for a deletion.
+	// Object is the state after the change, or before a deletion.
 	Object json.RawMessage `json:"object,omitempty"`
 }
 
-// sorted returns the events by their revisions. Events of one revision keep their order.
+// sorted returns the events sorted by revision. Events of one revision keep their order.
 func sorted(events []Event) []Event {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Revision, b.Revision) })
 	return events
 }
 
-// Write writes events as JSON, one a line.
+// Write writes events as JSON, one per line.
 func Write(w io.Writer, events []Event) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
@@ -74,7 +73,7 @@ func Write(w io.Writer, events []Event) error {
 	return nil
 }
 
-// Read reads what Write has written.
+// Read reads the output of Write.
 func Read(r io.Reader) ([]Event, error) {
 	var events []Event
 	for decoder := json.NewDecoder(r); ; {

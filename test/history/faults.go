@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,12 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/supervisor"
 )
 
 func (d *Driver) victim() string { return d.Victims[d.Random.IntN(len(d.Victims))] }
 
-// cordon keeps pods off a node for a while.
+// cordon makes a node unschedulable for some operations.
 func (d *Driver) cordon(ctx context.Context) error {
 	node, steps := d.victim(), d.Random.IntN(maxUndo)
 	set := func(ctx context.Context, unschedulable bool) error {
@@ -30,11 +35,11 @@ func (d *Driver) cordon(ctx context.Context) error {
 	return d.await(ctx, func() error { return set(ctx, true) })
 }
 
-// reregister deletes a node and creates it again, as after a repair of the machine. Its
-// pods stay. Its topology goes with it, and comes back some operations later.
+// reregister deletes a node and creates it again, as after a repair of the machine. Its pods remain.
+// Its topology is deleted with it and restored some operations later.
 func (d *Driver) reregister(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
-	d.Log("register %s anew, and its topology after %d operations", name, steps)
+	d.Log("reregister %s, and its topology after %d operations", name, steps)
 	nodes := d.Client.CoreV1().Nodes()
 	node, err := await(ctx, d, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
 	if err != nil {
@@ -47,10 +52,7 @@ func (d *Driver) reregister(ctx context.Context) error {
 		return err
 	}
 	node.ResourceVersion, node.UID = "", ""
-	return d.try(ctx, func() error {
-		_, err := nodes.Create(ctx, node, metav1.CreateOptions{})
-		return err
-	})
+	return createObject(ctx, d, nodes.Create, node)
 }
 
 func (d *Driver) deleteTopology(ctx context.Context) error {
@@ -59,8 +61,8 @@ func (d *Driver) deleteTopology(ctx context.Context) error {
 	return d.deleteTopologyFor(ctx, name, steps)
 }
 
-// deleteTopologyFor deletes a topology and restores it later, as an agent would. One that
-// is gone already comes back when the one who deleted it restores it.
+// deleteTopologyFor deletes a topology and restores it later, as an agent would. A topology that does
+// not exist was deleted by an earlier operation, which restores it.
 func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) error {
 	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
 	kept, err := d.topology(ctx, name)
@@ -94,7 +96,7 @@ func (d *Driver) damageTopology(ctx context.Context) error {
 	d.later(steps, func(ctx context.Context) error {
 		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // whoever deleted it restores it
+			return nil // the operation that deleted it restores it
 		}
 		if err == nil {
 			now.Zones = kept.Zones
@@ -111,12 +113,12 @@ func (d *Driver) damageTopology(ctx context.Context) error {
 	})
 }
 
-// topology returns nil when there is none, or a damaged one.
+// topology returns nil if the topology does not exist or is damaged.
 func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
 	object, err := await(ctx, d, func() (*v1alpha2.NodeResourceTopology, error) {
 		object, err := d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // there is none
+			return nil, nil //nolint:nilnil // it does not exist
 		}
 		return object, err
 	})
@@ -124,7 +126,7 @@ func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResou
 		return nil, err
 	}
 	if _, _, err := nodetopology.ToMachine(object); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // it is to be restored as it was before it was damaged
+		return nil, nil //nolint:nilerr,nilnil // it must be restored to the state before the damage
 	}
 	return object, nil
 }
@@ -140,14 +142,14 @@ func await[T any](ctx context.Context, d *Driver, request func() (T, error)) (va
 
 func (d *Driver) component() string { return d.Components[d.Random.IntN(len(d.Components))] }
 
-// kill ends a component as the kernel would. Its supervisor starts it again.
+// kill kills a component. Its supervisor restarts it.
 func (d *Driver) kill(ctx context.Context) error {
 	component := d.component()
 	d.Log("kill %s", component)
 	return d.Signal(ctx, component, syscall.SIGKILL)
 }
 
-// stop holds a component up. The operations go on meanwhile, as far as they can.
+// stop suspends a component for a time. The operations continue, as far as possible.
 func (d *Driver) stop(ctx context.Context) error {
 	component, length := d.component(), time.Duration(20+d.Random.IntN(2000))*time.Millisecond
 	d.Log("stop %s for %v", component, length)
@@ -159,5 +161,52 @@ func (d *Driver) stop(ctx context.Context) error {
 			d.Log("continue %s: %v", component, err)
 		}
 	})
+	return nil
+}
+
+// Processes sends signals to the components of a local cluster.
+type Processes struct {
+	Dir string // the cluster's data directory
+
+	mu      sync.Mutex
+	stopped map[string]int // PIDs by component
+}
+
+// Signal sends a signal to a component as soon as the component is ready, because a supervisor gives
+// up on a process that is repeatedly killed before it is. SIGCONT goes to the process that was
+// stopped, if it still exists.
+func (p *Processes) Signal(ctx context.Context, component string, signal syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if signal == syscall.SIGCONT {
+		pid := p.stopped[component]
+		delete(p.stopped, component)
+		return send(pid, signal)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		state, err := localcluster.ReadState(p.Dir)
+		status, _ := state.Component(component)
+		if err == nil && status.State == supervisor.Ready {
+			if signal == syscall.SIGSTOP {
+				if p.stopped == nil {
+					p.stopped = map[string]int{}
+				}
+				p.stopped[component] = status.PID
+			}
+			return send(status.PID, signal)
+		}
+		if time.Now().After(deadline) || !sleep.For(ctx, retryPause) {
+			return fmt.Errorf("component %s is in state %q: %w", component, status.State, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+func send(pid int, signal syscall.Signal) error {
+	if pid == 0 {
+		return nil
+	}
+	if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", pid, err)
+	}
 	return nil
 }

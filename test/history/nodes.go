@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// checkNode applies the rules about all pods of a node at one revision.
+// checkNode checks the rules about all pods of a node at one revision.
 func (c *checker) checkNode(name string) {
 	var pods []*pod
 	for _, p := range c.pods {
@@ -28,7 +28,7 @@ func (c *checker) checkNode(name string) {
 	}
 }
 
-// checkExclusive goes through every CPU of every pod, and returns all of them.
+// checkExclusive checks each CPU of each pod and returns the set of all.
 func (c *checker) checkExclusive(name string, n *node, pods []*pod) (all cpuset.Set) {
 	holders := map[cpuset.CPU]*pod{}
 	for _, p := range pods {
@@ -57,7 +57,7 @@ func (c *checker) checkExclusive(name string, n *node, pods []*pod) (all cpuset.
 	return all
 }
 
-// checkAmounts applies the rules that need the machine.
+// checkAmounts checks the rules that need the node's topology.
 func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpuset.Set) {
 	if cpus := exclusive.Intersection(n.reservedCPUs); !cpus.IsEmpty() {
 		for _, p := range pods {
@@ -85,16 +85,16 @@ func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpus
 	c.checkConfined(name, n.machine, shared, bursting)
 }
 
-// confined is what one pod may use of, and requests from, some NUMA nodes.
+// confined is the use of some NUMA nodes by the static-burst containers of a pod.
 type confined struct {
 	pod     *pod
 	cpus    cpuset.Set
 	request ledger.MilliCPU
-	limit   int // of all containers that run at the same time
+	limit   int // sum of the containers that run at the same time
 }
 
-// confinements are those of the static-burst containers of a pod. Ordinary init
-// containers run before the others, so the larger side counts.
+// confinements returns the use of NUMA nodes by a pod. Ordinary init containers run before the other
+// containers, so the larger of both counts.
 func confinements(m *topology.Machine, p *pod) (all []confined) {
 	first := map[cpuset.Set]confined{}
 	for _, container := range p.claim.Containers {
@@ -126,7 +126,7 @@ func confinements(m *topology.Machine, p *pod) (all []confined) {
 	return all
 }
 
-// checkConfined goes through every union of NUMA nodes.
+// checkConfined checks every union of NUMA nodes.
 func (c *checker) checkConfined(name string, m *topology.Machine, shared cpuset.Set, all []confined) {
 	for _, one := range all {
 		if have := one.cpus.Intersection(shared).Len(); have < one.limit {

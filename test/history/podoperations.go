@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// create makes one more pod, and replace deletes one for it when there are many.
+// create creates a pod, or deletes one if there are enough.
 func (d *Driver) create(ctx context.Context) error {
 	pod := d.draw()
 	if len(d.pods) >= d.Pods {
@@ -27,6 +27,7 @@ func (d *Driver) create(ctx context.Context) error {
 	return d.submit(ctx, pod)
 }
 
+// replace deletes a pod if there are many, and creates one.
 func (d *Driver) replace(ctx context.Context) error {
 	pod := d.draw()
 	if len(d.pods) >= d.Pods/2 {
@@ -42,10 +43,7 @@ func (d *Driver) submit(ctx context.Context, pod *corev1.Pod) error {
 	name := podName{pod.Namespace, pod.Name}
 	d.pods = append(d.pods, name)
 	d.Log("create %s: %v on %q", name, pod.Annotations, pod.Spec.NodeSelector[corev1.LabelHostname]+pod.Spec.NodeName)
-	return d.try(ctx, func() error {
-		_, err := d.Tenant.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
-	})
+	return createObject(ctx, d, d.Tenant.CoreV1().Pods(pod.Namespace).Create, pod)
 }
 
 func (d *Driver) pick() (podName, bool) {
@@ -55,10 +53,10 @@ func (d *Driver) pick() (podName, bool) {
 	return d.pods[d.Random.IntN(len(d.pods))], true
 }
 
-// draw draws a pod of any kind.
+// draw returns a random pod.
 func (d *Driver) draw() *corev1.Pod {
 	d.made++
-	words := []map[string]string{
+	annotations := []map[string]string{
 		{"cpuset-scheduler": "true"}, {"cpuset-scheduler": "true"}, {"cpuset-scheduler": "true"},
 		{"cpuset-scheduler": "true", "cpu-policy": "static-burst"},
 		{api.CPUSetSchedulerAnnotation: "true", "pinfold.dev/full-cores": "required"},
@@ -73,7 +71,7 @@ func (d *Driver) draw() *corev1.Pod {
 	if d.Random.IntN(4) == 0 {
 		pod.Namespace = Unguarded
 	}
-	for key, value := range words[d.Random.IntN(len(words))] {
+	for key, value := range annotations[d.Random.IntN(len(annotations))] {
 		pod.Annotations[key] = value
 	}
 	if len(pod.Annotations) == 0 && d.Random.IntN(2) == 0 {
@@ -96,7 +94,7 @@ func (d *Driver) draw() *corev1.Pod {
 	return pod
 }
 
-// container limits a container to some CPUs and lets it request less.
+// container returns a container with a limit and a random request below it.
 func (d *Driver) container(name string, cpus int) corev1.Container {
 	request := *resource.NewMilliQuantity(int64(50+d.Random.IntN(500)), resource.DecimalSI)
 	return corev1.Container{Name: name, Image: d.Image, Resources: corev1.ResourceRequirements{
@@ -111,13 +109,13 @@ func (d *Driver) delete(ctx context.Context, grace int64) error {
 		return nil
 	}
 	d.pods = slices.DeleteFunc(d.pods, func(p podName) bool { return p == name })
-	d.Log("delete %s with a grace of %d s", name, grace)
+	d.Log("delete %s with a grace period of %d s", name, grace)
 	return d.try(ctx, func() error {
 		return d.Client.CoreV1().Pods(name.namespace).Delete(ctx, name.name, *metav1.NewDeleteOptions(grace))
 	})
 }
 
-// patch changes a pod as an administrator or, as a forger does, as the tenant.
+// patch changes a pod, as an administrator or as the tenant.
 func (d *Driver) patch(ctx context.Context, name podName, asTenant bool, change any, subresources ...string) error {
 	text, err := json.Marshal(change)
 	if err != nil {
@@ -137,7 +135,7 @@ func (d *Driver) patch(ctx context.Context, name podName, asTenant bool, change 
 
 type object = map[string]any
 
-// finish ends a pod that runs, as its kubelet does, or evicts it.
+// finish sets the phase of a running pod to Succeeded or Failed, as its kubelet would.
 func (d *Driver) finish(ctx context.Context) error {
 	name, ok := d.pick()
 	phase := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}[d.Random.IntN(2)]
@@ -155,7 +153,7 @@ func (d *Driver) finish(ctx context.Context) error {
 	return d.patch(ctx, name, false, object{"status": object{"phase": phase}}, "status")
 }
 
-// cease has a pod give its CPUs back.
+// cease removes the annotations by which a pod asks for CPUs.
 func (d *Driver) cease(ctx context.Context) error {
 	name, ok := d.pick()
 	if !ok {
@@ -166,8 +164,8 @@ func (d *Driver) cease(ctx context.Context) error {
 
 func annotations(values object) object { return object{"metadata": object{"annotations": values}} }
 
-// resize changes what a pod that runs requests. The API server resizes only containers
-// whose kubelet has said with which resources they run.
+// resize changes the request of a running pod. The API server resizes only containers whose resources
+// the kubelet has reported.
 func (d *Driver) resize(ctx context.Context) error {
 	name, ok := d.pick()
 	resources := object{"requests": object{"cpu": fmt.Sprintf("%dm", 50+d.Random.IntN(900))}}
@@ -175,14 +173,15 @@ func (d *Driver) resize(ctx context.Context) error {
 		return nil
 	}
 	if d.Simulated {
-		if err := d.sayResources(ctx, name); err != nil {
+		if err := d.reportResources(ctx, name); err != nil {
 			return err
 		}
 	}
 	return d.patch(ctx, name, false, object{"spec": object{"containers": []any{object{"name": "a", "resources": resources}}}}, "resize")
 }
 
-func (d *Driver) sayResources(ctx context.Context, name podName) error {
+// reportResources writes the resources of a pod's containers to its status, as its kubelet would.
+func (d *Driver) reportResources(ctx context.Context, name podName) error {
 	return d.try(ctx, func() error {
 		pod, err := d.Client.CoreV1().Pods(name.namespace).Get(ctx, name.name, metav1.GetOptions{})
 		if err != nil {
@@ -196,7 +195,7 @@ func (d *Driver) sayResources(ctx context.Context, name podName) error {
 	})
 }
 
-// crash writes down what a kubelet says of a container that ends again and again.
+// crash writes the status of a container that crashes repeatedly.
 func (d *Driver) crash(ctx context.Context) error {
 	name, ok := d.pick()
 	restarts := d.Random.IntN(100)
@@ -208,7 +207,7 @@ func (d *Driver) crash(ctx context.Context) error {
 		"state": object{"waiting": object{"reason": "CrashLoopBackOff"}}}}}}, "status")
 }
 
-// preempt creates a pod for which others have to go.
+// preempt creates a pod of high priority, for which the scheduler evicts others.
 func (d *Driver) preempt(ctx context.Context) error {
 	pod := d.draw()
 	pod.Spec.PriorityClassName = highPriority
@@ -216,7 +215,7 @@ func (d *Driver) preempt(ctx context.Context) error {
 	return d.submit(ctx, pod)
 }
 
-// relabel changes what a scheduler hears of, and nothing that matters.
+// relabel changes a label that has no meaning, which causes an update event in the scheduler.
 func (d *Driver) relabel(ctx context.Context) error {
 	name, ok := d.pick()
 	value := fmt.Sprint(d.Random.IntN(10))
@@ -226,7 +225,7 @@ func (d *Driver) relabel(ctx context.Context) error {
 	return d.patch(ctx, name, true, object{"metadata": object{"labels": object{"history": value}}})
 }
 
-// forgery draws an allocation as nobody but the scheduler should write it.
+// forgery returns a random allocation, which only the scheduler should write.
 func (d *Driver) forgery(node string) string {
 	from := cpuset.CPU(d.Random.IntN(d.CPUs))
 	cpus := cpuset.Range(from, from+cpuset.CPU(d.Random.IntN(d.CPUs)))
@@ -234,7 +233,7 @@ func (d *Driver) forgery(node string) string {
 		{Name: "a", CPUs: cpus, NUMANodes: []topology.NUMAID{0}}}}.Encode()
 }
 
-// forge edits what a tenant can reach of a pod that is there.
+// forge edits annotations of an existing pod as the tenant.
 func (d *Driver) forge(ctx context.Context) error {
 	name, ok := d.pick()
 	if !ok {
@@ -250,7 +249,7 @@ func (d *Driver) forge(ctx context.Context) error {
 	return d.patch(ctx, name, true, annotations(values[d.Random.IntN(len(values))]))
 }
 
-// forgeCreate creates a pod with an allocation on it, with or without a node.
+// forgeCreate creates a pod that already has an allocation, with or without a node.
 func (d *Driver) forgeCreate(ctx context.Context) error {
 	pod := d.draw()
 	node := d.Nodes[d.Random.IntN(len(d.Nodes))]

@@ -10,38 +10,39 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// origin tells how a pod came to its node and its CPUs.
+// origin is how a pod got its node and its CPUs.
 type origin int
 
 const (
-	waiting   origin = iota // it has no node
-	scheduled               // the scheduler decided
-	beside                  // it came in, or was changed, beside the scheduler
+	waiting   origin = iota // it has no node yet
+	scheduled               // from the scheduler
+	bypassed                // it was created or changed so that it bypassed the scheduler
 )
 
-// pod is one that exists.
+// pod is an existing pod.
 type pod struct {
 	*corev1.Pod
 	origin origin
-	// words are whether it asked for CPUs when it was created, and the same ever since.
-	words   bool
-	boundAt uint64
-	// claim is what it takes of its node, and shared the least that it ever requested
-	// of the shared CPUs there: what a resize adds later is nobody's decision.
+	// unchanged reports whether the pod's creation was observed and its annotations about CPUs have
+	// not changed since.
+	unchanged bool
+	boundAt   uint64 // revision
+	// claim is what the pod uses of its node. shared is the smallest request for shared CPUs since
+	// it was bound, because the scheduler does not decide about later increases by a resize.
 	claim  ledger.Claim
 	shared ledger.MilliCPU
 }
 
 func (p *pod) String() string { return p.Namespace + "/" + p.Name }
 
-// counts reports whether the rules about all pods of a node are about this one.
+// counts reports whether the rules about all pods of a node apply to this pod.
 func (p *pod) counts() bool { return p.origin == scheduled && !ended(p.Pod) }
 
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// own are the CPUs that no other pod may have.
+// own returns the exclusive CPUs of the pod.
 func (p *pod) own() (cpus cpuset.Set) {
 	for _, container := range p.claim.Containers {
 		cpus = cpus.Union(container.CPUs)
@@ -49,7 +50,7 @@ func (p *pod) own() (cpus cpuset.Set) {
 	return cpus
 }
 
-// applyPod takes in one change of a pod.
+// applyPod applies one change of a pod.
 func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	c.changed[object.Spec.NodeName] = true
 	before := c.pods[object.UID]
@@ -60,13 +61,14 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	now := &pod{Pod: object}
 	c.pods[object.UID] = now
 	if before == nil {
-		now.words = !event.Relisted
+		now.unchanged = !event.Relisted
 		if object.Spec.NodeName != "" {
-			now.origin = beside
+			now.origin = bypassed
 		}
 		return
 	}
-	now.origin, now.boundAt, now.words = before.origin, before.boundAt, before.words && sameWords(before.Pod, object)
+	now.origin, now.boundAt = before.origin, before.boundAt
+	now.unchanged = before.unchanged && sameAnnotations(before.Pod, object)
 	switch {
 	case object.Spec.NodeName == "":
 		return
@@ -75,14 +77,14 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	default:
 		c.compare(before, now)
 	}
-	now.claim, _ = api.Claim(now.Pod, nil) // of what the scheduler decided, bound has reported the error
+	now.claim, _ = api.Claim(now.Pod, nil) // bound has reported the error
 	now.shared = now.claim.SharedRequest
 	if before.Spec.NodeName != "" {
 		now.shared = min(now.shared, before.shared)
 	}
 }
 
-// bound judges the change that gave a pod its node.
+// bound checks the change that gave a pod its node.
 func (c *checker) bound(event Event, before, now *pod) {
 	now.boundAt = event.Revision
 	old, had := before.Annotations[api.AllocationAnnotation]
@@ -91,12 +93,12 @@ func (c *checker) bound(event Event, before, now *pod) {
 	asks := asking(now.Pod)
 	switch {
 	case asks && has && had && old == text, event.Relisted && (c.unprotected[now.Namespace] || c.inGap(Namespace, c.revision)):
-		now.origin = beside // it was written by somebody else, or may have been
+		now.origin = bypassed // the allocation was not, or possibly not, written by the scheduler
 		return
 	case asks && !has:
-		now.origin = beside
-		if now.words {
-			c.violation(Unplaced, "pod %s asks for CPUs and was bound to %s without any", now, now.Spec.NodeName)
+		now.origin = bypassed
+		if now.unchanged {
+			c.violation(Unplaced, "pod %s asks for CPUs and was bound to %s without an allocation", now, now.Spec.NodeName)
 		}
 		return
 	}
@@ -116,7 +118,7 @@ func (c *checker) bound(event Event, before, now *pod) {
 	c.report.Decisions++
 }
 
-// compare judges a change of a pod that had a node before.
+// compare checks a change of a pod that had a node before.
 func (c *checker) compare(before, now *pod) {
 	if before.Spec.NodeName != now.Spec.NodeName {
 		c.violation(Rebound, "pod %s was moved from %s to %s", now, before.Spec.NodeName, now.Spec.NodeName)
@@ -126,34 +128,34 @@ func (c *checker) compare(before, now *pod) {
 	protected := !c.unprotected[now.Namespace] && !c.inGap(Namespace, c.revision)
 	switch {
 	case had != has || old != text:
-		now.origin = beside
+		now.origin = bypassed
 		if protected {
 			c.violation(Edited, "pod %s on %s had the allocation %q and now has %q", now, now.Spec.NodeName, old, text)
 		}
 	case ended(before.Pod) && !ended(now.Pod):
-		now.origin = beside // its CPUs have been given back
+		now.origin = bypassed // its CPUs were free
 	case !holds(before.Pod) && holds(now.Pod):
-		now.origin = beside
+		now.origin = bypassed
 		if protected {
 			c.violation(Edited, "pod %s had no CPUs of %s and now has some", now, now.Spec.NodeName)
 		}
 	}
 }
 
-// asking reports whether a bound pod wants CPUs, whether or not it has any.
+// asking reports whether a bound pod asks for CPUs, whether or not it has any.
 func asking(p *corev1.Pod) bool {
 	_, err := api.AllocationOf(p)
 	return holds(p) || errors.As(err, new(*api.AllocationError))
 }
 
-// holds reports whether a pod has CPUs by its allocation.
+// holds reports whether a pod has an allocation that is in force.
 func holds(p *corev1.Pod) bool {
 	allocation, _ := api.AllocationOf(p)
 	return allocation != nil
 }
 
-// sameWords reports whether two versions of a pod ask for the same.
-func sameWords(a, b *corev1.Pod) bool {
+// sameAnnotations reports whether two versions of a pod have the same annotations about CPUs.
+func sameAnnotations(a, b *corev1.Pod) bool {
 	for _, keys := range [][]string{api.CPUSetSchedulerKeys(), api.CPUPolicyKeys()} {
 		for _, key := range keys {
 			if a.Annotations[key] != b.Annotations[key] {

@@ -18,12 +18,12 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// retryPause is between two attempts to reach the API server.
+// retryPause is the pause between two attempts to reach the API server.
 const retryPause = 50 * time.Millisecond
 
-// watchSeconds is how long a watch lasts. Near its end the API server sends a bookmark
-// (k8s.io/apiserver pkg/storage/cacher, 1.37), so that a kind without changes does not
-// fall behind: how far it is behind is how long the gap gets when it has to be listed.
+// watchSeconds is the duration of a watch. Near its end the API server sends a bookmark
+// (k8s.io/apiserver pkg/storage/cacher, 1.37), so that the position of a kind without changes
+// advances. The older the position, the longer the gap if the kind must be listed again.
 const watchSeconds int64 = 5
 
 func resources() map[Kind]schema.GroupVersionResource {
@@ -36,7 +36,7 @@ func resources() map[Kind]schema.GroupVersionResource {
 	}
 }
 
-// Recorder writes down the changes of a cluster until it is stopped.
+// Recorder records the changes of a cluster until it is stopped.
 type Recorder struct {
 	client  dynamic.Interface
 	streams map[Kind]*stream
@@ -52,17 +52,19 @@ type stream struct {
 	recorder *Recorder
 	kind     Kind
 	client   dynamic.ResourceInterface
-	// version is where the watch goes on. It is lost when the API server no longer
-	// knows what came after it.
+	// version is the position at which the watch continues. It is lost if the API server no longer
+	// has the changes after it.
 	version string
 	lost    bool
 
+	// known has the objects by namespace and name. mu protects it while the stream's goroutine
+	// changes it and while others read it.
 	mu    sync.Mutex
-	known map[string]*unstructured.Unstructured // by namespace and name
+	known map[string]*unstructured.Unstructured
 }
 
-// Record starts a recorder. What is there already is its first events. It returns when
-// all kinds have been listed.
+// Record starts a recorder and returns when it has listed all kinds. Existing objects are its first
+// events.
 func Record(ctx context.Context, client dynamic.Interface) (*Recorder, error) {
 	running, cancel := context.WithCancel(ctx)
 	r := &Recorder{client: client, streams: map[Kind]*stream{}, cancel: cancel}
@@ -80,15 +82,15 @@ func Record(ctx context.Context, client dynamic.Interface) (*Recorder, error) {
 	return r, nil
 }
 
-// Events returns what has been recorded so far.
+// Events returns the events recorded so far, sorted by revision.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return sorted(r.events)
 }
 
-// Sync returns when the recorder knows everything that a list shows now. Leases are left
-// out, as they change all the time.
+// Sync waits until the recorder has everything that a list shows now, except leases, which change
+// constantly.
 func (r *Recorder) Sync(ctx context.Context) error {
 	for kind, s := range r.streams {
 		for kind != Lease {
@@ -117,7 +119,7 @@ func (r *Recorder) add(event Event) {
 	r.events = append(r.events, event)
 }
 
-// run watches, and lists where it cannot go on from where it was.
+// run watches, and lists again if the watch cannot continue at its position.
 func (s *stream) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := s.follow(ctx)
@@ -130,7 +132,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// follow lists if it has to, and watches until the watch ends.
+// follow lists if necessary, and watches until the watch ends.
 func (s *stream) follow(ctx context.Context) error {
 	if s.lost {
 		if err := s.list(ctx); err != nil {
@@ -162,8 +164,8 @@ func (s *stream) follow(ctx context.Context) error {
 	return nil
 }
 
-// list records how the objects differ from those that are known, after a gap unless
-// nothing was known before.
+// list records the differences between the objects and the known ones, after a gap unless it is the
+// first list.
 func (s *stream) list(ctx context.Context) error {
 	list, err := s.client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -185,7 +187,7 @@ func (s *stream) list(ctx context.Context) error {
 	for i := range list.Items {
 		object := &list.Items[i]
 		present[key(object)] = true
-		before := s.find(key(object))
+		before := s.known[key(object)]
 		event := Event{Type: Added, Relisted: relisted}
 		switch {
 		case before == nil:
@@ -202,7 +204,10 @@ func (s *stream) list(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, object := range s.absent(present) {
+	for name, object := range s.known {
+		if present[name] {
+			continue
+		}
 		if err := s.record(Event{Revision: revision, Type: Deleted, Relisted: true}, object); err != nil {
 			return err
 		}
@@ -211,7 +216,7 @@ func (s *stream) list(ctx context.Context) error {
 	return nil
 }
 
-// record adds an event about an object. Its revision is the object's unless given.
+// record adds an event about an object. Its revision is the object's unless event has one.
 func (s *stream) record(event Event, object *unstructured.Unstructured) (err error) {
 	event.Kind = s.kind
 	if event.Revision == 0 {
@@ -235,7 +240,7 @@ func (s *stream) record(event Event, object *unstructured.Unstructured) (err err
 	return nil
 }
 
-// behind reports whether a list shows what is not known yet.
+// behind reports whether a list shows changes that were not recorded yet.
 func (s *stream) behind(ctx context.Context) (bool, error) {
 	list, err := s.client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -250,24 +255,6 @@ func (s *stream) behind(ctx context.Context) (bool, error) {
 		}
 	}
 	return len(list.Items) != len(s.known), nil
-}
-
-func (s *stream) find(key string) *unstructured.Unstructured {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[key]
-}
-
-// absent returns the known objects that are not present any more.
-func (s *stream) absent(present map[string]bool) (gone []*unstructured.Unstructured) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, object := range s.known {
-		if !present[key] {
-			gone = append(gone, object)
-		}
-	}
-	return gone
 }
 
 func parseRevision(version string) (uint64, error) {

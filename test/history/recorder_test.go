@@ -18,14 +18,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// named is a pod at a revision.
+// named returns a pod at a revision.
 func named(name string, revision int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
 		"name": name, "uid": "uid-of-" + name, "resourceVersion": fmt.Sprint(revision)}}}
 }
 
-// A watch that cannot go on, since what came next was compacted away, leaves a gap: the
-// recorder lists again and writes down what is different.
+// TestRecorderAfterCompaction: if a watch cannot continue because the next changes were compacted, the
+// recorder records a gap, lists again and records the differences.
 func TestRecorderAfterCompaction(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds())
 	var mu sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// at returns a burst that starts some time after the script does.
+// at returns a burst that starts at a time after the beginning of the script.
 func at(start, work time.Duration) Burst { return Burst{Start: start, Work: work} }
 
 // agree compares a run with the model.
@@ -19,25 +19,25 @@ func agree(t *testing.T, r run, p prediction) {
 	t.Helper()
 	k := r.kernel
 	if n := int64(k.Throttled); n < p.low.Throttled || n > p.high.Throttled {
-		t.Errorf("throttled in %d periods, by the model %d to %d", n, p.low.Throttled, p.high.Throttled)
+		t.Errorf("throttled in %d periods, in the model %d to %d", n, p.low.Throttled, p.high.Throttled)
 	}
 	if n := int64(k.Periods); n < p.low.Periods || n > p.high.Periods {
-		t.Errorf("%d periods, by the model %d to %d", n, p.low.Periods, p.high.Periods)
+		t.Errorf("%d periods, in the model %d to %d", n, p.low.Periods, p.high.Periods)
 	}
-	// A slice may have been taken just before or after a refill.
+	// A slice may have been acquired just before or after a refill.
 	if d := k.BurstTime; d < p.low.BurstTime-r.slice || d > p.high.BurstTime+r.slice {
-		t.Errorf("burst time %v, by the model %v to %v", d, p.low.BurstTime, p.high.BurstTime)
+		t.Errorf("burst time %v, in the model %v to %v", d, p.low.BurstTime, p.high.BurstTime)
 	}
 	if d := k.Usage; d < p.low.Usage-ms || d > p.high.Usage+ms {
-		t.Errorf("used %v, by the model %v to %v", d, p.low.Usage, p.high.Usage)
+		t.Errorf("used %v, in the model %v to %v", d, p.low.Usage, p.high.Usage)
 	}
 	if d := r.between(); d < 0 {
-		t.Errorf("the kernel counts %v less than the threads", -d)
+		t.Errorf("the kernel's usage is %v less than that of the threads", -d)
 	}
 }
 
-// attempts plays scripts until enough runs were compared, each of which may be disturbed some
-// times before.
+// attempts plays scripts until it has compared a number of runs. Each run may be repeated a few
+// times because of disturbances.
 func attempts(t *testing.T, enough int, next func() run) {
 	t.Helper()
 	const tries = 8
@@ -55,15 +55,15 @@ func attempts(t *testing.T, enough int, next func() run) {
 				alone++
 			}
 			if alone > 3*enough {
-				t.Fatalf("%d runs could not be compared while nothing else ran: the load generator or the model is not what it should be", alone)
+				t.Fatalf("%d runs could not be compared although nothing else ran: the load generator or the model is wrong", alone)
 			}
 			return fmt.Sprintf("threads waited for CPUs for %v of %v", r.starved(), r.length)
 		})
 	}
 }
 
-// TestProbes plays what is known to be throttled and what is not, while each need is
-// used in its first period; what comes of one that waited for longer, the model says.
+// TestProbes plays loads whose throttling is known. Each load needs its CPU time in its first
+// period; if it had to wait for longer, the model gives the expected result.
 func TestProbes(t *testing.T) {
 	const wait = 20 * ms
 	g := newGroup(t, 1)
@@ -71,7 +71,7 @@ func TestProbes(t *testing.T) {
 		name        string
 		burst, need time.Duration
 		throttled   uint64        // for two needs
-		burstTime   time.Duration // exactly; not compared when 0
+		burstTime   time.Duration // exact; not compared if 0
 	}{
 		{"30 ms of 30, burst 0", 0, 29 * ms, 0, 0},
 		{"60 ms of 30, burst 30", 30 * ms, 59 * ms, 0, 0},
@@ -95,7 +95,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestRandomLoads plays loads of one thread per CPU at drawn limits.
+// TestRandomLoads plays loads of one thread per CPU with random limits.
 func TestRandomLoads(t *testing.T) {
 	threads := min(runtime.NumCPU(), 4)
 	g := newGroup(t, threads)
@@ -111,7 +111,7 @@ func TestRandomLoads(t *testing.T) {
 	}
 }
 
-// draw returns bursts of 1 ms and more, at 20 to 120% of the quota, for 20 periods.
+// draw returns bursts of at least 1 ms that use 20 to 120% of the quota, for 20 periods.
 func draw(random *rand.Rand, threads int, l bandwidth.Limits) script {
 	s := make(script, threads)
 	share := (0.2 + random.Float64()) * float64(l.Quota) / float64(l.Period) / float64(threads)
@@ -126,8 +126,8 @@ func draw(random *rand.Rand, threads int, l bandwidth.Limits) script {
 	return s
 }
 
-// TestWrites writes the quota that is there while a thread is throttled. What it may use
-// by each write is used well before the next one and before the period ends.
+// TestWrites rewrites the same quota while a thread is throttled. The CPU time that each write
+// permits is used well before the next write and before the end of the period.
 func TestWrites(t *testing.T) {
 	g := newGroup(t, 1)
 	l := bandwidth.Limits{Quota: 20 * ms, Period: 100 * ms}

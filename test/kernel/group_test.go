@@ -16,18 +16,18 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// group is a control group with a load generator in it.
+// group is a cgroup with a load generator in it.
 type group struct {
 	fs       *cgroup.FS
 	path     string
 	in       *json.Encoder
 	out      *json.Decoder
 	threads  int
-	boundary time.Duration // of the monotonic clock: a period ended then
-	doubt    time.Duration // by how much that may be wrong
+	boundary time.Duration // of the monotonic clock, at which a period ended
+	doubt    time.Duration // the uncertainty of that
 }
 
-// newGroup makes a group and starts threads that are in it.
+// newGroup creates a cgroup and starts threads in it.
 func newGroup(t *testing.T, threads int) *group {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,10 +35,10 @@ func newGroup(t *testing.T, threads int) *group {
 	}
 	fs, err := cgroup.Open("/")
 	if err != nil {
-		t.Skipf("this machine's control groups cannot be used: %v", err)
+		t.Skipf("this machine's cgroups cannot be used: %v", err)
 	}
 	if err := fs.CheckWritable(); err != nil {
-		t.Skipf("this machine's control groups cannot be written: %v", err)
+		t.Skipf("this machine's cgroups cannot be written: %v", err)
 	}
 	g := &group{fs: fs, path: fmt.Sprintf("/pinfold-kernel-test-%d", os.Getpid()), threads: threads}
 	g.make(t)
@@ -55,7 +55,7 @@ func (g *group) make(t *testing.T) {
 		}
 		dir := g.fs.Dir(c, g.path)
 		if err := os.Mkdir(dir, 0o755); errors.Is(err, os.ErrExist) {
-			continue // the two hierarchies are one
+			continue // both hierarchies are the same
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -65,9 +65,9 @@ func (g *group) make(t *testing.T) {
 		}
 	}
 	if _, err := g.fs.Stat(g.path); err != nil {
-		t.Skipf("groups here have no bandwidth control: %v", err)
+		t.Skipf("cgroups here have no bandwidth control: %v", err)
 	}
-	// Other programs are to wait for this group, not the other way round.
+	// Other programs must wait for this cgroup, not the reverse.
 	if v2 {
 		g.writeFile(t, g.fs.Dir(cgroup.CPU, g.path)+"/cpu.weight", "10000")
 	} else {
@@ -82,7 +82,7 @@ func (g *group) writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// rewrite writes the quota that is there already.
+// rewrite writes the current quota again.
 func (g *group) rewrite(t *testing.T, l bandwidth.Limits) {
 	t.Helper()
 	if g.fs.Layout().CPU == cgroup.V2 {
@@ -92,8 +92,7 @@ func (g *group) rewrite(t *testing.T, l bandwidth.Limits) {
 	g.writeFile(t, g.fs.File(g.path, cgroup.CPUCFSQuota), fmt.Sprint(l.Quota.Microseconds()))
 }
 
-// removeGroup removes a group; one whose last process has just ended is busy for a
-// moment.
+// removeGroup removes a cgroup, which is busy for a moment after its last process has ended.
 func removeGroup(t *testing.T, dir string) {
 	var err error
 	for range 500 {
@@ -102,10 +101,10 @@ func removeGroup(t *testing.T, dir string) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("remove the group of the test: %v", err)
+	t.Errorf("remove the test's cgroup: %v", err)
 }
 
-// start starts the load generator and moves its threads into the group.
+// start starts the load generator and moves its threads into the cgroup.
 func (g *group) start(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
@@ -113,7 +112,7 @@ func (g *group) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	load := exec.Command(self)
-	// Signals of Go's scheduler would wake threads at times that no script has.
+	// Signals of Go's scheduler would wake threads at times that are not in the script.
 	load.Env = append(os.Environ(), loadThreads+"="+strconv.Itoa(g.threads), "GODEBUG=asyncpreemptoff=1")
 	load.Stderr = os.Stderr
 	in, errIn := load.StdinPipe()
@@ -142,7 +141,7 @@ func (g *group) start(t *testing.T) {
 	}
 }
 
-// set writes settings and finds out when periods end.
+// set writes settings and determines when periods end.
 func (g *group) set(t *testing.T, l bandwidth.Limits) {
 	t.Helper()
 	o := g.fs.Apply(map[string]cgroup.Wanted{g.path: {Quota: &l.Quota, Period: &l.Period, Burst: &l.Burst}})
@@ -154,11 +153,11 @@ func (g *group) set(t *testing.T, l bandwidth.Limits) {
 			return
 		}
 	}
-	t.Skipf("the machine is too busy to see when periods begin, but for %v; run this test on a quiet machine", g.doubt)
+	t.Skipf("the machine is too busy: the start of periods is known only to %v: run this test on an idle machine", g.doubt)
 }
 
-// findBoundary keeps the group just busy enough for its timer to run, and watches
-// nr_periods: each change lies between two reads.
+// findBoundary keeps the cgroup just busy enough for its timer to run, and reads nr_periods
+// repeatedly: each change lies between two reads.
 func (g *group) findBoundary(t *testing.T, period time.Duration) {
 	t.Helper()
 	var s script = make([][]Burst, g.threads)
@@ -168,7 +167,7 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 		s[0] = append(s[0], Burst{Start: first + time.Duration(i)*period, Work: 1200 * time.Microsecond})
 	}
 	played := g.send(t, s)
-	var low, high time.Duration // where the boundary is, modulo period
+	var low, high time.Duration // range of the boundary, modulo period
 	last, at := g.stat(t).Periods, now()
 	for end := first + time.Duration(n)*period; at < end; {
 		before := now()
@@ -176,7 +175,7 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 		after := now()
 		if periods == last+1 {
 			l, h := at%period, at%period+after-at
-			if high != 0 { // as near to the interval so far as it can be
+			if high != 0 { // moved by periods as near to the previous range as possible
 				for l > high {
 					l, h = l-period, h-period
 				}
@@ -193,13 +192,13 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 		time.Sleep(50 * time.Microsecond)
 	}
 	if high == 0 {
-		t.Fatal("the group's timer does not run")
+		t.Fatal("the cgroup's timer does not run")
 	}
 	played()
 	g.boundary, g.doubt = (low+high)/2, (high-low)/2
 }
 
-// stat reads the group's statistics.
+// stat reads the cgroup's statistics.
 func (g *group) stat(t *testing.T) cgroup.Stat {
 	t.Helper()
 	s, err := g.fs.Stat(g.path)
@@ -209,7 +208,7 @@ func (g *group) stat(t *testing.T) cgroup.Stat {
 	return s
 }
 
-// nextPeriod returns when a period begins that is not before a time.
+// nextPeriod returns the start of the first period at or after a time.
 func (g *group) nextPeriod(after, period time.Duration) time.Duration {
 	d := (g.boundary - after) % period
 	if d < 0 {
@@ -218,7 +217,7 @@ func (g *group) nextPeriod(after, period time.Duration) time.Duration {
 	return after + d
 }
 
-// send starts a script; the function that it returns waits for its end.
+// send starts a script. The returned function waits for its end.
 func (g *group) send(t *testing.T, s script) func() script {
 	t.Helper()
 	if err := g.in.Encode(s); err != nil {

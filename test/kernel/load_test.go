@@ -14,19 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loadThreads in the environment makes the test binary a load generator with that
-// many threads, see generate.
+// loadThreads is an environment variable that turns the test binary into a load generator with that
+// many threads; see generate.
 const loadThreads = "PINFOLD_TEST_LOAD_THREADS"
 
-// Burst is CPU time that one thread uses without a pause. Times are those of the
-// monotonic clock.
+// Burst is CPU time that one thread uses without a pause. Times are those of the monotonic clock.
 type Burst struct {
-	Start time.Duration // when it is to start; when it did
-	Work  time.Duration // CPU time to use; what was used
-	End   time.Duration // when it ended
+	Start time.Duration // the planned, then the actual start
+	Work  time.Duration // CPU time to use, then the time used
+	End   time.Duration // the actual end
 }
 
-// A script is what each thread is to do.
+// A script contains the bursts of each thread.
 type script [][]Burst
 
 func TestMain(m *testing.M) {
@@ -40,10 +39,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// generate starts threads, each on one CPU, writes their ids to standard output, and
-// then plays scripts from standard input and writes what happened.
+// generate starts threads, each on one CPU, writes their ids to standard output, and then plays
+// scripts from standard input and writes what happened.
 func generate(threads int) error {
-	// A throttled thread of Go must not keep the others from running.
+	// A throttled thread of Go must not block the others.
 	runtime.GOMAXPROCS(2*threads + 4)
 	debug.SetGCPercent(-1)
 	speed := calibrate()
@@ -108,10 +107,10 @@ func play(bursts []Burst, speed float64) error {
 	return nil
 }
 
-// burn uses CPU time, and returns how much. It asks the kernel for it seldom, for
-// then the kernel looks at what the group has used, which it otherwise does at ticks. A
-// CPU may be slower than it was, when the other thread of its core is busy; so it goes
-// four fifths of the way first, and then knows how fast it is now.
+// burn uses CPU time and returns how much. It rarely reads the CPU clock, because the kernel then
+// accounts the cgroup's usage, which it otherwise does at ticks. The speed of a CPU varies, for
+// example when the other thread of its core becomes busy. So burn first uses four fifths of the
+// time, which also measures the current speed.
 func burn(work time.Duration, speed float64) time.Duration {
 	before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
 	used, share := time.Duration(0), 0.8
@@ -130,9 +129,9 @@ func burn(work time.Duration, speed float64) time.Duration {
 	}
 }
 
-var spun uint64 // so that the compiler does not do away with spin
+var spun uint64 // prevents the compiler from removing spin
 
-// spin makes no calls, so that the scheduler of Go does not stop it.
+// spin makes no calls, so that Go's scheduler does not preempt it.
 func spin(n int) {
 	x := spun
 	for range n {
@@ -141,7 +140,7 @@ func spin(n int) {
 	spun = x
 }
 
-// calibrate returns how many rounds of spin are done in a nanosecond.
+// calibrate returns the number of rounds of spin per nanosecond.
 func calibrate() float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

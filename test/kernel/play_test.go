@@ -18,27 +18,27 @@ import (
 
 const ms = time.Millisecond
 
-// A run is a script that was played, and what the kernel counted meanwhile.
+// A run is a script that was played, and what the kernel counted during it.
 type run struct {
 	limits bandwidth.Limits
-	slice  time.Duration // the kernel's
+	slice  time.Duration // of the kernel
 	origin time.Duration // when the first period began
-	doubt  time.Duration // by how much that may be wrong
+	doubt  time.Duration // the uncertainty of that
 	length time.Duration
 	played script
-	writes []interval // each of the same limits, some time in it
+	writes []interval // each interval contains one write of the same limits
 	kernel cgroup.Stat
-	others float64 // CPUs that the rest of the machine used
-	// stoodStill says that CPU time passed in which nothing was done: a virtual machine's
-	// CPUs wait for those of its host, and miss their ticks.
+	others float64 // CPUs used by the rest of the machine
+	// stoodStill reports whether CPU time passed without any work: a virtual machine's CPUs wait
+	// for those of its host and miss their ticks.
 	stoodStill bool
 }
 
 type interval struct{ from, to time.Duration }
 
-// play plays a script whose times count from the beginning of a period, and writes the
-// limits anew at given times. The periods before it are for the prelude: every thread
-// runs a little, so that its CPU keeps 1 ms as the kernel lets it, and the bucket fills.
+// play plays a script, whose times are relative to the start of a period, and rewrites the limits
+// at given times. The periods before it are a prelude: each thread runs briefly, so that its CPU
+// keeps 1 ms of its slice as the kernel allows, and the bucket fills.
 func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.Duration) run {
 	t.Helper()
 	const prelude = 4
@@ -64,7 +64,7 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 	}
 	asked := r.played
 	r.played = played()
-	// By the end of the fourth period the timer has stopped.
+	// The timer stops by the end of the fourth period.
 	end := g.nextPeriod(now(), l.Period) + 4*l.Period
 	r.length = end - r.origin
 	time.Sleep(end - now())
@@ -83,7 +83,7 @@ func difference(after, before cgroup.Stat) cgroup.Stat {
 	}
 }
 
-// busyTime returns the CPU time that the machine has used or lost.
+// busyTime returns the CPU time that the machine has used, including stolen time.
 func busyTime(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")
@@ -99,7 +99,7 @@ func busyTime(t *testing.T) time.Duration {
 	return time.Duration(n[0]+n[1]+n[2]+n[5]+n[6]+n[7]) * 10 * ms
 }
 
-// starved is how long threads neither ran nor were throttled, by the kernel's count.
+// starved returns how long threads neither ran nor were throttled, according to the kernel.
 func (r run) starved() time.Duration {
 	starved := -r.kernel.ThrottledTime
 	for _, w := range r.waits() {
@@ -108,7 +108,7 @@ func (r run) starved() time.Duration {
 	return starved
 }
 
-// overshot reports whether a thread used more than it was to.
+// overshot reports whether a thread used more than planned.
 func overshot(asked, played script) bool {
 	for i := range asked {
 		for j := range asked[i] {
@@ -120,19 +120,19 @@ func overshot(asked, played script) bool {
 	return false
 }
 
-// tooMuch reports whether threads were starved for so long that a run says nothing:
-// more than a tenth of it.
+// tooMuch reports whether threads were starved for more than a tenth of a run, which makes it
+// useless.
 func (r run) tooMuch() bool { return r.stoodStill || r.starved() > r.length/10 }
 
-// alone reports whether next to nothing else ran.
+// alone reports whether almost nothing else ran.
 func (r run) alone() bool {
 	return !r.stoodStill && r.others < 0.1*float64(runtime.NumCPU())
 }
 
-// model plays what happened in the model, with what is not known drawn: when the
-// ticks are, and exactly when periods begin; how long a thread was starved in each of its bursts,
-// and how far it was with its work then; and in which bursts it used the time that the kernel
-// counts beyond what threads read at their beginning and end, to sleep and to wake up.
+// model plays what happened in the model, with random values for what is unknown: when ticks occur,
+// the exact start of periods, how long and at which progress a thread was starved in each of its
+// bursts, and in which bursts it used the time that the kernel counts beyond what threads measure,
+// for going to sleep and waking up.
 func (r run) model(t *testing.T, random *rand.Rand) bandwidthtest.Stats {
 	t.Helper()
 	g, err := bandwidthtest.NewGroup(drawMachine(random, r.slice), r.limits)
@@ -168,8 +168,8 @@ type played struct {
 	*testing.T
 	*bandwidthtest.Group
 	random  *rand.Rand
-	events  []event          // still to come, in the order of time
-	waiting map[int]progress // by the number of the request after which a thread goes on
+	events  []event          // future events, in the order of time
+	waiting map[int]progress // by the number of the request after which the thread continues
 }
 
 type event struct {
@@ -177,7 +177,7 @@ type event struct {
 	do func()
 }
 
-// progress is what a burst has before it.
+// progress is the rest of a burst.
 type progress struct {
 	cpu           int
 	left, starved time.Duration
@@ -188,14 +188,14 @@ func (m *played) at(at time.Duration, do func()) {
 	m.events = slices.Insert(m.events, i, event{at, do})
 }
 
-// goOn lets a thread work until it is starved again, for a millisecond or more.
+// goOn lets a thread work for at least a millisecond, until it is starved again.
 func (m *played) goOn(p progress) {
 	work := p.left
 	if p.starved > 0 {
 		work = time.Duration(m.random.Float64() * float64(p.left))
 	}
 	p.left -= work
-	if work <= 0 { // starved from the beginning, or done
+	if work <= 0 { // starved from the beginning, or finished
 		m.starve(p, 0)
 		return
 	}
@@ -206,7 +206,7 @@ func (m *played) goOn(p progress) {
 	m.waiting[id] = p
 }
 
-// starve keeps a thread from its CPU that has done what it was to before, some time ago.
+// starve keeps a thread that has done its previous work off its CPU for a time.
 func (m *played) starve(p progress, ago time.Duration) {
 	if p.left <= 0 {
 		return
@@ -216,7 +216,7 @@ func (m *played) starve(p progress, ago time.Duration) {
 	m.at(m.Now()+max(wait-ago, 0), func() { m.goOn(p) })
 }
 
-// until lets time go by, in steps that are shorter than threads are starved.
+// until advances the time in steps that are shorter than the times for which threads are starved.
 func (m *played) until(end time.Duration) {
 	const step = ms / 4
 	for m.Now() < end {
@@ -240,8 +240,8 @@ func (m *played) until(end time.Duration) {
 	}
 }
 
-// drawMachine draws a machine that this one may be. A thread that reads its own clock
-// is looked at before the tick.
+// drawMachine returns a random machine that this one may be. A thread that reads its own CPU clock
+// is accounted before the tick.
 func drawMachine(random *rand.Rand, slice time.Duration) bandwidthtest.Machine {
 	m := bandwidthtest.Kernel(runtime.NumCPU())
 	m.Slice, m.TickPhase = slice, time.Duration(random.Int64N(int64(m.Tick)))
@@ -251,13 +251,13 @@ func drawMachine(random *rand.Rand, slice time.Duration) bandwidthtest.Machine {
 	return m
 }
 
-// partition splits a time into parts, each of which has a maximum.
+// partition splits a time into random parts, each with a maximum.
 func partition(random *rand.Rand, most []time.Duration, total time.Duration) []time.Duration {
 	parts, weights := make([]time.Duration, len(most)), make([]float64, len(most))
 	for i := range weights {
 		weights[i] = random.ExpFloat64()
 	}
-	for left := total; left > time.Duration(len(most)); { // below that, rounding
+	for left := total; left > time.Duration(len(most)); { // the rest is rounding
 		sum := 0.0
 		for i, w := range weights {
 			if parts[i] < most[i] {
@@ -277,7 +277,7 @@ func partition(random *rand.Rand, most []time.Duration, total time.Duration) []t
 	return parts
 }
 
-// waits are how long the threads neither ran in each of their bursts, nor had ended it.
+// waits returns for each burst of the threads how long it lasted without running.
 func (r run) waits() []time.Duration {
 	var out []time.Duration
 	for _, bursts := range r.played {
@@ -296,7 +296,7 @@ func (r run) bursts() int {
 	return n
 }
 
-// between is what the threads used outside their bursts.
+// between returns what the threads used outside of their bursts.
 func (r run) between() time.Duration {
 	used := r.kernel.Usage
 	for _, bursts := range r.played {
@@ -320,7 +320,7 @@ func slice(t *testing.T) time.Duration {
 	return d
 }
 
-// A prediction is what the model says: ranges and medians, over what is not known.
+// A prediction is the result of the model: ranges and medians over the unknown inputs.
 type prediction struct{ low, median, high bandwidthtest.Stats }
 
 func (r run) predict(t *testing.T) prediction {
@@ -351,7 +351,7 @@ func (r run) String() string {
 		r.limits.Quota, r.limits.Period, r.limits.Burst, k.Usage, k.Periods, k.Throttled, k.ThrottledTime, k.Bursts, k.BurstTime, r.starved(), r.others, r.stoodStill, 2*r.doubt)
 }
 
-// vague reports whether too much is unknown for a comparison.
+// vague reports whether the prediction is too uncertain for a comparison.
 func (p prediction) vague() bool { return p.high.Throttled-p.low.Throttled > 2 }
 
 func (p prediction) String() string {

@@ -18,22 +18,22 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// period is that of all limits here, and sampled is how often the recording looks.
+// period is that of all limits here. sampled is the interval of the recording.
 const (
 	period  = 100 * ms
 	sampled = 5 * ms
 )
 
-// Errors that the model may have in TestReplay, and that wrong ones must exceed: of the
-// share of throttled wall periods on average over all rows, and of burst time in all.
+// Errors that the model may have in TestReplay, and that wrong models must exceed: of the share of
+// throttled wall periods, on average over all rows, and of the total burst time.
 const (
 	throttledTolerance = 0.09
 	burstTolerance     = 0.25
 )
 
-// TestReplay records loads that have no limit, replays the recordings in the model under
-// some limits, and plays the same loads under these limits; see the package comment.
-// PINFOLD_TEST_LONG=5m takes about so long, for better figures.
+// TestReplay records loads without a limit, replays the recordings in the model under some limits,
+// and plays the same loads under these limits; see the package comment. PINFOLD_TEST_LONG=5m makes
+// it run for about that long, for more precise results.
 func TestReplay(t *testing.T) {
 	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: 25 * period}
 	if text := os.Getenv("PINFOLD_TEST_LONG"); text != "" {
@@ -61,19 +61,19 @@ func TestReplay(t *testing.T) {
 		}
 		t.Logf("replay: %s", text)
 		if e.Throttled > throttledTolerance || e.BurstTime > burstTolerance {
-			t.Errorf("the model differs from the kernel by %+v, at most %v and %v are right", e, throttledTolerance, burstTolerance)
+			t.Errorf("the model differs from the kernel by %+v, want at most %v and %v", e, throttledTolerance, burstTolerance)
 		}
 	}
 	for _, m := range wrongModels() {
 		e := m.errorOf(t, rows)
 		t.Logf("wrong: %+v", e)
 		if e.Throttled <= throttledTolerance && e.BurstTime <= burstTolerance {
-			t.Errorf("a model %s would pass: this is no test of the model", m.name)
+			t.Errorf("a model %s passes: the test does not detect wrong models", m.name)
 		}
 	}
 }
 
-// experiment plays scripts of a length.
+// experiment plays scripts of a given length.
 type experiment struct {
 	*testing.T
 	*group
@@ -89,7 +89,7 @@ func (g *group) limit(t *testing.T, l bandwidth.Limits) {
 	}
 }
 
-// record plays a script without a limit, and records what the group uses.
+// record plays a script without a limit and records the cgroup's usage.
 func (x *experiment) record(s script) (recorded *trace.Series) {
 	x.Helper()
 	x.limit(x.T, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period})
@@ -102,13 +102,13 @@ func (x *experiment) record(s script) (recorded *trace.Series) {
 			if err != nil {
 				x.Fatal(err)
 			}
-			return d.Averaged < 0.1 // else the sampler waited for CPUs
+			return d.Averaged < 0.1 // otherwise the sampler waited for CPUs
 		}
 	})
 	return recorded
 }
 
-// sample appends what the sampler sees of the group until end is called.
+// sample appends the sampler's samples of the cgroup until end is called.
 func (x *experiment) sample(to *trace.Series) (end func()) {
 	x.Helper()
 	sampling, err := sampler.New(x.fs, sampler.Options{Interval: sampled})
@@ -134,10 +134,10 @@ func (x *experiment) sample(to *trace.Series) (end func()) {
 	}
 }
 
-// undisturbed plays a script under the limits in force, once more when threads waited for
-// CPUs, or used more CPU time than they were to, as they do where a virtual CPU's time passes
-// while it does not run. If observe is there, it is called when the script begins, and
-// what it returns at the end, to say whether what it saw is good.
+// undisturbed plays a script under the current limits. It repeats the run if threads waited for
+// CPUs, or used more CPU time than planned, as happens if the time of a virtual CPU passes while it
+// does not run. If observe is not nil, it is called when the script begins. The function that it
+// returns is called at the end and reports whether the observation is usable.
 func (x *experiment) undisturbed(s script, observe func() (end func() bool)) (r run) {
 	x.Helper()
 	busy.Repeat(x, 8, func() string {
@@ -152,8 +152,8 @@ func (x *experiment) undisturbed(s script, observe func() (end func() bool)) (r 
 	return r
 }
 
-// once plays a script after four periods in which the bucket fills: each thread runs a
-// little, and the timer does.
+// once plays a script after four periods in which the bucket fills: each thread runs briefly, so
+// that the timer runs.
 func (x *experiment) once(s script, observe func() func() bool) (r run, good bool) {
 	x.Helper()
 	const prelude = 4 * period
@@ -178,7 +178,7 @@ func (x *experiment) once(s script, observe func() func() bool) (r run, good boo
 	return r, good
 }
 
-// machine says where figures are from.
+// machine describes the machine of the measurement.
 func machine(t *testing.T) string {
 	t.Helper()
 	var name unix.Utsname

@@ -9,22 +9,22 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// A program is a load whose times do not depend on how it is served, and the limits under
-// which it is played. The same seed draws the same script.
+// A program is a load whose times do not depend on how it is served, and the limits under which it
+// is played. The same seed gives the same script.
 type program struct {
 	name    string
 	threads int
-	// next returns a thread's next burst: how long after the beginning of the one before it
-	// begins, and how long it works.
+	// next returns a thread's next burst: when it begins, relative to the beginning of the previous
+	// one, and how long it works.
 	next   func(*rand.Rand, *client) (after, work time.Duration)
 	limits []bandwidth.Limits
 }
 
-// client is a thread that is on until a time, in the script's.
+// client is a thread that is on until a time of the script.
 type client struct{ at, until time.Duration }
 
-// programs use a quarter of a CPU on average. Their batches, 45 ms at once or a row of
-// small ones, make some periods need several times that.
+// programs use a quarter of a CPU on average. Because of their batches, 45 ms at once or a sequence
+// of small ones, some periods need several times that.
 func programs() []program {
 	limits := func(pairs ...[2]time.Duration) (all []bandwidth.Limits) {
 		for _, p := range pairs {
@@ -41,7 +41,7 @@ func programs() []program {
 
 func periodic(*rand.Rand, *client) (after, work time.Duration) { return 170 * ms, 45 * ms }
 
-// exponential is batches of 15 ms on average that come as they like, 60 ms apart on
+// exponential is batches of 15 ms on average at exponentially distributed intervals, 60 ms on
 // average.
 func exponential(random *rand.Rand, _ *client) (after, work time.Duration) {
 	return wait(random, 60*ms), ms + wait(random, 14*ms)
@@ -61,7 +61,7 @@ func wait(random *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(random.ExpFloat64() * float64(mean))
 }
 
-// script draws what the program does in a length of time.
+// script returns a random script of the program for a length of time.
 func (p program) script(threads int, length time.Duration) script {
 	random := rand.New(rand.NewPCG(5, 8))
 	s := make(script, threads)
@@ -75,13 +75,13 @@ func (p program) script(threads int, length time.Duration) script {
 			s[i%threads] = append(s[i%threads], at(c.at, work))
 		}
 	}
-	for _, bursts := range s { // a thread may be several clients
+	for _, bursts := range s { // a thread can play several clients
 		slices.SortFunc(bursts, func(a, b Burst) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return s
 }
 
-// work is what a script uses in all.
+// work returns the total CPU time of a script.
 func (s script) work() (sum time.Duration) {
 	for _, bursts := range s {
 		for _, b := range bursts {

@@ -15,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// replayed is a recording, and what the kernel did with the same load under limits.
+// replayed is a recording, and the kernel's results for the same load under limits.
 type replayed struct {
 	name     string
 	limits   bandwidth.Limits
@@ -24,16 +24,16 @@ type replayed struct {
 	length   time.Duration
 }
 
-// replay is what the model says of a recording: the mean over the phases that periods may
-// have in it, and the range of nr_throttled.
+// replay is the model's result for a recording: the mean over the possible phases of periods, and
+// the range of nr_throttled.
 type replay struct {
 	throttled        float64
 	burstTime, usage time.Duration
 	low, high        int64
 }
 
-// A model says what limits make of a recording whose first period ends after so many of
-// its samples.
+// A model computes the effect of limits on a recording whose first period ends after the given
+// number of samples.
 type model func(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats
 
 // predict replays the recording under limits.
@@ -51,7 +51,7 @@ func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
 	return p
 }
 
-// perPeriod is bandwidthtest.Controller with the demand of each period, until all is served.
+// perPeriod uses bandwidthtest.Controller with the demand of each period, until all is served.
 func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
 	d, err := (&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period)
@@ -71,8 +71,8 @@ func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limi
 	return c.Stats()
 }
 
-// perSlice is bandwidthtest.Group, as the kernel hands out time within a period: each
-// sample's usage is a request when it began, on each of as many CPUs as it used.
+// perSlice uses bandwidthtest.Group, which distributes time within a period as the kernel does. The
+// usage of each sample is a request at its beginning, on each of as many CPUs as it used.
 func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
 	m := bandwidthtest.Kernel(runtime.NumCPU())
@@ -100,7 +100,7 @@ func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limit
 	return g.Stats()
 }
 
-// judged is a model with what makes it wrong, if anything does.
+// judged is a model, and the mistake in it, if any.
 type judged struct {
 	name   string
 	model  model
@@ -115,7 +115,7 @@ func rightModels() []judged {
 	}
 }
 
-// wrongModels are what the test must tell from the right ones.
+// wrongModels are the models that the test must reject.
 func wrongModels() []judged {
 	times := func(factor float64) func(bandwidth.Limits) bandwidth.Limits {
 		return func(l bandwidth.Limits) bandwidth.Limits {
@@ -131,21 +131,21 @@ func wrongModels() []judged {
 	}
 }
 
-// modelError says how far the model is from the kernel, in the words of docs/figures.md.
+// modelError is the difference between the model and the kernel, as in docs/figures.md.
 type modelError struct {
 	Model   string  `json:"model"`
 	Machine string  `json:"machine"`
 	CPUs    int     `json:"cpus"`
-	Periods float64 `json:"periods"` // by the clock, in all rows
-	// Throttled is the mean over rows of the difference of the share of throttled wall
-	// periods, without its sign, Largest the largest, and Bias the mean with it (positive: the model
-	// says more).
+	Periods float64 `json:"periods"` // of wall-clock time, in all rows
+	// Throttled is the mean over rows of the absolute difference of the share of throttled wall
+	// periods, Largest its maximum, and Bias the mean of the signed difference (positive if the
+	// model's is higher).
 	Throttled float64 `json:"throttled"`
 	Largest   float64 `json:"largest"`
 	Bias      float64 `json:"bias"`
 	// InRange is the share of rows in which nr_throttled is within the range over phases.
 	InRange float64 `json:"inRange"`
-	// BurstTime and Usage are differences of the sums over rows, relative.
+	// BurstTime and Usage are relative differences of the totals.
 	BurstTime float64 `json:"burstTime"`
 	Usage     float64 `json:"usage"`
 }

@@ -26,6 +26,6 @@ func TestLog(t *testing.T) {
 		t.Errorf("%d lines, want %d", got, writers*lines)
 	}
 	if err := l.Says("line 100."); err == nil {
-		t.Error("the log is said to have a line that it does not have")
+		t.Error("no error for a text that was not written")
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// The agent is measured at rest for that long, on that many pods of two containers.
+// How long the agent is measured while idle, and the number of pods, each with two containers.
 const (
 	idlePods = 50
 	idleTime = time.Minute
 )
 
-// BenchmarkIdleAgent is what the agent costs while nothing happens: its share of a CPU,
-// and its memory; with sampling as it comes, and without.
+// BenchmarkIdleAgent measures the agent while nothing changes: its CPU usage and its memory, with
+// the default sampling and without.
 func BenchmarkIdleAgent(b *testing.B) {
 	requireNode(b)
 	b.Run("sampling=default", func(b *testing.B) { idleAgent(b) })
@@ -41,9 +41,9 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 	for i := range idlePods {
 		c.awaitRunning(b, fmt.Sprintf("idle-%d", i))
 	}
-	sleep.For(b.Context(), idleTime/4) // until the kubelet has reported all
+	sleep.For(b.Context(), idleTime/4) // until the kubelet has reported everything
 	for b.Loop() {
-		before, begun := c.metrics(b), time.Now() // each costs the agent some milliseconds
+		before, begun := c.metrics(b), time.Now() // each takes the agent some milliseconds
 		sleep.For(b.Context(), idleTime)
 		after, passed := c.metrics(b), time.Since(begun)
 		used := figure(b, after, "process_cpu_seconds_total") - figure(b, before, "process_cpu_seconds_total")
@@ -55,7 +55,7 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 	}
 }
 
-// figure is one of the agent's metrics.
+// figure returns one of the agent's metrics.
 func figure(t testing.TB, metrics, name string) float64 {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics)

@@ -22,8 +22,8 @@ import (
 	"pinfold.dev/pinfold/lab/throttling"
 )
 
-// The experiment of docs/bandwidth.md, shortened: until quotas have been raised where
-// they are to be, and then as it is measured.
+// The experiment of docs/bandwidth.md, shortened: the time until quotas are raised, and the time of
+// the measurement.
 const (
 	burstWarmUp   = 6 * time.Second
 	burstMeasured = 20 * time.Second
@@ -31,25 +31,25 @@ const (
 	burstBatches  = int(burstMeasured/burstEvery) + 1
 )
 
-// fewBurstBatches is how many batches may be throttled of those that should not be:
-// what else runs on the machine can hold up one batch until the next is there.
+// fewBurstBatches is the number of batches that may be throttled in rows without expected
+// throttling: other load can delay one batch until the next one arrives.
 const fewBurstBatches = burstBatches / 10
 
 // burstRow is one pod of the experiment.
 type burstRow struct {
 	pod string        // of the example manifest
-	cpu time.Duration // of each of a batch's four requests
-	// throttled says that the limit must hold its batches up. None of those that it
-	// does not hold up is throttled more than once in ten batches.
+	cpu time.Duration // of each of the four requests of a batch
+	// throttled means that the limit must throttle its batches. Otherwise at most one in ten
+	// batches may be throttled.
 	throttled bool
-	// kernel and raised are how it may burst, needsRaise that the former is not enough.
+	// kernel and raised are how it may burst. needsRaise means that the former is not enough.
 	kernel, raised, needsRaise bool
 }
 
 func burstRows() []burstRow {
 	const small, large = 3200 * time.Microsecond, 4500 * time.Microsecond
 	return []burstRow{
-		{pod: "httpd-none", cpu: small, throttled: true}, // first: the others are compared with it
+		{pod: "httpd-none", cpu: small, throttled: true}, // must be first: the others are compared with it
 		{pod: "httpd-unlimited", cpu: small},
 		{pod: "httpd-burst", cpu: small, kernel: true},
 		{pod: "httpd-quota", cpu: small, raised: true, needsRaise: true},
@@ -60,14 +60,13 @@ func burstRows() []burstRow {
 	}
 }
 
-// name tells rows of one example apart.
+// name returns a name that distinguishes rows of one example.
 func (r burstRow) name() string { return strings.ReplaceAll(r.pod+"-"+r.cpu.String(), ".", "-") }
 
-// TestBurst makes the published experiment on pods: a server whose usage is a third of
-// its limit is throttled in a third of its periods, and in none when it may burst, by
-// whatever words and means. All pods are asked at the same time, so that what else
-// happens on the machine happens to all. Of the latencies only their order is
-// asserted; the table is logged.
+// TestBurst repeats the published experiment with pods. A server whose usage is a third of its
+// limit is throttled in a third of its periods, and in none if it may burst, with every spelling
+// and method. All pods receive requests at the same time, so that other load on the machine affects
+// all. Of the latencies only the order is asserted; the table is logged.
 func TestBurst(t *testing.T) {
 	requireNode(t)
 	c := start(t)
@@ -91,7 +90,7 @@ func TestBurst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	idle := watchIdle(t) // from the warm-up on: who has lost a raised quota waits before the next
+	idle := watchIdle(t) // from the warm-up on, because after losing a raised quota a pod must wait for the next one
 	k.ask(t, targets, burstWarmUp)
 	rows := k.ask(t, targets, burstMeasured)
 	least := idle()
@@ -100,19 +99,19 @@ func TestBurst(t *testing.T) {
 		t.Run(row.name(), func(t *testing.T) {
 			row.checkSettings(t, k, targets[i])
 			if row.needsRaise && least < burstIdle {
-				t.Skipf("quotas are raised only while CPUs are idle, and this machine had %.2f idle CPUs in its busiest second; run it when nothing else runs", least)
+				t.Skipf("quotas are raised only while CPUs are idle, and this machine had %.2f idle CPUs in its busiest second: run this test with less other load", least)
 			}
 			row.check(t, rows[i], rows[0])
 		})
 	}
 }
 
-// burstIdle is how many CPUs must be idle for the pods that need a raised quota to get
-// theirs: three limits each, what they use of it included, and what stays idle anyway.
+// burstIdle is the number of idle CPUs that are necessary for all raised quotas: three limits for
+// each pod that needs one, including its usage, and the CPUs that stay idle anyway.
 const burstIdle = 0.7
 
-// watchIdle measures how many CPUs are idle, second by second, until the function that
-// it returns is called; that returns the least.
+// watchIdle measures the number of idle CPUs in each second until the returned function is called,
+// which returns the minimum.
 func watchIdle(t *testing.T) func() float64 {
 	t.Helper()
 	begin, before := time.Now(), cpuIdle(t)
@@ -138,8 +137,8 @@ func watchIdle(t *testing.T) func() float64 {
 	}
 }
 
-// cpuIdle reads proc_stat(5): its first line has the time that all CPUs together were
-// idle in the fourth field, in hundredths of a second.
+// cpuIdle reads proc_stat(5): the fourth number in the first line is the idle time of all CPUs, in
+// hundredths of a second.
 func cpuIdle(t *testing.T) time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -147,7 +146,7 @@ func cpuIdle(t *testing.T) time.Duration {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 5 {
-		t.Errorf("/proc/stat begins with %q", fields)
+		t.Errorf("/proc/stat starts with %q", fields)
 		return 0
 	}
 	hundredths, err := strconv.ParseInt(fields[4], 10, 64)
@@ -157,7 +156,7 @@ func cpuIdle(t *testing.T) time.Duration {
 	return time.Duration(hundredths) * 10 * time.Millisecond
 }
 
-// logRaises shows how often the agent raised and lowered quotas, and why.
+// logRaises logs how often the agent raised and lowered quotas, and why.
 func (c *cluster) logRaises(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(c.metrics(t)) {
@@ -167,7 +166,7 @@ func (c *cluster) logRaises(t *testing.T) {
 	}
 }
 
-// ask measures all pods and logs their table.
+// ask measures all pods and logs the table.
 func (k kernel) ask(t *testing.T, targets []throttling.Target, duration time.Duration) []throttling.Row {
 	t.Helper()
 	plan := load.Plan{Batch: 4, Every: burstEvery, Duration: duration, Timeout: 10 * time.Second}
@@ -183,15 +182,15 @@ func (k kernel) ask(t *testing.T, targets []throttling.Target, duration time.Dur
 	return rows
 }
 
-// check compares what was measured with what a policy promises, and with the row of
-// the limit alone.
+// check compares a measurement with the guarantees of its policy, and with the row of the limit
+// alone.
 func (r burstRow) check(t *testing.T, got, alone throttling.Row) {
 	throttled := int(got.Counted.Throttled)
 	if r.throttled && throttled < burstBatches/2 {
 		t.Errorf("throttled in %d periods, want one for most of %d batches: each needs more than the quota", throttled, burstBatches)
 	}
 	if !r.throttled && throttled > fewBurstBatches {
-		t.Errorf("throttled in %d periods of %d batches, want none or next to none", throttled, burstBatches)
+		t.Errorf("throttled in %d periods of %d batches, want almost none", throttled, burstBatches)
 	}
 	if !r.throttled && got.Load.Mean() >= alone.Load.Mean() {
 		t.Errorf("mean %v and p99 %v, with the limit alone %v and %v: want less", got.Load.Mean(), got.Load.Quantile(0.99), alone.Load.Mean(), alone.Load.Quantile(0.99))
@@ -204,8 +203,8 @@ func (r burstRow) check(t *testing.T, got, alone throttling.Row) {
 	}
 }
 
-// checkSettings: burst of the kernel only where the policy says so, and no quota below
-// the limit, on the container as on its pod.
+// checkSettings checks container and pod: the kernel's burst is set only if the policy says so, and
+// no quota is below the limit.
 func (r burstRow) checkSettings(t *testing.T, k kernel, target throttling.Target) {
 	for _, group := range target.Groups {
 		s, err := k.groups.Read(group)
@@ -221,7 +220,7 @@ func (r burstRow) checkSettings(t *testing.T, k kernel, target throttling.Target
 	}
 }
 
-// examplePods reads the pods of an example manifest, by their names.
+// examplePods returns the pods of an example manifest by name.
 func examplePods(t *testing.T, file string) map[string]*corev1.Pod {
 	t.Helper()
 	text, err := fs.ReadFile(examples.Files, file)

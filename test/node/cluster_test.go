@@ -26,24 +26,24 @@ const (
 	waitTimeout  = time.Minute
 )
 
-// binaries is where "make build-node" puts the node's programs.
+// binaries is the directory in which "make build-node" puts the node's programs.
 const binaries = "../../bin/node"
 
-// requireNode skips where a machine cannot be a node.
+// requireNode skips the test if this machine cannot be a node.
 func requireNode(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: a kubelet makes control groups, mounts and network namespaces")
+		t.Skip("needs root: a kubelet creates cgroups, mounts and network namespaces")
 	}
 	if err := localnode.Missing(binaries); err != nil {
 		t.Skipf("needs the programs of a node: %v", err)
 	}
 }
 
-// programs is where the commands are once they have been built.
+// programs is the directory of the commands after the build.
 var programs string
 
-// build makes the commands once for all tests of this program.
+// build builds the commands once for all tests of this program.
 var build = sync.OnceValue(func() (err error) {
 	if programs, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
 		return err
@@ -59,22 +59,22 @@ var build = sync.OnceValue(func() (err error) {
 })
 
 func TestMain(m *testing.M) {
-	// A cluster is told to end when the thread ends that started it, so this must be
-	// the program's own: then nothing survives it, however it ends.
+	// A cluster is terminated when the thread that started it ends, so this must be the program's
+	// main thread. So nothing survives the program, however it ends.
 	runtime.LockOSThread()
 	status := m.Run()
-	// A node that could not be put back needs its directory for another try.
+	// A node that could not be restored needs its directory for another attempt.
 	if _, err := os.Stat(filepath.Join(programs, "data", "node")); programs != "" && err != nil {
 		_ = os.RemoveAll(programs) // of a temporary directory
 	}
 	os.Exit(status)
 }
 
-// cluster is a local cluster with this machine as a node, in a process of its own.
+// cluster is a local cluster with this machine as a node, in a separate process.
 type cluster struct {
 	program, dir string
 	command      *exec.Cmd
-	ended        chan struct{} // closed when it has
+	ended        chan struct{} // closed when the process has ended
 	client       kubernetes.Interface
 }
 
@@ -98,8 +98,8 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 		t.Fatal(err)
 	}
 	c.ended = make(chan struct{})
-	go func() { _ = c.command.Wait(); close(c.ended) }() // what it said is in out
-	t.Cleanup(func() { c.down(t) })                      // nothing to do after a test that came to its end
+	go func() { _ = c.command.Wait(); close(c.ended) }() // its output is in out
+	t.Cleanup(func() { c.down(t) })                      // no effect after a complete test
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
 		state, err := localcluster.ReadState(c.dir)
 		if err == nil && state.Ready {
@@ -123,7 +123,7 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 	}
 }
 
-// kill ends the supervisor without a chance to put anything back.
+// kill kills the supervisor, so that it cannot restore anything.
 func (c *cluster) kill(t testing.TB) {
 	t.Helper()
 	if err := c.command.Process.Kill(); err != nil {
@@ -132,7 +132,7 @@ func (c *cluster) kill(t testing.TB) {
 	<-c.ended
 }
 
-// down is the command of that name.
+// down runs the command down.
 func (c *cluster) down(t testing.TB) {
 	t.Helper()
 	if text, err := exec.Command(c.program, "down", "--data-dir", c.dir).CombinedOutput(); err != nil {
@@ -141,7 +141,7 @@ func (c *cluster) down(t testing.TB) {
 	<-c.ended
 }
 
-// eventually asks until nothing is wrong any more.
+// eventually repeats a check until it succeeds.
 func eventually(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(50 * time.Millisecond) {

@@ -22,7 +22,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// TestFaults takes away what the agent relies on, for longer than a restart.
+// TestFaults removes what the agent depends on, for longer than a restart.
 func TestFaults(t *testing.T) {
 	s := settle(t)
 	eventually(t, "settings", s.check)
@@ -33,7 +33,7 @@ func TestFaults(t *testing.T) {
 	t.Run("kubelet binds CPUs itself", s.testStaticPolicy)
 }
 
-// agentCommand is a command of pinfold-agent about this node.
+// agentCommand returns a command of pinfold-agent for this node.
 func (s *settled) agentCommand(command string, more ...string) (output string, err error) {
 	args := append([]string{command, "--node-name=" + localnode.Name,
 		"--kubeconfig=" + filepath.Join(s.dir, "config", localnode.Agent+".kubeconfig")}, more...)
@@ -58,7 +58,7 @@ func (s *settled) nodeFile(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// edit changes a file of the node, and gives it back at the end of the test.
+// edit changes a file of the node and restores it at the end of the test.
 func edit(t *testing.T, path, old, replacement string) (restore func()) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -67,7 +67,7 @@ func edit(t *testing.T, path, old, replacement string) (restore func()) {
 	}
 	changed := bytes.Replace(text, []byte(old), []byte(replacement), 1)
 	if bytes.Equal(changed, text) {
-		t.Fatalf("%s does not say %q:\n%s", path, old, text)
+		t.Fatalf("%s does not contain %q:\n%s", path, old, text)
 	}
 	if err := os.WriteFile(path, changed, 0o644); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func (s *cluster) pid(t testing.TB, component string) int {
 	}
 	status, ok := state.Component(component)
 	if !ok || status.PID == 0 {
-		t.Fatalf("%s does not run: %+v", component, state.Components)
+		t.Fatalf("%s is not running: %+v", component, state.Components)
 	}
 	return status.PID
 }
@@ -102,7 +102,7 @@ func (s *settled) logOf(t *testing.T, component string) string {
 	return status.Log
 }
 
-// restart kills a component and waits until its successor serves.
+// restart kills a component and waits until its successor is ready.
 func (s *settled) restart(t *testing.T, component string) {
 	t.Helper()
 	before := s.pid(t, component)
@@ -112,7 +112,7 @@ func (s *settled) restart(t *testing.T, component string) {
 	s.awaitSuccessor(t, component, before)
 }
 
-// condition is the agent's condition of the node.
+// condition returns the agent's condition of the node.
 func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
 	node, err := s.client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
 	if err != nil {
@@ -126,11 +126,11 @@ func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
 	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, nodetopology.BindingCondition)
 }
 
-// testDoctor: on a node on which everything works there are no problems.
+// testDoctor: on a working node, doctor finds no problems.
 func (s *settled) testDoctor(t *testing.T) {
 	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(t, s.nodeFile(t, "containerd.toml")))
 	if socket == nil {
-		t.Fatal("containerd's configuration names no NRI socket")
+		t.Fatal("containerd's configuration has no NRI socket")
 	}
 	output, err := s.agentCommand("doctor", "--nri-socket="+socket[1], "--kubelet-ca="+s.kubeletCA(t))
 	if err != nil || !strings.Contains(output, "no problems") {
@@ -144,13 +144,13 @@ func (s *settled) testDoctor(t *testing.T) {
 	}
 }
 
-// kubeletCA is what the running agent was told.
+// kubeletCA returns the kubelet's CA file, from the running agent's flags.
 func (s *settled) kubeletCA(t *testing.T) string {
 	t.Helper()
 	return s.agentFlag(t, "kubelet-ca")
 }
 
-// agentFlag is the value of a flag of the running agent.
+// agentFlag returns the value of a flag of the running agent.
 func (s *cluster) agentFlag(t testing.TB, name string) string {
 	t.Helper()
 	line := readFile(t, fmt.Sprintf("/proc/%d/cmdline", s.pid(t, localnode.Agent)))
@@ -172,8 +172,7 @@ func readFile(t testing.TB, path string) string {
 	return string(text)
 }
 
-// testSecondAgent: two agents do not work side by side, nor is anything given back while
-// one works.
+// testSecondAgent: two agents cannot run at the same time, and cleanup fails while an agent runs.
 func (s *settled) testSecondAgent(t *testing.T) {
 	for _, command := range []string{"run", "cleanup"} {
 		output, err := s.agentCommand(command, "--run-dir="+s.agentFlag(t, "run-dir"))
@@ -186,13 +185,14 @@ func (s *settled) testSecondAgent(t *testing.T) {
 	}
 }
 
-// testHangingAPIServer: what was set stays, although the agent is new and knows nothing.
+// testHangingAPIServer: the settings remain, although the agent was restarted and has no
+// information.
 func (s *settled) testHangingAPIServer(t *testing.T) {
 	server := s.pid(t, localcluster.APIServer)
 	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	resume := func() { _ = syscall.Kill(server, syscall.SIGCONT) } // the second time: nothing to do
+	resume := func() { _ = syscall.Kill(server, syscall.SIGCONT) } // no effect the second time
 	defer resume()
 	if err := syscall.Kill(s.pid(t, localnode.Agent), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func (s *settled) testHangingAPIServer(t *testing.T) {
 	}
 }
 
-// testWithoutNRI: the reconcile loop alone enforces.
+// testWithoutNRI: the reconcile loop alone enforces the settings.
 func (s *settled) testWithoutNRI(t *testing.T) {
 	restore := edit(t, s.nodeFile(t, "containerd.toml"), "io.containerd.nri.v1.nri']", "io.containerd.nri.v1.nri']\n  disable = true")
 	defer func() { restore(); s.restart(t, localnode.Containerd) }()
@@ -225,15 +225,15 @@ func (s *settled) testWithoutNRI(t *testing.T) {
 	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}
 	eventually(t, "settings without NRI", func() error { return s.kernel.expectContainer(pod, "main", want) })
 	if log := readFile(t, s.logOf(t, localnode.Agent)); !strings.Contains(log, "the reconcile loop alone enforces") {
-		t.Errorf("the agent does not say that the loop alone enforces:\n%s", log)
+		t.Errorf("the agent does not log that only the loop enforces settings:\n%s", log)
 	}
 	if err := s.check(); err != nil {
 		t.Error(err)
 	}
 }
 
-// testStaticPolicy: the agent binds nothing more, says so, and moves nobody; and the
-// scheduler gives the node no pods that ask.
+// testStaticPolicy: the agent binds no more pods, reports that, and moves none; and the scheduler
+// places no pods that ask for CPUs on the node.
 func (s *settled) testStaticPolicy(t *testing.T) {
 	config := s.nodeFile(t, "kubelet.yaml")
 	restore := edit(t, config, "cpuManagerPolicy: none", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"")
@@ -246,8 +246,8 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 	removeState()
 	defer func() { restore(); removeState(); s.restart(t, localnode.Kubelet); eventually(t, "settings", s.check) }()
 	s.restart(t, localnode.Kubelet)
-	s.restart(t, localnode.Agent) // so that it asks the kubelet at once
-	eventually(t, "the condition says so", func() error {
+	s.restart(t, localnode.Agent) // so that it asks the kubelet immediately
+	eventually(t, "the node's condition", func() error {
 		c, err := s.condition(t.Context())
 		if err == nil && (c.Status != corev1.ConditionFalse || !strings.Contains(c.Message, "static")) {
 			err = fmt.Errorf("%s: %s", c.Status, c.Message)
@@ -274,7 +274,7 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 	})
 	for _, name := range []string{"before", "static", "burst"} {
 		if _, err := net.DialTimeout("tcp", s.pods[name].Status.PodIP+":8001", time.Second); err != nil {
-			t.Errorf("pod %s does not serve any more: %v", name, err)
+			t.Errorf("pod %s no longer serves: %v", name, err)
 		}
 	}
 }

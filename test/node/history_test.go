@@ -22,13 +22,14 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// TestHistory runs random operations on real containers while agent, kubelet, containerd
-// and the scheduler are killed and stopped. Neither the history nor the kernel ever gives
-// a CPU to two. PINFOLD_TEST_OPERATIONS is their number, PINFOLD_TEST_SEED repeats them.
+// TestHistory runs random operations on real containers while agent, kubelet, containerd and the
+// scheduler are killed and stopped. Neither in the history nor in the kernel does a CPU belong to
+// two containers. PINFOLD_TEST_OPERATIONS is the number of operations, PINFOLD_TEST_SEED repeats
+// them.
 func TestHistory(t *testing.T) {
 	requireNode(t)
 	if online(t).Len() < 2 {
-		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
 	c := start(t)
 	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
@@ -49,7 +50,7 @@ func TestHistory(t *testing.T) {
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
 		Faults:     6,
 		Signal:     (&history.Processes{Dir: c.dir}).Signal,
-		Pause:      500 * time.Millisecond, // containers take as long to start
+		Pause:      500 * time.Millisecond, // about the time that a container takes to start
 		Log: func(format string, args ...any) {
 			if testing.Verbose() {
 				t.Logf(time.Now().Format("15:04:05.000 ")+format, args...)
@@ -81,7 +82,7 @@ func TestHistory(t *testing.T) {
 		t.Error(violation)
 	}
 	if report.Decisions < 5 || s.compared < 100 {
-		t.Error("that is no test")
+		t.Error("too few decisions or operations for a test")
 	}
 	if err := driver.Clean(t.Context()); err != nil {
 		t.Error(err)
@@ -89,8 +90,8 @@ func TestHistory(t *testing.T) {
 	t.Run("sampler", c.testSampler)
 }
 
-// testSampler: the sampler sees a container on another's CPU. The agent, which would put
-// it back, is stopped.
+// testSampler: the sampler detects a container on another's CPU. The agent, which would correct it,
+// is stopped.
 func (c *cluster) testSampler(t *testing.T) {
 	other := c.run(t, podOf("other", "", container("a", "8001", "250m")))
 	defer c.remove(t, other.Name)
@@ -100,13 +101,13 @@ func (c *cluster) testSampler(t *testing.T) {
 	eventually(t, "the kernel agrees", func() error { return s.settled() })
 	s.sample(t.Context())
 	if len(s.judged) == 0 || len(s.violations) > 0 {
-		t.Fatalf("%d groups are judged; violations %q", len(s.judged), s.violations)
+		t.Fatalf("%d cgroups are judged; violations %q", len(s.judged), s.violations)
 	}
 	agent := c.pid(t, localnode.Agent)
 	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(agent, syscall.SIGCONT) }() // it has ended then
+	defer func() { _ = syscall.Kill(agent, syscall.SIGCONT) }() // for a test that fails
 	group := s.kernel.containerGroup(other, "a")
 	file := s.kernel.groups.File(s.kernel.podGroup(other), cgroup.CPUSetCPUs)
 	for _, file := range []string{file, s.kernel.groups.File(group, cgroup.CPUSetCPUs)} {

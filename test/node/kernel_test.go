@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// kernel reads back what became of pods.
+// kernel reads the kernel's settings of pods.
 type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming
@@ -37,11 +37,10 @@ func openKernel(t testing.TB) kernel {
 	return kernel{groups, naming}
 }
 
-// settings are what a test expects of a container or pod. The zero set of CPUs says
-// that they do not matter.
+// settings are what a test expects of a container or pod. An empty set of CPUs is not compared.
 type settings struct {
 	cpus   cpuset.Set
-	quota  time.Duration // bandwidth.Unlimited for none
+	quota  time.Duration // bandwidth.Unlimited for no quota
 	period time.Duration // 0 for 100 ms
 	burst  time.Duration
 }
@@ -49,12 +48,12 @@ type settings struct {
 func (k kernel) podGroup(pod *corev1.Pod) string {
 	uid := string(pod.UID)
 	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
-		uid = hash // a static pod, by the id that the kubelet has given it
+		uid = hash // a static pod has an ID from the kubelet
 	}
 	return k.naming.Pod(api.TierOf(pod), uid)
 }
 
-// containerGroup is "" while the container has no id.
+// containerGroup returns "" while the container has no ID.
 func (k kernel) containerGroup(pod *corev1.Pod, container string) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if _, id, ok := strings.Cut(s.ContainerID, "://"); ok && s.Name == container {
@@ -64,16 +63,16 @@ func (k kernel) containerGroup(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// expectPod compares a pod's own group.
+// expectPod compares a pod's own cgroup.
 func (k kernel) expectPod(pod *corev1.Pod, want settings) error {
 	return k.expect(k.podGroup(pod), want)
 }
 
-// expectContainer compares a container's group, and what each of its threads may run on.
+// expectContainer compares a container's cgroup, and the CPUs that each of its threads may use.
 func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings) error {
 	group := k.containerGroup(pod, container)
 	if group == "" {
-		return fmt.Errorf("container %s has not begun: %+v", container, pod.Status.ContainerStatuses)
+		return fmt.Errorf("container %s has not started: %+v", container, pod.Status.ContainerStatuses)
 	}
 	if err := k.expect(group, want); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 	for _, thread := range threads {
 		allowed, err := allowedCPUs(thread)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has just ended
+			continue // it has ended
 		}
 		if err == nil && !want.cpus.IsEmpty() && allowed != want.cpus {
 			err = fmt.Errorf("thread %d of %s may run on %s, want %s", thread, container, allowed, want.cpus)
@@ -100,8 +99,8 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 	return nil
 }
 
-// expectSingle compares the group of a pod with one container, which has the same quota,
-// and that container's.
+// expectSingle compares the cgroup of a pod that has one container, and thereby the same quota, and
+// that container's.
 func (k kernel) expectSingle(pod *corev1.Pod, want settings) error {
 	if err := k.expectPod(pod, settings{quota: want.quota, period: want.period, burst: want.burst}); err != nil {
 		return err
@@ -129,7 +128,7 @@ func (k kernel) expect(group string, want settings) error {
 	return nil
 }
 
-// expectNobodyElseOn looks at every container's group there is, sandboxes included.
+// expectNobodyElseOn checks that no other container may use some CPUs, including sandboxes.
 func (k kernel) expectNobodyElseOn(cpus cpuset.Set, owner string) error {
 	pods, err := k.naming.Pods(k.groups)
 	if err != nil {
@@ -139,17 +138,17 @@ func (k kernel) expectNobodyElseOn(cpus cpuset.Set, owner string) error {
 		for _, c := range pod.Containers {
 			s, err := k.groups.Read(c.Path)
 			if err != nil || c.Path == owner {
-				continue // gone meanwhile, or the owner
+				continue // it was removed, or is the owner
 			}
 			if s.CPUs.Intersects(cpus) {
-				return fmt.Errorf("%s has CPUs %s, of which %s are another's alone", c.Path, s.CPUs, s.CPUs.Intersection(cpus))
+				return fmt.Errorf("%s has CPUs %s, of which %s belong to another container", c.Path, s.CPUs, s.CPUs.Intersection(cpus))
 			}
 		}
 	}
 	return nil
 }
 
-// allowedCPUs reads Cpus_allowed_list of a thread.
+// allowedCPUs returns Cpus_allowed_list of a thread.
 func allowedCPUs(thread int) (cpuset.Set, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	if err != nil {

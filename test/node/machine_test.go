@@ -16,24 +16,24 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// machine is what a node must leave as it was, as lines by subject.
+// machine is what a node must leave unchanged, as lines by subject.
 type machine map[string][]string
 
-// changing are sysctls that the kernel changes by itself.
+// changing matches sysctls that the kernel changes by itself.
 var changing = regexp.MustCompile(`/(random/.*|ns_last_pid|pty/nr|tcp_mem|udp_mem|flush|stat_refresh|sched_domain/.*)$`)
 
-// nodeMount is what a node's mounts look like. Other tests mount other things.
+// nodeMount matches a node's mounts. Other tests mount other things.
 var nodeMount = regexp.MustCompile(`^(overlay|nsfs) |pinfold|kube|containerd|cni`)
 
-// lookAt reads the machine. Of control groups only the names matter that a kubelet
-// gives: other tests have groups too.
+// lookAt reads the state of the machine. It includes only cgroups with names that a kubelet uses,
+// because other tests have cgroups, too.
 func lookAt(t *testing.T) machine {
 	t.Helper()
 	m := machine{}
 	for _, dir := range []string{"vm", "kernel", "net/ipv4"} {
 		err := filepath.WalkDir("/proc/sys/"+dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || changing.MatchString(path) {
-				return nil //nolint:nilerr // an interface of somebody else may go meanwhile
+				return nil //nolint:nilerr // an interface of another program may be removed
 			}
 			if value, err := os.ReadFile(path); err == nil {
 				m["sysctls"] = append(m["sysctls"], path+" = "+string(value))
@@ -81,17 +81,17 @@ func lookAt(t *testing.T) machine {
 	return m
 }
 
-// expectUnchanged compares with how the machine is now.
+// expectUnchanged compares with the current state of the machine.
 func (m machine) expectUnchanged(t *testing.T) {
 	t.Helper()
 	after := lookAt(t)
 	for _, subject := range slices.Sorted(maps.Keys(m)) {
 		if diff := cmp.Diff(m[subject], after[subject]); diff != "" {
-			t.Errorf("%s were changed and not put back (-before +after):\n%s", subject, diff)
+			t.Errorf("%s were not restored (-before +after):\n%s", subject, diff)
 		}
 	}
 	if left := after["control groups"]; len(left) > 0 {
-		t.Errorf("control groups stay: %v", left)
+		t.Errorf("cgroups remain: %v", left)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// webImage serves on the port that its argument says.
+// webImage is a web server on the port in its argument.
 const webImage = "registry.cn-hangzhou.aliyuncs.com/haoshuwei24/go-demo:1k"
 
-// container returns a container of the web server. Limit is "" for none.
+// container returns a container of the web server. limit is "" for none.
 func container(name, port, limit string) corev1.Container {
 	c := corev1.Container{Name: name, Image: webImage, Args: []string{"--listen=:" + port}}
 	if limit != "" {
@@ -26,7 +26,7 @@ func container(name, port, limit string) corev1.Container {
 	return c
 }
 
-// podOf returns a pod for this machine. Policy is "" for one that does not ask.
+// podOf returns a pod for this machine. policy is "" for a pod that asks for no CPUs.
 func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{}},

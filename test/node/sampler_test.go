@@ -23,29 +23,29 @@ import (
 // sampleEvery is the pause between two samples.
 const sampleEvery = 20 * time.Millisecond
 
-// sampler compares what every thread of every container may run on with the CPUs that are
-// a container's alone.
+// sampler compares the CPUs that each thread of each container may use with the exclusive CPUs of
+// containers.
 //
-// It needs no clock. The agent narrows who gives up CPUs before it widens who receives
-// them, so once a container runs on exactly its own CPUs, nobody else may. A container
-// that is seen to do so before and after the others were looked at did so meanwhile. And
-// a pod that still has its CPUs, by the API server, after all this had them before: what
-// is given back does not return.
+// It needs no clock. The agent restricts containers that lose CPUs before it extends those that
+// receive them. So once a container runs on exactly its own CPUs, no other may use them. If that is
+// the case before and after the other containers were read, it was the case at that time. And a pod
+// that still has its CPUs afterwards, according to the API server, had them before, because it
+// cannot get them back once it has given them up.
 //
-// A container is judged from the first sample on in which it keeps off others' CPUs.
-// Until then it starts: the runtime makes it before the agent hears of it when the agent
-// is down, or slower than the runtime waits.
+// A container is judged after the first sample in which it does not use the CPUs of others. Until
+// then it is starting: the runtime creates it before the agent sees it if the agent is down or
+// slower than the runtime waits.
 type sampler struct {
 	*testing.T
 	client kubernetes.Interface
 	kernel kernel
 
 	judged   map[string]bool      // groups
-	starting map[string]time.Time // groups that have been seen on others' CPUs since they began
+	starting map[string]time.Time // cgroups that have used others' CPUs since their start
 	told     map[string]bool
 
 	samples, compared int
-	longest           time.Duration // that a group took until it could be judged
+	longest           time.Duration // time until a cgroup could be judged
 	violations        []string
 }
 
@@ -65,14 +65,14 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// owner is a container with CPUs of its own.
+// owner is a container with exclusive CPUs.
 type owner struct {
 	pod   *corev1.Pod
 	group string
 	cpus  cpuset.Set
 }
 
-// owners are those that the API server knows of, none while it does not answer.
+// owners returns the owners according to the API server, none while that does not answer.
 func (s *sampler) owners(ctx context.Context) (all []owner) {
 	pods, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0",
 		FieldSelector: "spec.nodeName=" + localnode.Name})
@@ -94,7 +94,7 @@ func (s *sampler) owners(ctx context.Context) (all []owner) {
 	return all
 }
 
-// sample compares all groups with all owners once.
+// sample compares all cgroups with all owners once.
 func (s *sampler) sample(ctx context.Context) {
 	s.samples++
 	var enforced []owner
@@ -152,11 +152,11 @@ func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
 	return err == nil && allocation != nil
 }
 
-// groups are those of all containers, sandboxes included.
+// groups returns the cgroups of all containers, including sandboxes.
 func (s *sampler) groups() (all []string) {
 	pods, err := s.kernel.naming.Pods(s.kernel.groups)
 	if err != nil {
-		return nil // changing at present
+		return nil // it is changing
 	}
 	for _, pod := range pods {
 		for _, container := range pod.Containers {
@@ -166,7 +166,7 @@ func (s *sampler) groups() (all []string) {
 	return all
 }
 
-// allowed is what any thread of a group may run on, nothing when it is gone.
+// allowed returns the CPUs that any thread of a cgroup may use, none if it was removed.
 func (s *sampler) allowed(group string) (cpus cpuset.Set) {
 	threads, err := s.kernel.groups.Threads(group)
 	if err != nil {
@@ -175,14 +175,14 @@ func (s *sampler) allowed(group string) (cpus cpuset.Set) {
 	for _, thread := range threads {
 		of, err := allowedCPUs(thread)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			continue // it ends
+			continue // it has ended
 		}
 		cpus = cpus.Union(of)
 	}
 	return cpus
 }
 
-// settled returns an error while the kernel does not agree with the API server.
+// settled returns an error while the kernel's settings differ from the API server's allocations.
 func (s *sampler) settled() error {
 	owners := s.owners(s.Context())
 	for _, o := range owners {

@@ -43,8 +43,8 @@ type settled struct {
 	pods        map[string]*corev1.Pod
 }
 
-// TestSettings reads back from the kernel what real containers of a real kubelet got,
-// and whether they keep it while everything around them is killed.
+// TestSettings reads the kernel's settings of real containers of a real kubelet, and checks that
+// they persist while every component is killed.
 func TestSettings(t *testing.T) {
 	s := settle(t)
 	t.Run("rows", s.testRows)
@@ -70,7 +70,7 @@ func settle(t *testing.T) *settled {
 		t.Fatal(err)
 	}
 	if len(m.CPUs) < 2 {
-		t.Skip("needs two CPUs: one that is a pod's alone, and one that is shared")
+		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
 	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
@@ -80,7 +80,7 @@ func settle(t *testing.T) *settled {
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
 	solver.Annotations["koordinator.sh/cpuBurst"] = `{"policy":"auto","cpuBurstPercent":1000}`
 	for _, pod := range []*corev1.Pod{
-		podOf("before", "", container("main", "8001", "")), // has all CPUs until they are another's
+		podOf("before", "", container("main", "8001", "")), // has all CPUs until one becomes exclusive
 		podOf("static", "static", container("main", "8001", "1"), container("side", "8002", "200m")),
 		solver, bursting,
 		podOf("limited", "", container("main", "8001", "500m")),
@@ -97,7 +97,8 @@ func settle(t *testing.T) *settled {
 	return s
 }
 
-// rows are what each kind of container has, by pod and container ("" for the pod).
+// rows returns the expected settings of each kind of container, by pod and container ("" for the
+// pod).
 func (s *settled) rows() map[string]map[string]settings {
 	const none, ms = bandwidth.Unlimited, time.Millisecond
 	return map[string]map[string]settings{
@@ -134,7 +135,7 @@ func (s *settled) testRows(t *testing.T) {
 	eventually(t, "settings", s.check)
 }
 
-// testNode looks at what the agent reports.
+// testNode checks what the agent reports.
 func (s *settled) testNode(t *testing.T) {
 	eventually(t, "condition", func() error {
 		c, err := s.condition(t.Context())
@@ -145,7 +146,7 @@ func (s *settled) testNode(t *testing.T) {
 	})
 }
 
-// testMetrics: the runtime asks by NRI, and CPUs are counted.
+// testMetrics: the runtime is connected by NRI, and the counts of CPUs are exposed.
 func (s *settled) testMetrics(t *testing.T) {
 	text := s.metrics(t)
 	for _, line := range []string{
@@ -222,14 +223,14 @@ func (s *settled) testExec(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Logf("exec ended otherwise than by being cancelled: %v", err)
+		t.Logf("exec ended, but not by its cancellation: %v", err)
 	}
 	slices.Sort(processes)
-	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one that was started here
+	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one from exec
 }
 
-// testForeignWriter changes settings as another program would. The kernel refuses a
-// container CPUs that its pod does not have, so it takes the pod along.
+// testForeignWriter changes settings as another program would. It changes the pod as well, because
+// the kernel rejects CPUs for a container that its pod does not have.
 func (s *settled) testForeignWriter(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	all, quota := s.own.Union(s.shared), 40*time.Millisecond
@@ -238,13 +239,13 @@ func (s *settled) testForeignWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.check() == nil {
-		t.Log("it was undone at once")
+		t.Log("it was undone immediately")
 	}
 	eventually(t, "settings after a foreign write", s.check)
 }
 
-// testResize resizes in place: a pod without CPUs of its own, whose burst would have the
-// kernel refuse the smaller quota, and one with CPUs, which is refused.
+// testResize resizes in place a pod without exclusive CPUs, whose burst would make the kernel
+// reject the smaller quota, and one with exclusive CPUs, which is rejected.
 func (s *settled) testResize(t *testing.T) {
 	pods := s.client.CoreV1().Pods("default")
 	resize := func(name, limit string) error {
@@ -278,7 +279,8 @@ func (s *settled) testResize(t *testing.T) {
 	}
 }
 
-// runStatic has the kubelet run a pod of a file until the test ends, and returns its mirror.
+// runStatic makes the kubelet run a pod from a file until the test ends, and returns its mirror
+// pod.
 func (s *settled) runStatic(t *testing.T) *corev1.Pod {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(s.dir, "*", "static-pods"))
@@ -304,7 +306,8 @@ func (s *settled) runStatic(t *testing.T) *corev1.Pod {
 	return s.awaitRunning(t, "of-file-"+localnode.Name)
 }
 
-// testStaticPod: the scheduler knows nothing of a static pod, and it is kept off others' CPUs.
+// testStaticPod: the scheduler does not know of a static pod of the kubelet, and the agent keeps it
+// off exclusive CPUs.
 func (s *settled) testStaticPod(t *testing.T) {
 	mirror := s.runStatic(t)
 	want := settings{cpus: s.shared, quota: 40 * time.Millisecond}
@@ -314,8 +317,8 @@ func (s *settled) testStaticPod(t *testing.T) {
 	}
 }
 
-// testKill kills a component. What runs goes on, as it was, and the next pod gets its
-// settings as soon as the component is back.
+// testKill kills a component. Running containers keep their settings, and the next pod gets its
+// settings as soon as the component has restarted.
 func (s *settled) testKill(t *testing.T, component string) {
 	before := s.pid(t, component)
 	processes := s.processes(t)
@@ -341,11 +344,11 @@ func (s *settled) testKill(t *testing.T, component string) {
 		t.Error(err)
 	}
 	if after := s.processes(t); !slices.Equal(processes, after) {
-		t.Errorf("processes of containers were %v and are %v: some were restarted", processes, after)
+		t.Errorf("processes of containers changed from %v to %v: some were restarted", processes, after)
 	}
 }
 
-// awaitSuccessor waits until a component serves in another process.
+// awaitSuccessor waits until a component is ready in another process.
 func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
 	t.Helper()
 	eventually(t, component+" is back", func() error {
@@ -358,7 +361,7 @@ func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
 	})
 }
 
-// processes are those of the settled pods' containers.
+// processes returns the processes of the settled pods' containers.
 func (s *settled) processes(t *testing.T) (all []int) {
 	t.Helper()
 	for name, containers := range s.rows() {

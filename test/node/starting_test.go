@@ -19,10 +19,10 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// testStarting samples what the threads of pods may run on while pods start: none, runc init
-// and pause included, is ever allowed on the static pod's CPU. The agent has the time from
-// the pod's group to its sandbox to see to that. A machine that does not let it run for as
-// long is a reason to try again: without the agent's doing every pod would be seen.
+// testStarting samples the CPUs that the threads of pods may use while pods start: none, including
+// runc init and pause, is ever allowed on the static pod's CPU. For that, the agent must act
+// between the creation of the pod's cgroup and of its sandbox. If the machine does not let it run
+// in that time, the test is repeated; without the agent every pod would be found.
 func (s *settled) testStarting(t *testing.T) {
 	const tries, pods = 5, 4
 	for try := range tries {
@@ -41,7 +41,7 @@ func (s *settled) testStarting(t *testing.T) {
 	t.Errorf("in each of %d tries", tries)
 }
 
-// seenOn samples while something is done, and tells who was allowed on the static pod's CPUs.
+// seenOn samples while a function runs, and returns who was allowed on the static pod's CPUs.
 func (s *settled) seenOn(t *testing.T, do func()) []string {
 	t.Helper()
 	owner := s.kernel.podGroup(s.pods["static"])
@@ -62,7 +62,7 @@ func (s *settled) seenOn(t *testing.T, do func()) []string {
 	cancel()
 	sampling.Wait()
 	if samples < 100 {
-		t.Errorf("%d samples: too few to see anything", samples)
+		t.Errorf("only %d samples", samples)
 	}
 	var all []string
 	for _, thread := range slices.Sorted(maps.Keys(seen)) {
@@ -71,7 +71,7 @@ func (s *settled) seenOn(t *testing.T, do func()) []string {
 	return all
 }
 
-// threadsOn names the threads of pods that are allowed on some CPUs, but for one pod's.
+// threadsOn returns the threads of pods that are allowed on some CPUs, except for one pod's.
 func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
 	pods, err := k.naming.Pods(k.groups)
 	if err != nil {
@@ -86,7 +86,7 @@ func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
 			groups = append(groups, c.Path)
 		}
 		for _, group := range groups {
-			threads, _ := k.groups.Threads(group) // it may have ended
+			threads, _ := k.groups.Threads(group) // its cgroup may have been removed
 			for _, thread := range threads {
 				if allowed, err := allowedCPUs(thread); err == nil && allowed.Intersects(cpus) {
 					comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread))
@@ -98,8 +98,8 @@ func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
 	return found
 }
 
-// testUnanswered stops the agent, so that the runtime's question is not answered in time,
-// and has a container start anew: it gets the shared CPUs of its pod's group.
+// testUnanswered stops the agent, so that it does not answer the runtime in time, and restarts a
+// container: it gets the shared CPUs of its pod's cgroup.
 func (s *settled) testUnanswered(t *testing.T) {
 	agent := s.pid(t, localnode.Agent)
 	before := s.pods["limited"]
@@ -126,8 +126,8 @@ func (s *settled) testUnanswered(t *testing.T) {
 	})
 	s.pods["limited"] = pod
 	if err := s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 50 * time.Millisecond}); err != nil {
-		t.Errorf("unasked: %v", err)
+		t.Errorf("without an answer of the agent: %v", err)
 	}
 	resume()
-	eventually(t, "settings after the agent goes on", s.check)
+	eventually(t, "settings after the agent continues", s.check)
 }

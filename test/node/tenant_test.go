@@ -36,9 +36,9 @@ type hostile struct {
 	tenant kubernetes.Interface
 }
 
-// TestHostileTenant attacks a real node as somebody who may edit one namespace: its
-// containers use no more than their limits over time, and nobody else's settings change.
-// PINFOLD_TEST_LONG is how long each attack lasts.
+// TestHostileTenant attacks a real node as a user who may edit one namespace. The tenant's
+// containers do not exceed their limits over time, and the settings of other pods do not change.
+// PINFOLD_TEST_LONG is the duration of each attack.
 func TestHostileTenant(t *testing.T) {
 	h := &hostile{settled: settle(t)}
 	h.tenant = h.createTenant(t)
@@ -60,7 +60,7 @@ func TestHostileTenant(t *testing.T) {
 		})
 	}
 	t.Run("resizes", func(t *testing.T) {
-		// Each write of the kubelet fills the buckets of the pod and of its container.
+		// Each write of the kubelet refills the buckets of the pod and of its container.
 		h.overuse(t, limit, 2*quota, func(name string, n int) error {
 			patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"101m", limit}[n%2])
 			_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
@@ -82,7 +82,7 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 	if _, err := h.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	resizer := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "resizer"}, // which an editor is not
+	resizer := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "resizer"}, // not included in the role edit
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/resize"}, Verbs: []string{"patch"}}}}
 	if _, err := h.client.RbacV1().Roles(tenantNamespace).Create(t.Context(), resizer, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -104,14 +104,14 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 	return must(kubernetes.NewForConfig(config))(t)
 }
 
-// runOwn runs a pod of the tenant, with one container "main".
+// runOwn runs a pod of the tenant with one container "main".
 func (h *hostile) runOwn(t *testing.T, name, limit string) (pod *corev1.Pod) {
 	t.Helper()
 	made := podOf(name, "", container("main", "8001", limit))
 	made.Namespace = tenantNamespace
 	pods := h.tenant.CoreV1().Pods(tenantNamespace)
 	eventually(t, "pod "+name, func() (err error) {
-		_, err = pods.Create(t.Context(), made, metav1.CreateOptions{}) // the role and the service account take a moment
+		_, err = pods.Create(t.Context(), made, metav1.CreateOptions{}) // the role and the service account become effective after a moment
 		if apierrors.IsAlreadyExists(err) {
 			err = nil
 		}
@@ -126,8 +126,9 @@ func (h *hostile) runOwn(t *testing.T, name, limit string) (pod *corev1.Pod) {
 	return pod
 }
 
-// overuse lets a container spin while its author changes its pod, the nth time as the
-// function does. The container may use perWrite more for each change that reaches the kernel.
+// overuse lets a container spin while the tenant changes its pod repeatedly; change is called with
+// the number of the change. The container may use perWrite more for each change that reaches the
+// kernel.
 func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, change func(pod string, n int) error) {
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	pod := h.runOwn(t, name, limit)
@@ -154,17 +155,17 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	cancel()
 	refills.Wait()
 	used, fair := after.Usage-before.Usage, elapsed/10
-	t.Logf("used %v in %v with a limit of %v; %d changes, of which %d have reached the kernel", used, elapsed, fair, changes, writes)
-	// The pod's credit is worth two seconds, its bucket two quotas of the longest period;
-	// slices of 5 ms come on top.
+	t.Logf("used %v in %v with a limit of %v; %d changes, of which %d reached the kernel", used, elapsed, fair, changes, writes)
+	// The pod's credit is two seconds, its bucket two quotas of the longest period; slices of 5 ms
+	// are added.
 	most := fair + (2+2+1)*time.Second/10 + 20*time.Millisecond
 	most += time.Duration(writes) * perWrite
 	if used > most {
-		t.Errorf("used %v in %v, at most %v may be", used, elapsed, most)
+		t.Errorf("used %v in %v, want at most %v", used, elapsed, most)
 	}
 }
 
-// countQuotas counts how often a group's quota changes.
+// countQuotas counts how often a cgroup's quota changes.
 func (h *hostile) countQuotas(ctx context.Context, group string) (changes int) {
 	for last := time.Duration(0); ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		if s, err := h.kernel.groups.Read(group); err == nil && s.Quota != last {
@@ -172,10 +173,10 @@ func (h *hostile) countQuotas(ctx context.Context, group string) (changes int) {
 			last = s.Quota
 		}
 	}
-	return changes - 1 // the first is what it was
+	return changes - 1 // the first is the initial quota
 }
 
-// spin runs a busy process in a container's group until the test ends.
+// spin runs a busy process in a container's cgroup until the test ends.
 func (h *hostile) spin(t *testing.T, group string) {
 	t.Helper()
 	command := exec.Command("sh", "-c", "while :; do :; done")
@@ -192,7 +193,7 @@ func (h *hostile) spin(t *testing.T, group string) {
 	}
 }
 
-// testForged creates pods that take CPUs past the scheduler.
+// testForged creates pods that claim CPUs and bypass the scheduler.
 func (h *hostile) testForged(t *testing.T) {
 	h.runOwn(t, "ordinary", "100m")
 	pod := podOf("forged", "static", container("main", "8001", "1"))
@@ -215,12 +216,12 @@ func (h *hostile) testForged(t *testing.T) {
 		return err
 	})
 	if err := h.check(); err != nil {
-		t.Errorf("others have lost CPUs: %v", err)
+		t.Errorf("another pod has lost CPUs: %v", err)
 	}
 }
 
-// testMirror creates a pod that claims to be the mirror of another namespace's static pod,
-// and asks for a burst.
+// testMirror creates a pod that claims to be the mirror of another namespace's static pod, and asks
+// for a burst.
 func (h *hostile) testMirror(t *testing.T) {
 	mirror := h.runStatic(t)
 	want := settings{cpus: h.shared, quota: 40 * time.Millisecond}
@@ -234,7 +235,7 @@ func (h *hostile) testMirror(t *testing.T) {
 		}
 	}
 	if _, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Logf("refused: %v", err)
+		t.Logf("rejected: %v", err)
 	}
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err := h.kernel.expectSingle(mirror, want); err != nil {

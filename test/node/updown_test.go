@@ -29,8 +29,8 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// TestUpAndDown runs an example pod, and looks whether the machine is as before after
-// each way in which a cluster can end.
+// TestUpAndDown runs an example pod and checks, for each way in which a cluster can end, that the
+// machine is as before.
 func TestUpAndDown(t *testing.T) {
 	requireNode(t)
 	before := lookAt(t)
@@ -48,16 +48,16 @@ func TestUpAndDown(t *testing.T) {
 			c.expectLog(t, pod)
 			end(t, c)
 			if left := processesOf(t, c.dir); len(left) > 0 {
-				t.Errorf("processes stay: %q", left)
+				t.Errorf("processes remain: %q", left)
 			}
 			before.expectUnchanged(t)
 		})
 	}
 }
 
-// TestAnotherKubeletAfterACrash lets another kubelet's files and container appear after the
-// supervisor was killed. They survive down, and so do sysctls, which that kubelet needs; what
-// is the node's goes.
+// TestAnotherKubeletAfterACrash creates another kubelet's files and container after the supervisor
+// was killed. They survive down, and so do the sysctls, which that kubelet needs. What belongs to
+// the node is removed.
 func TestAnotherKubeletAfterACrash(t *testing.T) {
 	requireNode(t)
 	before := lookAt(t)
@@ -95,12 +95,12 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 		t.Errorf("the node's pod has a group: %v", err)
 	}
 	if left := processesOf(t, c.dir); len(left) > 0 {
-		t.Errorf("processes stay: %q", left)
+		t.Errorf("processes remain: %q", left)
 	}
 	c.down(t)
 }
 
-// groupsOfPods returns the groups above all pods.
+// groupsOfPods returns the cgroups that contain all pods.
 func groupsOfPods(t *testing.T) []string {
 	t.Helper()
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
@@ -114,14 +114,14 @@ func groupsOfPods(t *testing.T) []string {
 			groups = append(groups, group)
 		}
 	}
-	slices.SortFunc(groups, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // cpu, or version 2, comes first
+	slices.SortFunc(groups, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // cpu, or version 2, is first
 	if len(groups) == 0 {
-		t.Fatal("there are no groups of pods")
+		t.Fatal("there are no cgroups of pods")
 	}
 	return groups
 }
 
-// removeKubelet removes what the test has made, and what stayed for its sake.
+// removeKubelet removes what the test has created, and what remained because of it.
 func removeKubelet(kubepods []string) error {
 	failed := []error{os.RemoveAll("/var/lib/kubelet")}
 	for _, group := range kubepods {
@@ -139,11 +139,11 @@ func removeKubelet(kubepods []string) error {
 	return errors.Join(failed...)
 }
 
-// nodeSysctl is what the sysctls are called that a node changes.
+// nodeSysctl matches the sysctls that a node changes.
 var nodeSysctl = regexp.MustCompile(`/(overcommit_memory|panic_on_oom|panic|panic_on_oops|root_max[a-z]+|ip_forward|forwarding|all/accept_redirects)$`)
 
-// writeSysctls puts back those that differ, which are in the order of their names: ip_forward
-// comes after what hangs on it, and so it is done twice.
+// writeSysctls restores the sysctls that differ, twice in the order of their names, because
+// ip_forward comes after sysctls that depend on it.
 func (m machine) writeSysctls() error {
 	var failed []error
 	for range 2 {
@@ -160,8 +160,8 @@ func (m machine) writeSysctls() error {
 	return errors.Join(failed...)
 }
 
-// runExample runs a pod of the example go-demo on this machine. It does without its
-// own CPUs, which would be four.
+// runExample runs a pod of the example go-demo on this machine, without exclusive CPUs, which would
+// be four.
 func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 	t.Helper()
 	text, err := fs.ReadFile(examples.Files, "ack/go-demo.yaml")
@@ -188,7 +188,7 @@ func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// expectPage asks the pod's web server, by the pod's own address.
+// expectPage requests a page from the pod's web server, at the pod's own address.
 func expectPage(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	eventually(t, "the page of go-demo", func() error {
@@ -211,7 +211,7 @@ func expectPage(t *testing.T, pod *corev1.Pod) {
 	})
 }
 
-// expectLog reads the pod's log, which comes from the kubelet through the API server.
+// expectLog reads the pod's log, which the API server gets from the kubelet.
 func (c *cluster) expectLog(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	text, err := c.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())

@@ -4,11 +4,11 @@ package race
 
 import "testing"
 
-// SkipLong skips a test with the race detector that would take minutes. It is for tests of
-// numbers that come out; others of the package start the same goroutines.
+// SkipLong skips a test that would take minutes with the race detector. It is meant for tests of
+// numerical results whose goroutines other tests of the package cover.
 func SkipLong(t testing.TB) {
 	t.Helper()
 	if Enabled {
-		t.Skip("this test takes minutes with the race detector; shorter ones start the same goroutines")
+		t.Skip("this test takes minutes with the race detector: run it without; shorter tests cover the same goroutines")
 	}
 }

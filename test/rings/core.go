@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// impure are the packages of the standard library that core must not import,
-// with all that is below them.
+// impure returns the packages of the standard library that core must not import, including the
+// packages below them.
 func impure() []string {
 	return []string{
 		"C", "crypto/rand", "database/sql", "expvar", "flag", "io/ioutil", "log", "net", "os", "path/filepath",
@@ -17,29 +17,28 @@ func impure() []string {
 	}
 }
 
-// impureNames are functions that core must not use, of packages that it may
-// import. With "only", all others of the package are meant.
+// impureNames are names that core must not use, in a package that it may import.
 type impureNames struct {
 	names []string
-	only  bool
+	only  bool // the names are permitted instead, and all others are not
 	why   string
 }
 
 func impureFunctions() map[string]impureNames {
 	return map[string]impureNames{
 		"time": {names: []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"},
-			why: "core has no clock, times are passed in"},
+			why: "core has no clock: pass in times"},
 		"fmt": {names: []string{"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 			why: "core has no standard input and output"},
 		"math/rand": {only: true, names: []string{"New", "NewSource", "NewZipf", "Rand", "Source", "Source64", "Zipf"},
-			why: "core has no random numbers of its own, the source is passed in"},
+			why: "core has no random source of its own: pass one in"},
 		"math/rand/v2": {only: true, names: []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "PCG", "ChaCha8", "Zipf"},
-			why: "core has no random numbers of its own, the source is passed in"},
+			why: "core has no random source of its own: pass one in"},
 	}
 }
 
-// CheckCore returns a line for everything in core that reaches outside: imports
-// of other modules, and what the standard library offers for it.
+// CheckCore returns a problem for each use of I/O, clocks or own random sources in core, and for each
+// import of another module that core must not use.
 func CheckCore(m *Module) []string {
 	var problems []string
 	for _, f := range m.Files {
@@ -47,7 +46,7 @@ func CheckCore(m *Module) []string {
 			continue
 		}
 		for _, imported := range f.Imports {
-			if why := refusal(m, f, imported); why != "" {
+			if why := forbidden(m, f, imported); why != "" {
 				problems = append(problems, fmt.Sprintf("%s: imports %s: %s", f.Path, imported, why))
 			}
 		}
@@ -58,10 +57,10 @@ func CheckCore(m *Module) []string {
 	return problems
 }
 
-// refusal says why a file of core must not import a package, "" when it may.
-func refusal(m *Module, f File, imported string) string {
+// forbidden returns why a file of core must not import a package, or "" if it may.
+func forbidden(m *Module, f File, imported string) string {
 	switch {
-	case within(imported, m.Path): // CheckImports looks at these
+	case within(imported, m.Path): // CheckImports checks these
 		return ""
 	case strings.Contains(strings.Split(imported, "/")[0], "."): // of another module
 		libraries := []string{"gonum.org/v1/gonum"}
@@ -70,24 +69,24 @@ func refusal(m *Module, f File, imported string) string {
 				"github.com/rogpeppe/go-internal", "golang.org/x/tools/txtar")
 		}
 		if !slices.ContainsFunc(libraries, func(l string) bool { return within(imported, l) }) {
-			return "core takes the standard library and " + strings.Join(libraries, ", ") + " only"
+			return "core uses the standard library and " + strings.Join(libraries, ", ") + " only"
 		}
 	case !f.IsTest() && slices.ContainsFunc(impure(), func(p string) bool { return within(imported, p) }):
-		return "core decides and does no input or output"
+		return "core has no input and output"
 	}
 	return ""
 }
 
-// within reports whether a package is the parent or below it.
+// within reports whether a package is the parent, or below it.
 func within(imported, parent string) bool {
 	return imported == parent || strings.HasPrefix(imported, parent+"/")
 }
 
-// functionsIn finds uses of impureFunctions. A variable that is called as a
-// package of its file is taken for it; it deserves another name anyway.
+// functionsIn finds uses of impureFunctions. It takes a variable with the name of an imported package
+// for the package.
 func functionsIn(f File) []string {
 	var problems []string
-	byName := map[string]string{} // the file's name of a package: its path
+	byName := map[string]string{} // paths of packages by their names in the file
 	for i, spec := range f.Syntax.Imports {
 		imported := f.Imports[i]
 		name := path.Base(strings.TrimSuffix(imported, "/v2"))
@@ -95,7 +94,7 @@ func functionsIn(f File) []string {
 			name = spec.Name.Name
 		}
 		if name == "." {
-			problems = append(problems, fmt.Sprintf("%s: imports %s without a name, which hides what is used of it", f.Path, imported))
+			problems = append(problems, fmt.Sprintf("%s: imports %s with a dot, which hides which of its names are used", f.Path, imported))
 		}
 		byName[name] = imported
 	}

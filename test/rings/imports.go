@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// support are packages that the tests of every room may import, core's too: therefore each
-// is a room by itself, inside the room test, and sees no other.
+// support returns the packages that the tests of all rooms may import, including those of core. So
+// each is a room of its own, within the room test, and imports no other.
 func support() []string {
 	return []string{"test/busy", "test/golden", "test/logtext", "test/race", "test/variables"}
 }
 
-// rooms says for each folder at the module's root, and for support, which others its
-// packages may import, besides their own.
+// rooms returns for each room which other rooms its packages may import.
 func rooms() map[string][]string {
 	all := map[string][]string{
 		"core":      {},
-		"internal":  {}, // what is missing in the standard library
+		"internal":  {}, // additions to the standard library
 		"deploy":    {}, // manifests, embedded
 		"linux":     {"core", "internal"},
 		"kube":      {"core", "internal"},
@@ -35,8 +34,8 @@ func rooms() map[string][]string {
 	return all
 }
 
-// forTests are the imports that tests of a room may have besides: support, and kube's
-// read real machines.
+// forTests returns the rooms that only the tests of a room may import. Tests of kube read captures of
+// real machines.
 func forTests(room string) []string {
 	if room == "kube" {
 		return append(support(), "linux")
@@ -44,7 +43,7 @@ func forTests(room string) []string {
 	return support()
 }
 
-// roomOf returns the room that a package is in.
+// roomOf returns the room of a package.
 func roomOf(dir string) string {
 	if slices.Contains(support(), dir) {
 		return dir
@@ -53,14 +52,14 @@ func roomOf(dir string) string {
 	return room
 }
 
-// CheckImports returns a line for every import that points outward.
+// CheckImports returns a problem for each import that points outward.
 func CheckImports(m *Module) []string {
 	var problems []string
 	for _, f := range m.Files {
 		room := roomOf(f.Dir())
 		allowed, ok := rooms()[room]
 		if !ok {
-			problems = append(problems, fmt.Sprintf("%s: %q is not a room: give it a place in test/rings", f.Path, room))
+			problems = append(problems, fmt.Sprintf("%s: %q is not a room: add it to test/rings", f.Path, room))
 			continue
 		}
 		if f.IsTest() {
@@ -92,11 +91,10 @@ func sees(allowed []string) string {
 	return "only " + strings.Join(allowed, ", ")
 }
 
-// shared is the folder below cmd of what commands have in common; its packages take
-// nothing of theirs.
+// shared is the directory below cmd of packages that commands share. They import no command.
 const shared = "internal"
 
-// command returns the command that a package below cmd belongs to.
+// command returns the command to which a package below cmd belongs.
 func command(dir string) string {
 	parts := strings.Split(dir, "/")
 	return parts[min(1, len(parts)-1)]

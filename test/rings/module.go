@@ -21,13 +21,13 @@ type Module struct {
 
 // File is one .go file.
 type File struct {
-	Path    string // slash-separated, from the module's root
+	Path    string // slash-separated, relative to the module's root
 	Syntax  *ast.File
 	Imports []string
 	Lines   int
 }
 
-// Dir is the folder of the file's package, "." for the root.
+// Dir returns the directory of the file, "." for the root.
 func (f File) Dir() string { return path.Dir(f.Path) }
 
 // IsTest reports whether the file is test code; see the package comment.
@@ -39,7 +39,7 @@ func isTestPackage(dir string) bool {
 	return strings.HasSuffix(dir, "test") && strings.Contains(dir, "/")
 }
 
-// Read parses the module in a folder. A file that does not parse is an error.
+// Read parses the module in a directory.
 func Read(root fs.FS) (*Module, error) {
 	name, err := modulePath(root)
 	if err != nil {
@@ -51,7 +51,7 @@ func Read(root fs.FS) (*Module, error) {
 			return err
 		}
 		if entry.IsDir() {
-			return leftOut(root, name)
+			return skipDir(root, name)
 		}
 		if !strings.HasSuffix(name, ".go") || ignored(path.Base(name)) {
 			return nil
@@ -82,8 +82,8 @@ func modulePath(root fs.FS) (string, error) {
 	return "", errors.New("read module: go.mod has no module line")
 }
 
-// leftOut returns fs.SkipDir for folders that do not belong to the module.
-func leftOut(root fs.FS, dir string) error {
+// skipDir returns fs.SkipDir for directories that do not belong to the module.
+func skipDir(root fs.FS, dir string) error {
 	if dir == "." {
 		return nil
 	}
@@ -97,7 +97,7 @@ func leftOut(root fs.FS, dir string) error {
 	return nil
 }
 
-// ignored reports whether the Go command passes over a file or folder of that name.
+// ignored reports whether the go command ignores files and directories of that name.
 func ignored(base string) bool { return base[0] == '.' || base[0] == '_' }
 
 func readFile(root fs.FS, name string) (File, error) {

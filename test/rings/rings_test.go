@@ -38,9 +38,8 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestProblems checks small modules that do what they should not. Each archive in
-// testdata has its files and, in "want", the problems that the check of the
-// archive's name finds, one a line.
+// TestProblems checks small modules with problems. Each archive in testdata contains a module and, in
+// "want", the problems that the check with the archive's name finds, one per line.
 func TestProblems(t *testing.T) {
 	all := checks()
 	delete(all, "length") // see TestLength
@@ -52,7 +51,7 @@ func TestProblems(t *testing.T) {
 			}
 			got := check(read(t, root))
 			if len(got) == 0 {
-				t.Error("no problem is found")
+				t.Error("no problems found")
 			}
 			slices.Sort(got)
 			return strings.Join(got, "\n") + "\n"
@@ -60,7 +59,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLength is apart since the files are long.
+// TestLength generates its files, because they are long.
 func TestLength(t *testing.T) {
 	module := func(head string, lines int) fstest.MapFS {
 		return fstest.MapFS{
@@ -74,7 +73,7 @@ func TestLength(t *testing.T) {
 		root fs.FS
 		want int
 	}{
-		{"as long as may be", module("package a\n", rings.MaxLines), 0},
+		{"maximum length", module("package a\n", rings.MaxLines), 0},
 		{"too long", module("package a\n", rings.MaxLines+1), 1},
 		{"generated", module(generated, rings.MaxLines+1), 0},
 	} {

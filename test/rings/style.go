@@ -8,41 +8,36 @@ import (
 	"strings"
 )
 
-// MaxLines is the length that no file exceeds.
+// MaxLines is the maximum length of a file.
 const MaxLines = 400
 
-// CheckLength returns a line for every file that is too long.
+// CheckLength returns a problem for each file that is too long.
 func CheckLength(m *Module) []string {
 	var problems []string
 	for _, f := range m.Files {
 		if f.Lines > MaxLines && !ast.IsGenerated(f.Syntax) {
-			problems = append(problems, fmt.Sprintf("%s: %d lines, want at most %d: divide it by subject", f.Path, f.Lines, MaxLines))
+			problems = append(problems, fmt.Sprintf("%s: %d lines, want at most %d: split it by subject", f.Path, f.Lines, MaxLines))
 		}
 	}
 	return problems
 }
 
-// CheckComments returns a line for every package without a package comment. A
-// package of tests only may have it in one of them.
+// CheckComments returns a problem for each package without a package comment. In a package that
+// consists of tests, the comment may be in a test.
 func CheckComments(m *Module) []string {
-	commented, tests := map[string]bool{}, map[string]bool{}
+	packages := map[string][]File{}
 	for _, f := range m.Files {
-		isTest := strings.HasSuffix(f.Path, "_test.go")
-		if _, seen := tests[f.Dir()]; !seen {
-			tests[f.Dir()] = true
-		}
-		tests[f.Dir()] = tests[f.Dir()] && isTest
-	}
-	for _, f := range m.Files {
-		isTest := strings.HasSuffix(f.Path, "_test.go")
-		if f.Syntax.Doc.Text() != "" && isTest == tests[f.Dir()] {
-			commented[f.Dir()] = true
-		}
+		packages[f.Dir()] = append(packages[f.Dir()], f)
 	}
 	var problems []string
-	for _, dir := range slices.Sorted(maps.Keys(tests)) {
-		if !commented[dir] {
-			problems = append(problems, dir+": the package has no package comment: say what it is, above a package clause")
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		files := packages[dir]
+		code := slices.DeleteFunc(slices.Clone(files), func(f File) bool { return strings.HasSuffix(f.Path, "_test.go") })
+		if len(code) > 0 {
+			files = code
+		}
+		if !slices.ContainsFunc(files, func(f File) bool { return f.Syntax.Doc.Text() != "" }) {
+			problems = append(problems, dir+": the package has no package comment: describe it above a package clause")
 		}
 	}
 	return problems

@@ -13,9 +13,8 @@ import (
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
-// writeInitramfs writes a root file system: /init, the other binaries in /bin, and
-// the configuration. It is not compressed, since the emulator would be slow to
-// unpack it.
+// writeInitramfs writes a root file system with /init, the other binaries in /bin, and the
+// configuration. It is not compressed, because decompression would be slow in the emulator.
 func writeInitramfs(name, init string, binaries []string, config guest.Config) (err error) {
 	f, err := os.Create(name)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestInitramfs(t *testing.T) {
 	}
 }
 
-// unpacked returns mode and content by name.
+// unpacked returns the mode and content of the files by name.
 func unpacked(t *testing.T, archive string) map[string]string {
 	t.Helper()
 	f, err := os.Open(archive)

@@ -16,27 +16,27 @@ import (
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
-// Emulator is the program that is the machine.
+// Emulator is the program that emulates the machine.
 const Emulator = "qemu-system-x86_64"
 
-// KernelEnv names the environment variable with the file of the kernel.
+// KernelEnv is the environment variable with the path of the kernel.
 const KernelEnv = "PINFOLD_TEST_KERNEL"
 
-// Machine is a virtual machine to be run once.
+// Machine is a virtual machine that runs once.
 type Machine struct {
 	Shape
-	Kernel   string // file
-	Init     string // static binary of guest/init
+	Kernel   string // path of the kernel
+	Init     string // path of the static binary of guest/init
 	Binaries []string
 	Programs []guest.Program
 }
 
-// consoleTail is how much of the kernel's console an error shows.
+// consoleTail is how much of the kernel's console an error shows, in bytes.
 const consoleTail = 4000
 
-// Run boots the machine and returns what its programs did when it has powered off.
-// It is killed when the context ends. dir is for its files. The error has the
-// end of the kernel's console.
+// Run boots the machine, waits until it has powered off, and returns the results of its programs. When
+// the context ends, the machine is killed. Its files are written to dir. Errors contain the end of
+// the kernel's console.
 func (m Machine) Run(ctx context.Context, dir string) (map[string]guest.Ran, error) {
 	initramfs := filepath.Join(dir, "initramfs.cpio")
 	config := guest.Config{Offline: m.Offline, Programs: m.Programs}
@@ -53,16 +53,15 @@ func (m Machine) Run(ctx context.Context, dir string) (map[string]guest.Ran, err
 	return ran, err
 }
 
-// args are the emulator's.
+// args returns the emulator's arguments.
 //
-// One thread of the host runs all CPUs in turn. With one each, the emulator goes on
-// for too long with code that the kernel has changed meanwhile: a breakpoint that
-// nobody owns ("Oops: int3"), seen in every third boot of 16 CPUs on a busy host
-// (QEMU 7.2, Linux 7.2); and on two CPUs of the host that is no faster.
+// One thread of the host runs all CPUs in turn. With a thread per CPU, the emulator sometimes
+// continues to run code that the kernel has patched, which causes "Oops: int3": in every third boot
+// of 16 CPUs on a busy host (QEMU 7.2, Linux 7.2). On a host with two CPUs it is not faster either.
 func (m Machine) args(initramfs, console string) []string {
 	kernel := []string{"console=ttyS0", "quiet", "panic=-1", "no_timer_check", m.KernelArguments()}
-	return append(m.Arguments(), "-cpu", "Icelake-Server", // right caches, which AMD's models have not
-		"-accel", "tcg,thread=single", // never KVM: it is often there and does not work
+	return append(m.Arguments(), "-cpu", "Icelake-Server", // has correct caches, unlike the models of AMD
+		"-accel", "tcg,thread=single", // never KVM, which is often present but does not work
 		"-nographic", "-nodefaults", "-no-reboot", "-monitor", "none",
 		"-serial", "file:"+console, "-serial", "stdio",
 		"-kernel", m.Kernel, "-initrd", initramfs, "-append", strings.TrimSpace(strings.Join(kernel, " ")))
@@ -77,16 +76,16 @@ func (m Machine) boot(ctx context.Context, initramfs, console string) (ran map[s
 	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	says, err := cmd.StdoutPipe()
+	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ran, err = guest.ReadEvents(says)
+	ran, err = guest.ReadEvents(events)
 	if err != nil && !errors.Is(err, os.ErrClosed) {
-		// Let it end by itself if it will, so that its own reason is heard.
+		// Give it time to end by itself, so that the error contains its own message.
 		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 	}

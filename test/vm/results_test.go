@@ -16,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
-// result is one test of a compiled test that ran elsewhere.
+// result is one test of a compiled test binary that ran elsewhere.
 type result struct {
 	name     string // without the parents'
 	action   string // pass, fail or skip; "" when it did not end
@@ -36,8 +36,8 @@ func (r *result) child(name string) *result {
 	return c
 }
 
-// results makes a tree of what a compiled test printed with -test.v=test2json, by
-// the Go toolchain's own reader of such output.
+// results returns the tree of tests in the output of a compiled test binary with -test.v=test2json,
+// parsed by "go tool test2json".
 func results(output string) (*result, error) {
 	cmd := exec.Command("go", "tool", "test2json")
 	cmd.Stdin = strings.NewReader(output)
@@ -70,8 +70,8 @@ func results(output string) (*result, error) {
 	}
 }
 
-// replay makes subtests of the results below r. Machines are made for the tests
-// in them, so a test that skips there fails here.
+// replay creates subtests for the results below r. Machines are made for their tests, so a test
+// that skips there fails here.
 func (r *result) replay(t *testing.T) {
 	for _, c := range r.children {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func (r *result) verdict() string {
 	return r.action
 }
 
-// replayed makes subtests of what a compiled test did in a machine.
+// replayed creates subtests for the results of a compiled test binary in a machine.
 func replayed(t *testing.T, program string, ran map[string]guest.Ran) {
 	t.Run(program, func(t *testing.T) {
 		p, ok := ran[program]
@@ -114,13 +114,13 @@ func replayed(t *testing.T, program string, ran map[string]guest.Ran) {
 	})
 }
 
-// sampleEnv makes TestSample do what its name says.
+// sampleEnv is an environment variable that enables TestSample.
 const sampleEnv = "PINFOLD_TEST_SAMPLE"
 
 // TestSample has results of every kind, for TestResults.
 func TestSample(t *testing.T) {
 	if os.Getenv(sampleEnv) == "" {
-		t.Skip("TestResults runs this test in a process of its own")
+		t.Skip("run only by TestResults, in a separate process")
 	}
 	t.Run("good", func(t *testing.T) { t.Run("below", func(*testing.T) {}) })
 	t.Run("bad", func(t *testing.T) { t.Error("wrong") })
@@ -128,7 +128,7 @@ func TestSample(t *testing.T) {
 	t.Run("cut short", func(*testing.T) { os.Exit(3) })
 }
 
-// TestResults reads what a compiled test prints: this one.
+// TestResults parses the output of a compiled test binary: this one.
 func TestResults(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -10,39 +11,39 @@ import (
 
 // Shape is the topology of a virtual machine.
 type Shape struct {
-	// How many of each there are in each of the one above.
+	// The number of packages, and of dies, cores and threads in each package, die and core.
 	Packages, Dies, Cores, Threads int
-	// Empty is how many of the last CPUs are not there, as if a package had a
-	// smaller processor in it.
+	// Empty is the number of CPUs that are missing at the end, as if the last package had a smaller
+	// processor.
 	Empty int
-	// Offline are CPUs that are there and taken offline after the boot. Never CPU 0.
+	// Offline are CPUs that are taken offline after the boot, never CPU 0.
 	Offline cpuset.Set
-	// Isolated are CPUs that the kernel keeps out of load balancing.
+	// Isolated are CPUs that the kernel excludes from load balancing.
 	Isolated cpuset.Set
-	// Nodes are the NUMA nodes, numbered from 0. Without any, the firmware says
-	// nothing about NUMA, and the kernel makes one node of all.
+	// Nodes are the NUMA nodes, numbered from 0. If there are none, the firmware does not describe
+	// NUMA, and the kernel creates one node.
 	Nodes []Node
-	// Distances are between nodes, in the order of Nodes; nil for the firmware's
-	// silence: then the kernel takes 10 and 20.
+	// Distances are those between nodes, in the order of Nodes. If nil, the firmware does not
+	// describe them, and the kernel assumes 10 and 20.
 	Distances [][]int
 }
 
 // Node is a NUMA node.
 type Node struct {
-	CPUs cpuset.Set // of CPUs that are there or not; empty for memory only
+	CPUs cpuset.Set // may include missing CPUs; empty for a node with memory only
 	MiB  int
-	// Initiators are the nodes with CPUs that the firmware names as nearest to this
-	// node of memory only (ACPI HMAT); nil when it says nothing.
+	// Initiators are the nodes whose CPUs are nearest to this node with memory only, according to
+	// the firmware (ACPI HMAT); nil if it does not describe that.
 	Initiators []int
 }
 
 // memoryMiB is the memory of a machine without nodes.
 const memoryMiB = 1024
 
-// slots is how many CPUs there could be.
+// slots returns the maximum number of CPUs.
 func (s Shape) slots() int { return s.Packages * s.Dies * s.Cores * s.Threads }
 
-// Arguments are those that tell QEMU the shape.
+// Arguments returns QEMU's arguments for the shape.
 func (s Shape) Arguments() []string {
 	args := []string{"-smp", fmt.Sprintf("%d,maxcpus=%d,sockets=%d,dies=%d,cores=%d,threads=%d",
 		s.slots()-s.Empty, s.slots(), s.Packages, s.Dies, s.Cores, s.Threads)}
@@ -78,14 +79,9 @@ func (s Shape) Arguments() []string {
 	return append(args, numa...)
 }
 
-// hmat reports whether the firmware names initiators.
+// hmat reports whether the firmware describes initiators.
 func (s Shape) hmat() bool {
-	for _, n := range s.Nodes {
-		if n.Initiators != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Initiators != nil })
 }
 
 func (s Shape) initiators(node int) []int {
@@ -95,7 +91,7 @@ func (s Shape) initiators(node int) []int {
 	return s.Nodes[node].Initiators
 }
 
-// latencies tells the firmware that a node's initiators are faster than others.
+// latencies returns arguments by which a node's initiators are faster than other nodes.
 func (s Shape) latencies() []string {
 	var args []string
 	for target := range s.Nodes {
@@ -104,10 +100,8 @@ func (s Shape) latencies() []string {
 				continue
 			}
 			latency, bandwidth := 200, 10
-			for _, i := range s.initiators(target) {
-				if i == from {
-					latency, bandwidth = 50, 40
-				}
+			if slices.Contains(s.initiators(target), from) {
+				latency, bandwidth = 50, 40
 			}
 			lb := fmt.Sprintf("hmat-lb,initiator=%d,target=%d,hierarchy=memory,data-type=", from, target)
 			args = append(args, "-numa", fmt.Sprintf("%saccess-latency,latency=%d", lb, latency),
@@ -117,7 +111,7 @@ func (s Shape) latencies() []string {
 	return args
 }
 
-// KernelArguments are those that tell the kernel the shape.
+// KernelArguments returns the kernel's arguments for the shape.
 func (s Shape) KernelArguments() string {
 	if s.Isolated.IsEmpty() {
 		return ""
@@ -125,11 +119,11 @@ func (s Shape) KernelArguments() string {
 	return "isolcpus=" + s.Isolated.String()
 }
 
-// Machine is what linux/sysfs should read in the machine, but for the size of its
-// memory, of which the kernel keeps some to itself: the nodes here have all of it.
+// Machine returns what linux/sysfs should read in the machine, except for the size of the memory: the
+// nodes here have all of it, and the kernel reserves some.
 //
-// QEMU numbers CPUs with the threads of a core side by side, cores within dies,
-// dies within packages; its Intel processors have an L3 cache per die.
+// QEMU numbers the threads of a core consecutively, then the cores of a die, then the dies of a
+// package. Its Intel processors have an L3 cache per die.
 func (s Shape) Machine() *topology.Machine {
 	m := &topology.Machine{Offline: s.Offline, Isolated: s.Isolated.Difference(s.Offline), Kinds: []topology.Kind{""}}
 	cores, dies := map[int]int{}, map[int]int{}
@@ -148,7 +142,7 @@ func (s Shape) Machine() *topology.Machine {
 	return m
 }
 
-// dense numbers keys in the order in which they are first seen.
+// dense numbers keys in order of their first appearance.
 func dense(seen map[int]int, key int) int {
 	if _, ok := seen[key]; !ok {
 		seen[key] = len(seen)
@@ -196,7 +190,7 @@ func (s Shape) distance(i, j int) int {
 	return 20
 }
 
-// nearest returns the nodes to whose CPUs a node without online CPUs is local.
+// nearest returns the nodes whose CPUs are local to a node without online CPUs.
 func (s Shape) nearest(node int, online cpuset.Set) []int {
 	if s.Nodes[node].Initiators != nil {
 		return s.Nodes[node].Initiators
@@ -206,13 +200,12 @@ func (s Shape) nearest(node int, online cpuset.Set) []int {
 		if !n.CPUs.Intersects(online) {
 			continue
 		}
-		if len(nearest) > 0 && s.distance(node, i) > s.distance(node, nearest[0]) {
-			continue
-		}
 		if len(nearest) > 0 && s.distance(node, i) < s.distance(node, nearest[0]) {
 			nearest = nil
 		}
-		nearest = append(nearest, i)
+		if len(nearest) == 0 || s.distance(node, i) == s.distance(node, nearest[0]) {
+			nearest = append(nearest, i)
+		}
 	}
 	return nearest
 }

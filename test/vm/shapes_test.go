@@ -10,8 +10,8 @@ type named struct {
 	Shape
 }
 
-// mainShape is the machine in which everything is tested: two packages of two NUMA nodes
-// (sub-NUMA clustering) with two cores each, of two threads.
+// mainShape is the machine for all tests: two packages, each with two NUMA nodes (sub-NUMA
+// clustering) of two cores with two threads.
 var mainShape = named{
 	name:  "sub-numa",
 	about: "Two packages of two NUMA nodes each, with one L3 for both; cores of two threads.",

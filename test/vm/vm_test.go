@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
-// Bounds on time, several times what it takes on two busy CPUs.
+// Timeouts, several times the duration on two busy CPUs.
 const (
 	programTimeout = 4 * time.Minute
 	bootTimeout    = 8 * time.Minute
@@ -27,15 +27,15 @@ const (
 // captureProgram is the name of the program that captures the topology.
 const captureProgram = "capture"
 
-// needs skips the test unless there is an emulator and a kernel, which it returns.
+// needs returns the path of the kernel. It skips the test if there is no emulator or no kernel.
 func needs(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("boots virtual machines: run it without -short")
+		t.Skip("boots virtual machines: run without -short")
 	}
 	kernel := os.Getenv(KernelEnv)
 	if kernel == "" {
-		t.Skipf("%s is not set: name a kernel in it to run this test, Debian's linux-image-*-cloud-amd64 for instance; "+
+		t.Skipf("%s is not set: set it to a kernel to run this test, for example Debian's linux-image-*-cloud-amd64; "+
 			"the package comment says how, and what a kernel must have", KernelEnv)
 	}
 	if _, err := os.Stat(kernel); err != nil {
@@ -47,7 +47,7 @@ func needs(t *testing.T) string {
 	return kernel
 }
 
-// lab is what machines are made of.
+// lab contains the parts of machines.
 type lab struct {
 	kernel string
 	dir    string // of the binaries
@@ -55,7 +55,7 @@ type lab struct {
 
 func (l lab) path(name string) string { return filepath.Join(l.dir, name) }
 
-// build compiles what machines run.
+// build compiles the binaries that machines run.
 func build(t *testing.T) lab {
 	t.Helper()
 	l := lab{kernel: needs(t), dir: t.TempDir()}
@@ -89,14 +89,14 @@ func TestVM(t *testing.T) {
 	t.Run("hangs", func(t *testing.T) { testHangs(t, l) })
 }
 
-// compiled is a compiled test as a machine's program.
+// compiled returns a program that runs a compiled test binary.
 func compiled(name, binary, run string) guest.Program {
 	return guest.Program{Name: name, Path: "/bin/" + binary, Timeout: programTimeout,
 		Args: []string{"-test.run=" + run, "-test.v=test2json", "-test.timeout=" + programTimeout.String()}}
 }
 
-// boot runs a machine of a shape with some programs, and one that captures the
-// topology; it returns what they did.
+// boot runs a machine of a shape with some programs and one that captures the topology. It returns
+// their results.
 func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]guest.Ran {
 	t.Helper()
 	m := Machine{Shape: s, Kernel: l.kernel, Init: l.path("init"),
@@ -112,13 +112,13 @@ func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]g
 	ran, err := m.Run(ctx, t.TempDir())
 	t.Logf("the guest ran for %v", time.Since(started).Round(time.Second/10))
 	if err != nil {
-		t.Errorf("%v", err) // what it did before is worth looking at
+		t.Errorf("%v", err) // the results so far are still useful
 	}
 	return ran
 }
 
-// testGuest tests control groups, commands in them and the reader of topology on the kernel of a
-// machine of two packages, four NUMA nodes and SMT.
+// testGuest tests cgroups, commands in cgroups and the reader of the topology on a machine with two
+// packages, four NUMA nodes and SMT.
 func testGuest(t *testing.T, l lab) {
 	ran := l.boot(t, mainShape.Shape,
 		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
@@ -137,8 +137,7 @@ func testGuest(t *testing.T, l lab) {
 // small is a machine that boots quickly.
 var small = Shape{Packages: 1, Dies: 1, Cores: 1, Threads: 1}
 
-// testPanics boots a machine whose first process ends: that must not pass for
-// success, and say why.
+// testPanics boots a machine whose first process ends: the error must say why.
 func testPanics(t *testing.T, l lab) {
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
@@ -148,8 +147,7 @@ func testPanics(t *testing.T, l lab) {
 	}
 }
 
-// testHangs ends a machine in the middle of a program, and one whose program does
-// not end.
+// testHangs runs a program that does not end, and a machine that does not end before its context.
 func testHangs(t *testing.T, l lab) {
 	sleep := compiled("sleep", "inside.test", ".")
 	sleep.Args = []string{"-test.run=^TestHang$"}
@@ -158,7 +156,7 @@ func testHangs(t *testing.T, l lab) {
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
 	ran, err := m.Run(ctx, t.TempDir())
-	if err != nil || ran["sleep"].Failed != "not done within 1s" {
+	if err != nil || ran["sleep"].Failed != "timeout after 1s" {
 		t.Errorf("a program that does not end: %+v, %v", ran, err)
 	}
 	m.Programs[0].Timeout = bootTimeout
@@ -169,16 +167,16 @@ func testHangs(t *testing.T, l lab) {
 	}
 }
 
-// compare compares what linux/sysfs reads in a capture with what QEMU was told, and
-// with the capture among its fixtures. PINFOLD_UPDATE=captures writes that anew;
-// PINFOLD_UPDATE=1 does not, since a capture has its date.
+// compare compares what linux/sysfs reads in a capture with QEMU's configuration, and with the
+// fixture. PINFOLD_UPDATE=captures rewrites the fixture; PINFOLD_UPDATE=1 does not, because a
+// capture contains its date.
 func compare(t *testing.T, s named, capture guest.Ran) {
 	if capture.Failed != "" {
 		t.Fatalf("pinfold topology capture: %s\n%s", capture.Failed, capture.Output)
 	}
 	got := machineOf(t, capture.Output)
 	if diff := topologytest.Diff(withMemoryOf(t, s.Machine(), got), got); diff != "" {
-		t.Errorf("-QEMU was told +read:\n%s\nof\n%s", diff, capture.Output)
+		t.Errorf("-configured +read:\n%s\nof\n%s", diff, capture.Output)
 	}
 	name := s.fixture()
 	if os.Getenv("PINFOLD_UPDATE") == "captures" {
@@ -189,21 +187,21 @@ func compare(t *testing.T, s named, capture guest.Ran) {
 	}
 	fixture, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatalf("%v: make the fixtures with 'make fixtures'", err)
+		t.Fatalf("%v: create the fixtures with 'make fixtures'", err)
 	}
 	kept := machineOf(t, string(fixture))
 	if diff := topologytest.Diff(withMemoryOf(t, kept, got), got); diff != "" {
-		t.Errorf("%s is no capture of this shape, make it anew with 'make fixtures': -kept +read:\n%s", name, diff)
+		t.Errorf("%s is not a capture of this shape, recreate it with 'make fixtures': -fixture +read:\n%s", name, diff)
 	}
 }
 
-// fixture is the file with the capture of a shape.
+// fixture returns the path of the capture of a shape.
 func (s named) fixture() string {
 	return filepath.Join("..", "..", "linux", "sysfs", "testdata", "qemu-"+s.name+".txtar")
 }
 
-// TestFixtures compares the captures that linux/sysfs has with the shapes, without
-// booting anything: machine and provenance.
+// TestFixtures compares the captures in linux/sysfs with the shapes, without booting a machine:
+// topology and provenance.
 func TestFixtures(t *testing.T) {
 	for _, s := range append(shapes, mainShape) {
 		t.Run(s.name, func(t *testing.T) {
@@ -217,7 +215,7 @@ func TestFixtures(t *testing.T) {
 			}
 			for _, part := range []string{s.about, told(s.Shape), "\nkernel    Linux ", "\ncaptured  20", "\nby        pinfold "} {
 				if !strings.Contains(string(text), part) {
-					t.Errorf("the header of %s does not have\n%s", s.fixture(), part)
+					t.Errorf("the header of %s lacks\n%s", s.fixture(), part)
 				}
 			}
 		})
@@ -237,8 +235,8 @@ func machineOf(t *testing.T, archive string) *topology.Machine {
 	return m
 }
 
-// withMemoryOf gives the nodes of want the memory that those of got have, when it is
-// about the same: how much a kernel keeps to itself is its own affair.
+// withMemoryOf gives the nodes of want the memory of those of got, if it is about the same: kernels
+// reserve different amounts.
 func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
 	t.Helper()
 	for i := range min(len(want.NUMANodes), len(got.NUMANodes)) {
@@ -251,8 +249,7 @@ func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
 	return want
 }
 
-// writeFixture writes a capture as a fixture of linux/sysfs, whose tests fill in the
-// machine.
+// writeFixture writes a capture as a fixture of linux/sysfs, whose tests add the machine.
 func writeFixture(t *testing.T, name string, s named, capture string) {
 	t.Helper()
 	version, err := exec.Command(Emulator, "--version").Output()
@@ -267,7 +264,8 @@ func writeFixture(t *testing.T, name string, s named, capture string) {
 	}
 }
 
-// told is what QEMU, the kernel and the guest are told of a shape, an option a line.
+// told returns the arguments of QEMU and the kernel and the configuration of the guest for a shape,
+// one per line.
 func told(s Shape) string {
 	arguments := s.Arguments()
 	if k := s.KernelArguments(); k != "" {

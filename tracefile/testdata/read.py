@@ -1,5 +1,5 @@
-"""Reads a Parquet file with pandas and with DuckDB and prints each row as JSON; both must
-agree. Reads the .npy file beside it with numpy and prints its values."""
+"""Reads a Parquet file with pandas and with DuckDB, which must agree, and prints each row as JSON.
+Reads an .npy file with numpy and prints its values."""
 
 import json
 import sys
@@ -12,12 +12,12 @@ parquet, npy = sys.argv[1:]
 
 
 def plain(value):
-    """A value as JSON has it; None for what is missing."""
+    """Converts a value for JSON; None if it is missing."""
     if value is None or value is pandas.NaT or value != value:
         return None
     if isinstance(value, float):
         if value != int(value):
-            raise SystemExit(f"{value} is no whole number")
+            raise SystemExit(f"{value} is not a whole number")
         return int(value)
     return value.item() if hasattr(value, "item") else value
 

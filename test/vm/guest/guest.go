@@ -14,55 +14,54 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Where things are in the machine.
+// Paths in the machine: the Config, and the serial port for events.
 const (
 	ConfigFile = "/guest.json"
 	Port       = "/dev/ttyS1"
 )
 
-// Env is set for all programs in a machine.
+// Env is an environment variable that is set for all programs in a machine.
 const Env = "PINFOLD_TEST_GUEST"
 
-// Config says what the machine does.
+// Config is the task of a machine.
 type Config struct {
 	// Offline are the CPUs to take offline before the first program.
 	Offline cpuset.Set `json:"offline"`
-	// Programs run one after the other.
+	// Programs are run one after the other.
 	Programs []Program `json:"programs"`
 }
 
-// Program is one program to run as root, with the cpu and cpuset controllers of
-// cgroup version 2 passed on by the root group.
+// Program is a program to run as root. The root cgroup (version 2) enables the cpu and cpuset
+// controllers for its children.
 type Program struct {
-	Name    string        `json:"name"` // of its events
+	Name    string        `json:"name"` // used in its events
 	Path    string        `json:"path"`
 	Args    []string      `json:"args"`
 	Timeout time.Duration `json:"timeout"`
 }
 
-// Event is something that happened in the machine. One of the fields besides
-// Program is set.
+// Event is something that happened in the machine. Besides Program, one field is set.
 type Event struct {
 	Program string `json:"program,omitempty"`
-	// Output is some of what the program printed, on either stream.
+	// Output is a part of the program's output, from either stream.
 	Output string `json:"output,omitempty"`
-	// Ended says how the program ended: "" or, when it failed, the reason.
+	// Ended is set when the program has ended: to "", or to the reason if it failed.
 	Ended *string `json:"ended,omitempty"`
-	// Failed says what went wrong outside of programs.
+	// Failed is an error outside of programs.
 	Failed string `json:"failed,omitempty"`
 	// Done is the last event.
 	Done bool `json:"done,omitempty"`
 }
 
-// Ran is what is known of a program that has run.
+// Ran is the result of a program.
 type Ran struct {
 	Output string
-	Failed string // how it failed, "" when it did not
+	Failed string // why it failed, "" if it did not
 }
 
-// ReadEvents reads what a machine says until it is done, and returns what its
-// programs did, by name. When the machine falls silent before it is done, or has
-// failed, that is an error; what the programs had said by then is returned with it.
+// ReadEvents reads the events of a machine until it is done and returns the results of its programs
+// by name. If the machine fails, or ends before it is done, it returns an error with the results so
+// far.
 func ReadEvents(r io.Reader) (map[string]Ran, error) {
 	ran := map[string]Ran{}
 	var failed []error
@@ -73,7 +72,7 @@ func ReadEvents(r io.Reader) (map[string]Ran, error) {
 			return ran, errors.Join(append(failed, errors.New("the guest ended before it was done"))...)
 		}
 		if err != nil {
-			return ran, errors.Join(append(failed, fmt.Errorf("read what the guest says: %w", err))...)
+			return ran, errors.Join(append(failed, fmt.Errorf("read the guest's events: %w", err))...)
 		}
 		p := ran[e.Program]
 		switch {

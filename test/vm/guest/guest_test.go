@@ -22,7 +22,7 @@ func TestReadEvents(t *testing.T) {
 		{"falls silent", good, "ended before it was done", want},
 		{"fails", good + `{"failed":"mount"}{"done":true}`, "in the guest: mount", want},
 		{"fails and falls silent", `{"failed":"mount"}`, "in the guest: mount", map[string]Ran{}},
-		{"noise", good + "[ 1.0] panic", "read what the guest says", want},
+		{"noise", good + "[ 1.0] panic", "read the guest's events", want},
 		{"nothing", "", "ended before it was done", map[string]Ran{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// testFiles looks past linux/cgroup at what the kernel has in every file that
-// docs/design.md, section 5, speaks of.
+// testFiles reads and writes the files of docs/design.md, section 5, without linux/cgroup.
 func testFiles(t *testing.T, m machine) {
 	type settings = cgroup.Wanted
 	for i, c := range []struct {
@@ -29,7 +28,7 @@ func testFiles(t *testing.T, m machine) {
 		{settings{}, cgroup.CPUMaxBurst, "0"},
 		{settings{Burst: ms(75)}, cgroup.CPUMaxBurst, "75000"},
 		{settings{Quota: ms(90), Period: ms(20)}, cgroup.CPUMax, "90000 20000"},
-		{settings{}, cgroup.CPUMaxBurst, "75000"}, // not changed by writes of cpu.max
+		{settings{}, cgroup.CPUMaxBurst, "75000"}, // not changed by writing cpu.max
 		{settings{Quota: ms(-1), Burst: ms(0), Period: ms(100)}, cgroup.CPUMax, "max 100000"},
 		{settings{}, cgroup.CPUMaxBurst, "0"},
 		{settings{}, cgroup.CPUWeight, "100"},
@@ -61,8 +60,8 @@ func testFiles(t *testing.T, m machine) {
 	})
 }
 
-// bandwidths are states of a pod and its container: quota, period and burst in
-// milliseconds, -1 for no quota.
+// bandwidths are states of a pod and its container: quota, period and burst in milliseconds, -1 for
+// no quota.
 var bandwidths = [][2][3]int{
 	{{-1, 100, 0}, {-1, 100, 0}},
 	{{50, 100, 0}, {30, 100, 0}},
@@ -74,7 +73,7 @@ var bandwidths = [][2][3]int{
 	{{-1, 100, 0}, {5, 10, 1}},
 }
 
-// testBandwidthOrder goes from each state to each other. First it shows that order
+// testBandwidthOrder changes each state to each other. First it shows that the order of writes
 // matters to this kernel.
 func testBandwidthOrder(t *testing.T, m machine) {
 	m.apply(t, map[string]cgroup.Wanted{m.container(): {Quota: ms(50), Period: ms(100), Burst: ms(50)}})
@@ -95,20 +94,19 @@ func testBandwidthOrder(t *testing.T, m machine) {
 			m.apply(t, wanted(from))
 			written := m.apply(t, wanted(to))
 			if from == to && len(written) > 0 {
-				t.Errorf("from %v to the same: written %v", from, written)
+				t.Errorf("from %v to the same: wrote %v", from, written)
 			}
 		}
 	}
 	for file, n := range m.Writes() {
 		if n.Refused > 0 {
-			t.Errorf("%d writes of %s refused", n.Refused, file)
+			t.Errorf("%d writes of %s rejected", n.Refused, file)
 		}
 	}
 }
 
-// testCPUSetOrder goes from each state of pod and container to each other, and looks
-// at a process in the container after every single write: it must always be within
-// the union of its old and new CPUs.
+// testCPUSetOrder changes each state of pod and container to each other. After every single write,
+// a process in the container must be within the union of its old and new CPUs.
 func testCPUSetOrder(t *testing.T, m machine) {
 	states := [][2]string{
 		{"0-15", "0-15"}, {"0-3", "0-3"}, {"0-7", "2-3"}, {"8-15", "12-15"}, {"2-9", "2,9"}, {"15", "15"}, {"0,15", "0"},
@@ -138,7 +136,7 @@ func (m machine) cpus(state [2]string) map[string]cgroup.Wanted {
 	return map[string]cgroup.Wanted{m.pod(): {CPUs: set(state[0])}, m.container(): {CPUs: set(state[1])}}
 }
 
-// plan returns the writes that [cgroup.FS.Apply] would do.
+// plan returns the writes that [cgroup.FS.Apply] would make.
 func (m machine) plan(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.Write {
 	t.Helper()
 	var changes []cgroup.Change

@@ -18,7 +18,7 @@ import (
 
 func TestInside(t *testing.T) {
 	if os.Getenv(guest.Env) == "" {
-		t.Skip("not in a virtual machine of test/vm: 'go test ./test/vm' runs this test in one")
+		t.Skip("not in a virtual machine: 'go test ./test/vm' runs this test in one")
 	}
 	fs, err := cgroup.Open("/")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(m.CPUs) < 8 || len(m.Packages()) < 2 || len(m.NUMANodes) < 4 || len(m.Cores())*2 != len(m.CPUs) {
-		t.Fatalf("the machine is none of 2 packages, 4 NUMA nodes and SMT: %+v", m)
+		t.Fatalf("the machine does not have 2 packages, 4 NUMA nodes and SMT: %+v", m)
 	}
 	for name, test := range map[string]func(*testing.T, machine){
 		"files": testFiles, "bandwidth-order": testBandwidthOrder, "cpuset-order": testCPUSetOrder,
@@ -43,19 +43,19 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestHang does not end, for the test of test/vm that nothing hangs with it.
+// TestHang does not end. The test of test/vm checks that this does not block it.
 func TestHang(t *testing.T) {
 	if os.Getenv(guest.Env) == "" {
-		t.Skip("does not end: run by test/vm in a virtual machine")
+		t.Skip("does not end: run only by test/vm, in a virtual machine")
 	}
 	time.Sleep(time.Hour)
 }
 
-// machine is where a test runs, with groups of its own.
+// machine is the virtual machine with cgroups for one test.
 type machine struct {
 	*cgroup.FS
 	topology *topology.Machine
-	top      string // a group, with pod and other in it, and container in each of these
+	top      string // a cgroup with the children pod and other, each with a child container
 }
 
 func (m machine) pod() string       { return m.top + "/pod" }
@@ -84,7 +84,7 @@ func makeGroups(t *testing.T, name string) string {
 	return top
 }
 
-// remove removes a group, which is busy for a moment after its last process.
+// remove removes a cgroup, which is busy for a moment after its last process has ended.
 func remove(dir string) (err error) {
 	for range 200 {
 		if err = os.Remove(dir); err == nil {
@@ -114,7 +114,7 @@ func tryWrite(name, value string) error {
 	return nil
 }
 
-// raw returns what a file of a group holds.
+// raw returns the content of a file of a cgroup.
 func raw(t *testing.T, group string, file cgroup.File) string {
 	t.Helper()
 	text, err := os.ReadFile(hierarchy + group + "/" + string(file))
@@ -124,12 +124,12 @@ func raw(t *testing.T, group string, file cgroup.File) string {
 	return strings.TrimSpace(string(text))
 }
 
-// apply applies and demands that everything is as wanted then.
+// apply applies settings and checks the result.
 func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.Write {
 	t.Helper()
 	o := m.Apply(wanted)
 	if err := o.Err(); err != nil {
-		t.Fatalf("%v\nwritten: %v", err, o.Written)
+		t.Fatalf("%v\nwrote: %v", err, o.Written)
 	}
 	for p, w := range wanted {
 		got, err := m.Read(p)
@@ -137,11 +137,11 @@ func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.W
 			t.Fatal(err)
 		}
 		if want := (cgroup.Change{Present: got, Wanted: w}).Target(); got != want {
-			t.Fatalf("%s has %+v, want %+v\nwritten: %v", p, got, want, o.Written)
+			t.Fatalf("%s has %+v, want %+v\nwrote: %v", p, got, want, o.Written)
 		}
 	}
 	if again := m.Apply(wanted); len(again.Written) > 0 || again.Err() != nil {
-		t.Fatalf("the second time: %v, written %v", again.Err(), again.Written)
+		t.Fatalf("the second time: %v, wrote %v", again.Err(), again.Written)
 	}
 	return o.Written
 }

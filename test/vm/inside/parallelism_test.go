@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// tellParallelism makes this test binary a Go program that says its GOMAXPROCS, and
-// again whenever it changes.
+// tellParallelism turns this test binary into a Go program that prints its GOMAXPROCS, initially
+// and whenever it changes.
 const tellParallelism = "tell GOMAXPROCS"
 
 func beParallel() {
@@ -29,10 +29,10 @@ func beParallel() {
 	}
 }
 
-// testGoParallelism writes what the agent writes for a container with a limit of 2 CPUs
-// whose quota is raised, held and lowered again. A Go program rereads its limit once a
-// second, and changes its parallelism with it: once for each of the two, never for what
-// is written besides, nor while the quota is held.
+// testGoParallelism writes what the agent writes for a container with a limit of 2 CPUs whose quota
+// is raised, kept and lowered again. A Go program reads its limit once per second and sets its
+// parallelism accordingly: once for each of the two changes, and not because of other writes or
+// while the quota is kept.
 func testGoParallelism(t *testing.T, m machine) {
 	limit, raised, period := ms(200), ms(600), ms(100)
 	give := func(quota, burst *time.Duration) {
@@ -41,12 +41,12 @@ func testGoParallelism(t *testing.T, m machine) {
 		m.apply(t, map[string]cgroup.Wanted{m.pod(): w, m.container(): w})
 	}
 	give(limit, ms(0))
-	said := m.startParallel(t)
+	printed := m.startParallel(t)
 	var heard []string
 	await := func(want string) {
 		t.Helper()
 		select {
-		case got := <-said:
+		case got := <-printed:
 			if heard = append(heard, got); got != want {
 				t.Errorf("GOMAXPROCS becomes %s, want %s", got, want)
 			}
@@ -57,10 +57,10 @@ func testGoParallelism(t *testing.T, m machine) {
 	silent := func(what string) {
 		t.Helper()
 		select {
-		case got := <-said:
+		case got := <-printed:
 			heard = append(heard, got)
 			t.Errorf("%s: GOMAXPROCS becomes %s", what, got)
-		case <-time.After(3 * time.Second): // it looks once a second
+		case <-time.After(3 * time.Second): // it reads its limit once per second
 		}
 	}
 	await("2")
@@ -77,8 +77,8 @@ func testGoParallelism(t *testing.T, m machine) {
 	}
 }
 
-// startParallel starts the program in the container's group, since Go finds out which
-// group it is in at its start only, and returns what it says.
+// startParallel starts the program in the container's cgroup, because Go determines its cgroup only
+// when it starts, and returns its output.
 func (m machine) startParallel(t *testing.T) <-chan string {
 	t.Helper()
 	group, err := os.Open(hierarchy + m.container())
@@ -96,15 +96,15 @@ func (m machine) startParallel(t *testing.T) <-chan string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan string, 100)
+	printed := make(chan string, 100)
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			said <- strings.TrimSpace(lines.Text())
+			printed <- strings.TrimSpace(lines.Text())
 		}
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return said
+	return printed
 }

@@ -18,8 +18,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// taskEnv makes this test binary a process to be put into groups: "N WHAT", N
-// threads of its own that do something until standard input ends.
+// taskEnv turns this test binary into a process to be put into cgroups. Its value is "N WHAT": N
+// threads that do something until standard input is closed.
 const taskEnv = "PINFOLD_TEST_TASK"
 
 func TestMain(m *testing.M) {
@@ -35,14 +35,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// burstNeed is the CPU time that a bursty task takes at once, and burstPause how
-// long it sleeps then.
+// burstNeed is the CPU time that a bursty task uses at once, and burstPause how long it sleeps
+// after that.
 const (
 	burstNeed  = 150 * time.Millisecond
 	burstPause = 800 * time.Millisecond
 )
 
-// spun keeps the compiler from finding that the loops do nothing.
+// spun prevents the compiler from removing the loops.
 var spun atomic.Uint64
 
 func beTask(what string) {
@@ -77,7 +77,7 @@ func beTask(what string) {
 	os.Exit(0)
 }
 
-// spin takes CPU time on this thread.
+// spin uses CPU time on this thread.
 func spin(need time.Duration) {
 	for began := threadTime(); threadTime()-began < need; {
 		for range 1000 {
@@ -94,15 +94,15 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// task is a process in a group.
+// task is a process in a cgroup.
 type task struct {
 	pid   int
 	stdin io.WriteCloser
 	cmd   *exec.Cmd
 }
 
-// start starts a process with n threads besides the Go runtime's, and puts it into a
-// group; it does nothing before it is told to begin.
+// start starts a process with n threads besides those of the Go runtime and puts it into a cgroup.
+// It does nothing until it is told to begin.
 func start(t *testing.T, n int, kind, group string) *task {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -121,7 +121,7 @@ func start(t *testing.T, n int, kind, group string) *task {
 	p := &task{cmd.Process.Pid, stdin, cmd}
 	t.Cleanup(p.end)
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the process says %q (%v)", line, err)
+		t.Fatalf("the process printed %q (%v)", line, err)
 	}
 	write(t, hierarchy+group+"/cgroup.procs", strconv.Itoa(p.pid))
 	return p
@@ -139,7 +139,7 @@ func (p *task) end() {
 	_ = p.cmd.Wait()
 }
 
-// threads lists the threads in /proc.
+// threads returns the threads in /proc.
 func (p *task) threads(t *testing.T) []int {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
@@ -157,7 +157,7 @@ func (p *task) threads(t *testing.T) []int {
 	return threads
 }
 
-// allowed returns Cpus_allowed_list of every thread.
+// allowed returns Cpus_allowed_list of each thread.
 func (p *task) allowed(t *testing.T) map[int]cpuset.Set {
 	t.Helper()
 	allowed := map[int]cpuset.Set{}
@@ -173,8 +173,8 @@ func (p *task) allowed(t *testing.T) map[int]cpuset.Set {
 	return allowed
 }
 
-// runningOn returns the CPUs of the threads that are running or about to (proc(5),
-// fields 3 and 39 of stat). Sleeping ones stay where they were until they wake.
+// runningOn returns the CPUs of the runnable threads (proc(5), fields 3 and 39 of stat). Sleeping
+// threads keep their CPU until they wake.
 func (p *task) runningOn(t *testing.T) cpuset.Set {
 	t.Helper()
 	var cpus cpuset.Set
@@ -183,7 +183,7 @@ func (p *task) runningOn(t *testing.T) cpuset.Set {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // field 3 and on
+		_, rest, _ := strings.Cut(string(text), ") ") // field 3 and following
 		fields := strings.Fields(rest)
 		n, err := strconv.Atoi(fields[39-3])
 		if err != nil {

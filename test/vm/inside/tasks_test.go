@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// testThreads moves a busy process of many threads from CPUs to CPUs.
+// testThreads moves a busy process with many threads between CPUs.
 func testThreads(t *testing.T, m machine) {
-	const own = 12 // threads, beside those of the Go runtime
+	const own = 12 // threads, besides those of the Go runtime
 	p := start(t, own, "busy", m.container())
 	p.begin(t)
 	for _, list := range []string{"0-15", "6-7", "0,8", "13", "4-11"} {
@@ -33,8 +33,7 @@ func testThreads(t *testing.T, m machine) {
 	}
 }
 
-// within demands that every thread may run on these CPUs and no others, and soon
-// does.
+// within checks that each thread is allowed exactly these CPUs, and soon runs on them.
 func (p *task) within(t *testing.T, cpus cpuset.Set, atLeast int) {
 	t.Helper()
 	allowed := p.allowed(t)
@@ -53,20 +52,20 @@ func (p *task) within(t *testing.T, cpus cpuset.Set, atLeast int) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("the busy threads run on %q, want some of %s", on, cpus)
+	t.Errorf("the busy threads run on %q, want a subset of %s", on, cpus)
 }
 
-// testPlacement binds a process to the CPUs that the scheduler would choose, by
-// what the kernel says of the machine.
+// testPlacement binds a process to the CPUs that the scheduler would choose, according to the
+// kernel's topology.
 func testPlacement(t *testing.T, m machine) {
 	const n = 4
-	free := m.topology.Online().Difference(cpuset.Of(0, 5)) // two cores are split
+	free := m.topology.Online().Difference(cpuset.Of(0, 5)) // one thread each of two cores is taken
 	r, err := placement.NewIndex(m.topology).Place(free, placement.Request{CPUs: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.CPUs.Len() != n || r.Quality.NUMANodes != 1 || r.Quality.SplitCores != 0 {
-		t.Errorf("chosen %s, %+v; want %d CPUs of one NUMA node, no core split", r.CPUs, r.Quality, n)
+		t.Errorf("chosen %s, %+v; want %d CPUs of one NUMA node and no split core", r.CPUs, r.Quality, n)
 	}
 	p := start(t, n, "busy", m.container())
 	p.begin(t)
@@ -74,12 +73,12 @@ func testPlacement(t *testing.T, m machine) {
 	p.within(t, r.CPUs, n)
 }
 
-// testBurst runs a task that needs 150 ms of CPU time now and then, with a quota of
-// 100 ms in each 200 ms: it is throttled, and with as much burst again it is not.
+// testBurst runs a task that occasionally needs 150 ms of CPU time, with a quota of 100 ms per 200
+// ms. It is throttled, and with a burst of the same size it is not.
 //
-// On a busy host the emulator stands still for tens of milliseconds, which the guest
-// takes for CPU time of the task, and the burst is too small for that. So the
-// comparison has several chances; without burst none of them would help.
+// On a busy host the emulator pauses for tens of milliseconds, which the guest counts as CPU time
+// of the task, and which exceeds the burst. So the comparison is repeated a few times. Without
+// burst, repetitions would not help.
 func testBurst(t *testing.T, m machine) {
 	const chances = 4
 	quota, period, window := ms(100), ms(200), 8*burstPause
@@ -103,10 +102,10 @@ func testBurst(t *testing.T, m machine) {
 			return
 		}
 	}
-	t.Errorf("in none of %d comparisons was the task throttled half as often with burst", chances)
+	t.Errorf("in none of %d comparisons the task was throttled at most half as often with burst", chances)
 }
 
-// testShares lets two pods fight for one CPU: by weight, and one of them idle.
+// testShares lets two pods compete for one CPU: by weight, and with one of them idle.
 func testShares(t *testing.T, m machine) {
 	cpu := cpuset.Of(3)
 	both := []string{m.pod(), m.other()}
@@ -117,7 +116,7 @@ func testShares(t *testing.T, m machine) {
 	for _, c := range []struct {
 		name        string
 		pod         cgroup.Wanted
-		least, most float64 // how many times the pod's share is that of the other
+		least, most float64 // range of the pod's share divided by the other's
 	}{
 		{"equal", cgroup.Wanted{Weight: new(cgroup.Weight(100))}, 0.6, 1.6},
 		{"four times", cgroup.Wanted{Weight: new(cgroup.Weight(400))}, 2, 8},
@@ -135,7 +134,7 @@ func testShares(t *testing.T, m machine) {
 	}
 }
 
-// during returns what groups, the container unless they are named, count in a time.
+// during returns the change of the statistics of cgroups, by default the container's, over a time.
 func (m machine) during(t *testing.T, d time.Duration, groups ...string) []cgroup.Stat {
 	t.Helper()
 	if groups == nil {

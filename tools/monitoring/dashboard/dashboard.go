@@ -1,20 +1,27 @@
+// Package dashboard defines Pinfold's Grafana dashboard: its panels and their queries. The file
+// that Grafana imports, deploy/grafana/pinfold.json, is generated from it by
+//
+//	PINFOLD_UPDATE=1 go test -C tools/monitoring ./dashboard
+//
+// In queries, @node stands for the matchers of the selected nodes, and @pods for those of the
+// selected nodes, namespaces and pods.
 package dashboard
 
 import "pinfold.dev/pinfold/tools/monitoring/grafana"
 
-// row is a title and what stands below it.
+// row is a title and the panels below it.
 type row struct {
 	title  string
 	panels []sized
 }
 
-// sized is a panel and its size, in cells.
+// sized is a panel with its size in cells.
 type sized struct {
 	width, height int
 	grafana.Panel
 }
 
-// New is the dashboard.
+// New returns the dashboard.
 func New() grafana.Dashboard {
 	return grafana.Dashboard{
 		UID: "pinfold", Title: "Pinfold", SchemaVersion: grafana.SchemaVersion, Tags: []string{"kubernetes", "cpu", "pinfold"},
@@ -30,7 +37,8 @@ func variables() []grafana.Variable {
 		return grafana.Variable{Name: name, Label: label, Type: "query", DataSource: source, Query: query, Refresh: 2, Sort: 1,
 			Multi: true, IncludeAll: true, AllValue: ".+", Current: &grafana.Current{Text: "All", Value: "$__all"}}
 	}
-	// All jobs are not offered: targets of every kind are up, and have CPU time.
+	// There is no choice of all jobs, because targets of every kind have the metrics up and
+	// process_cpu_seconds_total.
 	job := ask("job", "Job", `label_values(pinfold_cpus, job)`)
 	job.IncludeAll, job.AllValue, job.Current = false, "", &grafana.Current{Text: "pinfold-agent", Value: "pinfold-agent"}
 	const limited = `pinfold_container_cpu_limit_cores{job=~"$job", instance=~"$instance"`
@@ -43,7 +51,7 @@ func variables() []grafana.Variable {
 	}
 }
 
-// layOut puts panels beside each other, and below where there is no room.
+// layOut arranges the panels from left to right, and in a new line if there is no space.
 func layOut(rows []row) (all []grafana.Panel) {
 	y := 0
 	add := func(p grafana.Panel, at grafana.GridPos) {

@@ -7,23 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFile: the file that is imported is what this package makes.
+// TestFile: deploy/grafana/pinfold.json equals the dashboard of this package.
 func TestFile(t *testing.T) {
 	const file = "../../../deploy/grafana/pinfold.json"
-	made, err := New().Text()
+	want, err := New().Text()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if os.Getenv("PINFOLD_UPDATE") == "1" {
-		if err := os.WriteFile(file, made, 0o644); err != nil {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	have, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatalf("%v; PINFOLD_UPDATE=1 makes the file", err)
+		t.Fatalf("%v; PINFOLD_UPDATE=1 creates the file", err)
 	}
-	if d := cmp.Diff(string(have), string(made)); d != "" {
-		t.Errorf("the file is not what this package makes; PINFOLD_UPDATE=1 writes it anew:\n%s", d)
+	if d := cmp.Diff(string(have), string(want)); d != "" {
+		t.Errorf("the file differs from the dashboard of this package; PINFOLD_UPDATE=1 rewrites it:\n%s", d)
 	}
 }

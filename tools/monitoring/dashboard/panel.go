@@ -22,7 +22,7 @@ const (
 
 var source = &grafana.DataSource{Type: "prometheus", UID: "${datasource}"}
 
-// query is a line, or several, of a picture.
+// query is one or several lines of a panel.
 type query struct{ legend, expr string }
 
 func targets(format string, queries []query) (all []grafana.Target) {
@@ -39,7 +39,7 @@ func panel(kind, title, description, unit string, queries []query) grafana.Panel
 		FieldConfig: &grafana.FieldConfig{Defaults: grafana.FieldDefaults{Unit: unit}, Overrides: []grafana.Override{}}}
 }
 
-// lines is a picture over time.
+// lines returns a panel with lines over time.
 func lines(title, description, unit string, queries ...query) grafana.Panel {
 	p := panel("timeseries", title, description, unit, queries)
 	p.FieldConfig.Defaults.Min = new(0.0)
@@ -51,14 +51,14 @@ func lines(title, description, unit string, queries ...query) grafana.Panel {
 	return p
 }
 
-// areas is a picture over time in which things add up.
+// areas returns a panel with stacked areas over time.
 func areas(title, description, unit string, queries ...query) grafana.Panel {
 	p := lines(title, description, unit, queries...)
 	p.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 30, "showPoints": "never", "stacking": map[string]any{"mode": "normal"}}
 	return p
 }
 
-// number is how many of something there are now, of which there should be none.
+// number returns a panel with the current number of something that should be 0.
 func number(title, description, expr string) grafana.Panel {
 	p := panel("stat", title, description, count, []query{{"", expr}})
 	p.FieldConfig.Defaults.Thresholds = &grafana.Thresholds{Mode: "absolute",
@@ -67,7 +67,7 @@ func number(title, description, expr string) grafana.Panel {
 	return p
 }
 
-// heatmap is a histogram over time.
+// heatmap returns a panel with a histogram over time.
 func heatmap(title, description, unit, expr string) grafana.Panel {
 	p := panel("heatmap", title, description, unit, nil)
 	p.Targets = targets("heatmap", []query{{"{{le}}", expr}})
@@ -80,10 +80,10 @@ func heatmap(title, description, unit, expr string) grafana.Panel {
 	return p
 }
 
-// column is one of a table.
+// column is a column of a table.
 type column struct{ title, unit, expr string }
 
-// table has a row for each container, now.
+// table returns a panel with the current values, one row per container.
 func table(title, description string, columns ...column) grafana.Panel {
 	p := panel("table", title, description, count, nil)
 	names := map[string]any{"namespace": "Namespace", "pod": "Pod", "container": "Container", "instance": "Node"}

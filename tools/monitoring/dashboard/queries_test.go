@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
-// TestQueriesHaveData asks Prometheus' engine every query of the dashboard, about an hour of what
-// the agents of two nodes expose. A query that matches labels which do not meet finds nothing.
+// TestQueriesHaveData runs each query of the dashboard in Prometheus' engine, on an hour of metrics
+// of two agents. A query with labels that do not match would find nothing.
 func TestQueriesHaveData(t *testing.T) {
 	storage := promqltest.LoadedStorage(t, hour(t, "../../../agent/testdata/metrics.prom"))
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
@@ -34,8 +34,8 @@ func TestQueriesHaveData(t *testing.T) {
 	}
 }
 
-// hour is a script that loads an hour of metrics: gauges stay as they are, and counters
-// grow in each minute by one more than they are, so that all grow.
+// hour returns a script that loads an hour of metrics. Gauges are constant. Counters grow in each
+// minute by their value plus one, so that all grow.
 func hour(t *testing.T, file string) string {
 	t.Helper()
 	in, err := os.Open(file)

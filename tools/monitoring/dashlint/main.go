@@ -29,9 +29,9 @@ var errUsage = errors.New("usage: dashlint -metrics FILE [-rules FILE -runbook F
 func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("dashlint", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	metrics := flags.String("metrics", "", "metrics as they are exposed")
-	rules := flags.String("rules", "", "alert rules")
-	runbook := flags.String("runbook", "", "the document that says what to do about alerts")
+	metrics := flags.String("metrics", "", "file of exposed metrics")
+	rules := flags.String("rules", "", "file of alert rules")
+	runbook := flags.String("runbook", "", "document with a section for each alert")
 	if flags.Parse(args) != nil || *metrics == "" || (*rules == "") != (*runbook == "") {
 		return errUsage
 	}

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// with is what to check a dashboard and our rules with, from the project's root.
+// with returns the arguments that check a dashboard and our rules, relative to the project's root.
 func with(dashboard string) []string {
 	return []string{"-metrics", "agent/testdata/metrics.prom", "-rules", "deploy/prometheus/rules.yaml", "-runbook", "docs/monitoring.md", dashboard}
 }
 
 const dashboard = "deploy/grafana/pinfold.json"
 
-func TestOurs(t *testing.T) {
+func TestRepository(t *testing.T) {
 	t.Chdir("../../..")
 	var out bytes.Buffer
 	if err := run(with(dashboard), &out, &out); err != nil {
@@ -51,6 +51,6 @@ func TestUsage(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := run([]string{"-metrics", "not-there"}, &out, &out); err == nil || !strings.Contains(err.Error(), "not-there") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -1,3 +1,6 @@
+// Package grafana defines the parts of a Grafana dashboard that Pinfold's dashboards use, as Go
+// types. It rejects a file with any other field, because Grafana would silently ignore a misspelt
+// option. The model is that of Grafana 10 and later (schema version 39).
 package grafana
 
 import (
@@ -6,7 +9,7 @@ import (
 	"fmt"
 )
 
-// SchemaVersion is that of the model.
+// SchemaVersion is the version of the dashboard model.
 const SchemaVersion = 39
 
 // Dashboard is a file that Grafana imports.
@@ -25,25 +28,25 @@ type Dashboard struct {
 	Panels        []Panel    `json:"panels"`
 }
 
-// Range is what time is shown at first.
+// Range is the initial time range.
 type Range struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Templating are the variables.
+// Templating contains the variables.
 type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is one choice at the top of the dashboard.
+// Variable is a choice at the top of the dashboard.
 type Variable struct {
 	Name       string      `json:"name"`
 	Label      string      `json:"label"`
 	Type       string      `json:"type"` // datasource, query
 	DataSource *DataSource `json:"datasource,omitempty"`
 	Query      string      `json:"query"`
-	Refresh    int         `json:"refresh,omitempty"` // 2: when the time range changes, too
+	Refresh    int         `json:"refresh,omitempty"` // 2: also when the time range changes
 	Sort       int         `json:"sort,omitempty"`    // 1: by name
 	Multi      bool        `json:"multi,omitempty"`
 	IncludeAll bool        `json:"includeAll,omitempty"`
@@ -51,19 +54,19 @@ type Variable struct {
 	Current    *Current    `json:"current,omitempty"`
 }
 
-// Current is what is chosen at first.
+// Current is the initial choice.
 type Current struct {
 	Text  string `json:"text"`
 	Value string `json:"value"`
 }
 
-// DataSource says where data come from.
+// DataSource identifies the source of data.
 type DataSource struct {
 	Type string `json:"type"`
 	UID  string `json:"uid"`
 }
 
-// Panel is a picture, or a row that others stand below.
+// Panel is a visualization, or a row that groups those below it.
 type Panel struct {
 	ID              int              `json:"id"`
 	Type            string           `json:"type"`
@@ -81,10 +84,10 @@ type Panel struct {
 // RowType is the type of rows.
 const RowType = "row"
 
-// Columns is how wide a dashboard is.
+// Columns is the width of a dashboard.
 const Columns = 24
 
-// GridPos is where a panel stands, in cells.
+// GridPos is the position and size of a panel, in cells.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -101,13 +104,13 @@ type Target struct {
 	Instant      bool   `json:"instant,omitempty"`
 }
 
-// FieldConfig says how values are shown.
+// FieldConfig configures how values are shown.
 type FieldConfig struct {
 	Defaults  FieldDefaults `json:"defaults"`
 	Overrides []Override    `json:"overrides"`
 }
 
-// FieldDefaults are those of all values of a panel.
+// FieldDefaults apply to all values of a panel.
 type FieldDefaults struct {
 	Unit       string         `json:"unit,omitempty"`
 	Min        *float64       `json:"min,omitempty"`
@@ -117,25 +120,25 @@ type FieldDefaults struct {
 	Thresholds *Thresholds    `json:"thresholds,omitempty"`
 }
 
-// Thresholds colour values.
+// Thresholds select the colours of values.
 type Thresholds struct {
 	Mode  string `json:"mode"`
 	Steps []Step `json:"steps"`
 }
 
-// Step is the colour from a value on; the first has none.
+// Step is the colour from a value on; the first step has no value.
 type Step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
 }
 
-// Override is for some values of a panel.
+// Override changes settings for some values of a panel.
 type Override struct {
 	Matcher    Matcher    `json:"matcher"`
 	Properties []Property `json:"properties"`
 }
 
-// Matcher says for which.
+// Matcher selects the values of an override.
 type Matcher struct {
 	ID      string `json:"id"`
 	Options string `json:"options"`
@@ -153,7 +156,7 @@ type Transformation struct {
 	Options map[string]any `json:"options"`
 }
 
-// Parse reads a dashboard.
+// Parse parses a dashboard.
 func Parse(text []byte) (Dashboard, error) {
 	var d Dashboard
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -162,12 +165,12 @@ func Parse(text []byte) (Dashboard, error) {
 		return Dashboard{}, fmt.Errorf("read the dashboard: %w", err)
 	}
 	if decoder.More() {
-		return Dashboard{}, fmt.Errorf("read the dashboard: there is more than one value in the file")
+		return Dashboard{}, fmt.Errorf("read the dashboard: the file has more than one value")
 	}
 	return d, nil
 }
 
-// Text is the file of a dashboard.
+// Text returns the JSON of a dashboard.
 func (d Dashboard) Text() ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

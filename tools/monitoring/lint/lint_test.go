@@ -25,7 +25,7 @@ func exposed(t *testing.T) Metrics {
 	return m
 }
 
-// TestQueries: blocks of a query and what is wrong with it.
+// TestQueries reads blocks of a query and its problems.
 func TestQueries(t *testing.T) {
 	text, err := os.ReadFile("testdata/queries.txt")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// whole is a dashboard with which nothing is wrong.
+// whole returns a dashboard without problems.
 func whole() grafana.Dashboard {
 	source := &grafana.DataSource{Type: "prometheus", UID: chosen}
 	ask := func(name, label string) grafana.Variable {
@@ -69,25 +69,25 @@ func whole() grafana.Dashboard {
 func TestDashboard(t *testing.T) {
 	m := exposed(t)
 	if problems := Dashboard(whole(), m); len(problems) > 0 {
-		t.Errorf("with the whole one is wrong: %q", problems)
+		t.Errorf("problems of a valid dashboard: %q", problems)
 	}
 	for want, spoil := range map[string]func(d *grafana.Dashboard){
-		"needs a uid":                       func(d *grafana.Dashboard) { d.UID = "" },
-		"is editable":                       func(d *grafana.Dashboard) { d.Editable = true },
-		"another one has the ID 2":          func(d *grafana.Dashboard) { d.Panels[2].ID = 2 },
-		"it covers panel":                   func(d *grafana.Dashboard) { d.Panels[2].GridPos.X = 11 },
-		"not inside the grid":               func(d *grafana.Dashboard) { d.Panels[2].GridPos.X = 13 },
-		"a row has no title":                func(d *grafana.Dashboard) { d.Panels[0].Title = "" },
-		"needs a title and a description":   func(d *grafana.Dashboard) { d.Panels[1].Description = "" },
-		"its data source is not":            func(d *grafana.Dashboard) { d.Panels[1].DataSource = &grafana.DataSource{UID: "prometheus"} },
-		"it has no unit":                    func(d *grafana.Dashboard) { d.Panels[1].FieldConfig.Defaults.Unit = "" },
-		"it has no query":                   func(d *grafana.Dashboard) { d.Panels[1].Targets = nil },
-		`two queries are called "A"`:        func(d *grafana.Dashboard) { d.Panels[1].Targets = slices.Repeat(d.Panels[1].Targets, 2) },
-		"does not follow the resolution":    expr(func(s string) string { return strings.ReplaceAll(s, "$__rate_interval", "5m") }),
-		`has no instance=~"$instance"`:      expr(func(s string) string { return strings.ReplaceAll(s, `, instance=~"$instance"`, "") }),
-		"1 of 1 selectors have no matchers": expr(func(string) string { return "cpus" }),
-		"there is no variable pod":          expr(func(s string) string { return strings.ReplaceAll(s, "job=", `pod=~"$pod", job=`) }),
-		"there is no metric":                expr(func(s string) string { return strings.ReplaceAll(s, "throttled", "throttle") }),
+		"needs a uid":                          func(d *grafana.Dashboard) { d.UID = "" },
+		"is editable":                          func(d *grafana.Dashboard) { d.Editable = true },
+		"another panel has the ID 2":           func(d *grafana.Dashboard) { d.Panels[2].ID = 2 },
+		"it covers panel":                      func(d *grafana.Dashboard) { d.Panels[2].GridPos.X = 11 },
+		"not inside the grid":                  func(d *grafana.Dashboard) { d.Panels[2].GridPos.X = 13 },
+		"the row has no title":                 func(d *grafana.Dashboard) { d.Panels[0].Title = "" },
+		"needs a title and a description":      func(d *grafana.Dashboard) { d.Panels[1].Description = "" },
+		"its data source is not":               func(d *grafana.Dashboard) { d.Panels[1].DataSource = &grafana.DataSource{UID: "prometheus"} },
+		"it has no unit":                       func(d *grafana.Dashboard) { d.Panels[1].FieldConfig.Defaults.Unit = "" },
+		"it has no query":                      func(d *grafana.Dashboard) { d.Panels[1].Targets = nil },
+		`two queries are called "A"`:           func(d *grafana.Dashboard) { d.Panels[1].Targets = slices.Repeat(d.Panels[1].Targets, 2) },
+		"does not follow the resolution":       expr(func(s string) string { return strings.ReplaceAll(s, "$__rate_interval", "5m") }),
+		`has no instance=~"$instance"`:         expr(func(s string) string { return strings.ReplaceAll(s, `, instance=~"$instance"`, "") }),
+		`[__name__="cpus"] has no job=~"$job"`: expr(func(string) string { return "cpus" }),
+		"there is no variable pod":             expr(func(s string) string { return strings.ReplaceAll(s, "job=", `pod=~"$pod", job=`) }),
+		"there is no metric":                   expr(func(s string) string { return strings.ReplaceAll(s, "throttled", "throttle") }),
 		"the variable job is not used": func(d *grafana.Dashboard) {
 			for i := range d.Panels {
 				for j := range d.Panels[i].Targets {
@@ -96,10 +96,10 @@ func TestDashboard(t *testing.T) {
 			}
 		},
 		"the variable job has no label":              variableOf(func(v *grafana.Variable) { v.Label = "" }),
-		"the variable job is not asked of":           variableOf(func(v *grafana.Variable) { v.DataSource = nil }),
-		"the variable job is not asked anew":         variableOf(func(v *grafana.Variable) { v.Refresh = 1 }),
+		"the variable job does not query":            variableOf(func(v *grafana.Variable) { v.DataSource = nil }),
+		"the variable job is not refreshed":          variableOf(func(v *grafana.Variable) { v.Refresh = 1 }),
 		"the variable job offers all":                variableOf(func(v *grafana.Variable) { v.IncludeAll = true }),
-		"all of the variable instance is":            func(d *grafana.Dashboard) { d.Templating.List[2].AllValue = "" },
+		"allValue of the variable instance is":       func(d *grafana.Dashboard) { d.Templating.List[2].AllValue = "" },
 		`the variable job: cpus has no label "node"`: variableOf(func(v *grafana.Variable) { v.Query = "label_values(cpus, node)" }),
 		"want label_values(METRIC, LABEL)":           variableOf(func(v *grafana.Variable) { v.Query = "cpus" }),
 	} {
@@ -134,14 +134,14 @@ const wholeRules = `groups:
 func TestRules(t *testing.T) {
 	m, book := exposed(t), Runbook{"docs/book.md", "# Book\n\n### TooMany\n\nDo something.\n"}
 	if problems := Rules([]byte(wholeRules), m, book); len(problems) > 0 {
-		t.Errorf("with the whole ones is wrong: %q", problems)
+		t.Errorf("problems of valid rules: %q", problems)
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{"cpus > 3", "cpu > 3", `there is no metric "cpu"`},
 		{"cpus > 3", "cpus >", "parse error"},
 		{"severity: warning", "severity: page", `its severity is "page"`},
 		{"summary: s", `summary: ""`, "needs a summary"},
-		{"#toomany", "#toofew", "no section of docs/book.md"},
+		{"#toomany", "#toofew", "want a section of docs/book.md"},
 		{"expr:", "exp:", "field exp not found"},
 	} {
 		problems := strings.Join(Rules([]byte(strings.Replace(wholeRules, c.old, c.new, 1)), m, book), "\n")
@@ -151,12 +151,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestStrict: what Grafana would ignore is refused.
+// TestStrict: unknown fields, which Grafana would ignore, are rejected.
 func TestStrict(t *testing.T) {
 	if _, err := grafana.Parse([]byte(`{"title": "x", "panel": []}`)); err == nil || !strings.Contains(err.Error(), "panel") {
 		t.Errorf("an unknown field gives %v", err)
 	}
 	if _, err := grafana.Parse([]byte(`{} {}`)); err == nil {
-		t.Error("two dashboards in one file are taken for one")
+		t.Error("no error for two dashboards in one file")
 	}
 }

@@ -21,20 +21,20 @@ import (
 
 func main() {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "init: to be run as the first process of a virtual machine, see test/vm")
+		fmt.Fprintln(os.Stderr, "init: runs only as the first process of a virtual machine, see test/vm")
 		os.Exit(2)
 	}
-	// The kernel panics when its first process ends, and so ends the machine.
+	// When its first process ends, the kernel panics, and that ends the machine.
 	port, err := openPort()
 	if err != nil {
 		panic(err)
 	}
-	say := &speaker{to: json.NewEncoder(port)}
-	if err := run(say); err != nil {
-		say.event(guest.Event{Failed: err.Error()})
+	events := &eventWriter{to: json.NewEncoder(port)}
+	if err := run(events); err != nil {
+		events.write(guest.Event{Failed: err.Error()})
 	}
-	say.event(guest.Event{Done: true})
-	_ = unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1) // until all is sent
+	events.write(guest.Event{Done: true})
+	_ = unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1) // waits until everything is sent
 	panic(unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
 }
 
@@ -57,20 +57,20 @@ func openPort() (*os.File, error) {
 	return os.OpenFile(guest.Port, os.O_WRONLY, 0)
 }
 
-// speaker writes events, of several goroutines.
-type speaker struct {
+// eventWriter writes the events of several goroutines.
+type eventWriter struct {
 	mu sync.Mutex
 	to *json.Encoder
 }
 
-// event writes one event. A machine that cannot speak is ended by its test.
-func (s *speaker) event(e guest.Event) {
+// write writes one event. The test ends a machine whose events it does not receive.
+func (s *eventWriter) write(e guest.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.to.Encode(e)
 }
 
-func run(say *speaker) error {
+func run(events *eventWriter) error {
 	if err := mountAll(); err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func run(say *speaker) error {
 	}
 	for _, p := range config.Programs {
 		ended := ""
-		if err := runProgram(p, say); err != nil {
+		if err := runProgram(p, events); err != nil {
 			ended = err.Error()
 		}
-		say.event(guest.Event{Program: p.Name, Ended: &ended})
+		events.write(guest.Event{Program: p.Name, Ended: &ended})
 	}
 	return nil
 }
@@ -103,12 +103,12 @@ func mountAll() error {
 			return err
 		}
 		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mount %s at %s: %w; is it in the kernel's configuration?", m.kind, m.at, err)
+			return fmt.Errorf("mount %s at %s: %w: the kernel may lack it", m.kind, m.at, err)
 		}
 	}
 	const control = "/sys/fs/cgroup/cgroup.subtree_control"
 	if err := os.WriteFile(control, []byte("+cpu +cpuset"), 0); err != nil {
-		return fmt.Errorf("%w; are both controllers in the kernel's configuration?", err)
+		return fmt.Errorf("%w: the kernel may lack a controller", err)
 	}
 	return nil
 }
@@ -122,30 +122,30 @@ func takeOffline(cpus cpuset.Set) error {
 	return nil
 }
 
-func runProgram(p guest.Program, say *speaker) error {
+func runProgram(p guest.Program, events *eventWriter) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env = []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp", guest.Env + "=1"}
 	cmd.WaitDelay = time.Second
-	out := outputOf{p.Name, say}
+	out := outputOf{p.Name, events}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return fmt.Errorf("not done within %v", p.Timeout)
+		return fmt.Errorf("timeout after %v", p.Timeout)
 	}
 	return err
 }
 
-// outputOf says what a program prints.
+// outputOf reports the output of a program as events.
 type outputOf struct {
 	program string
-	say     *speaker
+	events  *eventWriter
 }
 
 var _ io.Writer = outputOf{}
 
 func (o outputOf) Write(b []byte) (int, error) {
-	o.say.event(guest.Event{Program: o.program, Output: string(b)})
+	o.events.write(guest.Event{Program: o.program, Output: string(b)})
 	return len(b), nil
 }

@@ -1,0 +1,166 @@
+package demand
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+)
+
+// checkAmounts returns an error if samples are impossible, or if no demand can be derived from them.
+func checkAmounts(samples []float64) error {
+	if len(samples) == 0 {
+		return invalid("there are no samples; record for longer")
+	}
+	sum := 0.0
+	for i, s := range samples {
+		if !(s >= 0) || math.IsInf(s, 1) {
+			return invalid("sample %d is %v; a demand is a number, 0 or more", i, s)
+		}
+		sum += s
+	}
+	if !(sum > 0) || math.IsInf(sum, 1) {
+		return invalid("the samples sum to %v; record while the group works", sum)
+	}
+	return nil
+}
+
+func average(samples []float64) float64 {
+	sum := 0.0
+	for _, s := range samples {
+		sum += s
+	}
+	return sum / float64(len(samples))
+}
+
+// Empirical draws measured samples, each with the same probability.
+type Empirical struct {
+	sorted []float64
+	mean   float64
+}
+
+// NewEmpirical returns the distribution of samples, at least one of which is above 0. It copies them.
+func NewEmpirical(samples []float64) (*Empirical, error) {
+	if err := checkAmounts(samples); err != nil {
+		return nil, err
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	return &Empirical{sorted: sorted, mean: average(sorted)}, nil
+}
+
+// Mean of the samples.
+func (e *Empirical) Mean() float64 { return e.mean }
+
+// CDF is the share of samples that are at most x.
+func (e *Empirical) CDF(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	above := sort.Search(len(e.sorted), func(i int) bool { return e.sorted[i] > x })
+	return float64(above) / float64(len(e.sorted))
+}
+
+// Draw returns one of the samples.
+func (e *Empirical) Draw(r *rand.Rand) float64 { return e.sorted[r.IntN(len(e.sorted))] }
+
+// Replay repeats a recording in the order of time.
+type Replay struct {
+	samples []float64
+	mean    float64
+}
+
+// NewReplay returns a process of samples, one per period. It copies them.
+func NewReplay(samples []float64) (*Replay, error) {
+	if err := checkAmounts(samples); err != nil {
+		return nil, err
+	}
+	return &Replay{samples: slices.Clone(samples), mean: average(samples)}, nil
+}
+
+// WithMean returns the replay scaled to another mean.
+func (p *Replay) WithMean(mean float64) (*Replay, error) {
+	if err := checkPositive("the mean", mean); err != nil {
+		return nil, err
+	}
+	scaled := make([]float64, len(p.samples))
+	for i, s := range p.samples {
+		scaled[i] = s * (mean / p.mean)
+	}
+	return &Replay{samples: scaled, mean: mean}, checkAmounts(scaled)
+}
+
+// Mean of the samples.
+func (p *Replay) Mean() float64 { return p.mean }
+
+// Start begins at a random sample.
+func (p *Replay) Start(r *rand.Rand) Source { return p.From(r.IntN(len(p.samples))) }
+
+// From begins at a sample: 0 is the first.
+func (p *Replay) From(i int) Source { return &replaySource{p.samples, i % len(p.samples)} }
+
+type replaySource struct {
+	samples []float64
+	next    int
+}
+
+func (s *replaySource) Next(*rand.Rand) float64 {
+	x := s.samples[s.next]
+	if s.next++; s.next == len(s.samples) {
+		s.next = 0
+	}
+	return x
+}
+
+// Blocks concatenates pieces of a recording.
+type Blocks struct {
+	replay Replay
+	length float64
+}
+
+// NewBlocks returns the stationary bootstrap of samples, one per period. The lengths of pieces are
+// geometrically distributed with a mean of length >= 1 periods; choose several times the memory of
+// the demand (see BlockLength). Length 1 draws each sample independently. A piece that reaches the
+// end of the recording continues at its beginning, so that all samples have the same probability.
+func NewBlocks(samples []float64, length float64) (*Blocks, error) {
+	replay, err := NewReplay(samples)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPositive("the length of blocks", length); err != nil {
+		return nil, err
+	}
+	if length < 1 || length > float64(len(samples)) {
+		return nil, invalid("blocks of %v periods; take 1 to the %d of the recording", length, len(samples))
+	}
+	return &Blocks{*replay, length}, nil
+}
+
+// WithMean returns the same process scaled to another mean.
+func (b *Blocks) WithMean(mean float64) (*Blocks, error) {
+	replay, err := b.replay.WithMean(mean)
+	if err != nil {
+		return nil, err
+	}
+	return &Blocks{*replay, b.length}, nil
+}
+
+// Mean of the samples.
+func (b *Blocks) Mean() float64 { return b.replay.mean }
+
+// Start begins with a piece at a random sample.
+func (b *Blocks) Start(r *rand.Rand) Source {
+	return &blocksSource{replaySource{b.replay.samples, r.IntN(len(b.replay.samples))}, 1 / b.length}
+}
+
+type blocksSource struct {
+	replaySource
+	end float64 // probability that a piece ends after a period
+}
+
+func (s *blocksSource) Next(r *rand.Rand) float64 {
+	x := s.replaySource.Next(r)
+	if r.Float64() < s.end {
+		s.next = r.IntN(len(s.samples))
+	}
+	return x
+}
