@@ -63,10 +63,10 @@ func examine(cmd *cobra.Command, look doctor.Options, output string) error {
 		if err := encoder.Encode(report); err != nil {
 			return err
 		}
-	} else if err := doctor.WriteText(cmd.OutOrStdout(), report); err != nil {
+	} else if err := report.WriteText(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if n := report.Problems(); n > 0 {
+	if n := report.Count(doctor.Problem); n > 0 {
 		return fmt.Errorf("this node has problems: %d", n)
 	}
 	return nil
