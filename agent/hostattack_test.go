@@ -10,12 +10,12 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// attack is a pair of values between which a pod's author changes an annotation.
+// attack is an annotation that the pod's author changes between two values.
 type attack struct{ key, one, other string }
 
-// TestAttacksOnThisMachine: somebody changes an annotation of a pod ten times a second, and
-// its container spins. It must not use more than its limit over time, two seconds of it as
-// credit, a full bucket and a quota. PINFOLD_TEST_LONG makes each attack as long.
+// TestAttacksOnThisMachine changes an annotation of a pod ten times a second while its container is
+// busy. The container must not use more than its limit over time, plus a credit of two seconds of
+// the limit, a full bucket and one quota. PINFOLD_TEST_LONG sets the duration of each attack.
 func TestAttacksOnThisMachine(t *testing.T) {
 	const period, burst = "pinfold.dev/cpu-period", "pinfold.dev/cpu-burst"
 	for name, a := range map[string]attack{
@@ -32,7 +32,7 @@ func (a attack) run(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
 	duration := longTest(t)
-	const limit = 10 // of 100
+	const limit = 10 // percent of a CPU
 	pod := raisedPod("web")
 	pod.Annotations = map[string]string{}
 	w := newWorld(t)
@@ -40,7 +40,7 @@ func (a attack) run(t *testing.T) {
 	w.config.Burst.BurstPercent, w.sampleInterval, w.period = 100, 10*time.Millisecond, 10*time.Second
 	w.start()
 	w.eventually(w.ready)
-	id := containerID('a') // the pod comes after the agent, and has its credit
+	id := containerID('a') // the pod is newer than the agent, so it starts with credit
 	group, _ := tree.container(pod, id)
 	for _, g := range []string{tree.podGroup(pod), group} {
 		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
@@ -77,11 +77,11 @@ func (a attack) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := after.Usage - before.Usage
-	// A second is the longest period; its bucket is two quotas with burst. The kernel's
-	// slices of 5 ms come on top, on each of a few CPUs, and do not add up.
+	// The longest period is one second; with burst, its bucket is two quotas. The kernel's slices
+	// of 5 ms, on each of a few CPUs, come on top once.
 	most := elapsed*limit/100 + (2+2+1)*time.Second*limit/100 + 20*time.Millisecond
-	t.Logf("used %v in %v with a limit of %v; %d changes; at the end %v per %v, burst %v", used, elapsed, elapsed*limit/100, changes, s.Quota, s.Period, s.Burst)
+	t.Logf("used %v in %v, the limit allows %v; %d changes; at the end %v per %v, burst %v", used, elapsed, elapsed*limit/100, changes, s.Quota, s.Period, s.Burst)
 	if used > most {
-		t.Errorf("used %v in %v, at most %v may be", used, elapsed, most)
+		t.Errorf("used %v in %v, want at most %v", used, elapsed, most)
 	}
 }

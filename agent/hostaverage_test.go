@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// TestAverageOnThisMachine: whatever a container asks for and whenever agents are replaced,
-// it does not use more than its limit over time and a constant, although its quota is
-// raised and each write gives away CPU time. PINFOLD_TEST_LONG=5m runs it for longer.
+// TestAverageOnThisMachine checks that a container with random load uses no more than its limit
+// over time plus a constant, although its quota is raised, each write grants CPU time, and agents
+// are replaced at random. PINFOLD_TEST_LONG=5m makes it run longer.
 func TestAverageOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	duration := longTest(t)
@@ -49,19 +49,19 @@ func TestAverageOnThisMachine(t *testing.T) {
 	base := bandwidth.Limits{Quota: 10 * time.Millisecond, Period: 100 * time.Millisecond}
 	policy := burst.Policy{Mode: burst.Quota, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	most := elapsed/10 + burst.Slack(base, policy, burst.Tuning{}, late.most()+time.Second)
-	t.Logf("used %v in %v, a limit of %v; quota was seen raised %d times; at most %v late", stat.Usage, elapsed, elapsed/10, raises, late.most())
+	t.Logf("used %v in %v, the limit allows %v; saw the quota raised %d times; wake-ups were at most %v late", stat.Usage, elapsed, elapsed/10, raises, late.most())
 	if stat.Usage > most {
-		t.Errorf("used %v in %v, at most %v may be", stat.Usage, elapsed, most)
+		t.Errorf("used %v in %v, want at most %v", stat.Usage, elapsed, most)
 	}
 }
 
-// longTest is how long a test runs: 5 s, or PINFOLD_TEST_LONG.
+// longTest returns the duration of a test: 5 s, or PINFOLD_TEST_LONG.
 func longTest(t *testing.T) time.Duration {
 	t.Helper()
 	return variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second)
 }
 
-// lateness is how late a goroutine of this process wakes up on this machine at worst.
+// lateness is the longest delay with which a goroutine of this process has woken up.
 type lateness struct{ worst atomic.Int64 }
 
 func (l *lateness) most() time.Duration { return time.Duration(l.worst.Load()) }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What has to do with control groups makes a difference, and nothing else does.
+// TestAlike checks that exactly the changes of a pod that concern its cgroups count.
 func TestAlike(t *testing.T) {
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{
