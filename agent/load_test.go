@@ -78,3 +78,15 @@ func TestGroupTime(t *testing.T) {
 		}
 	}
 }
+
+func TestIdleBetween(t *testing.T) {
+	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
+	after := map[cpuset.CPU]cpuTimes{0: {105, 1010}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1010}, 5: {50, 100}}
+	ms := time.Millisecond
+	// CPU 1 was not idle for longer than the interval; the times of 2 and 3 run backwards, 4 is
+	// offline, and 5 is new.
+	want := []time.Duration{50 * ms, 100 * ms, 0, 0, 0, 0}
+	if d := cmp.Diff(want, idleBetween(before, after, 100*ms)); d != "" {
+		t.Error(d)
+	}
+}

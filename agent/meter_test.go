@@ -9,7 +9,6 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -61,17 +60,5 @@ func TestMeters(t *testing.T) {
 	m.add(sample("/web", 5*ms, trace.Sample{}))
 	if samples, _ = m.drain(); len(samples) > 0 || len(m.byGroup) > 0 {
 		t.Errorf("a cgroup that has ended still has %v", samples)
-	}
-}
-
-func TestIdleBetween(t *testing.T) {
-	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
-	after := map[cpuset.CPU]cpuTimes{0: {105, 1010}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1010}, 5: {50, 100}}
-	ms := time.Millisecond
-	// CPU 1 was not idle for longer than the interval; the times of 2 and 3 run backwards, 4 is
-	// offline, and 5 is new.
-	want := []time.Duration{50 * ms, 100 * ms, 0, 0, 0, 0}
-	if d := cmp.Diff(want, idleBetween(before, after, 100*ms)); d != "" {
-		t.Error(d)
 	}
 }

@@ -62,8 +62,8 @@ func (c *Control) applyCeilings(s podState) podState {
 	return s
 }
 
-// Waiting returns the paths of pods with changed bandwidth annotations that are not yet adopted.
-// Pass their usage to Control.SetGroupUsage before the next decision.
+// Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
+// yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.
 func (c *Control) Waiting() (paths []string) {
 	for i := range c.pods {
 		if a := c.adopted[c.pods[i].plan.ID]; a != nil && a.annotations != c.pods[i].annotations {

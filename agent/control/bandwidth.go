@@ -12,13 +12,14 @@ type Limited struct {
 	Namespace, Name string       // of the pod
 	Path            string
 	nodeplan.Raising
-	// Present are the settings of the cgroup, as far as they are known. Raise is the zero value if
-	// the quota is not raised. Both are set by [Control.Limited] only.
-	Present cgroup.Settings
+	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
+	// raised. Both are set by [Control.Limited] only.
+	Present bandwidth.Limits
 	Raise   Raise
 
 	podPath string
-	want    nodeplan.Settings
+	want    bandwidth.Limits
+	idle    bool             // wanted, of pods only
 	kubelet bandwidth.Limits // what the kubelet would set
 	// resizing is set while the kubelet is changing the quota.
 	resizing bool
@@ -33,7 +34,7 @@ func (l *Limited) raised() bool { return l.want.Quota > l.Base.Quota }
 func (c *Control) Limited() (all []Limited) {
 	for _, l := range c.limited {
 		if !l.isPod() && l.Base.Quota != bandwidth.Unlimited && c.exists(l.Path) {
-			l.Present, l.Raise = c.view.Settings[l.Path], c.raised[l.Path]
+			l.Present, l.Raise = c.view.Settings[l.Path].Limits, c.raised[l.Path]
 			all = append(all, l)
 		}
 	}
@@ -52,7 +53,7 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 			if c.exists(path) {
 				ref := nodeplan.Ref{Pod: p.ID, Container: container}
 				all = append(all, Limited{Ref: ref, Namespace: s.object.Namespace, Name: s.object.Name, Path: path, Raising: raising,
-					podPath: g.pods[p.ID], want: want, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes()})
+					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes()})
 			}
 		}
 		add("", g.pods[p.ID], p.Settings, p.Raising)
@@ -123,9 +124,9 @@ func (c *Control) rememberPlanned(all []Limited) {
 func (c *Control) bandwidthChanges(l *Limited) (w cgroup.Wanted) {
 	present := c.view.Settings[l.Path]
 	if _, foreign := c.foreignOwned[l.Path]; !foreign {
-		w = limitChanges(present, l.want.Limits)
+		w = limitChanges(present, l.want)
 	}
-	if idle := l.want.Idle; l.isPod() && idle != present.Idle && !present.NoIdle {
+	if idle := l.idle; l.isPod() && idle != present.Idle && !present.NoIdle {
 		w.Idle = &idle
 	}
 	return w

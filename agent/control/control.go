@@ -109,8 +109,9 @@ type Control struct {
 	// of a resize, by path.
 	limited      []Limited
 	beforeResize map[string]Limited
-	// raised are the quotas in force above limits, by path. decisions are those of the last tick
-	// (kept to reuse the memory). writes counts the writes to bandwidth files since then, by path.
+	// raised are the quotas above limits that were decided, by path. decisions are those of the
+	// last tick (kept to reuse the memory). writes counts the writes to bandwidth files since then,
+	// by path.
 	burst     *burst.Controller
 	raised    map[string]Raise
 	decisions []burst.Decision

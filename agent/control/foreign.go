@@ -145,7 +145,7 @@ func (c *Control) leaveForeign(all []Limited) (left []Foreign) {
 		switch {
 		case owns && was == limit:
 			owned[l.Path] = limit
-		case len(foreign) > 0 && !l.resizing && limitChanges(present, l.want.Limits) != (cgroup.Wanted{}):
+		case len(foreign) > 0 && !l.resizing && limitChanges(present, l.want) != (cgroup.Wanted{}):
 			owned[l.Path] = limit
 			left = append(left, foreign...)
 		}
@@ -157,7 +157,7 @@ func (c *Control) leaveForeign(all []Limited) (left []Foreign) {
 // mayBeOurs reports whether the kubelet or an earlier agent may have set the quota and period that
 // the agent finds at its start, including a raised quota.
 func (l *Limited) mayBeOurs(present cgroup.Settings) bool {
-	for _, b := range []bandwidth.Limits{l.want.Limits, l.kubelet} {
+	for _, b := range []bandwidth.Limits{l.want, l.kubelet} {
 		if b.Quota == present.Quota && (b.Quota == bandwidth.Unlimited || b.Period == present.Period) {
 			return true
 		}

@@ -39,7 +39,12 @@ type QuotaChange struct {
 
 // Raises reports whether any container's quota may be raised. If not, ticks have no effect.
 func (c *Control) Raises() bool {
-	return slices.ContainsFunc(c.limited, func(l Limited) bool { return c.mayRaise(&l) })
+	for i := range c.limited {
+		if c.mayRaise(&c.limited[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayRaise reports whether the policy allows to raise a container's quota and no other program owns
