@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// fullNode is an engine on this machine's control groups that has done a round over
-// count pods of two containers and a sandbox each.
+// fullNode returns an engine on this machine's cgroups after a round with count pods, each with two
+// containers and a sandbox.
 func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*engine, []*corev1.Pod) {
 	b.Helper()
 	var pods []*corev1.Pod
@@ -50,7 +50,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*eng
 	return e, pods
 }
 
-// BenchmarkRoundNothingDiffers is a round in which nothing is to be written.
+// BenchmarkRoundNothingDiffers measures a round that has nothing to write.
 func BenchmarkRoundNothingDiffers(b *testing.B) {
 	e, _ := fullNode(b, newHostTree(b), 125, control.Config{})
 	before := written(e.kernel)
@@ -62,8 +62,8 @@ func BenchmarkRoundNothingDiffers(b *testing.B) {
 	}
 }
 
-// BenchmarkStaticPodArrives is the round in which a pod is first seen that has a CPU of its
-// own, which 1,000 containers of 500 other pods have to leave.
+// BenchmarkStaticPodArrives measures the first round with a new pod that has an exclusive CPU, off
+// which 1,000 containers of 500 other pods have to be moved.
 func BenchmarkStaticPodArrives(b *testing.B) {
 	h := newHostTree(b)
 	own, rest := h.divide()
@@ -93,28 +93,28 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 		b.StartTimer()
 	}
 	if writes < 1000 {
-		b.Errorf("%d writes, at least 1000 containers have to be moved", writes)
+		b.Errorf("%d writes, want at least 1000: that many containers have to be moved", writes)
 	}
 	b.ReportMetric(float64(writes), "writes")
 }
 
-// BenchmarkTick is a tick with a sample of each of 250 containers whose quota may be
-// raised, which happens ten times a second.
+// BenchmarkTick measures a tick, of which there are ten per second, with a sample of each of 250
+// containers whose quota may be raised.
 func BenchmarkTick(b *testing.B) {
 	e, _ := fullNode(b, newHostTree(b), 125, control.Config{Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}})
 	var samples []sampler.Sample
 	for _, l := range e.control.Limited() {
 		limits := bandwidth.Limits{Quota: l.Base.Quota, Period: l.Base.Period, Burst: l.Present.Burst}
-		samples = append(samples, sampler.Sample{Group: l.Group, Sample: trace.Sample{Interval: tickEvery, Periods: 1, Usage: tickEvery / 3, Limits: limits}})
+		samples = append(samples, sampler.Sample{Group: l.Path, Sample: trace.Sample{Interval: tickEvery, Periods: 1, Usage: tickEvery / 3, Limits: limits}})
 	}
 	if len(samples) != 250 {
 		b.Fatalf("%d containers", len(samples))
 	}
-	e.meters.take(samples)
+	e.meters.add(samples)
 	e.tick()
 	before := written(e.kernel)
 	for b.Loop() {
-		e.meters.take(samples)
+		e.meters.add(samples)
 		e.tick()
 	}
 	if now := written(e.kernel); now != before {

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -17,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Cleanup gives everything back: control groups are as the kubelet would have them, and
-// the node's topology object, lease and condition are gone. The agent must not be running.
+// Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
+// object, lease and condition. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
 	release, err := lock(o.RunDir)
@@ -26,37 +24,37 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 		return control.Result{}, err
 	}
 	defer release()
-	result, errGroups := giveBack(ctx, o)
+	result, errGroups := restoreGroups(ctx, o)
 	if errGroups != nil {
-		errGroups = fmt.Errorf("give the control groups back: %w", errGroups)
+		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
-	return result, errors.Join(errGroups, removeTopology(ctx, o), removeLease(ctx, o), removeCondition(ctx, o))
+	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), deleteCondition(ctx, o))
 }
 
-func giveBack(ctx context.Context, o Options) (control.Result, error) {
+func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
 	k, err := openKernel(o.Root)
 	if err != nil {
-		return control.Result{}, err
+		return result, err
 	}
+	defer k.groups.Close()
 	c := control.New(o.Config)
 	machine, err := k.machine()
 	if err != nil {
-		return control.Result{}, err
+		return result, err
 	}
 	c.SetMachine(machine)
 	kubelet, err := o.Kubelet(ctx)
 	if err != nil {
-		last := lastKubelet(o.RunDir)
+		last := savedKubelet(o.RunDir)
 		if last == nil {
-			return control.Result{}, err
+			return result, err
 		}
 		kubelet = *last
 	}
 	c.SetKubelet(kubelet)
-	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", o.NodeName).String()})
+	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
 	if err != nil {
-		return control.Result{}, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
+		return result, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
 	}
 	var pods []*corev1.Pod
 	for i := range list.Items {
@@ -64,25 +62,25 @@ func giveBack(ctx context.Context, o Options) (control.Result, error) {
 	}
 	c.SetPods(sortPods(pods))
 	var errStatic error
-	if c.AwaitsStaticPods() && o.StaticPods != nil {
+	if c.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
 		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
 			c.SetStaticPods(static)
 		}
 	}
 	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
-		return control.Result{}, err
+		return result, err
 	}
-	v, partial, err := view(k.groups, k.naming, c.Known())
+	v, partial, err := view(k.groups, k.naming, c.KnownIDs())
 	if err != nil {
-		return control.Result{}, err
+		return result, err
 	}
 	c.Observe(v)
-	result := c.GiveBack().Carry(k.groups.Apply)
+	result = c.Restore().Execute(k.groups.Apply)
 	return result, errors.Join(errStatic, partial, result.Err())
 }
 
-func removeTopology(ctx context.Context, o Options) error {
+func deleteTopology(ctx context.Context, o Options) error {
 	objects := o.Topologies.TopologyV1alpha2().NodeResourceTopologies()
 	have, err := objects.Get(ctx, o.NodeName, metav1.GetOptions{})
 	if err == nil {
@@ -97,14 +95,21 @@ func removeTopology(ctx context.Context, o Options) error {
 	return nil
 }
 
-func removeCondition(ctx context.Context, o Options) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{
-		{"type": nodetopology.BindingCondition, "$patch": "delete"}}}})
-	if err != nil {
-		return err
+func deleteLease(ctx context.Context, o Options) error {
+	if o.LeaseNamespace == "" {
+		return nil
 	}
-	if err := patchStatus(ctx, o.Client, o.NodeName, patch); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	err := o.Client.CoordinationV1().Leases(o.LeaseNamespace).Delete(ctx, o.NodeName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete lease %s/%s: %w", o.LeaseNamespace, o.NodeName, err)
 	}
 	return nil
+}
+
+func deleteCondition(ctx context.Context, o Options) error {
+	err := patchCondition(ctx, o.Client, o.NodeName, map[string]any{"type": nodetopology.BindingCondition, "$patch": "delete"})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -14,4 +14,7 @@
 // temporarily raised quota, which the agent restores, or, after a kill, the next agent. On start it
 // changes only what differs. When the API server, the kubelet or the runtime is unreachable, it
 // continues with the last known state.
+//
+// To follow the start of a container, read runtime.go and decide in engine.go, then decide.go and
+// execute.go of package control, then apply.go of package cgroup.
 package agent

@@ -3,96 +3,93 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// engine runs the state machine on a kernel. Its methods may be called by several
-// goroutines; rounds and the runtime's requests take turns.
+// engine connects the state machine with the kernel. Rounds, ticks and the runtime's requests may
+// run concurrently; mu serializes them.
 type engine struct {
-	log    *slog.Logger
-	now    func() time.Time
+	Options
 	dedup  *logDedup
-	wake   chan struct{}        // something has changed
-	events func(control.Notice) // where users see them
-	report func(control.Report) // after each decision
-	// askKubelet is called once the kubelet has to be asked for its static pods.
+	wake   chan struct{}        // requests a round
+	events func(control.Notice) // creates an event
+	report func(control.Report) // receives the report of each decision
+	// askKubelet requests that the kubelet is asked for its static pods.
 	askKubelet func()
-	asksStatic bool         // it has been called
-	looped     atomic.Int64 // when the last round ended, in Unix nanoseconds
-	// worked is when the last round ended that was not left to the next one, 0 before the
-	// first. One that had to wait for the kubelet or the API server counts, and so does one
-	// that failed and says so.
-	worked atomic.Int64
+	// lastLoop and lastRound are the times, in Unix nanoseconds, at which the last iteration of
+	// loop and the last round that was not postponed ended. A round that failed, or that waits for
+	// the kubelet or the API server, counts. lastRound is 0 before the first.
+	lastLoop, lastRound atomic.Int64
 
 	mu      sync.Mutex
 	kernel  *kernel
 	control *control.Control
-	// pods lists the pods of the node, nil while they are not known.
-	pods func() []*corev1.Pod
-	load map[cpuset.CPU]cpuTimes
-	used map[string]cpuTime // by group
-	// times are the CPUs' at the last tick.
-	times   map[cpuset.CPU]cpuTimes
-	timesAt time.Time
-	began   time.Time        // ticks are counted from here
-	sampler *sampler.Sampler // nil: containers are not sampled
-	meters  meters           // with a lock of its own
-	figures figures
-	health  string
-	asked   uint64 // how often the runtime has
-	stale   int    // rounds since the last one that was not left to the next
+	// pods lists the pods of the node. It returns nil until they are known.
+	pods        func() []*corev1.Pod
+	needsStatic bool // askKubelet has been called and not been answered
+
+	load     map[cpuset.CPU]cpuTimes // at the last sample for core sets
+	used     map[string]groupTime    // at the last sample for core sets, by path
+	tickLoad map[cpuset.CPU]cpuTimes // at the last tick
+	tickedAt time.Time
+	began    time.Time        // origin of the ticks' time
+	sampler  *sampler.Sampler // nil if containers are not sampled
+	meters   meters           // has its own lock
+	stats    stats
+	health   string
+	// changes counts changes of the state machine's input other than by rounds. A round whose
+	// observation spans one is postponed. postponed is the number of such rounds in a row.
+	changes   uint64
+	postponed int
 }
 
-// figures are what metrics are made of.
-type figures struct {
-	summary control.Summary
-	holding bool
-	rounds  uint64
-	foreign map[control.Field]uint64 // put back
-	left    map[control.Field]uint64 // to others
-	failed  int                      // groups
-	runtime bool
-	rivals  uint64 // containers that another NRI plugin sets, too
+// stats are the source of metrics.
+type stats struct {
+	summary      control.Summary
+	holding      bool
+	rounds       uint64
+	undone, left map[control.Field]uint64 // foreign changes
+	failed       int                      // cgroups
+	connected    bool                     // to the container runtime
+	nriConflicts uint64                   // containers that another NRI plugin sets too
 }
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
-		log: o.Log, now: o.Now, dedup: newLogDedup(o.Now), wake: make(chan struct{}, 1),
-		events: func(control.Notice) {}, report: func(control.Report) {},
-		askKubelet: func() {}, kernel: k, control: control.New(o.Config), pods: func() []*corev1.Pod { return nil },
-		used: map[string]cpuTime{}, figures: figures{foreign: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
+		Options: o, kernel: k, control: control.New(o.Config), dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1),
+		events: func(control.Notice) {}, report: func(control.Report) {}, askKubelet: func() {},
+		pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
+		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
 	}
-	e.looped.Store(o.Now().UnixNano())
+	e.lastLoop.Store(o.Now().UnixNano())
 	return e
 }
 
-// poke asks for a round soon.
-func (e *engine) poke() {
+// requestRound makes a round start soon. It does not wait.
+func (e *engine) requestRound() { signal(e.wake) }
+
+// signal sends to a channel with a buffer of one, unless a value is already waiting in it.
+func signal(c chan<- struct{}) {
 	select {
-	case e.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// loop does rounds until the context ends.
-func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, observe func(time.Duration)) {
+// loop runs rounds until the context ends. observe receives the duration of each.
+func (e *engine) loop(ctx context.Context, observe func(time.Duration)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,69 +102,67 @@ func (e *engine) loop(ctx context.Context, period, minInterval time.Duration, ob
 		begun := time.Now()
 		e.round()
 		observe(time.Since(begun))
-		e.looped.Store(e.now().UnixNano())
-		timer.Reset(e.next(period))
-		if !sleep.For(ctx, minInterval) {
+		e.lastLoop.Store(e.Now().UnixNano())
+		timer.Reset(e.untilNextRound())
+		if !sleep.For(ctx, e.MinInterval) {
 			return
 		}
 	}
 }
 
-// waitingEvery is how often it is looked whether changed annotations, which wait until
-// budgets pay for them, need not wait any longer.
+// waitingEvery is the interval of rounds while changed annotations wait for write budgets.
 const waitingEvery = time.Second
 
-// next is the time to the next round when nothing seems to change.
-func (e *engine) next(period time.Duration) time.Duration {
+func (e *engine) untilNextRound() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.control.Waiting()) > 0 {
-		return min(period, waitingEvery)
+		return min(e.Period, waitingEvery)
 	}
-	return period
+	return e.Period
 }
 
-// mostStale is how many rounds in a row may be left to the next one. The runtime waits
-// for the one after these.
-const mostStale = 3
+// maxPostponed is the number of rounds in a row that may be postponed. The next one reads the
+// cgroups under the lock, which the runtime waits for.
+const maxPostponed = 3
 
-// round looks at everything and puts right what differs. The groups are read without
-// the lock, so that the runtime does not wait for that; when it has asked meanwhile, what
-// was read may be older than what is known, and the round is left to the next one.
+// round observes everything and corrects what differs. It reads the cgroups without the lock, so
+// that the runtime need not wait. If the state has changed meanwhile, the observation may be older
+// than what is known, and the round is postponed.
 func (e *engine) round() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lookAtMachine()
+	e.readMachine()
 	observed, err := e.observe()
 	if err != nil {
 		e.unhealthy("groups", err)
-		e.figures.holding = true
-		e.show(e.control.Unable(err))
-		e.worked.Store(e.now().UnixNano())
+		e.stats.holding = true
+		e.publish(e.control.FailureReport(err))
+		e.lastRound.Store(e.Now().UnixNano())
 		return
 	}
 	if !observed {
-		e.stale++
-		e.poke()
+		e.postponed++
+		e.requestRound()
 		return
 	}
-	e.stale = 0
+	e.postponed = 0
 	e.dedup.clear("groups")
 	e.health = nodetopology.AgentHealthy
 	e.decide()
-	e.figures.rounds++
-	e.worked.Store(e.now().UnixNano())
+	e.stats.rounds++
+	e.lastRound.Store(e.Now().UnixNano())
 }
 
-// lookAtMachine reads the machine where it has changed.
-func (e *engine) lookAtMachine() {
+// readMachine reads the machine's topology if it has changed.
+func (e *engine) readMachine() {
 	m, err := e.kernel.machine()
 	switch {
 	case err != nil:
 		e.unhealthy("machine", err)
 	case m != nil:
 		e.dedup.clear("machine")
-		e.log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
+		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
 	}
 }
@@ -175,27 +170,27 @@ func (e *engine) lookAtMachine() {
 // unhealthy reports that the agent cannot do its work.
 func (e *engine) unhealthy(about string, err error) {
 	e.health = err.Error()
-	e.dedup.warn(e.log, about, "cannot enforce anything", err)
+	e.dedup.warn(about, "cannot enforce anything", err)
 }
 
-// observe reads the groups, without the lock that it is called with, and reports whether
-// what it read is still so.
+// observe reads the cgroups. It unlocks mu meanwhile, and reports whether the state has not changed
+// by then.
 func (e *engine) observe() (observed bool, err error) {
-	e.learnPods()
+	e.updatePods()
 	if e.control.Kubelet() == nil {
-		return true, nil // where its groups are is not known either
+		return true, nil // the location of its cgroups is not known either
 	}
 	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
 		return false, err
 	}
-	groups, naming, known, asked := e.kernel.groups, e.kernel.naming, e.control.Known(), e.asked
-	patient := e.stale < mostStale
-	if patient {
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
+	unlock := e.postponed < maxPostponed
+	if unlock {
 		e.mu.Unlock()
 	}
 	v, partial, err := view(groups, naming, known)
-	groups.CloseUnused() // those of groups that have gone
-	if patient {
+	groups.CloseUnused() // files of cgroups that have ended
+	if unlock {
 		e.mu.Lock()
 	}
 	if err != nil {
@@ -204,63 +199,62 @@ func (e *engine) observe() (observed bool, err error) {
 	if err := groups.CheckWritable(); err != nil {
 		return false, err
 	}
-	e.dedup.warnOrClear(e.log, "reading", "cannot read some control groups; they are left alone", partial)
-	if e.asked != asked {
+	e.dedup.warnOrClear("reading", "cannot read some control groups; they are left alone", partial)
+	if e.changes != changes {
 		return false, nil
 	}
 	e.control.Observe(v)
 	return true, nil
 }
 
-func (e *engine) learnPods() {
+func (e *engine) updatePods() {
 	if pods := e.pods(); pods != nil {
 		e.control.SetPods(pods)
-		asked := e.asksStatic
-		if e.asksStatic = e.control.AwaitsStaticPods(); e.asksStatic && !asked {
+		before := e.needsStatic
+		if e.needsStatic = e.control.NeedsStaticPods(); e.needsStatic && !before {
 			e.askKubelet()
 		}
 	}
 }
 
-// decide has the state machine decide on what it knows, and does what it says. The
-// lock must be held.
+// decide lets the state machine decide, and carries out its actions. mu must be locked.
 func (e *engine) decide() {
-	e.learnPods()
+	e.updatePods()
 	for _, group := range e.control.Waiting() {
-		if stat, err := e.kernel.groups.Stat(group); err == nil { // else it has ended, or the round says what is wrong
-			e.control.Used(group, stat.Usage)
+		if stat, err := e.kernel.groups.Stat(group); err == nil { // else it has ended, or the next round reports the error
+			e.control.SetGroupUsage(group, stat.Usage)
 		}
 	}
-	actions := e.control.Decide(e.now())
-	e.figures.holding = actions.Hold != ""
+	actions := e.control.Decide(e.Now())
+	e.stats.holding = actions.Hold != ""
 	if actions.Hold != "" {
-		e.dedup.info(e.log, "hold", "nothing is changed for now: "+actions.Hold)
+		e.dedup.info("hold", "nothing is changed for now: "+actions.Hold)
 		e.report(e.control.Report())
 		return
 	}
 	e.dedup.clear("hold")
 	for _, f := range actions.Foreign {
-		count := e.figures.foreign
+		count := e.stats.undone
 		if f.Left {
-			count = e.figures.left
+			count = e.stats.left
 		}
 		count[f.Field]++
-		e.dedup.info(e.log, "foreign "+f.Path+" "+string(f.Field), f.String())
+		e.dedup.info("foreign "+f.Path+" "+string(f.Field), f.String())
 	}
-	result := actions.Carry(e.kernel.groups.Apply)
+	result := actions.Execute(e.kernel.groups.Apply)
 	e.control.Applied(result)
 	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
 		e.sampler.Set(groups)
 	}
 	e.logResult(result)
-	e.show(e.control.Report())
+	e.publish(e.control.Report())
 }
 
-// show tells users how things are.
-func (e *engine) show(r control.Report) {
-	e.figures.summary = r.Summary
+// publish passes a report on to metrics, log, events and the node's condition.
+func (e *engine) publish(r control.Report) {
+	e.stats.summary = r.Summary
 	for _, n := range r.Events {
-		e.log.Warn(n.Message, "reason", n.Reason)
+		e.Log.Warn(n.Message, "reason", n.Reason)
 		e.events(n)
 	}
 	e.report(r)
@@ -268,53 +262,33 @@ func (e *engine) show(r control.Report) {
 
 func (e *engine) logResult(r control.Result) {
 	for _, w := range r.Written {
-		e.log.Debug("wrote", "group", w.Path, "file", string(w.File), "value", w.Value)
+		e.Log.Debug("wrote", "group", w.Path, "file", string(w.File), "value", w.Value)
 	}
-	e.figures.failed = 0
+	e.stats.failed = 0
 	for path, err := range r.Failed {
 		if errors.Is(err, cgroup.ErrGone) {
-			continue // it ended meanwhile
+			continue // it has ended meanwhile
 		}
-		e.figures.failed++
-		e.dedup.warn(e.log, "write "+path, "cannot give a control group what it should have", err)
+		e.stats.failed++
+		e.dedup.warn("write "+path, "cannot apply the settings of a control group", err)
 	}
 }
 
-// setKubelet takes in the kubelet's configuration.
+// with calls f with the state machine, under the lock.
+func (e *engine) with(f func(*control.Control)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(e.control)
+}
+
+// setKubelet sets the kubelet's configuration, and reports whether it has changed.
 func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if before := e.control.Kubelet(); before != nil && *before == k {
-		return false
-	}
-	e.control.SetKubelet(k)
-	e.poke()
-	return true
-}
-
-// awaitsStaticPods reports whether the kubelet has to be asked for its static pods.
-func (e *engine) awaitsStaticPods() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.control.AwaitsStaticPods()
-}
-
-// setStaticPods takes in the kubelet's static pods.
-func (e *engine) setStaticPods(pods map[ledger.PodID]types.NamespacedName) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.control.SetStaticPods(pods)
-	e.poke()
-}
-
-func (e *engine) setNode(n control.Node) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.control.SetNode(n)
-}
-
-// sortPods brings pods into an order of their own.
-func sortPods(pods []*corev1.Pod) []*corev1.Pod {
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	return pods
+	e.with(func(c *control.Control) {
+		before := c.Kubelet()
+		if changed = before == nil || *before != k; changed {
+			c.SetKubelet(k)
+			e.requestRound()
+		}
+	})
+	return changed
 }

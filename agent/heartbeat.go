@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -11,73 +10,67 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// leaseSeconds is the duration of the lease, as of the kubelet's. The scheduler judges by
-// a time of its own.
+// leaseSeconds is the duration in the lease, the same as in the kubelet's. The scheduler uses a
+// duration of its own.
 const leaseSeconds = 40
 
-// heartbeat renews the agent's lease as long as the agent does its work. By it the
-// scheduler knows that what it decides for this node will be carried out.
+// heartbeat renews the agent's lease while the agent works. It tells the scheduler that decisions
+// for this node will be enforced.
 type heartbeat struct {
-	client          kubernetes.Interface
-	namespace, name string
+	Options
 	// node is the UID of the Node object, nil until it has been read.
 	node *atomic.Pointer[types.UID]
-	// Of the engine nothing else is asked: a round that hangs holds its lock.
-	worked *atomic.Int64
-	now    func() time.Time
-	log    *slog.Logger
-	dedup  *logDedup
-	// every is how often it renews, retry how soon again when that failed, and recent how
-	// old the last round of the engine may be.
-	every, retry, recent time.Duration
-	// resumed is called when the lease was not renewed for so long that others may have
-	// taken the agent for dead.
+	// lastRound is engine.lastRound. The engine's lock is not used, because a hanging round holds
+	// it.
+	lastRound *atomic.Int64
+	dedup     *logDedup
+	// resumed is called after a gap in which the agent may have been considered dead.
 	resumed func()
 
-	last    *coordinationv1.Lease // as it was written last
-	renewed time.Time             // when that was
+	last    *coordinationv1.Lease // as last written
+	renewed time.Time             // when it was written
 }
 
 func (h *heartbeat) loop(ctx context.Context) {
 	for ctx.Err() == nil {
-		wait := h.every
+		wait := h.LeaseEvery
 		renewed, err := h.once(ctx)
 		if !renewed {
-			wait = min(h.every, h.retry)
+			wait = min(h.LeaseEvery, h.RetryAfter)
 		}
 		if ctx.Err() == nil {
-			h.dedup.warnOrClear(h.log, "lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
+			h.dedup.warnOrClear("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
 		}
 		sleep.For(ctx, wait)
 	}
 }
 
+// once renews the lease unless the agent has just started or its rounds hang.
 func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
-	last := h.worked.Load()
+	last := h.lastRound.Load()
+	node := h.node.Load()
 	if last == 0 {
 		return false, nil // it has just started
 	}
-	if since := h.now().Sub(time.Unix(0, last)); since > h.recent {
+	if since := h.Now().Sub(time.Unix(0, last)); since > 2*h.Period {
 		return false, fmt.Errorf("the last round ended %v ago", since.Round(time.Second))
 	}
-	node := h.node.Load()
 	if node == nil {
-		return false, nil // the Node has not been read, and no topology been published either
+		return false, nil // the Node has not been read, so no topology has been published either
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.every)
+	ctx, cancel := context.WithTimeout(ctx, h.LeaseEvery)
 	defer cancel()
 	if err := h.renew(ctx, *node); err != nil {
 		h.last = nil
-		return false, fmt.Errorf("lease %s/%s: %w", h.namespace, h.name, err)
+		return false, fmt.Errorf("lease %s/%s: %w", h.LeaseNamespace, h.NodeName, err)
 	}
-	now := time.Now() // monotonic, unlike a clock that is passed in
-	if !h.renewed.IsZero() && now.Sub(h.renewed) > 2*h.every {
+	now := time.Now() // monotonic, unlike h.Now
+	if !h.renewed.IsZero() && now.Sub(h.renewed) > 2*h.LeaseEvery {
 		h.resumed()
 	}
 	h.renewed = now
@@ -86,13 +79,13 @@ func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
 
 // renew renews the lease, and creates it if it does not exist.
 func (h *heartbeat) renew(ctx context.Context, node types.UID) (err error) {
-	leases := h.client.CoordinationV1().Leases(h.namespace)
-	lease := h.last
+	leases := h.Client.CoordinationV1().Leases(h.LeaseNamespace)
+	lease := h.last.DeepCopy()
 	if lease == nil {
-		lease, err = leases.Get(ctx, h.name, metav1.GetOptions{})
+		lease, err = leases.Get(ctx, h.NodeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name}}
-			h.write(lease, node)
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.LeaseNamespace, Name: h.NodeName}}
+			h.fill(lease, node)
 			h.last, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 			return err
 		}
@@ -100,25 +93,13 @@ func (h *heartbeat) renew(ctx context.Context, node types.UID) (err error) {
 			return err
 		}
 	}
-	lease = lease.DeepCopy()
-	h.write(lease, node)
+	h.fill(lease, node)
 	h.last, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	return err
 }
 
-func (h *heartbeat) write(lease *coordinationv1.Lease, node types.UID) {
-	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(h.now())
-	lease.OwnerReferences = []metav1.OwnerReference{nodetopology.NodeReference(h.name, node)}
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &h.name, LeaseDurationSeconds: &seconds, RenewTime: &now}
-}
-
-func removeLease(ctx context.Context, o Options) error {
-	if o.LeaseNamespace == "" {
-		return nil
-	}
-	err := o.Client.CoordinationV1().Leases(o.LeaseNamespace).Delete(ctx, o.NodeName, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete lease %s/%s: %w", o.LeaseNamespace, o.NodeName, err)
-	}
-	return nil
+func (h *heartbeat) fill(lease *coordinationv1.Lease, node types.UID) {
+	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(h.Now())
+	lease.OwnerReferences = []metav1.OwnerReference{nodetopology.NodeReference(h.NodeName, node)}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &h.NodeName, LeaseDurationSeconds: &seconds, RenewTime: &now}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// renewTime is when the agent's lease was renewed, by its own account.
+// renewTime returns the renew time in the agent's lease.
 func (w *world) renewTime() (time.Time, error) {
 	lease, err := w.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(context.Background(), nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -29,20 +28,20 @@ func (w *world) renewTime() (time.Time, error) {
 	return lease.Spec.RenewTime.Time, nil
 }
 
-// renewed waits until the lease is renewed once more.
+// renewed waits until the lease is renewed.
 func (w *world) renewed() {
 	w.t.Helper()
 	before, _ := w.renewTime()
 	w.eventually(func() error {
 		now, err := w.renewTime()
 		if err == nil && !now.After(before) {
-			err = fmt.Errorf("the lease is as it was renewed at %v", before)
+			err = fmt.Errorf("the lease has not been renewed since %v", before)
 		}
 		return err
 	})
 }
 
-func TestLeaseIsRenewedWhileRoundsAreDone(t *testing.T) {
+func TestLeaseIsRenewedWhileRoundsEnd(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.leases = nodetopology.LeaseNamespace
 	stop := w.start()
@@ -60,7 +59,7 @@ func TestLeaseIsRenewedWhileRoundsAreDone(t *testing.T) {
 		return err
 	})
 
-	// Rounds hang in reading the machine: all else goes on, and the lease is not renewed.
+	// A round hangs while it reads the machine: the lease is not renewed any more.
 	release := k.hang("sys/devices/system/cpu/online", "0-7")
 	w.eventually(func() error { return w.log.Says("the last round ended") })
 	before, err := w.renewTime()
@@ -69,17 +68,14 @@ func TestLeaseIsRenewedWhileRoundsAreDone(t *testing.T) {
 	}
 	time.Sleep(10 * w.options().LeaseEvery)
 	if now, err := w.renewTime(); err != nil || !now.Equal(before) {
-		t.Errorf("the lease was renewed at %v (%v) though no round has ended", now, err)
+		t.Errorf("the lease was renewed at %v (%v) although no round has ended", now, err)
 	}
 
-	// When they go on, so does it, and a condition that was changed meanwhile is put right.
+	// When rounds end again, the lease is renewed, and a condition that the scheduler changed
+	// meanwhile is restored.
 	c := w.condition()
 	c.Status, c.Reason = corev1.ConditionUnknown, "AgentSilent"
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := patchStatus(t.Context(), w.client, nodeName, patch); err != nil {
+	if err := patchCondition(t.Context(), w.client, nodeName, c); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -91,11 +87,11 @@ func TestLeaseIsRenewedWhileRoundsAreDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.renewTime(); !apierrors.IsNotFound(err) {
-		t.Errorf("after the cleanup the lease is there: %v", err)
+		t.Errorf("after the cleanup the lease still exists: %v", err)
 	}
 }
 
-// hang makes reading a file wait until release.
+// hang makes reads of a file wait until release is called.
 func (k *tree) hang(name, text string) (release func()) {
 	k.t.Helper()
 	name = filepath.Join(k.root, name)

@@ -22,8 +22,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// hostTree makes groups on this machine as a kubelet and a runtime would, below a
-// group of the test's own.
+// hostTree makes cgroups on this machine as a kubelet and a runtime do, below a cgroup of the test.
 type hostTree struct {
 	t    testing.TB
 	fs   *cgroup.FS
@@ -40,7 +39,7 @@ func newHostTree(t testing.TB) *hostTree {
 		t.Skipf("this machine has no usable control groups: %v", err)
 	}
 	if fs.Layout().CPU != cgroup.V1 {
-		t.Skip("this test makes groups of version 1; test/vm has a machine with version 2")
+		t.Skip("this test makes control groups of version 1; test/vm tests version 2")
 	}
 	if err := fs.CheckWritable(); err != nil {
 		t.Skipf("the control groups cannot be written: %v", err)
@@ -53,7 +52,7 @@ func newHostTree(t testing.TB) *hostTree {
 	return tree
 }
 
-// divide divides the CPUs of this machine: one for a bound pod, and the others.
+// divide returns one CPU of this machine, for a bound pod, and the others.
 func (h *hostTree) divide() (own, rest cpuset.Set) {
 	h.t.Helper()
 	online, err := h.fs.Effective("/")
@@ -67,7 +66,7 @@ func (h *hostTree) divide() (own, rest cpuset.Set) {
 	return own, online.Difference(own)
 }
 
-// make makes a group with the CPUs and memory of the one above.
+// make makes a cgroup with the CPUs and memory nodes of its parent.
 func (h *hostTree) make(group string) {
 	h.t.Helper()
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
@@ -84,8 +83,8 @@ func (h *hostTree) make(group string) {
 	}
 }
 
-// inherit gives a group a setting of the one above. An agent may take CPUs from that one
-// meanwhile, and the kernel then refuses what it had.
+// inherit copies a setting of the parent. It tries again if an agent removes CPUs from the parent
+// meanwhile, because the kernel then rejects the old ones.
 func (h *hostTree) inherit(dir, file string) {
 	h.t.Helper()
 	var err error
@@ -112,7 +111,7 @@ func (h *hostTree) write(file, value string) {
 
 func tryWrite(file, value string) error { return os.WriteFile(file, []byte(value), 0o644) }
 
-// container makes the group of a container and a process in it.
+// container makes the cgroup of a container and a process in it.
 func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int) {
 	h.t.Helper()
 	h.make(h.podGroup(pod))
@@ -134,7 +133,7 @@ func (h *hostTree) podGroup(pod *corev1.Pod) string {
 	return h.root + "/kubepods/burstable/pod" + string(pod.UID)
 }
 
-// remove removes all groups, inner ones first. Processes have ended by then.
+// remove removes all cgroups, children first. The processes have ended by then.
 func (h *hostTree) remove() {
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
 		var dirs []string
@@ -153,7 +152,7 @@ func (h *hostTree) remove() {
 	}
 }
 
-// allowed is what the kernel says a process may run on.
+// allowed returns the CPUs that a process may run on.
 func allowed(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -169,8 +168,8 @@ func allowed(t *testing.T, pid int) string {
 	return ""
 }
 
-// TestOnThisMachine runs the agent on the control groups of this machine: a bound pod and
-// one beside it, which run; one that comes; a foreign writer; an end; and the cleanup.
+// TestOnThisMachine runs the agent on the cgroups of this machine, with a bound pod and another
+// one. It covers the start, a foreign write, the agent's end, and the cleanup.
 func TestOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
@@ -208,7 +207,7 @@ func TestOnThisMachine(t *testing.T) {
 		return nil
 	})
 
-	// The kernel refuses the container alone: its pod does not have the CPUs.
+	// The pod first: the kernel rejects CPUs of a container that its pod does not have.
 	tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
 	tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
 	w.eventually(func() error {
@@ -219,7 +218,7 @@ func TestOnThisMachine(t *testing.T) {
 	})
 	stop()
 	if got := allowed(t, pidBound); got != own.String() {
-		t.Errorf("the agent has stopped, and the bound pod runs on %s", got)
+		t.Errorf("after the agent has stopped, the bound pod runs on %s", got)
 	}
 	if _, err := Cleanup(t.Context(), w.options()); err != nil {
 		t.Fatal(err)
@@ -233,7 +232,7 @@ func TestOnThisMachine(t *testing.T) {
 	}
 }
 
-// TestCreateOnThisMachine asks the agent as the runtime would.
+// TestCreateOnThisMachine sends the agent the requests of a container runtime.
 func TestCreateOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
@@ -263,7 +262,7 @@ func TestCreateOnThisMachine(t *testing.T) {
 			t.Error(err)
 		}
 		if list := allowed(t, pidBeside); list != rest.String() {
-			t.Errorf("the container is created while another one still runs on %s", list)
+			t.Errorf("at the creation of the container the other one still runs on %s", list)
 		}
 		tree.make(c.CgroupsPath)
 		if err := h.Start(ctx, pod, c); err != nil {
@@ -278,7 +277,7 @@ func TestCreateOnThisMachine(t *testing.T) {
 	select {
 	case settings := <-got:
 		if settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
-			t.Errorf("the container is given %s and quota %v", settings.CPUs, settings.Quota)
+			t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("no answer")

@@ -19,18 +19,18 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// batchesEnv makes a process of this program one that works in batches.
+// batchesEnv makes TestBatches run in a process of this program.
 const batchesEnv = "PINFOLD_TEST_BATCHES"
 
-// The published experiment's batches, in a quota of 10 ms: 25 ms of CPU time at once, at
-// intervals that are no multiple of the period. That is half of the limit, and more than
-// quota and burst together.
+// The batches of the published experiment, with a quota of 10 ms: 25 ms of CPU time at once, at
+// intervals that are not multiples of the period. That is half of the limit on average, and each
+// batch exceeds quota and burst together.
 const (
 	batch      = 25 * time.Millisecond
 	batchEvery = 503 * time.Millisecond
 )
 
-// TestBatches is that process: it begins with a line and ends with its standard input.
+// TestBatches works in batches. It starts after a line on standard input and ends at its end.
 func TestBatches(t *testing.T) {
 	if os.Getenv(batchesEnv) == "" {
 		t.Skip("another test runs this one in a process of its own")
@@ -41,7 +41,7 @@ func TestBatches(t *testing.T) {
 	}
 	go func() {
 		runtime.LockOSThread()
-		for ; ; time.Sleep(batchEvery) { // never two at once, as after a delay they would come otherwise
+		for ; ; time.Sleep(batchEvery) { // a ticker could start two at once after a delay
 			for begun := threadTime(); threadTime()-begun < batch; {
 			}
 		}
@@ -49,7 +49,7 @@ func TestBatches(t *testing.T) {
 	_, _ = input.ReadString('\n')
 }
 
-// threadTime is the CPU time that this thread has used.
+// threadTime returns the CPU time that this thread has used.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -58,7 +58,7 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// batches runs that process in a group.
+// batches runs TestBatches in a cgroup.
 func (h *hostTree) batches(group string) {
 	h.t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestBatches$")
@@ -80,9 +80,8 @@ func (h *hostTree) batches(group string) {
 	}
 }
 
-// TestBatchesOnThisMachine: work in batches of more than quota and burst, half of the limit on
-// average, is throttled in each batch; with policy auto it is not any more, once the quota
-// has been raised.
+// TestBatchesOnThisMachine checks that work in batches is throttled in each batch without an agent,
+// and with policy auto no more after the quota has been raised.
 func TestBatchesOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
@@ -106,7 +105,7 @@ func TestBatchesOnThisMachine(t *testing.T) {
 	w := newWorld(t, pod)
 	w.eventually(func() error {
 		if throttled() == 0 {
-			return fmt.Errorf("without an agent it is not throttled")
+			return fmt.Errorf("not throttled without an agent")
 		}
 		return nil
 	})
@@ -118,14 +117,14 @@ func TestBatchesOnThisMachine(t *testing.T) {
 	w.eventually(func() error {
 		return tree.has(group, bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 10 * ms})
 	})
-	time.Sleep(batchEvery) // the batch that brought it about
+	time.Sleep(batchEvery) // the batch that caused the raise
 	before := throttled()
 	time.Sleep(8 * batchEvery)
 	if err := tree.has(group, bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 10 * ms}); err != nil {
-		t.Errorf("the raise has not lasted: %v", err)
+		t.Errorf("the quota is not raised any more: %v", err)
 	}
-	const one = 2 // a batch that is throttled by the container's quota and by the pod's
-	if now := throttled(); now-before > one {
+	const oneBatch = 2 // throttled by the container's quota and by the pod's
+	if now := throttled(); now-before > oneBatch {
 		t.Errorf("throttled %d times in 8 batches with a raised quota", now-before)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// has is nil when a group has these settings.
+// has returns an error unless a cgroup has the given bandwidth.
 func (h *hostTree) has(group string, want bandwidth.Limits) error {
 	s, err := h.fs.Read(group)
 	if err == nil && s.Limits != want {
@@ -26,22 +26,23 @@ func (h *hostTree) has(group string, want bandwidth.Limits) error {
 	return err
 }
 
-// requireBurst skips on kernels that cannot burst.
+// requireBurst skips the test on kernels without burst.
 func (h *hostTree) requireBurst() {
 	if s, err := h.fs.Read(h.root); err != nil || s.NoBurst {
 		h.t.Skipf("this kernel has no CPU burst (%v): use Linux 5.14 or newer", err)
 	}
 }
 
-// burstPod is a pod with a limit of one CPU and words.
-func burstPod(name string, words map[string]string) *corev1.Pod {
+// burstPod returns a pod with a limit of one CPU and the given annotations.
+func burstPod(name string, annotations map[string]string) *corev1.Pod {
 	p := newPod(name, "")
-	p.Annotations = words
+	p.Annotations = annotations
 	return p
 }
 
-// TestBurstOnThisMachine has the kernel hold what pods' words ask for: policies, a period,
-// a foreign write, a resize that the kernel refuses first, and the cleanup.
+// TestBurstOnThisMachine checks that the kernel has the settings in pods' annotations: policies and
+// a period, after a foreign write, after a resize that the kernel rejects at first, and after
+// cleanup.
 func TestBurstOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
@@ -82,12 +83,12 @@ func TestBurstOnThisMachine(t *testing.T) {
 
 	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSBurst), "0")
 	tree.write(tree.fs.File(groups["koord"], cgroup.CPUCFSQuota), "50000")
-	w.eventually(func() error { return w.log.Says("quota of " + groups["koord"] + " was changed") })
+	w.eventually(func() error { return w.log.Says("another program changed quota of " + groups["koord"]) })
 	w.eventually(check)
 
 	quota := tree.fs.File(groups["burst"], cgroup.CPUCFSQuota)
 	if err := tryWrite(quota, "30000"); err == nil {
-		t.Error("the kernel takes a quota below the burst; what the agent does for resizes is in vain")
+		t.Error("the kernel accepts a quota below the burst; the agent need not prepare resizes")
 	}
 	w.resize(pods["burst"], "300m", 2, 1)
 	w.eventually(func() error { return tryWrite(quota, "30000") })
@@ -105,7 +106,7 @@ func TestBurstOnThisMachine(t *testing.T) {
 	}
 }
 
-// resize changes the limit of a pod, of which the kubelet has seen so much.
+// resize changes the limit, the generation and the observed generation of a pod.
 func (w *world) resize(p *corev1.Pod, limit string, generation, observed int64) {
 	w.t.Helper()
 	p = p.DeepCopy()
@@ -116,8 +117,8 @@ func (w *world) resize(p *corev1.Pod, limit string, generation, observed int64) 
 	}
 }
 
-// TestBurstAtTheStartOnThisMachine asks as the runtime does: quota and period come with
-// the container, and its burst is there when the start is answered.
+// TestBurstAtTheStartOnThisMachine sends the requests of a container runtime. The answer to the
+// creation has quota and period, and the cgroup has its burst when the start is answered.
 func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tree.requireBurst()
@@ -137,9 +138,9 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 		tree.write(tree.fs.File(tree.podGroup(pod), cgroup.CPUCFSQuota), "100000")
 		settings, err := h.Create(ctx, sandbox, c)
 		if settings.Quota != 20*ms || settings.Period != 20*ms {
-			err = errors.Join(err, fmt.Errorf("the container is given %+v", settings))
+			err = errors.Join(err, fmt.Errorf("the container gets %+v", settings))
 		}
-		tree.make(c.CgroupsPath) // as the runtime does with what it was given
+		tree.make(c.CgroupsPath) // as the runtime does with these settings
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSPeriod), "20000")
 		tree.write(tree.fs.File(c.CgroupsPath, cgroup.CPUCFSQuota), "20000")
 		err = errors.Join(err, h.Start(ctx, sandbox, c))

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// TestFilesOnThisMachine creates and removes the groups of containers while the agent runs: it
-// keeps files of groups open, and closes those of groups that are gone.
+// TestFilesOnThisMachine creates and removes the cgroups of containers while the agent runs. The
+// agent keeps files of cgroups open, and must close those of cgroups that are gone.
 func TestFilesOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
@@ -43,7 +43,7 @@ func TestFilesOnThisMachine(t *testing.T) {
 			}
 			return nil
 		})
-		for i := len(made) - 1; i >= 0; i-- { // inner groups first
+		for i := len(made) - 1; i >= 0; i-- { // children first
 			for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
 				if err := syscall.Rmdir(tree.fs.Dir(c, made[i])); err != nil {
 					t.Fatal(err)
@@ -59,13 +59,13 @@ func TestFilesOnThisMachine(t *testing.T) {
 	}
 	w.eventually(func() error {
 		if after := openFiles(t); after > before+groups {
-			return fmt.Errorf("%d files are open after %d groups came and went, %d before", after, more*groups, before)
+			return fmt.Errorf("%d files are open after %d groups were created and removed, %d before", after, more*groups, before)
 		}
 		return nil
 	})
 }
 
-// openFiles returns how many files this process has open.
+// openFiles returns the number of files that this process has open.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")

@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// idleRoot is a root directory with this machine's control groups, on which the CPUs are
-// idle, however busy the machine is.
+// idleRoot makes a root directory with this machine's cgroups in which /proc/stat shows idle CPUs,
+// however busy the machine is.
 func (h *hostTree) idleRoot() string {
 	h.t.Helper()
 	root := h.t.TempDir()
@@ -90,7 +90,7 @@ func (s spinner) signal(number syscall.Signal) {
 	}
 }
 
-// spin makes a busy process in a group.
+// spin starts a busy process in a cgroup.
 func (h *hostTree) spin(group string) spinner {
 	h.t.Helper()
 	command := exec.Command("sh", "-c", "while :; do :; done")
@@ -106,15 +106,15 @@ func (h *hostTree) spin(group string) spinner {
 	return s
 }
 
-// raisedPod is a pod limited to a tenth of a CPU, whose quota may be raised to three tenths.
+// raisedPod returns a pod limited to a tenth of a CPU, whose quota may be raised to three tenths.
 func raisedPod(name string) *corev1.Pod {
 	p := burstPod(name, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"quota","quotaPercent":300,"quotaBurstSeconds":60}`})
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("100m")
 	return p
 }
 
-// runRaised makes a raisedPod that runs, with the quota that the kubelet gives it, and
-// returns it and its container's group.
+// runRaised makes the cgroups of a running raisedPod with the quota that the kubelet sets, and
+// returns the pod and its container's cgroup.
 func (h *hostTree) runRaised(name string) (pod *corev1.Pod, group string) {
 	h.t.Helper()
 	pod = raisedPod(name)
@@ -127,9 +127,9 @@ func (h *hostTree) runRaised(name string) (pod *corev1.Pod, group string) {
 	return pod, group
 }
 
-// TestRaiseOnThisMachine: a container that has saved up what it did not use gets a higher quota
-// when it is throttled, and so does its pod; metrics say so; an agent that ends takes it
-// back, and one that starts does so for one that was killed.
+// TestRaiseOnThisMachine checks that a container that has saved up CPU time gets a higher quota
+// when it is throttled, and so does its pod; that metrics show it; that an agent that ends lowers
+// it; and that an agent that starts lowers the quota that a killed one had raised.
 func TestRaiseOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	pod, group := tree.runRaised("web")
@@ -149,7 +149,7 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	}
 	process := tree.spin(group)
 	w.eventually(func() error { return both(raised) })
-	process.end() // what is left lasts until it is lowered for being of no use
+	process.end() // the quota stays raised until it has been idle for long enough
 	w.eventually(func() error {
 		return w.metricsHave(`pinfold_container_cpu_quota_cores{LABELS} 0.3`, `pinfold_container_cpu_quota_raises_total{LABELS,reason="`,
 			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
@@ -162,16 +162,17 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	}
 	stop()
 	if err := both(limit); err != nil {
-		t.Errorf("the agent that ended has left a raise that nobody looks after: %v", err)
+		t.Errorf("after the agent has ended the quota is still raised: %v", err)
 	}
-	for _, g := range []string{tree.podGroup(pod), group} { // as one that was killed
+	for _, g := range []string{tree.podGroup(pod), group} { // as a killed agent leaves it
 		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "30000")
 	}
 	w.start()
 	w.eventually(func() error { return both(limit) })
 }
 
-// metricsHave is nil when the metrics have lines that begin so, of the pod web.
+// metricsHave returns an error unless the metrics have lines with these prefixes, in which LABELS
+// stands for the labels of the pod web.
 func (w *world) metricsHave(lines ...string) error {
 	text, err := w.get("/metrics")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// TestWeightOnThisMachine: beside busy neighbours on the same CPU, whose requests are two
-// CPUs, an agent with a request of 10m gets next to nothing; with its own weight raised it
-// gets a third. Others' weights stay.
+// TestWeightOnThisMachine checks that beside a busy neighbour with a request of two CPUs, on the
+// same CPU, an agent with a request of 10m gets next to nothing, and a third after it has raised
+// its weight. Other weights do not change.
 func TestWeightOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	one, _ := tree.divide()
@@ -36,14 +36,14 @@ func TestWeightOnThisMachine(t *testing.T) {
 	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
 	before := tree.shareOf(agent, neighbour)
 	naming := kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}
-	if err := weigh(tree.fs, naming, agent); err != nil {
+	if err := raiseWeight(tree.fs, naming, agent); err != nil {
 		t.Fatal(err)
 	}
 	after := tree.shareOf(agent, neighbour)
 	wait := func(share float64) time.Duration {
 		return time.Duration(5 / share * float64(time.Millisecond)).Round(time.Millisecond)
 	}
-	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with its own: 5 ms of it take %v and %v",
+	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with the raised one: 5 ms of work take %v and %v",
 		100*before, 100*after, wait(before), wait(after))
 	if before > 0.1 || after < 0.2 || after > 0.5 {
 		t.Errorf("%.3f of the CPU before, %.3f after; want about 0.005 and 0.33", before, after)
@@ -53,10 +53,10 @@ func TestWeightOnThisMachine(t *testing.T) {
 			t.Errorf("%s has weight %d, %v; want %d", group, s.Weight, err, want)
 		}
 	}
-	// In a process that is in no pod, or a pod's that has enough, nothing is written.
+	// Nothing is written for a process that is not in a pod or whose weight is high enough.
 	writes := tree.fs.Writes()[cgroup.CPUShares]
 	for _, own := range []string{agent, neighbour, agent + "/inner", "/system.slice/pinfold-agent.service"} {
-		if err := weigh(tree.fs, naming, own); err != nil {
+		if err := raiseWeight(tree.fs, naming, own); err != nil {
 			t.Errorf("%s: %v", own, err)
 		}
 	}
@@ -64,12 +64,12 @@ func TestWeightOnThisMachine(t *testing.T) {
 		t.Errorf("%+v writes, then %+v", writes, again)
 	}
 	tree.write(tree.fs.File(tier, cgroup.CPUShares), "12")
-	if err := weigh(tree.fs, naming, agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
-		t.Errorf("in a tier of 12 shares: %v", err)
+	if err := raiseWeight(tree.fs, naming, agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
+		t.Errorf("in a tier with 12 shares: %v", err)
 	}
 }
 
-// shareOf is the part of what two busy groups use together that one of them gets.
+// shareOf returns the share of one of two busy cgroups in what both use.
 func (h *hostTree) shareOf(one, other string) float64 {
 	h.t.Helper()
 	usage := func(group string) float64 {
@@ -83,7 +83,7 @@ func (h *hostTree) shareOf(one, other string) float64 {
 		}
 		return n
 	}
-	time.Sleep(200 * time.Millisecond) // what is owed from before is settled
+	time.Sleep(200 * time.Millisecond) // the scheduler has balanced the time before
 	a, b := usage(one), usage(other)
 	time.Sleep(2 * time.Second)
 	a, b = usage(one)-a, usage(other)-b

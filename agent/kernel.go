@@ -16,13 +16,12 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// kernel is what the agent reads and writes of the machine.
+// kernel is the kernel's interface on this machine.
 type kernel struct {
 	root   string
 	groups *cgroup.FS
-	naming kubepods.Naming
-	// online is the text by which a change of the CPUs is noticed.
-	online string
+	naming kubepods.Naming // zero until findNaming succeeds
+	online string          // content of the files that list online CPUs and NUMA nodes
 }
 
 func openKernel(root string) (*kernel, error) {
@@ -34,8 +33,8 @@ func openKernel(root string) (*kernel, error) {
 	return &kernel{root: root, groups: groups}, nil
 }
 
-// machine reads the machine when its CPUs or NUMA nodes have changed since the last
-// time, and returns nil when they have not.
+// machine returns the machine's topology, or nil if its CPUs and NUMA nodes have not changed since
+// the last call.
 func (k *kernel) machine() (*topology.Machine, error) {
 	sys := os.DirFS(filepath.Join(k.root, "sys"))
 	online, err := onlineText(sys)
@@ -43,7 +42,7 @@ func (k *kernel) machine() (*topology.Machine, error) {
 		return nil, err
 	}
 	var m *topology.Machine
-	for range 3 { // CPUs that go on or off meanwhile look like a contradiction
+	for range 3 { // CPUs that go online or offline meanwhile make the files inconsistent
 		if m, err = sysfs.Read(sys); !errors.Is(err, topology.ErrInconsistent) {
 			break
 		}
@@ -67,7 +66,7 @@ func onlineText(sys fs.FS) (string, error) {
 	return string(cpus) + string(nodes), nil
 }
 
-// findNaming finds out how groups are named, unless they are still named as before.
+// findNaming determines the naming of the pods' cgroups, unless the last one is still valid.
 func (k *kernel) findNaming(cgroupRoot string) error {
 	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(nodeplan.Burstable)) {
 		return nil
@@ -80,49 +79,43 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 	return nil
 }
 
-// view reads all groups of pods; of containers that are not known only their CPUs.
-// Groups that vanish meanwhile are left out, and so are those that cannot be read, of
-// which partial tells.
-func view(groups *cgroup.FS, naming kubepods.Naming, known func(id string) bool) (v control.View, partial, err error) {
+// view reads the cgroups of all pods; of containers whose ids are not in known, only the CPUs.
+// Cgroups that disappear meanwhile or cannot be read are left out. partial is the error of the
+// latter.
+func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool) (v control.View, partial, err error) {
 	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
 	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
 	var errs []error
-	read := func(path string, parts cgroup.Parts) {
+	read := func(path string, parts cgroup.Parts, ignore error) {
 		s, err := groups.ReadParts(path, parts)
-		switch {
-		case err == nil:
+		if err == nil {
 			v.Settings[path] = s
-		case errors.Is(err, cgroup.ErrNotEnabled) && !isContainer(naming, path): // it goes with its pod's group
-		case !errors.Is(err, cgroup.ErrGone):
+		} else if !errors.Is(err, cgroup.ErrGone) && !errors.Is(err, ignore) {
 			errs = append(errs, err)
 		}
 	}
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
-		read(naming.Tier(t), cgroup.Parts{CPUs: true})
+		read(naming.Tier(t), cgroup.Parts{CPUs: true}, nil)
 	}
 	for _, p := range v.Pods {
-		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true})
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true}, nil)
 		for _, c := range p.Containers {
-			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known(c.ID)})
+			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known[c.ID]}, nil)
 		}
 		for _, other := range p.Others {
-			read(other, cgroup.Parts{CPUs: true})
+			read(other, cgroup.Parts{CPUs: true}, cgroup.ErrNotEnabled) // without a cpuset it is limited by its pod's
 		}
 	}
 	return v, errors.Join(errs...), nil
 }
 
-func isContainer(n kubepods.Naming, path string) bool {
-	_, ok := n.Parse(path)
-	return ok
-}
-
-// place returns the path of a cgroup as named by the runtime, and the pod or container that it is of.
-func (k *kernel) place(told string) (group string, where kubepods.Place, ok bool) {
-	group, err := nri.CgroupPath(told)
+// locate parses a cgroup path as the OCI runtime gets it. It reports whether it is the path of a pod
+// or container.
+func (k *kernel) locate(cgroupsPath string) (group string, where kubepods.Place, ok bool) {
+	group, err := nri.CgroupPath(cgroupsPath)
 	if err != nil {
 		return "", kubepods.Place{}, false
 	}

@@ -15,11 +15,11 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// What a test tells the copy of this program that is an agent to be killed.
+// The environment variables of a copy of this program that runs as an agent to be killed.
 const (
 	childGroups = "PINFOLD_TEST_AGENT_GROUPS" // the kubelet's cgroupRoot
 	childRunDir = "PINFOLD_TEST_AGENT_RUN_DIR"
-	childCPU    = "PINFOLD_TEST_AGENT_CPU" // of the bound pod
+	childCPU    = "PINFOLD_TEST_AGENT_CPU" // the bound pod's CPU
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runChild is an agent for the pods of TestKill.
+// runChild runs an agent for the pods of TestKill.
 func runChild() error {
 	bound, beside := newPod("bound", os.Getenv(childCPU)), newPod("beside", "")
 	run(bound, containerID('a'))
@@ -44,8 +44,8 @@ func runChild() error {
 	return Run(context.Background(), w.options())
 }
 
-// TestKill kills agents at any moment of their work. What is in force must be valid at
-// each, and the next agent makes it right.
+// TestKill kills agents at different moments of their work. The settings in force must be valid
+// each time, and the next agent must complete them.
 func TestKill(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
@@ -54,7 +54,7 @@ func TestKill(t *testing.T) {
 	groupBound, _ := tree.container(bound, containerID('a'))
 	groupBeside, _ := tree.container(beside, containerID('b'))
 	runDir := t.TempDir()
-	loosen := func() { // as the kubelet creates them, from the top: a group must contain those below it
+	widen := func() { // as the kubelet creates them, parents first: a cgroup must contain its children's CPUs
 		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUSetCPUs), online.String())
 		tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
 		tree.write(tree.fs.File(groupBound, cgroup.CPUSetCPUs), online.String())
@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 		return fmt.Errorf("%s has CPUs %q", group, s.CPUs)
 	}
 	for i := range 12 {
-		loosen()
+		widen()
 		kill := startChild(t, tree.root, runDir, own.String())
 		time.Sleep(time.Duration(20+10*i) * time.Millisecond)
 		kill()
@@ -105,7 +105,7 @@ func startChild(t *testing.T, groups, runDir, cpu string) (kill func()) {
 	}
 	kill = func() {
 		if err := command.Process.Kill(); err != nil {
-			t.Errorf("the agent had ended by itself: %v", err)
+			t.Errorf("the agent had already ended: %v", err)
 		}
 		_ = command.Wait() // it was killed
 	}

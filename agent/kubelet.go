@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -11,72 +10,89 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
-// KubeletClient asks a kubelet for its configuration (GET /configz) and its static pods
-// (GET /pods), with the agent's own credentials, which need "get" on nodes/configz and
-// nodes/pods.
+// KubeletClient is a client of the kubelet of one node. It uses the agent's own credentials, which
+// need the verb get on nodes/configz and nodes/pods.
 type KubeletClient struct {
+	// Client reads the kubelet's address from the Node object named NodeName.
+	Client   kubernetes.Interface
+	NodeName string
+	// Config has the agent's credentials.
 	Config *rest.Config
-	// CAFile signs the kubelet's certificate. Without it the certificate is not
-	// checked (kubelets sign their own by default), and only an address of this
-	// machine is asked, so that the credentials do not leave it.
+	// CAFile has the certificates that sign the kubelet's. Without it the kubelet's certificate is
+	// not verified, because kubelets sign their own by default. The address must then be one of
+	// this machine, so that the credentials do not leave it.
 	CAFile string
 }
 
-// What is read of an answer at most.
+// The maximum sizes of the kubelet's answers, in bytes.
 const (
-	largestConfig = 1 << 20
-	largestPods   = 64 << 20
+	maxConfig = 1 << 20
+	maxPods   = 64 << 20
 )
 
-// Get asks the kubelet at an address and port.
-func (c KubeletClient) Get(ctx context.Context, host string, port int) (control.Kubelet, error) {
-	text, err := c.ask(ctx, host, port, "configz", largestConfig)
-	if err == nil {
-		var k control.Kubelet
-		if k, err = ParseKubelet(text); err == nil {
-			return k, nil
-		}
-	}
-	return control.Kubelet{}, fmt.Errorf("ask the kubelet at %s for its configuration: %w", host, err)
+// Configuration returns the kubelet's configuration (GET /configz).
+func (c KubeletClient) Configuration(ctx context.Context) (control.Kubelet, error) {
+	return askKubelet(ctx, c, "configz", maxConfig, parseKubelet)
 }
 
-// StaticPods asks the kubelet at an address and port for the static pods that it runs, by
-// their ids (GET /pods).
-func (c KubeletClient) StaticPods(ctx context.Context, host string, port int) (map[ledger.PodID]types.NamespacedName, error) {
-	text, err := c.ask(ctx, host, port, "pods", largestPods)
-	if err == nil {
-		var pods map[ledger.PodID]types.NamespacedName
-		if pods, err = parseStaticPods(text); err == nil {
-			return pods, nil
-		}
-	}
-	return nil, fmt.Errorf("ask the kubelet at %s for its static pods: %w", host, err)
+// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids (GET /pods).
+func (c KubeletClient) StaticPods(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
+	return askKubelet(ctx, c, "pods", maxPods, parseStaticPods)
 }
 
-// ask gets /what. The right to it is that to nodes/what.
-func (c KubeletClient) ask(ctx context.Context, host string, port int, what string, most int64) ([]byte, error) {
-	client, err := c.client(host)
+func askKubelet[T any](ctx context.Context, c KubeletClient, resource string, limit int64, parse func([]byte) (T, error)) (answer T, err error) {
+	host, port, err := c.address(ctx)
+	if err != nil {
+		return answer, err
+	}
+	text, err := c.get(ctx, host, port, resource, limit)
+	if err == nil {
+		answer, err = parse(text)
+	}
+	if err != nil {
+		return answer, fmt.Errorf("get /%s of the kubelet at %s: %w", resource, host, err)
+	}
+	return answer, nil
+}
+
+// address returns the address of the kubelet in the Node object.
+func (c KubeletClient) address(ctx context.Context) (host string, port int, err error) {
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return "", 0, fmt.Errorf("find the kubelet: get node %s: %w", c.NodeName, err)
+	}
+	port = int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP && net.ParseIP(address.Address) != nil && port != 0 {
+			return address.Address, port, nil
+		}
+	}
+	return "", 0, fmt.Errorf("find the kubelet: node %s has no internal IP address and kubelet port (%d): is its kubelet running?", c.NodeName, port)
+}
+
+// get gets /resource, which needs the permission for nodes/resource. It reads at most limit bytes.
+func (c KubeletClient) get(ctx context.Context, host string, port int, resource string, limit int64) ([]byte, error) {
+	client, err := c.httpClient(host)
 	if err != nil {
 		return nil, err
 	}
-	defer client.CloseIdleConnections()
-	url := "https://" + net.JoinHostPort(host, strconv.Itoa(port)) + "/" + what
+	url := "https://" + net.JoinHostPort(host, strconv.Itoa(port)) + "/" + resource
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -86,73 +102,53 @@ func (c KubeletClient) ask(ctx context.Context, host string, port int, what stri
 		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, most))
+	text, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	switch {
 	case err != nil:
 		return nil, err
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("%s: the agent's service account needs get on nodes/%s, and the kubelet "+
-			"webhook authentication and authorization: %s", response.Status, what, strings.TrimSpace(string(text)))
+			"webhook authentication and authorization: %s", response.Status, resource, strings.TrimSpace(string(text)))
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
 	}
 	return text, nil
 }
 
-func (c KubeletClient) client(host string) (*http.Client, error) {
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		text, err := os.ReadFile(c.CAFile)
+// httpClient returns a client with the agent's credentials that verifies the kubelet's certificate
+// as described at CAFile.
+func (c KubeletClient) httpClient(host string) (*http.Client, error) {
+	config := rest.CopyConfig(c.Config)
+	config.CAFile, config.CAData, config.ServerName = "", nil, "" // those of the API server
+	config.Insecure = c.CAFile == ""
+	if config.Insecure {
+		if err := checkLocal(host); err != nil {
+			return nil, err
+		}
+	} else {
+		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
 			return nil, err
 		}
-		secure.RootCAs = x509.NewCertPool()
-		if !secure.RootCAs.AppendCertsFromPEM(text) {
+		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
 		}
-	} else {
-		if err := isLocal(host); err != nil {
-			return nil, err
-		}
-		secure.InsecureSkipVerify = true //nolint:gosec // the address is this machine's
+		config.CAData = pem
 	}
-	if err := addClientCertificate(secure, c.Config); err != nil {
-		return nil, err
-	}
-	wrap, err := transport.HTTPWrappersForConfig(&transport.Config{
-		BearerToken: c.Config.BearerToken, BearerTokenFile: c.Config.BearerTokenFile},
-		&http.Transport{TLSClientConfig: secure})
+	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: wrap, Timeout: 10 * time.Second}, nil
-}
-
-// addClientCertificate is for kubeconfigs that have one in the place of a token.
-func addClientCertificate(secure *tls.Config, config *rest.Config) error {
-	cert, key := config.CertData, config.KeyData
-	var err error
-	if len(cert) == 0 && config.CertFile != "" {
-		if cert, err = os.ReadFile(config.CertFile); err != nil {
-			return err
-		}
-		if key, err = os.ReadFile(config.KeyFile); err != nil {
-			return err
-		}
-	}
-	if len(cert) == 0 {
-		return nil
-	}
-	pair, err := tls.X509KeyPair(cert, key)
+	// Requests are rare, so no connection is kept open.
+	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true})
 	if err != nil {
-		return fmt.Errorf("read the client certificate: %w", err)
+		return nil, err
 	}
-	secure.Certificates = []tls.Certificate{pair}
-	return nil
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
 }
 
-// isLocal reports whether an address is this machine's.
-func isLocal(host string) error {
+// checkLocal returns an error if the address is not one of this machine.
+func checkLocal(host string) error {
 	ip := net.ParseIP(host)
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -163,12 +159,12 @@ func isLocal(host string) error {
 			return nil
 		}
 	}
-	return errors.New("it is not an address of this machine, and its certificate cannot be checked: " +
+	return errors.New("it is not an address of this machine, and its certificate cannot be verified: " +
 		"run the agent in the host's network, or name the CA of the kubelet's certificate with --kubelet-ca")
 }
 
-// ParseKubelet reads what a kubelet answers: {"kubeletconfig": its configuration}.
-func ParseKubelet(text []byte) (control.Kubelet, error) {
+// parseKubelet parses the kubelet's answer to GET /configz.
+func parseKubelet(text []byte) (control.Kubelet, error) {
 	var answer struct {
 		Config *kubeletconfig.KubeletConfiguration `json:"kubeletconfig"`
 	}
@@ -191,55 +187,23 @@ func ParseKubelet(text []byte) (control.Kubelet, error) {
 	return k, nil
 }
 
-// parseStaticPods reads what a kubelet answers at /pods: a list of all pods that it runs. It
-// writes itself where it has each pod from, over what the pod says
-// (pkg/kubelet/config/config.go of Kubernetes 1.37).
+// parseStaticPods parses the kubelet's answer to GET /pods, the list of all pods that it runs. The
+// kubelet overwrites the annotation that names the source of each pod (pkg/kubelet/config/config.go
+// of Kubernetes 1.37).
 func parseStaticPods(text []byte) (map[ledger.PodID]types.NamespacedName, error) {
-	var list struct {
-		Kind  string `json:"kind"`
-		Items []struct {
-			Metadata struct {
-				Namespace   string            `json:"namespace"`
-				Name        string            `json:"name"`
-				UID         ledger.PodID      `json:"uid"`
-				Annotations map[string]string `json:"annotations"`
-			} `json:"metadata"`
-		} `json:"items"`
-	}
+	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("read the kubelet's pods: %w", err)
 	}
 	if list.Kind != "PodList" {
-		return nil, fmt.Errorf("read the kubelet's pods: the answer is no PodList, but %q; is this a kubelet?", list.Kind)
+		return nil, fmt.Errorf("read the kubelet's pods: got a %q, want a PodList; is this a kubelet?", list.Kind)
 	}
 	static := map[ledger.PodID]types.NamespacedName{}
 	for i := range list.Items {
-		m := &list.Items[i].Metadata
+		m := &list.Items[i]
 		if source := m.Annotations["kubernetes.io/config.source"]; source != "" && source != "api" {
-			static[m.UID] = types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+			static[ledger.PodID(m.UID)] = types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 		}
 	}
 	return static, nil
-}
-
-// kubeletFile keeps what the kubelet said last, for an agent that starts while the
-// kubelet cannot be asked.
-func kubeletFile(runDir string) string { return filepath.Join(runDir, "kubelet.json") }
-
-func keepKubelet(runDir string, k control.Kubelet) error {
-	text, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
-}
-
-// lastKubelet returns what was kept, nil when there is nothing to be used.
-func lastKubelet(runDir string) *control.Kubelet {
-	text, err := os.ReadFile(kubeletFile(runDir))
-	var k control.Kubelet
-	if err != nil || json.Unmarshal(text, &k) != nil || k.CPUManagerPolicy == "" {
-		return nil
-	}
-	return &k
 }

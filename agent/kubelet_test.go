@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -21,13 +24,12 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// configz is an answer of kubelet 1.37, shortened.
+// configz is a shortened answer of kubelet 1.37.
 const configz = `{"kubeletconfig":{"enableServer":true,"syncFrequency":"1m0s","cgroupsPerQOS":true,"cgroupDriver":"cgroupfs",` +
 	`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","cpuCFSQuota":true,"cpuCFSQuotaPeriod":"50ms",` +
 	`"reservedSystemCPUs":"0-1","cgroupRoot":"/"}}`
 
-// kubeletPods is an answer of kubelet 1.37 about a static pod and one of the API server,
-// shortened.
+// kubeletPods is a shortened answer of kubelet 1.37 with a static pod and one of the API server.
 const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
 	`{"metadata":{"name":"etcd-n1","namespace":"kube-system","uid":"0a5f","annotations":{"kubernetes.io/config.hash":"0a5f",` +
 	`"kubernetes.io/config.seen":"2026-11-22T06:00:00Z","kubernetes.io/config.source":"file"}},"spec":{"containers":[]},"status":{}},` +
@@ -35,14 +37,14 @@ const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
 
 func TestStaticPodsOfKubelet(t *testing.T) {
 	_, port := serveConfigz(t)
-	client := KubeletClient{Config: &rest.Config{BearerToken: "secret"}}
-	got, err := client.StaticPods(t.Context(), "127.0.0.1", port)
+	client := kubeletClient("127.0.0.1", port)
+	got, err := client.StaticPods(t.Context())
 	want := map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd-n1"}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 	client.Config = &rest.Config{BearerToken: "wrong"}
-	if _, err := client.StaticPods(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "nodes/pods") {
+	if _, err := client.StaticPods(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/pods") {
 		t.Errorf("without permission: %v", err)
 	}
 	for _, text := range []string{"", "{}", `{"kind":"PodList","items":[1]}`, "<html>"} {
@@ -53,18 +55,18 @@ func TestStaticPodsOfKubelet(t *testing.T) {
 }
 
 func TestParseKubelet(t *testing.T) {
-	got, err := ParseKubelet([]byte(configz))
+	got, err := parseKubelet([]byte(configz))
 	want := control.Kubelet{CPUManagerPolicy: "none", ReservedCPUs: cpuset.MustParse("0-1"), CgroupRoot: "/"}
 	want.Quota.Period = 50 * time.Millisecond
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	got, err = ParseKubelet([]byte(`{"kubeletconfig":{"cpuManagerPolicy":"Static","cpuCFSQuota":false}}`))
+	got, err = parseKubelet([]byte(`{"kubeletconfig":{"cpuManagerPolicy":"Static","cpuCFSQuota":false}}`))
 	if err != nil || got.CPUManagerPolicy != "static" || !got.Quota.NoQuota {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{"", "{}", `{"kubeletconfig":{}}`, `{"kubeletconfig":{"cpuManagerPolicy":"none","reservedSystemCPUs":"x"}}`, "<html>"} {
-		if got, err := ParseKubelet([]byte(text)); err == nil {
+		if got, err := parseKubelet([]byte(text)); err == nil {
 			t.Errorf("%q gives %+v", text, got)
 		}
 	}
@@ -73,13 +75,23 @@ func TestParseKubelet(t *testing.T) {
 func FuzzParseKubelet(f *testing.F) {
 	f.Add([]byte(configz))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if k, err := ParseKubelet(text); err == nil && k.CPUManagerPolicy == "" {
-			t.Errorf("no policy and no error for %q", text)
+		if k, err := parseKubelet(text); err == nil && k.CPUManagerPolicy == "" {
+			t.Errorf("neither a policy nor an error for %q", text)
 		}
 	})
 }
 
-// serveConfigz is a kubelet that lets in whoever has the token.
+// kubeletClient returns a client with the token of serveConfigz, for a node whose kubelet has the
+// given address.
+func kubeletClient(host string, port int) KubeletClient {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Status: corev1.NodeStatus{
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: nodeName}, {Type: corev1.NodeInternalIP, Address: host}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
+	}}
+	return KubeletClient{Client: fake.NewClientset(node), NodeName: nodeName, Config: &rest.Config{BearerToken: "secret"}}
+}
+
+// serveConfigz serves the API of a kubelet to clients with a token.
 func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
 	t.Helper()
 	server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,53 +119,54 @@ func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
 
 func TestKubeletClient(t *testing.T) {
 	server, port := serveConfigz(t)
-	client := KubeletClient{Config: &rest.Config{BearerToken: "secret"}}
-	if got, err := client.Get(t.Context(), "127.0.0.1", port); err != nil || got.CPUManagerPolicy != "none" {
+	client := kubeletClient("127.0.0.1", port)
+	if got, err := client.Configuration(t.Context()); err != nil || got.CPUManagerPolicy != "none" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	client.Config = &rest.Config{BearerToken: "wrong"}
-	if _, err := client.Get(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
+	if _, err := client.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
 		t.Errorf("without permission: %v", err)
 	}
-	// Elsewhere the token would go to whoever answers.
-	if _, err := client.Get(t.Context(), "192.0.2.1", port); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
+	// Without a CA, any other machine could answer and would get the token.
+	if _, err := kubeletClient("192.0.2.1", port).Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
 		t.Errorf("to another machine: %v", err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client = KubeletClient{Config: &rest.Config{BearerToken: "secret"}, CAFile: ca}
-	if _, err := client.Get(t.Context(), "127.0.0.1", port); err != nil {
+	client = kubeletClient("127.0.0.1", port)
+	client.CAFile = ca
+	if _, err := client.Configuration(t.Context()); err != nil {
 		t.Errorf("with the right CA: %v", err)
 	}
 	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Get(t.Context(), "127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := client.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("with a broken CA: %v", err)
 	}
 }
 
-func TestKubeletIsKept(t *testing.T) {
+func TestSaveKubelet(t *testing.T) {
 	dir := t.TempDir()
-	if got := lastKubelet(dir); got != nil {
-		t.Errorf("nothing was kept, and it is %+v", got)
+	if got := savedKubelet(dir); got != nil {
+		t.Errorf("before saving: %+v", got)
 	}
-	k, err := ParseKubelet([]byte(configz))
+	k, err := parseKubelet([]byte(configz))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keepKubelet(dir, k); err != nil {
+	if err := saveKubelet(dir, k); err != nil {
 		t.Fatal(err)
 	}
-	if got := lastKubelet(dir); got == nil || *got != k {
-		t.Errorf("kept %+v, got %+v", k, got)
+	if got := savedKubelet(dir); got == nil || *got != k {
+		t.Errorf("saved %+v, got %+v", k, got)
 	}
 	if err := os.WriteFile(kubeletFile(dir), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := lastKubelet(dir); got != nil {
+	if got := savedKubelet(dir); got != nil {
 		t.Errorf("a broken file gives %+v", got)
 	}
 }

@@ -2,18 +2,20 @@ package agent
 
 import (
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
 
-// repeatAfter is after how long an unchanged message is logged once more.
+// repeatAfter is the time after which an unchanged message is logged again.
 const repeatAfter = 10 * time.Minute
 
-// logDedup suppresses repeats of an unchanged message.
+// logDedup is a logger that suppresses repeats of an unchanged message about the same thing.
 type logDedup struct {
+	log  *slog.Logger
 	now  func() time.Time
 	mu   sync.Mutex
-	last map[string]logged
+	last map[string]logged // by what the message is about
 }
 
 type logged struct {
@@ -21,58 +23,52 @@ type logged struct {
 	at   time.Time
 }
 
-func newLogDedup(now func() time.Time) *logDedup {
-	return &logDedup{now: now, last: map[string]logged{}}
+func newLogDedup(log *slog.Logger, now func() time.Time) *logDedup {
+	return &logDedup{log: log, now: now, last: map[string]logged{}}
 }
 
-// fresh reports whether a message about something is to be logged.
+// maxLogged is the number of messages above which old ones are forgotten: many are about cgroups
+// that have ended.
+const maxLogged = 1000
+
+// fresh records a message and reports whether it must be logged.
 func (d *logDedup) fresh(about, text string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	if was, ok := d.last[about]; ok && was.text == text && now.Sub(was.at) < repeatAfter {
+	old := func(l logged) bool { return now.Sub(l.at) >= repeatAfter }
+	if last, ok := d.last[about]; ok && last.text == text && !old(last) {
 		return false
 	}
 	d.last[about] = logged{text, now}
-	d.prune(now)
+	if len(d.last) > maxLogged {
+		maps.DeleteFunc(d.last, func(_ string, l logged) bool { return old(l) })
+	}
 	return true
 }
 
-// maxLogged bounds what is remembered: much is about groups that are long gone.
-const maxLogged = 1000
-
-func (d *logDedup) prune(now time.Time) {
-	if len(d.last) <= maxLogged {
-		return
-	}
-	for about, was := range d.last {
-		if now.Sub(was.at) >= repeatAfter {
-			delete(d.last, about)
-		}
-	}
-}
-
-func (d *logDedup) warn(log *slog.Logger, about, message string, err error) {
+func (d *logDedup) warn(about, message string, err error) {
 	if d.fresh(about, err.Error()) {
-		log.Warn(message, "error", err)
+		d.log.Warn(message, "error", err)
 	}
 }
 
-func (d *logDedup) warnOrClear(log *slog.Logger, about, message string, err error) {
+// warnOrClear logs the message if err is not nil, and otherwise calls clear.
+func (d *logDedup) warnOrClear(about, message string, err error) {
 	if err == nil {
 		d.clear(about)
 		return
 	}
-	d.warn(log, about, message, err)
+	d.warn(about, message, err)
 }
 
-func (d *logDedup) info(log *slog.Logger, about, message string) {
+func (d *logDedup) info(about, message string) {
 	if d.fresh(about, message) {
-		log.Info(message)
+		d.log.Info(message)
 	}
 }
 
-// clear forgets the last message about something, which is over.
+// clear forgets the last message, so that it is logged again when it recurs.
 func (d *logDedup) clear(about string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 func TestLogDedup(t *testing.T) {
 	now := time.Unix(0, 0)
-	s := newLogDedup(func() time.Time { return now })
+	s := newLogDedup(nil, func() time.Time { return now })
 	for _, step := range []struct {
 		after       time.Duration
 		about, text string
@@ -22,18 +22,18 @@ func TestLogDedup(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		if got := s.fresh(step.about, step.text); got != step.want {
-			t.Errorf("after %v %s about %s: %v", step.after, step.text, step.about, got)
+			t.Errorf("after %v, %q about %q: fresh is %v", step.after, step.text, step.about, got)
 		}
 	}
 	s.clear("a")
 	if !s.fresh("a", "y") {
-		t.Error("what is over is not logged again")
+		t.Error("a cleared message is not logged again")
 	}
 	for i := range 3 * maxLogged {
 		now = now.Add(time.Second)
 		s.fresh(fmt.Sprint("group ", i), "gone")
 	}
 	if len(s.last) > 2*maxLogged {
-		t.Errorf("%d are kept", len(s.last))
+		t.Errorf("%d messages are remembered", len(s.last))
 	}
 }

@@ -5,52 +5,54 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// meters add up what containers with a quota did. The sampler gives, ticks and metrics
-// take; none waits for a round.
+// meters accumulate the samples of containers with a quota, for ticks and metrics. They have their
+// own lock, so that the sampler does not wait for rounds.
 type meters struct {
 	mu      sync.Mutex
 	byGroup map[string]*meter
 }
 
-// meter is one container's, since its group was made or the agent has started.
+// meter accumulates the samples of one container since its cgroup was created or the agent started.
 type meter struct {
 	limit   bandwidth.Limits
 	pending trace.Sample     // since the last tick
-	limits  bandwidth.Limits // as they were sampled last
-	// doubtful says that they have changed since the last tick.
-	doubtful bool
+	present bandwidth.Limits // in the last sample
+	// changed is set if present has changed since the last tick.
+	changed bool
 
 	samples                    uint64
-	utilization                [len(utilizationBounds)]uint64 // samples up to each bound
+	utilization                [len(utilizationBounds)]uint64 // number of samples up to each bound
 	utilizationSum             float64
 	periods, throttled, bursts uint64
 	throttledTime, burstTime   time.Duration
 	changes                    map[change]uint64
 }
 
-// change is a kind of change of a quota.
+// change is a kind of change of a quota: raised or lowered, and why.
 type change struct {
 	raised bool
 	reason string
 }
 
-// utilizationBounds are the histogram's, in parts of the limit.
+// utilizationBounds are the bounds of the histogram, as multiples of the limit.
 var utilizationBounds = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5}
 
-// set says which containers there are, and returns their groups.
+// set sets the containers that exist, and returns their paths.
 func (m *meters) set(limited []control.Limited) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := make(map[string]*meter, len(limited))
 	groups := make([]string, 0, len(limited))
 	for i := range limited {
-		group := limited[i].Group
+		group := limited[i].Path
 		one := m.byGroup[group]
 		if one == nil {
 			one = &meter{changes: map[change]uint64{}}
@@ -64,8 +66,8 @@ func (m *meters) set(limited []control.Limited) []string {
 	return groups
 }
 
-// take adds samples.
-func (m *meters) take(samples []sampler.Sample) {
+// add adds samples. Samples of unknown containers are ignored.
+func (m *meters) add(samples []sampler.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range samples {
@@ -80,8 +82,8 @@ func (m *meter) add(s *trace.Sample) {
 	m.pending.Usage += s.Usage
 	m.pending.Periods += s.Periods
 	m.pending.Throttled += s.Throttled
-	m.doubtful = m.doubtful || s.Limits != m.limits
-	m.limits = s.Limits
+	m.changed = m.changed || s.Limits != m.present
+	m.present = s.Limits
 
 	m.periods += uint64(s.Periods)
 	m.throttled += uint64(s.Throttled)
@@ -89,7 +91,7 @@ func (m *meter) add(s *trace.Sample) {
 	m.throttledTime += s.ThrottledTime
 	m.burstTime += s.BurstTime
 	limit := float64(m.limit.Quota) / float64(m.limit.Period) * float64(s.Interval)
-	if !(limit > 0) { // of a group that is told of before its limit is known
+	if !(limit > 0) { // the limit is not known yet
 		return
 	}
 	utilization := float64(s.Usage) / limit
@@ -102,9 +104,9 @@ func (m *meter) add(s *trace.Sample) {
 	}
 }
 
-// drain returns what containers did since the last time, by group, and the groups whose
-// limits are not what they were.
-func (m *meters) drain() (samples map[string]trace.Sample, doubtful []string) {
+// drain returns the sum of the samples since the last call, by path, and the paths whose limits
+// have changed.
+func (m *meters) drain() (samples map[string]trace.Sample, changed []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	samples = make(map[string]trace.Sample, len(m.byGroup))
@@ -113,19 +115,74 @@ func (m *meters) drain() (samples map[string]trace.Sample, doubtful []string) {
 			samples[group] = one.pending
 			one.pending = trace.Sample{}
 		}
-		if one.doubtful {
-			doubtful = append(doubtful, group)
-			one.doubtful = false
+		if one.changed {
+			changed = append(changed, group)
+			one.changed = false
 		}
 	}
-	return samples, doubtful
+	return samples, changed
 }
 
-// changed counts a change of a container's quota.
-func (m *meters) changed(c control.QuotaChange) {
+// count counts a change of a container's quota.
+func (m *meters) count(c control.QuotaChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if one := m.byGroup[c.Container.Group]; one != nil {
+	if one := m.byGroup[c.Container.Path]; one != nil {
 		one.changes[change{c.Raised, c.Reason.String()}]++
 	}
+}
+
+// collect sends the metrics of containers that have been sampled.
+func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	labels := containerLabels()
+	utilization := prometheus.NewDesc("pinfold_container_cpu_utilization_ratio",
+		"CPU time used in a sample, by default of one period, as a part of the limit.", labels, nil)
+	periods := counter(out, "container_cpu_periods_total", "Periods in which the kernel's bandwidth timer ran; it does not run while the container is idle.", labels...)
+	throttled := counter(out, "container_cpu_throttled_periods_total", "Periods in which the container was throttled.", labels...)
+	throttledTime := counter(out, "container_cpu_throttled_seconds_total", "How long the container was throttled, summed over CPUs.", labels...)
+	bursts := counter(out, "container_cpu_burst_periods_total", "Periods in which the kernel's burst was used.", labels...)
+	burstTime := counter(out, "container_cpu_burst_used_seconds_total", "CPU time used beyond the quota, from the kernel's burst.", labels...)
+	raises := counter(out, "container_cpu_quota_raises_total", "How often the quota was raised.", containerLabels("reason")...)
+	lowers := counter(out, "container_cpu_quota_lowers_total", "How often a raised quota was lowered.", containerLabels("reason")...)
+	for i := range limited {
+		l := &limited[i]
+		one := m.byGroup[l.Path]
+		if one == nil {
+			continue
+		}
+		of := labelValues(l)
+		buckets := make(map[float64]uint64, len(utilizationBounds))
+		for i, bound := range utilizationBounds {
+			buckets[bound] = one.utilization[i]
+		}
+		out <- prometheus.MustNewConstHistogram(utilization, one.samples, one.utilizationSum, buckets, of...)
+		periods(float64(one.periods), of...)
+		throttled(float64(one.throttled), of...)
+		throttledTime(one.throttledTime.Seconds(), of...)
+		bursts(float64(one.bursts), of...)
+		burstTime(one.burstTime.Seconds(), of...)
+		for c, n := range one.changes {
+			if c.raised {
+				raises(float64(n), labelValues(l, c.reason)...)
+			} else {
+				lowers(float64(n), labelValues(l, c.reason)...)
+			}
+		}
+	}
+}
+
+// collectSampler sends the cost and the failures of sampling.
+func collectSampler(out chan<- prometheus.Metric, cost sampler.Cost) {
+	counter(out, "sampler_cpu_seconds_total", "CPU time that sampling containers took.")(cost.CPU.Seconds())
+	gauge(out, "sampler_groups", "Control groups that are sampled.")(float64(cost.Groups))
+	counter(out, "sampler_samples_total", "Samples that were taken.")(float64(cost.Samples))
+	counter(out, "sampler_late_samples_total", "Samples that cover a quarter more time than they should.")(float64(cost.Late))
+	counter(out, "sampler_missed_total", "Samples that were not taken in time and are missing.")(float64(cost.Missed))
+	counter(out, "sampler_gaps_total", "Samples that were discarded because counters went backwards.")(float64(cost.Gaps))
+	wakeDelay := gauge(out, "sampler_wake_delay_seconds", "How late the sampler wakes up, as a percentile.", "percentile")
+	wakeDelay(cost.Jitter50.Seconds(), "50")
+	wakeDelay(cost.Jitter99.Seconds(), "99")
+	wakeDelay(cost.JitterMax.Seconds(), "100")
 }

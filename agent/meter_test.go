@@ -9,68 +9,56 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// TestMeters: what samples say is added up for metrics and for the next tick; what is said
-// of a group that nobody knows is not, and a group that has gone is forgotten.
+// TestMeters checks that samples are accumulated for metrics and for the next tick, that samples of
+// unknown cgroups are ignored, and that cgroups that have ended are forgotten.
 func TestMeters(t *testing.T) {
 	ms := time.Millisecond
 	limit := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
-	held := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
+	present := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	var m meters
-	web := control.Limited{Group: "/web", Base: limit}
-	if d := cmp.Diff([]string{"/a", "/web"}, m.set([]control.Limited{web, {Group: "/a", Base: limit}})); d != "" {
+	web := control.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
+	if d := cmp.Diff([]string{"/a", "/web"}, m.set([]control.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})); d != "" {
 		t.Error(d)
 	}
 	sample := func(group string, usage time.Duration, s trace.Sample) []sampler.Sample {
-		s.Interval, s.Usage, s.Limits = 100*ms, usage, held
+		s.Interval, s.Usage, s.Limits = 100*ms, usage, present
 		return []sampler.Sample{{Group: group, Sample: s}}
 	}
-	m.take(sample("/web", 5*ms, trace.Sample{Periods: 1}))
-	m.take(sample("/web", 45*ms, trace.Sample{Periods: 1, Throttled: 1, ThrottledTime: 7 * ms}))
-	m.take(sample("/web", 60*ms, trace.Sample{Periods: 1, Bursts: 1, BurstTime: 10 * ms}))
-	m.take(sample("/stranger", 60*ms, trace.Sample{}))
-	samples, doubtful := m.drain()
+	m.add(sample("/web", 5*ms, trace.Sample{Periods: 1}))
+	m.add(sample("/web", 45*ms, trace.Sample{Periods: 1, Throttled: 1, ThrottledTime: 7 * ms}))
+	m.add(sample("/web", 60*ms, trace.Sample{Periods: 1, Bursts: 1, BurstTime: 10 * ms}))
+	m.add(sample("/unknown", 60*ms, trace.Sample{}))
+	samples, changed := m.drain()
 	want := map[string]trace.Sample{"/web": {Interval: 300 * ms, Usage: 110 * ms, Periods: 3, Throttled: 1}}
 	if d := cmp.Diff(want, samples); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"/web"}, doubtful); d != "" { // its limits were not known before
+	if d := cmp.Diff([]string{"/web"}, changed); d != "" { // its limits were not known before
 		t.Error(d)
 	}
-	m.changed(control.QuotaChange{Container: web, Raised: true, Reason: burst.Throttled})
+	m.count(control.QuotaChange{Container: web, Raised: true, Reason: burst.Throttled})
 	one := m.byGroup["/web"]
 	got := []any{one.samples, one.utilization, one.periods, one.throttled, one.bursts, one.throttledTime, one.burstTime, one.changes[change{true, "throttled"}]}
 	expect := []any{uint64(3), [...]uint64{1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3}, uint64(3), uint64(1), uint64(1), 7 * ms, 10 * ms, uint64(1)}
 	if d := cmp.Diff(expect, got); d != "" {
 		t.Error(d)
 	}
-	if samples, doubtful = m.drain(); len(samples) > 0 || len(doubtful) > 0 {
-		t.Errorf("drained twice: %v, %v", samples, doubtful)
+	if samples, changed = m.drain(); len(samples) > 0 || len(changed) > 0 {
+		t.Errorf("drained twice: %v, %v", samples, changed)
 	}
-	held.Quota = 80 * ms
-	m.take(sample("/web", 0, trace.Sample{}))
-	if _, doubtful = m.drain(); len(doubtful) != 1 {
-		t.Errorf("a changed quota leaves %v in doubt", doubtful)
+	present.Quota = 80 * ms
+	m.add(sample("/web", 0, trace.Sample{}))
+	if _, changed = m.drain(); len(changed) != 1 {
+		t.Errorf("after a change of the quota the changed groups are %v", changed)
 	}
 	m.set(nil)
-	m.take(sample("/web", 5*ms, trace.Sample{}))
+	m.add(sample("/web", 5*ms, trace.Sample{}))
 	if samples, _ = m.drain(); len(samples) > 0 || len(m.byGroup) > 0 {
-		t.Errorf("of a group that has gone there is %v", samples)
-	}
-}
-
-func TestIdleBetween(t *testing.T) {
-	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
-	after := map[cpuset.CPU]cpuTimes{0: {105, 1010}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1010}, 5: {50, 100}}
-	ms := time.Millisecond
-	// CPU 1 cannot have been idle for longer than there was time; 2 and 3 run backwards, 4 is
-	// off, and 5 is new.
-	want := []time.Duration{50 * ms, 100 * ms, 0, 0, 0, 0}
-	if d := cmp.Diff(want, idleBetween(before, after, 100*ms)); d != "" {
-		t.Error(d)
+		t.Errorf("a cgroup that has ended still has %v", samples)
 	}
 }

@@ -22,12 +22,12 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMetrics writes down everything that the agent exposes. What is in deploy/ names only
-// metrics and labels of this file: tools/monitoring checks.
+// TestMetrics compares all metrics of the agent with a file. tools/monitoring checks that deploy/
+// uses only metrics and labels in that file.
 func TestMetrics(t *testing.T) {
 	n := newQuietNode(t)
 	n.raiseAndLower()
-	n.raise() // so that both what was and what is are there
+	n.raise() // so that the metrics of past and present raises exist
 	registry, duration := newRegistry(n.engine)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()
@@ -35,8 +35,8 @@ func TestMetrics(t *testing.T) {
 	golden.Compare(t, "testdata/metrics.prom", page.Body.String())
 }
 
-// quietNode is an engine on files in the place of the kernel's and a clock of its own: one
-// container whose quota may be raised, and two that were promised the same CPU.
+// quietNode is an engine on ordinary files and with a clock of its own. It has one container whose
+// quota may be raised, and two that were allocated the same CPU.
 type quietNode struct {
 	*engine
 	tree  *tree
@@ -78,17 +78,17 @@ func newQuietNode(t *testing.T) *quietNode {
 	return n
 }
 
-// pass lets one period pass, in which other CPUs are idle and the container does something.
-func (n *quietNode) pass(did trace.Sample) {
+// pass lets one period pass, in which all CPUs are idle and the container's sample is s.
+func (n *quietNode) pass(s trace.Sample) {
 	n.at = n.at.Add(tickEvery)
 	n.ticks++
 	var stat strings.Builder
-	for cpu := range 8 { // each idle all the time
+	for cpu := range 8 {
 		fmt.Fprintf(&stat, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, n.ticks*int(tickEvery/userTick))
 	}
 	n.tree.file("proc/stat", stat.String())
-	did.Interval, did.Periods = tickEvery, 1
-	n.meters.take([]sampler.Sample{{Group: n.group, Sample: did}})
+	s.Interval, s.Periods = tickEvery, 1
+	n.meters.add([]sampler.Sample{{Group: n.group, Sample: s}})
 	n.tick()
 }
 
@@ -106,7 +106,7 @@ func (n *quietNode) raise() {
 	n.tree.t.Fatal("the quota is not raised")
 }
 
-// raiseAndLower lets the container be idle after its quota was raised.
+// raiseAndLower raises the quota, and then leaves the container idle until it is lowered.
 func (n *quietNode) raiseAndLower() {
 	n.tree.t.Helper()
 	n.raise()

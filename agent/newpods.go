@@ -7,25 +7,26 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// watchGroups gives the group of each pod its CPUs as soon as the kubelet has made it, until
-// the context ends. The sandbox comes some 100 ms later, and is not asked about: it has the
-// CPUs of the pod's group then. Without the watch the rounds do it, too late for that.
-func (e *engine) watchGroups(ctx context.Context, period, retry time.Duration) {
+// watchGroups narrows the cgroup of each new pod as soon as the kubelet has made it, until the
+// context ends. The sandbox is created some 100 ms later, without asking, and inherits the CPUs of
+// the pod's cgroup. Rounds alone would narrow it too late.
+func (e *engine) watchGroups(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := e.watchTiers(ctx, period, retry); ctx.Err() == nil {
-			e.dedup.warn(e.log, "watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
-			sleep.For(ctx, period)
+		if err := e.watchTiers(ctx); ctx.Err() == nil {
+			e.dedup.warn("watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
+			sleep.For(ctx, e.Period)
 		}
 	}
 }
 
-func (e *engine) watchTiers(ctx context.Context, period, retry time.Duration) error {
+func (e *engine) watchTiers(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("make a watcher of files: %w", err)
@@ -41,24 +42,24 @@ func (e *engine) watchTiers(ctx context.Context, period, retry time.Duration) er
 			return fmt.Errorf("watch the groups of pods: %w", err)
 		case event := <-watcher.Events:
 			if event.Has(fsnotify.Create) {
-				e.newPod(ctx, event.Name)
+				e.awaitNewPod(ctx, event.Name)
 			}
-		case <-again.C: // the tiers may not be there yet, or others may be
-			tiers := e.tiers()
+		case <-again.C: // the tiers may be created or replaced later
+			tiers := e.tierDirs()
 			for _, dir := range tiers {
 				if err := watcher.Add(dir); err != nil {
 					return fmt.Errorf("watch the groups of pods: %w", err)
 				}
 			}
-			if again.Reset(period); len(tiers) == 0 {
-				again.Reset(retry)
+			if again.Reset(e.Period); len(tiers) == 0 {
+				again.Reset(e.RetryAfter)
 			}
 		}
 	}
 }
 
-// tiers are the directories that pods' groups are made in; none while they are not known.
-func (e *engine) tiers() (dirs []string) {
+// tierDirs returns the directories that contain the pods' cgroups, or nothing until they are known.
+func (e *engine) tierDirs() (dirs []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kernel.naming.Driver == 0 {
@@ -72,30 +73,29 @@ func (e *engine) tiers() (dirs []string) {
 	return dirs
 }
 
-// appears bounds how long the kubelet may need to make a pod's group in all hierarchies.
-const appears = 200 * time.Millisecond
+// maxHierarchyDelay is how long the kubelet may take to make a pod's cgroup in all hierarchies.
+const maxHierarchyDelay = 200 * time.Millisecond
 
-// newPod narrows the group of a new pod.
-func (e *engine) newPod(ctx context.Context, dir string) {
+// awaitNewPod narrows a new pod's cgroup once it exists in all hierarchies.
+func (e *engine) awaitNewPod(ctx context.Context, dir string) {
 	group := e.kernel.groups.GroupAt(dir)
-	for began := time.Now(); ctx.Err() == nil && time.Since(began) < appears; sleep.For(ctx, 5*time.Millisecond) {
-		if e.narrowNew(group) {
-			return
-		}
-	}
+	// If it cannot be read in time, the next round narrows it.
+	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxHierarchyDelay, true, func(context.Context) (bool, error) {
+		return e.narrowNewPod(group), nil
+	})
 }
 
-// narrowNew reports whether nothing is left to do about a group.
-func (e *engine) narrowNew(group string) bool {
+// narrowNewPod narrows the cgroup of a new pod. It returns false if the cgroup cannot be read yet.
+func (e *engine) narrowNewPod(group string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if where, ok := e.kernel.naming.Parse(path.Clean(group)); !ok || where.PodUID == "" || where.Container != "" {
 		return true // not a pod's
 	}
-	if !(runtimeHandler{e}).learn(group) {
+	if !e.addGroup(group) {
 		return false
 	}
-	e.asked++ // what a round is reading meanwhile may be older
+	e.changes++
 	e.decide()
 	return true
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -16,76 +17,67 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 )
 
-// Options are what an agent works with.
+// Options are the options of [Run] and [Cleanup].
 type Options struct {
 	control.Config
-	// Root is the root directory of the machine: "/", or where it is mounted.
+	// Root is the directory at which the machine's root directory is mounted.
 	Root string
-	// RunDir is a directory that ends with the machine's uptime.
+	// RunDir is a directory whose contents last until the machine is shut down.
 	RunDir     string
 	Client     kubernetes.Interface
 	Topologies topologyclient.Interface
-	// Kubelet asks the kubelet for its configuration.
+	// Kubelet returns the kubelet's configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)
-	// StaticPods asks it for the static pods that it runs, by its ids.
+	// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids.
 	StaticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
-	// Socket is the container runtime's for NRI; "" does without.
+	// Socket is the container runtime's NRI socket; "" disables NRI.
 	Socket string
-	// Runtime serves the container runtime until the context ends; [nri.Run] unless
-	// given.
+	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
 	Runtime func(context.Context, nri.Options, nri.Handler) error
-	// Listen is where metrics and health are served; "" for nowhere.
+	// Listen is the address of metrics and health checks; "" for none.
 	Listen string
-	// Secure is nil where everybody who reaches that may read the metrics.
+	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may
+	// read them.
 	Secure *Secure
-	// Period is how often everything is looked at, and MinInterval how often at most
-	// when things change. SampleEvery is how often usage is read.
+	// Period is the time between rounds when nothing seems to change, and MinInterval the least
+	// time between rounds. SampleEvery is the interval at which the load of the CPUs is read.
 	Period, MinInterval, SampleEvery time.Duration
-	// SampleInterval is the least time from one sample of a container to the next, which
-	// are otherwise taken once in its own period. With 0 none are: no quota is raised, and
-	// there are no metrics about periods.
+	// SampleInterval is the least time between two samples of a container, which is sampled once in
+	// each of its periods. 0 disables sampling: no quota is raised, and there are no metrics about
+	// periods.
 	SampleInterval time.Duration
-	// APIEvery is how often the Node, the topology object and the kubelet's
-	// configuration are looked at, and RetryAfter when that failed; the runtime is
-	// tried again after that time, too.
+	// APIEvery is the interval at which the Node, the topology object and the kubelet's
+	// configuration are read. After a failure, these and the container runtime are tried again
+	// after RetryAfter.
 	APIEvery, RetryAfter time.Duration
-	// LeaseNamespace is where the agent has its lease, which bears the node's name; with ""
-	// it has none. LeaseEvery is how often it renews the lease.
+	// LeaseNamespace is the namespace of the agent's lease, whose name is the node's; "" for no
+	// lease. LeaseEvery is the interval at which the lease is renewed.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
 	Log            *slog.Logger
 	Now            func() time.Time
 }
 
-// The defaults of [Options].
+// The defaults of options that are flags.
 const (
 	DefaultPeriod      = 15 * time.Second
-	DefaultMinInterval = 100 * time.Millisecond
 	DefaultSampleEvery = 5 * time.Second
-	// DefaultSampleInterval bounds what sampling takes: about 0.1% of a CPU for each
-	// container with such a period.
+	// DefaultSampleInterval bounds the cost of sampling: about 0.1% of a CPU for each container
+	// with a period this short.
 	DefaultSampleInterval = 10 * time.Millisecond
-	DefaultAPIEvery       = time.Minute
-	DefaultRetryAfter     = 5 * time.Second
-	DefaultLeaseEvery     = 10 * time.Second
 )
 
 func (o Options) withDefaults() Options {
-	for value, otherwise := range map[*time.Duration]time.Duration{
-		&o.Period: DefaultPeriod, &o.MinInterval: DefaultMinInterval, &o.SampleEvery: DefaultSampleEvery,
-		&o.APIEvery: DefaultAPIEvery, &o.RetryAfter: DefaultRetryAfter, &o.LeaseEvery: DefaultLeaseEvery} {
-		if *value == 0 {
-			*value = otherwise
-		}
-	}
+	o.Root = cmp.Or(o.Root, "/")
+	o.RunDir = cmp.Or(o.RunDir, filepath.Join(o.Root, "run/pinfold"))
+	o.Period = cmp.Or(o.Period, DefaultPeriod)
+	o.MinInterval = cmp.Or(o.MinInterval, 100*time.Millisecond)
+	o.SampleEvery = cmp.Or(o.SampleEvery, DefaultSampleEvery)
+	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
+	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
+	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)
 	if o.LeaseNamespace != "" {
 		o.Lease = o.LeaseNamespace + "/" + o.NodeName
-	}
-	if o.Root == "" {
-		o.Root = "/"
-	}
-	if o.RunDir == "" {
-		o.RunDir = DefaultRunDir(o.Root)
 	}
 	if o.Runtime == nil {
 		o.Runtime = nri.Run
@@ -99,9 +91,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// DefaultRunDir is the directory for what lasts as long as the machine is up.
-func DefaultRunDir(root string) string { return filepath.Join(root, "run/pinfold") }
-
-// DefaultSocket is where container runtimes serve NRI on a machine. (/var/run, as it is
-// usually written, is a link that leads astray when the root is mounted elsewhere.)
+// DefaultSocket returns the path of the container runtime's NRI socket. It avoids /var/run, the
+// usual name, which is a symbolic link that is wrong if root is not "/".
 func DefaultSocket(root string) string { return filepath.Join(root, "run/nri/nri.sock") }

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,98 +22,88 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// publisher keeps the node's topology object and condition as the engine says, and
-// tells the engine what the Node object and the kubelet say.
+// publisher keeps the node's topology object and condition up to date, and passes the Node object
+// and the kubelet's configuration to the engine.
 type publisher struct {
-	node       string
-	client     kubernetes.Interface
-	topologies topologyclient.Interface
-	kubelet    func(context.Context) (control.Kubelet, error)
-	staticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
-	runDir     string
-	engine     *engine
-	log        *slog.Logger
-	dedup      *logDedup
-	now        func() time.Time
-	// every is how often it looks, and retry when that failed.
-	every, retry time.Duration
+	Options
+	engine *engine
+	dedup  *logDedup
+	wake   chan struct{} // requests a refresh
 
-	changed   chan struct{}
 	mu        sync.Mutex
-	condition *corev1.NodeCondition
-	// last is the Node as it was read last, with our condition in it.
-	last *corev1.Node
-	uid  atomic.Pointer[types.UID] // of last
+	condition *corev1.NodeCondition // to be published
+
+	node *corev1.Node              // as last read, nil before
+	uid  atomic.Pointer[types.UID] // of node
 }
 
-// conditionIs takes the condition to be published. It does not wait.
-func (p *publisher) conditionIs(c corev1.NodeCondition) {
+// setCondition sets the condition to publish. It does not wait.
+func (p *publisher) setCondition(c corev1.NodeCondition) {
 	p.mu.Lock()
 	same := p.condition != nil && *p.condition == c
 	p.condition = &c
 	p.mu.Unlock()
 	if !same {
-		p.soon()
+		p.refresh()
 	}
 }
 
-// soon has it look at everything without waiting until it is time. It does not wait.
-func (p *publisher) soon() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
-}
+// refresh makes loop read and publish everything soon. It does not wait.
+func (p *publisher) refresh() { signal(p.wake) }
 
-// loop publishes what changes, and looks now and then at what others may have changed.
+// loop publishes changes, and checks periodically what others may have changed.
 func (p *publisher) loop(ctx context.Context) {
 	for {
-		wait := p.every
+		wait := p.APIEvery
 		if err := p.once(ctx); err != nil && ctx.Err() == nil {
-			wait = p.retry
+			wait = p.RetryAfter
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.changed:
-			sleep.For(ctx, min(time.Second, p.retry)) // changes come together
+		case <-p.wake:
+			sleep.For(ctx, min(time.Second, p.RetryAfter)) // changes come in groups
 		case <-time.After(wait):
 		}
 	}
 }
 
-// once does all of it. What fails of it does not keep the rest from being done.
+// once reads and publishes everything. The failure of one part does not prevent the others.
 func (p *publisher) once(ctx context.Context) error {
-	errNode := p.lookAtNode(ctx)
-	p.dedup.warnOrClear(p.log, "node", "cannot read the Node object; its last state counts", errNode)
-	errKubelet := p.lookAtKubelet(ctx)
-	p.dedup.warnOrClear(p.log, "kubelet", "the kubelet's configuration is as it was last known", errKubelet)
-	errStatic := p.lookAtStaticPods(ctx)
-	p.dedup.warnOrClear(p.log, "static pods", "mirror pods are given nothing of their static pods' groups", errStatic)
-	errTopology := p.publishTopology(ctx)
-	p.dedup.warnOrClear(p.log, "topology", "cannot publish the CPU topology of this node", errTopology)
-	errCondition := p.publishCondition(ctx)
-	p.dedup.warnOrClear(p.log, "condition", "cannot publish the node's condition", errCondition)
-	return errors.Join(errNode, errKubelet, errStatic, errTopology, errCondition)
+	var errs []error
+	for _, part := range []struct {
+		about, message string
+		do             func(context.Context) error
+	}{
+		{"node", "cannot read the Node object; using its last state", p.readNode},
+		{"kubelet", "cannot read the kubelet's configuration; using the last known one", p.readKubelet},
+		{"static pods", "mirror pods get nothing of their static pods' groups", p.readStaticPods},
+		{"topology", "cannot publish the CPU topology of this node", p.publishTopology},
+		{"condition", "cannot publish the node's condition", p.publishCondition},
+	} {
+		err := part.do(ctx)
+		p.dedup.warnOrClear(part.about, part.message, err)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
-func (p *publisher) lookAtNode(ctx context.Context) error {
-	node, err := p.client.CoreV1().Nodes().Get(ctx, p.node, metav1.GetOptions{})
+func (p *publisher) readNode(ctx context.Context) error {
+	node, err := p.Client.CoreV1().Nodes().Get(ctx, p.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get node %s: %w", p.node, err)
+		return fmt.Errorf("get node %s: %w", p.NodeName, err)
 	}
-	p.last = node
+	p.node = node
 	p.uid.Store(&node.UID)
-	capacity, allocatable := node.Status.Capacity.Cpu(), node.Status.Allocatable.Cpu()
-	reserved := max(0, capacity.MilliValue()-allocatable.MilliValue())
-	p.engine.setNode(control.Node{UID: node.UID, Reserved: ledger.MilliCPU(reserved)})
+	reserved := max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue())
+	p.engine.with(func(c *control.Control) { c.SetNode(control.Node{UID: node.UID, Reserved: ledger.MilliCPU(reserved)}) })
 	return nil
 }
 
-func (p *publisher) lookAtKubelet(ctx context.Context) error {
-	k, err := p.kubelet(ctx)
+func (p *publisher) readKubelet(ctx context.Context) error {
+	k, err := p.Kubelet(ctx)
 	if err != nil {
-		if last := lastKubelet(p.runDir); last != nil {
+		if last := savedKubelet(p.RunDir); last != nil {
 			p.engine.setKubelet(*last)
 		}
 		return err
@@ -123,49 +111,54 @@ func (p *publisher) lookAtKubelet(ctx context.Context) error {
 	if !p.engine.setKubelet(k) {
 		return nil
 	}
-	p.log.Info("the kubelet's configuration", "cpuManagerPolicy", k.CPUManagerPolicy, "reservedSystemCPUs", k.ReservedCPUs.String(),
+	p.Log.Info("the kubelet's configuration", "cpuManagerPolicy", k.CPUManagerPolicy, "reservedSystemCPUs", k.ReservedCPUs.String(),
 		"cgroupRoot", k.CgroupRoot, "cpuCFSQuota", !k.Quota.NoQuota)
-	if err := keepKubelet(p.runDir, k); err != nil {
-		p.log.Warn("the kubelet's configuration will not be known when the agent starts while the kubelet is down", "error", err)
+	if err := saveKubelet(p.RunDir, k); err != nil {
+		p.Log.Warn("cannot save the kubelet's configuration for an agent that starts while the kubelet is down", "error", err)
 	}
 	return nil
 }
 
-// lookAtStaticPods asks for the static pods where a pod claims to be the copy of one that is
-// not known.
-func (p *publisher) lookAtStaticPods(ctx context.Context) error {
-	if p.staticPods == nil || !p.engine.awaitsStaticPods() {
+// readStaticPods asks for the static pods if a pod claims to be the copy of an unknown one.
+func (p *publisher) readStaticPods(ctx context.Context) error {
+	var needed bool
+	p.engine.with(func(c *control.Control) { needed = c.NeedsStaticPods() })
+	if p.StaticPods == nil || !needed {
 		return nil
 	}
-	pods, err := p.staticPods(ctx)
-	if err == nil {
-		p.engine.setStaticPods(pods)
+	pods, err := p.StaticPods(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	p.engine.with(func(c *control.Control) { c.SetStaticPods(pods) })
+	p.engine.requestRound()
+	return nil
 }
 
-// publishTopology creates or updates the node's object where it differs. An object of
-// somebody else is left alone.
+// publishTopology creates the node's object, or updates it if it differs. It leaves the object of
+// another writer alone.
 func (p *publisher) publishTopology(ctx context.Context) error {
-	want, err := p.engine.topology()
+	var want *v1alpha2.NodeResourceTopology
+	var err error
+	p.engine.with(func(c *control.Control) { want, err = c.Topology(p.engine.health) })
 	if want == nil || err != nil {
 		return err
 	}
-	objects := p.topologies.TopologyV1alpha2().NodeResourceTopologies()
-	have, err := objects.Get(ctx, p.node, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
+	objects := p.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	have, err := objects.Get(ctx, p.NodeName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
 		_, err = objects.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
 			return errors.New("the cluster does not know NodeResourceTopology: apply deploy/manifests/noderesourcetopology-crd.yaml")
 		}
 		return p.published("created", err)
-	case err != nil:
-		return fmt.Errorf("get topology %s: %w", p.node, err)
+	}
+	if err != nil {
+		return fmt.Errorf("get topology %s: %w", p.NodeName, err)
 	}
 	if writer, ours := nodetopology.Owner(have); !ours {
 		return fmt.Errorf("%w: stop that writer for this node (node-feature-discovery: its topology updater), then delete the object",
-			&nodetopology.ForeignError{Node: p.node, Writer: writer})
+			&nodetopology.ForeignError{Node: p.NodeName, Writer: writer})
 	}
 	if nodetopology.Equal(have, want) {
 		return nil
@@ -177,23 +170,24 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 
 func (p *publisher) published(how string, err error) error {
 	if err != nil {
-		return fmt.Errorf("write topology %s: %w", p.node, err)
+		return fmt.Errorf("write topology %s: %w", p.NodeName, err)
 	}
-	p.log.Info("published the CPU topology of this node: " + how)
+	p.Log.Info("published the CPU topology of this node: " + how)
 	return nil
 }
 
+// publishCondition writes the condition if it differs from the one in the Node object.
 func (p *publisher) publishCondition(ctx context.Context) error {
 	p.mu.Lock()
 	want := p.condition
 	p.mu.Unlock()
-	if want == nil || p.last == nil {
+	if want == nil || p.node == nil {
 		return nil
 	}
 	c := *want
-	c.LastTransitionTime = metav1.NewTime(p.now())
+	c.LastTransitionTime = metav1.NewTime(p.Now())
 	c.LastHeartbeatTime = c.LastTransitionTime
-	for _, have := range p.last.Status.Conditions {
+	for _, have := range p.node.Status.Conditions {
 		if have.Type != c.Type {
 			continue
 		}
@@ -204,31 +198,18 @@ func (p *publisher) publishCondition(ctx context.Context) error {
 			c.LastTransitionTime = have.LastTransitionTime
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
+	return patchCondition(ctx, p.Client, p.NodeName, c)
+}
+
+// patchCondition merges a condition into the status of a node, by its type. The condition may be
+// any value that encodes as one or as its deletion.
+func patchCondition(ctx context.Context, client kubernetes.Interface, node string, condition any) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
 		return err
 	}
-	return patchStatus(ctx, p.client, p.node, patch)
-}
-
-// patchStatus changes conditions of a node, which are merged by their types.
-func patchStatus(ctx context.Context, client kubernetes.Interface, node string, patch []byte) error {
-	_, err := client.CoreV1().Nodes().PatchStatus(ctx, node, patch)
-	if err != nil {
+	if _, err := client.CoreV1().Nodes().PatchStatus(ctx, node, patch); err != nil {
 		return fmt.Errorf("patch the status of node %s: %w", node, err)
 	}
 	return nil
-}
-
-// topology is the object that should be published, nil while too little is known.
-func (e *engine) topology() (*v1alpha2.NodeResourceTopology, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.control.Topology(e.health)
-}
-
-// nodeReference is the Node as kubectl looks for its events: by name in the place of the
-// UID, as the kubelet writes them.
-func nodeReference(name string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

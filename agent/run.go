@@ -3,26 +3,24 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
 )
 
-// Run is the agent, until the context ends. It returns an error when it cannot begin.
+// Run runs the agent until the context ends. It returns an error if the agent cannot start.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	release, err := lock(o.RunDir)
@@ -36,118 +34,102 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer k.groups.Close()
 	e := newEngine(o, k)
-	srv, err := newServer(o, e)
+	srv, err := newServer(e)
 	if err != nil {
 		return err
 	}
-	if last := lastKubelet(o.RunDir); last != nil {
+	if last := savedKubelet(o.RunDir); last != nil {
 		e.setKubelet(*last)
 	}
-	stopEvents := e.showEvents(o.Client, o.NodeName)
+	stopEvents := e.recordEvents()
 	defer stopEvents()
-	p := &publisher{node: o.NodeName, client: o.Client, topologies: o.Topologies, kubelet: o.Kubelet, staticPods: o.StaticPods, runDir: o.RunDir,
-		engine: e, log: o.Log, dedup: newLogDedup(o.Now), now: o.Now, every: o.APIEvery, retry: o.RetryAfter, changed: make(chan struct{}, 1)}
-	e.report = func(r control.Report) { p.conditionIs(r.Condition) }
-	e.askKubelet = p.soon
-	if err := e.watchPods(ctx, o.Client, o.NodeName); err != nil {
+	p := &publisher{Options: o, engine: e, dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1)}
+	e.report = func(r control.Report) { p.setCondition(r.Condition) }
+	e.askKubelet = p.refresh
+	if err := e.watchPods(ctx); err != nil {
 		return err
 	}
 	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address())
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return srv.serve(ctx) })
-	group.Go(func() error { p.loop(ctx); return nil })
+	loops := []func(context.Context){p.loop, e.sampleLoad, e.serveRuntime, e.keepWeight, e.watchGroups,
+		func(ctx context.Context) { e.loop(ctx, srv.observe) }}
 	if o.LeaseNamespace != "" {
-		h := &heartbeat{client: o.Client, namespace: o.LeaseNamespace, name: o.NodeName, node: &p.uid, worked: &e.worked, now: o.Now,
-			log: o.Log, dedup: newLogDedup(o.Now),
-			every: o.LeaseEvery, retry: o.RetryAfter, recent: 2 * o.Period, resumed: p.soon}
-		group.Go(func() error { h.loop(ctx); return nil })
+		h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: newLogDedup(o.Log, o.Now), resumed: p.refresh}
+		loops = append(loops, h.loop)
 	}
-	group.Go(func() error { e.sampleLoop(ctx, o.SampleEvery); return nil })
 	if o.SampleInterval > 0 {
-		group.Go(func() error { e.sampleContainers(ctx, o.SampleInterval, o.RetryAfter); return nil })
-		group.Go(func() error { e.tickLoop(ctx); return nil })
+		loops = append(loops, e.sampleContainers, e.tickLoop)
 	}
-	group.Go(func() error { e.loop(ctx, o.Period, o.MinInterval, srv.observe); return nil })
-	group.Go(func() error { e.serveRuntime(ctx, o); return nil })
-	group.Go(func() error { e.keepWeight(ctx, o.Period); return nil })
-	group.Go(func() error { e.watchGroups(ctx, o.Period, o.RetryAfter); return nil })
+	for _, loop := range loops {
+		group.Go(func() error { loop(ctx); return nil })
+	}
 	err = group.Wait()
-	o.Log.Info("the agent ends; what it has set stays in force")
+	o.Log.Info("the agent ends; its settings stay in force")
 	return err
 }
 
-func (s *server) address() string {
-	if s.listener == nil {
-		return "not served"
-	}
-	return s.listener.Addr().String()
-}
-
-// watchPods keeps the pods of the node known. It does not wait for them: the API
+// watchPods watches the pods of the node. It does not wait for the first list, because the API
 // server may be down.
-func (e *engine) watchPods(ctx context.Context, client kubernetes.Interface, node string) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithTransform(forget),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-		}))
-	pods := factory.Core().V1().Pods()
-	informer := pods.Informer()
+func (e *engine) watchPods(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(e.Client, 0,
+		informers.WithTransform(trimPod),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) }))
+	informer := factory.Core().V1().Pods().Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { e.poke() },
-		UpdateFunc: func(before, after any) {
-			if e.changed(before, after) {
-				e.poke()
+		AddFunc: func(any) { e.requestRound() },
+		UpdateFunc: func(before, after any) { // most updates change only conditions and times
+			a, ok := before.(*corev1.Pod)
+			b, also := after.(*corev1.Pod)
+			if !ok || !also || !e.control.Alike(a, b) {
+				e.requestRound()
 			}
 		},
-		DeleteFunc: func(any) { e.poke() },
+		DeleteFunc: func(any) { e.requestRound() },
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		e.dedup.warn(e.log, "pods", "the pods of this node cannot be watched; those known last count", err)
+		e.dedup.warn("pods", "the pods of this node cannot be watched; using the last known ones", err)
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	lister := pods.Lister()
-	e.mu.Lock()
-	e.pods = func() []*corev1.Pod { return list(informer, lister) }
-	e.mu.Unlock()
+	e.with(func(*control.Control) { e.pods = func() []*corev1.Pod { return listPods(informer) } })
 	factory.Start(ctx.Done())
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			e.poke()
+			e.requestRound()
 		}
 	}()
 	return nil
 }
 
-// changed reports whether an update of a pod makes a difference to its control groups:
-// most, of conditions and times, do not.
-func (e *engine) changed(before, after any) bool {
-	a, ok := before.(*corev1.Pod)
-	b, also := after.(*corev1.Pod)
-	return !ok || !also || !e.control.Alike(a, b)
-}
+// onNode selects the pods of a node.
+func onNode(name string) string { return fields.OneTermEqualSelector("spec.nodeName", name).String() }
 
-// list returns the pods, nil while they are not known.
-func list(informer cache.SharedIndexInformer, lister listers.PodLister) []*corev1.Pod {
+// listPods returns the pods, or nil until they are known.
+func listPods(informer cache.SharedIndexInformer) []*corev1.Pod {
 	if !informer.HasSynced() {
 		return nil
 	}
-	pods, err := lister.List(labels.Everything())
-	if err != nil { // an index in memory knows no errors
-		return nil
-	}
-	if pods == nil {
-		pods = []*corev1.Pod{}
+	pods := []*corev1.Pod{}
+	for _, object := range informer.GetStore().List() {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
 	}
 	return sortPods(pods)
 }
 
-// forget drops what the agent does not look at and what takes much room.
-func forget(object any) (any, error) {
+// sortPods sorts pods by UID, so that decisions do not depend on the order of a list.
+func sortPods(pods []*corev1.Pod) []*corev1.Pod {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return pods
+}
+
+// trimPod removes large parts of a pod that the agent does not use.
+func trimPod(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
 		pod.Spec.Volumes = nil
@@ -155,32 +137,20 @@ func forget(object any) (any, error) {
 	return object, nil
 }
 
-// showEvents makes notices events of the pods and the node they are about.
-func (e *engine) showEvents(client kubernetes.Interface, node string) (stop func()) {
+// recordEvents lets the engine create events on the pods and the node that notices are about.
+func (e *engine) recordEvents() (stop func()) {
 	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "pinfold-agent", Host: node})
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: e.Client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "pinfold-agent", Host: e.NodeName})
+	// kubectl finds the events of a node by its name in place of the UID, as the kubelet writes
+	// them.
+	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.NodeName, UID: types.UID(e.NodeName)}
 	e.events = func(n control.Notice) {
 		if n.Pod != nil {
 			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, n.Message)
-			return
+		} else {
+			recorder.Event(node, corev1.EventTypeWarning, n.Reason, n.Message)
 		}
-		recorder.Event(nodeReference(node), corev1.EventTypeWarning, n.Reason, n.Message)
 	}
 	return broadcaster.Shutdown
-}
-
-// KubeletAddress is where the kubelet of a node serves, as the Node object says.
-func KubeletAddress(ctx context.Context, client kubernetes.Interface, name string) (host string, port int, err error) {
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return "", 0, fmt.Errorf("find the kubelet: get node %s: %w", name, err)
-	}
-	port = int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
-	for _, address := range node.Status.Addresses {
-		if address.Type == corev1.NodeInternalIP && net.ParseIP(address.Address) != nil && port != 0 {
-			return address.Address, port, nil
-		}
-	}
-	return "", 0, fmt.Errorf("find the kubelet: node %s has no internal IP address and kubelet port (%s): is its kubelet running?", name, strconv.Itoa(port))
 }

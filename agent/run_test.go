@@ -26,7 +26,8 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 )
 
-// bothPods is a world with a bound pod and one beside it, which run.
+// bothPods returns a world with two running pods, of which one is bound, and the cgroups of their
+// containers.
 func bothPods(t *testing.T) (w *world, k *tree, bound, beside string) {
 	t.Helper()
 	k = newTree(t)
@@ -38,21 +39,22 @@ func bothPods(t *testing.T) (w *world, k *tree, bound, beside string) {
 	return w, k, k.pod("web", containerID('a')), k.pod("other", containerID('b'))
 }
 
+// enforced waits until the containers of bothPods have their CPUs.
 func (w *world) enforced(k *tree, bound, beside string) {
 	w.t.Helper()
 	w.eventually(func() error { return errors.Join(k.cpus(bound, "0"), k.cpus(beside, "1-7")) })
 }
 
-func TestStartedTwice(t *testing.T) {
+func TestSecondAgentDoesNotStart(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.start()
 	w.enforced(k, bound, beside)
 	err := Run(t.Context(), w.options())
 	if !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "stop that one first") {
-		t.Errorf("a second agent says %v", err)
+		t.Errorf("a second agent: %v", err)
 	}
 	if _, err := Cleanup(t.Context(), w.options()); !errors.Is(err, ErrRunning) {
-		t.Errorf("a cleanup beside the agent says %v", err)
+		t.Errorf("a cleanup while the agent runs: %v", err)
 	}
 }
 
@@ -71,11 +73,11 @@ func TestRestartChangesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if strings.Contains(w.log.String(), "msg=wrote") {
-		t.Error("the second agent has written")
+		t.Error("the restarted agent has written")
 	}
 }
 
-func TestKubeletCannotBeAsked(t *testing.T) {
+func TestKubeletUnreachable(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.kubeletErr = errors.New("connection refused")
 	stop := w.start()
@@ -93,27 +95,27 @@ func TestKubeletCannotBeAsked(t *testing.T) {
 	w.enforced(k, bound, beside)
 	stop()
 
-	// The next agent begins with what was known.
+	// The next agent starts with the last known configuration.
 	w.setKubelet(errors.New("connection refused"))
-	k.loosen(beside)
+	k.widen(beside)
 	w.start()
 	w.enforced(k, bound, beside)
 	w.eventually(func() error { return w.log.Says("connection refused") })
 }
 
-func TestAPIServerGone(t *testing.T) {
+func TestAPIServerUnreachable(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	stop := w.start()
 	w.enforced(k, bound, beside)
 	w.gone.Store(true)
-	k.loosen(beside)
+	k.widen(beside)
 	w.enforced(k, bound, beside)
-	w.eventually(func() error { return w.log.Says("by somebody else; it is put back") })
+	w.eventually(func() error { return w.log.Says("another program changed cpuset of " + beside) })
 	w.eventually(func() error { return w.log.Says("cannot read the Node object") })
 	stop()
 
-	// An agent that starts meanwhile touches nothing.
-	k.loosen(beside)
+	// An agent that starts meanwhile changes nothing.
+	k.widen(beside)
 	w.log = &logtext.Log{}
 	stop = w.start()
 	w.eventually(func() error { return w.log.Says("the pods of this node are not known") })
@@ -124,16 +126,16 @@ func TestAPIServerGone(t *testing.T) {
 	}
 }
 
-// TestNewPodIsNarrowed: the group of a pod that the kubelet has just made has no CPUs of
-// other pods, though no round is due and the runtime has not asked.
+// TestNewPodIsNarrowed checks that a new pod's cgroup loses the CPUs of other pods before the next
+// round and without a request of the runtime.
 func TestNewPodIsNarrowed(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.period = time.Hour
 	w.start()
 	w.enforced(k, bound, beside)
 	w.eventually(w.ready)
-	time.Sleep(300 * time.Millisecond) // no round is under way any more
-	w.eventually(func() error {        // the watch may begin later than the first round ends
+	time.Sleep(300 * time.Millisecond) // until the last round has ended
+	w.eventually(func() error {        // the watch may start after the first round
 		name := fmt.Sprintf("new%d", time.Now().UnixNano())
 		group := k.newPod(name)
 		for range 100 {
@@ -145,8 +147,8 @@ func TestNewPodIsNarrowed(t *testing.T) {
 	})
 }
 
-// TestForgedMirrorPod: a pod with the annotations of a static pod's mirror does not get at
-// the static pod's groups, whose CPUs and quota it would decide on.
+// TestForgedMirrorPod checks that a pod with the annotations of a mirror pod cannot determine the
+// CPUs and the quota of the static pod's cgroups.
 func TestForgedMirrorPod(t *testing.T) {
 	k := newTree(t)
 	mirror := func(namespace, name, cpus string) *corev1.Pod {
@@ -162,11 +164,11 @@ func TestForgedMirrorPod(t *testing.T) {
 	w.static = map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "genuine"}}
 	w.start()
 	w.eventually(func() error { return w.log.Says(control.NotStaticPod) })
-	// The CPUs that the forged pod claims are a matter of its own; the group's are shared.
+	// The forged pod's CPUs are exclusive to it, and the static pod's cgroup has the shared ones.
 	w.eventually(func() error { return k.cpus(group, "1-7") })
 	s, err := k.fs.Read(group)
 	if err != nil || s.Quota != 100*time.Millisecond {
-		t.Errorf("%+v, %v: quota was lifted", s, err)
+		t.Errorf("%+v, %v: the quota was lifted", s, err)
 	}
 	if _, err := w.client.CoreV1().Pods("kube-system").Create(t.Context(), mirror("kube-system", "genuine", "6"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -182,8 +184,8 @@ func TestRuntimeWithoutNRI(t *testing.T) {
 	w.eventually(func() error { return w.log.Says("containers get their CPUs a little after they start") })
 }
 
-// TestNoSocketIsSaidOnce: package nri tells the agent, and one of the two logs it.
-func TestNoSocketIsSaidOnce(t *testing.T) {
+// TestMissingSocketIsLoggedOnce checks that package nri and the agent do not both log it.
+func TestMissingSocketIsLoggedOnce(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.runtime = nri.Run
 	w.start()
@@ -200,7 +202,7 @@ func TestNoSocketIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
+func TestPublishTopology(t *testing.T) {
 	w, _, _, _ := bothPods(t)
 	objects := w.topologies.TopologyV1alpha2().NodeResourceTopologies()
 	foreign := &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: nodeName, ManagedFields: []metav1.ManagedFieldsEntry{
@@ -239,7 +241,7 @@ func TestTopologyIsPublishedAndForeignOnesAreLeft(t *testing.T) {
 	}
 }
 
-// TestGroupsCannotBeRead takes the groups away, and gives them back.
+// TestGroupsCannotBeRead starts the agent with a wrong cgroup root and corrects it.
 func TestGroupsCannotBeRead(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
@@ -283,7 +285,7 @@ func TestEventsAndMetrics(t *testing.T) {
 		}
 		return nil
 	})
-	k.loosen(groupSecond)
+	k.widen(groupSecond)
 	w.eventually(func() error {
 		text, err := w.get("/metrics")
 		if err != nil {
@@ -308,11 +310,11 @@ func TestEventsAndMetrics(t *testing.T) {
 	}
 }
 
-// get asks the agent's server, whose address is in the log.
+// get sends a request to the agent's server, whose address is in the log.
 func (w *world) get(path string) (string, error) {
 	_, address, ok := strings.Cut(w.log.String(), "metrics=")
 	if !ok {
-		return "", errors.New("the log does not say where metrics are")
+		return "", errors.New("the log does not contain the address of the metrics")
 	}
 	address, _, _ = strings.Cut(address, "\n")
 	response, err := http.Get("http://" + address + path)
@@ -333,7 +335,8 @@ func (w *world) setKubelet(err error) {
 	w.kubeletErr = err
 }
 
-// TestNoKernelBurst: on a kernel without burst, pods that ask for it run, and it is said.
+// TestNoKernelBurst checks that pods that ask for burst run on a kernel without it, and that users
+// are told.
 func TestNoKernelBurst(t *testing.T) {
 	k := newTree(t)
 	pods := []*corev1.Pod{burstPod("one", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst"}`}),

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -14,109 +16,104 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// runtimeHandler answers the container runtime. What cannot be given at creation is no
-// reason to fail a container: the next round puts it right.
+// runtimeHandler answers the container runtime's NRI requests. It never rejects a container:
+// settings that cannot be applied at creation are applied by the next round.
 type runtimeHandler struct{ *engine }
 
 var _ nri.Handler = runtimeHandler{}
 
-// awaitPod is how long a creation waits for the pod to come from the API server. The
-// kubelet has it from there, so it is on its way.
-const awaitPod = 500 * time.Millisecond
+// maxPodDelay is how long the creation of a container waits for its pod to arrive from the API
+// server. The kubelet has it from there, so it is on its way.
+const maxPodDelay = 500 * time.Millisecond
 
-// Synchronize takes in what runs. What differs is written by the next round.
+// Synchronize records the running containers. The next round corrects their settings.
 func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, containers []nri.Container) map[string]nri.Settings {
-	uids := map[string]ledger.PodID{}
-	for _, p := range pods {
-		uids[p.ID] = p.UID
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	for _, p := range pods {
-		h.control.Sandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	}
-	for _, c := range containers {
-		if c.Running {
-			h.control.Created(h.now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+	h.update(func() {
+		uids := map[string]ledger.PodID{}
+		for _, p := range pods {
+			uids[p.ID] = p.UID
+			h.control.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		}
-	}
-	h.log.Info("the container runtime is connected", "containers", len(containers))
-	h.poke()
+		for _, c := range containers {
+			if c.Running {
+				h.control.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+			}
+		}
+		h.Log.Info("the container runtime is connected", "containers", len(containers))
+		h.requestRound()
+	})
 	return nil
 }
 
-// Create frees the container's CPUs, then gives it these and its quota.
-func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container) (nri.Settings, error) {
-	h.await(ctx, pod)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
-	h.control.Created(h.now(), ref, c.ID)
-	h.learn(pod.CgroupParent)
-	h.decide()
-	given := h.control.Give(ref)
-	h.log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
-		"cpus", given.CPUs.String(), "quota", given.Quota)
-	return given, nil
+// Create moves other containers off the new container's CPUs, and returns these and its quota.
+func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings, err error) {
+	h.awaitPod(ctx, pod)
+	h.update(func() {
+		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
+		h.control.Created(h.Now(), ref, c.ID)
+		h.addGroup(pod.CgroupParent)
+		h.decide()
+		settings = h.control.CreateSettings(ref)
+		h.Log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
+			"cpus", settings.CPUs.String(), "quota", settings.Quota)
+	})
+	return settings, nil
 }
 
-// Start writes what the runtime cannot, before the container's first instruction.
+// Start writes the settings that the runtime cannot write, before the container's first
+// instruction.
 func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	h.learn(pod.CgroupParent)
-	h.learn(c.CgroupsPath)
-	h.decide()
-	h.poke()
+	h.update(func() {
+		h.addGroup(pod.CgroupParent)
+		h.addGroup(c.CgroupsPath)
+		h.decide()
+		h.requestRound()
+	})
 	return nil
 }
 
-// Update keeps the CPUs, and the quota where it is lifted. Burst that stands in the way of
-// a smaller quota is taken back before the runtime writes that.
-func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) nri.Settings {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	h.decide()
-	h.poke()
-	given := h.control.Give(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
-	settings := nri.Settings{CPUs: given.CPUs}
-	if given.Quota == bandwidth.Unlimited {
-		settings.Quota = given.Quota
+// Update keeps the container's CPUs, and its quota if that is lifted. It removes burst that would
+// make the kernel reject a smaller quota, before the runtime writes that quota.
+func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
+	h.update(func() {
+		h.decide()
+		h.requestRound()
+		settings = h.control.CreateSettings(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
+	})
+	if settings.Quota != bandwidth.Unlimited {
+		settings = nri.Settings{CPUs: settings.CPUs}
 	}
 	return settings
 }
 
-// Stopped frees what the container had.
+// Stopped releases the container's CPUs.
 func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
-	h.poke()
+	h.update(func() {
+		h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
+		h.requestRound()
+	})
 }
 
-// await waits a little for a pod to be known.
-func (h runtimeHandler) await(ctx context.Context, pod nri.Pod) {
-	h.mu.Lock()
-	h.control.Sandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-	h.mu.Unlock()
-	deadline := time.After(awaitPod)
-	for !h.knows(pod.UID) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-deadline:
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+// update calls f under the lock, and makes a round that is reading cgroups meanwhile start again.
+func (e *engine) update(f func()) {
+	e.with(func(*control.Control) {
+		e.changes++
+		f()
+	})
 }
 
-// knows reports whether waiting for a pod would be of no use.
+// awaitPod waits for a short time until the pod is known.
+func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
+	h.with(func(c *control.Control) {
+		c.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	})
+	// A pod that is still unknown then is treated as unknown.
+	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxPodDelay, true, func(context.Context) (bool, error) {
+		return h.knows(pod.UID), nil
+	})
+}
+
+// knows reports whether a pod is known, or waiting for it is useless because no pods are.
 func (h runtimeHandler) knows(id ledger.PodID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,61 +124,58 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 	return pods == nil || h.control.HasPod(id)
 }
 
-// learn looks at a group that is new. The lock must be held.
-func (h runtimeHandler) learn(told string) (learned bool) {
-	group, where, ok := h.kernel.place(told)
+// addGroup reads a new cgroup of a pod or container and passes it to the state machine. It reports
+// whether the cgroup could be read. mu must be locked.
+func (e *engine) addGroup(cgroupsPath string) bool {
+	group, where, ok := e.kernel.locate(cgroupsPath)
 	if !ok {
 		return false
 	}
-	settings, err := h.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: where.Container == ""})
+	settings, err := e.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: where.Container == ""})
 	if err != nil {
-		return false // the next round reads it, or says what is wrong
+		return false // the next round reads it or reports the error
 	}
-	h.control.Learn(group, where, settings)
+	e.control.AddGroup(group, where, settings)
 	return true
 }
 
-// withoutNRI is what it means that the runtime does not ask.
-const withoutNRI = "the container runtime does not ask by NRI, the reconcile loop alone enforces: " +
+// withoutNRI is the warning while the container runtime is not connected.
+const withoutNRI = "the container runtime is not connected by NRI, the reconcile loop alone enforces: " +
 	"containers get their CPUs a little after they start"
 
-// serveRuntime answers the runtime until the context ends.
-func (e *engine) serveRuntime(ctx context.Context, o Options) {
-	if o.Socket == "" {
-		e.log.Warn(withoutNRI + ", because no socket is named")
+// serveRuntime answers the container runtime until the context ends.
+func (e *engine) serveRuntime(ctx context.Context) {
+	if e.Socket == "" {
+		e.Log.Warn(withoutNRI + ", because no socket is named")
 		return
 	}
 	for ctx.Err() == nil {
-		err := o.Runtime(ctx, nri.Options{Socket: o.Socket, Logger: o.Log, OnState: e.runtimeIs, OnConflict: e.runtimeConflict}, runtimeHandler{e})
+		err := e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
 		if err != nil && ctx.Err() == nil {
-			e.runtimeIs(nri.State{Err: err})
-			sleep.For(ctx, o.RetryAfter)
+			e.setRuntimeState(nri.State{Err: err})
+			sleep.For(ctx, e.RetryAfter)
 		}
 	}
 }
 
-// runtimeIs notes whether the runtime asks.
-func (e *engine) runtimeIs(s nri.State) {
+// setRuntimeState records whether the runtime is connected.
+func (e *engine) setRuntimeState(s nri.State) {
 	if s.Connected {
 		e.dedup.clear("runtime")
 	} else if s.Err != nil {
-		e.dedup.warn(e.log, "runtime", withoutNRI, s.Err)
+		e.dedup.warn("runtime", withoutNRI, s.Err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.figures.runtime = s.Connected
+	e.with(func(*control.Control) { e.stats.connected = s.Connected })
 }
 
-// runtimeConflict tells of another plugin. It does not wait for the lock, which the
-// runtime's request may hold.
-func (e *engine) runtimeConflict(c nri.Conflict) {
-	go func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.figures.rivals++
-		if n := e.control.About(c.Pod.UID, "NRIConflict", c.String()); e.dedup.fresh("rival "+c.Container.ID, n.Message) {
-			e.log.Warn(n.Message, "reason", n.Reason)
+// reportConflict reports that another NRI plugin sets a container too. It does not wait for the
+// lock, which the handler of the same request may hold.
+func (e *engine) reportConflict(conflict nri.Conflict) {
+	go e.with(func(c *control.Control) {
+		e.stats.nriConflicts++
+		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.fresh("conflict "+conflict.Container.ID, n.Message) {
+			e.Log.Warn(n.Message, "reason", n.Reason)
 			e.events(n)
 		}
-	}()
+	})
 }

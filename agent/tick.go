@@ -2,45 +2,47 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// tickEvery is how often it is decided whether quotas are raised: the period of most.
+// tickEvery is the interval at which raising quotas is decided: the most common period.
 const tickEvery = 100 * time.Millisecond
 
-// sampleContainers samples what containers do, until the context ends.
-func (e *engine) sampleContainers(ctx context.Context, shortest, retry time.Duration) {
+// sampleContainers samples the usage and throttling of containers until the context ends.
+func (e *engine) sampleContainers(ctx context.Context) {
 	for ctx.Err() == nil {
-		s, err := sampler.New(e.kernel.groups, sampler.Options{Shortest: shortest})
+		s, err := sampler.New(e.kernel.groups, sampler.Options{Shortest: e.SampleInterval})
 		if err == nil {
-			e.mu.Lock()
-			e.sampler = s
-			s.Set(e.meters.set(e.control.Limited()))
-			e.mu.Unlock()
-			err = s.Run(ctx, func(t *sampler.Tick) error { e.meters.take(t.Samples); return nil })
+			e.with(func(c *control.Control) {
+				e.sampler = s
+				s.Set(e.meters.set(c.Limited()))
+			})
+			err = s.Run(ctx, func(t *sampler.Tick) error { e.meters.add(t.Samples); return nil })
 		}
 		if ctx.Err() == nil {
-			e.dedup.warn(e.log, "sampler", "containers are not sampled: no quota is raised, and metrics stand still", err)
-			sleep.For(ctx, retry)
+			e.dedup.warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
+			sleep.For(ctx, e.RetryAfter)
 		}
 	}
 }
 
-// tickLoop raises and lowers quotas, until the context ends; then none stays raised.
+// tickLoop raises and lowers quotas until the context ends, and then lowers all that are raised.
 func (e *engine) tickLoop(ctx context.Context) {
-	defer e.lower()
+	defer e.with(func(c *control.Control) {
+		if c.Lower() {
+			e.decide()
+		}
+	})
 	every(ctx, tickEvery, e.tick)
 }
 
-// every calls a function again and again, until the context ends.
+// every calls a function periodically until the context ends.
 func every(ctx context.Context, period time.Duration, do func()) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -54,95 +56,58 @@ func every(ctx context.Context, period time.Duration, do func()) {
 	}
 }
 
-// tick decides which quotas are to be raised, and writes them. It looks at the groups that
-// it is about, and at no others.
+// tick decides which quotas to raise or lower, and writes them. It reads only the cgroups whose
+// quota is raised or whose limits have changed.
 func (e *engine) tick() {
-	samples, doubtful := e.meters.drain()
+	samples, changed := e.meters.drain()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
+	now := e.Now()
 	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
 	t.Idle, t.Interval = e.idle()
-	foreign := e.see(append(e.control.RaisedGroups(), doubtful...))
+	foreign := e.observeBandwidth(append(e.control.RaisedGroups(), changed...))
 	changes, write := e.control.Raise(t)
 	for _, c := range changes {
-		e.meters.changed(c)
-		e.log.Debug("quota", "pod", c.Container.Namespace+"/"+c.Container.Name, "container", c.Container.Container,
+		e.meters.count(c)
+		e.Log.Debug("quota", "pod", c.Container.Namespace+"/"+c.Container.Name, "container", c.Container.Ref.Container,
 			"raised", c.Raised, "quota", c.Quota, "reason", c.Reason.String())
 	}
 	if write || foreign {
-		e.asked++ // what a round is reading meanwhile may be older
+		e.changes++
 		e.decide()
 	}
 }
 
-// lower takes back all raises.
-func (e *engine) lower() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.control.Lower() {
-		e.decide()
-	}
-}
-
-// see reads what some groups hold, and reports whether somebody else has changed one.
-func (e *engine) see(groups []string) (foreign bool) {
+// observeBandwidth reads the bandwidth of cgroups, and reports whether another writer has changed
+// one.
+func (e *engine) observeBandwidth(groups []string) (foreign bool) {
 	slices.Sort(groups)
 	for _, group := range slices.Compact(groups) {
 		s, err := e.kernel.groups.ReadParts(group, cgroup.Parts{Bandwidth: true})
-		if err == nil { // else it has ended, or the round says what is wrong
-			foreign = e.control.See(group, s) || foreign
+		if err == nil { // else it has ended, or the next round reports the error
+			foreign = e.control.ObserveBandwidth(group, s) || foreign
 		}
 	}
 	return foreign
 }
 
-// userTick is the unit of /proc/stat (USER_HZ, which is the same on all architectures that
-// Go knows).
-const userTick = 10 * time.Millisecond
-
-// idle is how long each CPU was idle since the last tick; nothing where no quota may be
+// idle returns how long each CPU was idle since the last tick, or nothing if no quota may be
 // raised.
 func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
 	if !e.control.Raises() {
-		e.times = nil
+		e.tickLoad = nil
 		return nil, 0
 	}
-	times, err := readStat(e.kernel.root)
-	e.dedup.warnOrClear(e.log, "idle", "no quota is raised", err)
+	load, err := readStat(e.kernel.root)
+	e.dedup.warnOrClear("idle", "no quota is raised", err)
 	if err != nil {
 		return nil, 0
 	}
-	at := e.now()
-	before, since := e.times, at.Sub(e.timesAt)
-	e.times, e.timesAt = times, at
-	if before == nil || since <= 0 {
+	at := e.Now()
+	before, passed := e.tickLoad, at.Sub(e.tickedAt)
+	e.tickLoad, e.tickedAt = load, at
+	if before == nil || passed <= 0 {
 		return nil, 0
 	}
-	return idleBetween(before, times, since), since
-}
-
-// idleBetween is how long each CPU was idle in an interval, by number.
-func idleBetween(before, after map[cpuset.CPU]cpuTimes, interval time.Duration) []time.Duration {
-	var idle []time.Duration
-	for cpu, now := range after {
-		for len(idle) <= int(cpu) {
-			idle = append(idle, 0)
-		}
-		if passed, ok := now.since(before, cpu); ok {
-			idle[cpu] = min(interval, time.Duration(passed.total-passed.busy)*userTick)
-		}
-	}
-	return idle
-}
-
-// CheckSampleInterval says what is wrong with a time between two samples.
-func CheckSampleInterval(d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	if err := sampler.CheckInterval(d); err != nil {
-		return fmt.Errorf("%w; 0 turns sampling off", err)
-	}
-	return nil
+	return idleBetween(before, load, passed), passed
 }

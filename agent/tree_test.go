@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// tree is a machine's root directory with ordinary files in the place of the kernel's: 8
-// CPUs, of which N and N+4 are one core, and control groups of version 1.
+// tree is the root directory of a machine, with ordinary files in place of the kernel's: 8 CPUs, of
+// which N and N+4 share a core, and cgroups of version 1.
 type tree struct {
 	t    *testing.T
 	root string
@@ -64,7 +64,7 @@ func (k *tree) file(name, text string) {
 	}
 }
 
-// group makes a control group with all CPUs.
+// group makes a cgroup with all CPUs.
 func (k *tree) group(path, quota string) {
 	k.t.Helper()
 	for name, text := range map[string]string{
@@ -75,19 +75,19 @@ func (k *tree) group(path, quota string) {
 		controller, file, _ := strings.Cut(name, "/")
 		k.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
 	}
-	// The kernel makes one of the other.
+	// The kernel derives the effective CPUs from the others.
 	if err := os.Symlink("cpuset.cpus", filepath.Join(k.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")); err != nil {
 		k.t.Fatal(err)
 	}
 }
 
-// pod makes the groups of a pod made by newPod.
+// pod makes the cgroups of a pod made by the function newPod.
 func (k *tree) pod(name, id string) (group string) {
 	k.t.Helper()
 	return k.podOf("uid-"+name, id)
 }
 
-// newPod makes the group of a pod without containers, in one step for each hierarchy.
+// newPod makes the cgroup of a pod without containers, atomically in each hierarchy.
 func (k *tree) newPod(uid string) (group string) {
 	k.t.Helper()
 	k.group("/made", "100000")
@@ -101,7 +101,7 @@ func (k *tree) newPod(uid string) (group string) {
 	return group
 }
 
-// podOf makes the groups of a pod that the kubelet knows by an id.
+// podOf makes the cgroups of a pod with the given id in the kubelet and one container.
 func (k *tree) podOf(uid, id string) (group string) {
 	k.t.Helper()
 	pod := "/kubepods/burstable/pod" + uid
@@ -110,7 +110,7 @@ func (k *tree) podOf(uid, id string) (group string) {
 	return pod + "/" + id
 }
 
-// cpus is nil when a group has these CPUs.
+// cpus returns an error unless a cgroup has the given CPUs.
 func (k *tree) cpus(group, want string) error {
 	s, err := k.fs.Read(group)
 	if err != nil || s.CPUs.String() != want {
@@ -119,8 +119,8 @@ func (k *tree) cpus(group, want string) error {
 	return nil
 }
 
-// loosen gives a group all CPUs, as somebody else.
-func (k *tree) loosen(group string) {
+// widen gives a cgroup all CPUs, as another program.
+func (k *tree) widen(group string) {
 	k.t.Helper()
 	if err := os.WriteFile(k.fs.File(group, cgroup.CPUSetCPUs), []byte("0-7\n"), 0o644); err != nil {
 		k.t.Fatal(err)

@@ -4,47 +4,48 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"time"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// ownShares is the weight that the agent gives its own container and pod: that of a request
-// of one CPU. A request of so much would be reserved and hardly used. With the weight of a
-// small request, 5 ms of work take seconds beside busy neighbours, and the runtime does not
-// wait for an answer as long.
+// ownShares is the weight that the agent gives its own container and pod: that of a request of one
+// CPU. Such a request would reserve CPU time that is hardly used. With the weight of a small
+// request, 5 ms of work take seconds beside busy neighbours, and the container runtime does not
+// wait that long for an answer.
 const ownShares = 1024
 
-// leastTier is the weight below which a whole tier of pods is too weak for the agent in it,
-// that of the request in deploy/manifests. The tier's weight is the kubelet's, which writes it
-// each minute and whenever a pod comes.
-const leastTier = 100
+// minTierShares is the weight below which the QoS tier of the agent's pod is too weak: that of the
+// request in deploy/manifests. Only the kubelet may set it, which it does each minute and whenever
+// a pod is added.
+const minTierShares = 100
 
-// keepWeight keeps the agent's own weight until the context ends. Others write it, too: the
+// keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it: the
 // kubelet at a resize, systemd when it reloads.
-func (e *engine) keepWeight(ctx context.Context, period time.Duration) {
+func (e *engine) keepWeight(ctx context.Context) {
 	own, err := e.kernel.groups.Own(cgroup.CPU)
 	if err != nil {
-		e.log.Warn("the agent keeps the CPU weight of its request", "error", err)
+		e.Log.Warn("the agent keeps the CPU weight of its request", "error", err)
 		return
 	}
 	for ctx.Err() == nil {
-		e.mu.Lock()
-		naming := e.kernel.naming
-		e.mu.Unlock()
+		var naming kubepods.Naming
+		e.with(func(*control.Control) { naming = e.kernel.naming })
 		if naming.Driver != 0 {
-			e.dedup.warnOrClear(e.log, "weight", "the agent may answer the container runtime too late on a busy machine", weigh(e.kernel.groups, naming, own))
-			sleep.For(ctx, period)
+			e.dedup.warnOrClear("weight", "the agent may answer the container runtime too late on a busy machine",
+				raiseWeight(e.kernel.groups, naming, own))
+			sleep.For(ctx, e.Period)
 		}
 		sleep.For(ctx, tickEvery)
 	}
 }
 
-// weigh gives the container that a group belongs to, and its pod, the agent's weight where
-// theirs is lower. A group that is in no pod is left alone.
-func weigh(groups *cgroup.FS, naming kubepods.Naming, own string) error {
+// raiseWeight raises the weights of the container that a cgroup is part of, and of its pod, to that
+// of the agent. It does nothing for a cgroup that is not part of a pod. The error includes too low
+// a weight of the tier.
+func raiseWeight(groups *cgroup.FS, naming kubepods.Naming, own string) error {
 	where, ok := naming.Parse(own)
 	for ; !ok && own != "/"; where, ok = naming.Parse(own) {
 		own = path.Dir(own)
@@ -68,7 +69,7 @@ func weigh(groups *cgroup.FS, naming kubepods.Naming, own string) error {
 	}
 	tier := naming.Tier(where.Tier)
 	s, err := groups.ReadParts(tier, cgroup.Parts{Weight: true})
-	if err == nil && s.Weight < kubepods.PodWeight(version, leastTier) {
+	if err == nil && s.Weight < kubepods.PodWeight(version, minTierShares) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)
 	}
 	return err

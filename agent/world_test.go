@@ -28,15 +28,14 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 )
 
-// world is what an agent under test lives in: an API server in memory, a kubelet that is
-// asked, and the control groups below a root directory.
+// world is the environment of an agent under test: an API server in memory, a kubelet, and the
+// cgroups below a root directory.
 type world struct {
-	t          *testing.T
-	client     *fake.Clientset
-	topologies *topologyfake.Clientset
-	kubelet    control.Kubelet
-	config     control.Config
-	// period is how often everything is looked at.
+	t                      *testing.T
+	client                 *fake.Clientset
+	topologies             *topologyfake.Clientset
+	kubelet                control.Kubelet
+	config                 control.Config
 	period, sampleInterval time.Duration
 	root                   string
 	runDir                 string
@@ -109,7 +108,7 @@ func (w *world) options() Options {
 	}
 }
 
-// start runs an agent, until stop.
+// start runs an agent until stop is called or the test ends.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -133,7 +132,7 @@ func (w *world) start() (stop func()) {
 	return stop
 }
 
-// eventually waits until something is so.
+// eventually waits until check returns nil.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
@@ -150,7 +149,7 @@ func (w *world) eventually(check func() error) {
 	}
 }
 
-// ready is nil once the condition says that all is enforced.
+// ready returns an error unless the node's condition is True.
 func (w *world) ready() error {
 	if c := w.condition(); c.Status != corev1.ConditionTrue {
 		return fmt.Errorf("condition %s %s: %s", c.Status, c.Reason, c.Message)
@@ -168,11 +167,11 @@ func (w *world) condition() corev1.NodeCondition {
 			return c
 		}
 	}
-	return corev1.NodeCondition{Message: "there is none"}
+	return corev1.NodeCondition{Message: "the node has no condition"}
 }
 
-// newPod is a pod of one container with a limit of 1 CPU, which asks for CPUs when it
-// has some.
+// newPod returns a pod of one container with a limit of 1 CPU. Unless cpus is "", the pod has an
+// allocation of these CPUs.
 func newPod(name, cpus string) *corev1.Pod {
 	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	p := &corev1.Pod{
@@ -191,11 +190,11 @@ func newPod(name, cpus string) *corev1.Pod {
 	return p
 }
 
-// run gives the pod's container a status as the kubelet would.
+// run sets the status of the pod's container to running, as the kubelet does.
 func run(p *corev1.Pod, id string) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "containerd://" + id,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 }
 
-// containerID is an id as runtimes make them.
+// containerID returns an id of the length that runtimes use.
 func containerID(c rune) string { return strings.Repeat(string(c), 64) }

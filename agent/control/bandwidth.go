@@ -3,47 +3,103 @@ package control
 import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// bandwidth sets quota, period and burst of containers and pods, and idle of pods.
-func (c *Control) bandwidth(a *Actions, all []limited) {
-	for _, l := range all {
-		w := c.rest(l)
-		if l.resizes {
+// Limited is a cgroup of a pod or container whose bandwidth is planned.
+type Limited struct {
+	Ref             nodeplan.Ref // Container is "" for the pod's own cgroup
+	Namespace, Name string       // of the pod
+	Path            string
+	nodeplan.Raising
+	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
+	// raised. Both are set by [Control.Limited] only.
+	Present bandwidth.Limits
+	Raise   Raise
+
+	podPath string
+	want    bandwidth.Limits
+	idle    bool             // wanted, of pods only
+	kubelet bandwidth.Limits // what the kubelet would set
+	// resizing is set while the kubelet is changing the quota.
+	resizing bool
+}
+
+func (l *Limited) isPod() bool { return l.Ref.Container == "" }
+
+// raised reports whether the wanted quota is above that of the limit.
+func (l *Limited) raised() bool { return l.want.Quota > l.Base.Quota }
+
+// Limited returns the containers that have a quota.
+func (c *Control) Limited() (all []Limited) {
+	for _, l := range c.limited {
+		if !l.isPod() && l.Base.Quota != bandwidth.Unlimited && c.exists(l.Path) {
+			l.Present, l.Raise = c.view.Settings[l.Path].Limits, c.raised[l.Path]
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// limitedGroups returns the cgroups of running pods and their containers that exist.
+func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		s := c.pod(p.ID)
+		if api.HasEnded(s.object) {
+			continue
+		}
+		add := func(container, path string, want nodeplan.Settings, raising nodeplan.Raising) {
+			if c.exists(path) {
+				ref := nodeplan.Ref{Pod: p.ID, Container: container}
+				all = append(all, Limited{Ref: ref, Namespace: s.object.Namespace, Name: s.object.Name, Path: path, Raising: raising,
+					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes()})
+			}
+		}
+		add("", g.pods[p.ID], p.Settings, p.Raising)
+		for j := range p.Containers {
+			container := &p.Containers[j]
+			add(container.Name, g.containers[nodeplan.Ref{Pod: p.ID, Container: container.Name}], container.Settings, container.Raising)
+		}
+	}
+	return all
+}
+
+// setBandwidth adds the changes of quota, period, burst and cpu.idle.
+func (c *Control) setBandwidth(a *Actions, all []Limited) {
+	for i := range all {
+		l := &all[i]
+		w := c.bandwidthChanges(l)
+		if l.resizing {
 			w = c.prepareResize(l)
 		}
 		if w != (cgroup.Wanted{}) {
-			a.Rest[l.path] = w
+			a.Bandwidth[l.Path] = w
 		}
 	}
-	c.listBelow(a)
-}
-
-// listBelow adds the containers, with nothing wanted, of pods whose quota or period
-// changes: what they hold limits in which steps that can be done (package cgroup).
-func (c *Control) listBelow(a *Actions) {
+	// A pod's quota or period can change only in steps that its containers' bandwidth allows.
+	// Listing them, with nothing wanted, lets package cgroup find these steps.
 	for _, p := range c.view.Pods {
-		if w := a.Rest[p.Path]; w.Quota == nil && w.Period == nil {
+		if w := a.Bandwidth[p.Path]; w.Quota == nil && w.Period == nil {
 			continue
 		}
 		for _, container := range p.Containers {
-			if _, listed := a.Rest[container.Path]; !listed && c.exists(container.Path) {
-				a.Rest[container.Path] = cgroup.Wanted{}
+			if _, listed := a.Bandwidth[container.Path]; !listed && c.exists(container.Path) {
+				a.Bandwidth[container.Path] = cgroup.Wanted{}
 			}
 		}
 	}
 }
 
-// kubeletResizes reports whether the quota of a pod and its containers is the kubelet's
-// to change now.
+// kubeletResizes reports whether the kubelet is changing the quota of the pod and its containers.
 func (s *podState) kubeletResizes() bool { return s.resizing && len(s.plan.Claim.Containers) == 0 }
 
-// prepareResize takes back what stands in the way of the quota that the kubelet is about to write:
-// the kernel refuses one that is below the burst, and of a pod one that is below its
-// container's, which may be raised.
-func (c *Control) prepareResize(l limited) (w cgroup.Wanted) {
-	present, before := c.view.Settings[l.path], c.beforeResize[l.path]
+// prepareResize undoes what would make the kernel reject the quota that the kubelet is about to
+// write: a burst above that quota, and a raised quota of a container, which its pod's quota must
+// not be below.
+func (c *Control) prepareResize(l *Limited) (w cgroup.Wanted) {
+	present, before := c.view.Settings[l.Path], c.beforeResize[l.Path]
 	if l.want.Burst < present.Burst {
 		w.Burst = &l.want.Burst
 	}
@@ -53,40 +109,41 @@ func (c *Control) prepareResize(l limited) (w cgroup.Wanted) {
 	return w
 }
 
-// rememberPlanned remembers what was planned for groups before their resize.
-func (c *Control) rememberPlanned(all []limited) {
-	planned := make(map[string]limited, len(all))
+// rememberPlanned remembers the plan of each cgroup, and during a resize the plan before it.
+func (c *Control) rememberPlanned(all []Limited) {
+	planned := make(map[string]Limited, len(all))
 	for _, l := range all {
-		if before, ok := c.beforeResize[l.path]; ok && l.resizes {
+		if before, ok := c.beforeResize[l.Path]; ok && l.resizing {
 			l = before
 		}
-		planned[l.path] = l
+		planned[l.Path] = l
 	}
 	c.beforeResize = planned
 }
 
-// rest is what a group has otherwise than it should.
-func (c *Control) rest(l limited) (w cgroup.Wanted) {
-	present := c.view.Settings[l.path]
-	if _, others := c.foreignOwned[l.path]; !others {
-		w = bandwidthWanted(present, l.want)
+// bandwidthChanges returns the settings of l that differ from the plan.
+func (c *Control) bandwidthChanges(l *Limited) (w cgroup.Wanted) {
+	present := c.view.Settings[l.Path]
+	if _, foreign := c.foreignOwned[l.Path]; !foreign {
+		w = limitChanges(present, l.want)
 	}
-	if idle := l.want.Idle; l.isPod() && idle != present.Idle && !present.NoIdle {
+	if idle := l.idle; l.isPod() && idle != present.Idle && !present.NoIdle {
 		w.Idle = &idle
 	}
 	return w
 }
 
-// bandwidthWanted is what differs of quota, period and burst.
-func bandwidthWanted(present cgroup.Settings, want nodeplan.Settings) (w cgroup.Wanted) {
-	if quota := want.Quota; quota != present.Quota {
-		w.Quota = &quota
+// limitChanges returns what differs of quota, period and burst. Without a quota the period has no
+// effect.
+func limitChanges(present cgroup.Settings, want bandwidth.Limits) (w cgroup.Wanted) {
+	if want.Quota != present.Quota {
+		w.Quota = &want.Quota
 	}
-	if period := want.Period; period != 0 && want.Quota != bandwidth.Unlimited && period != present.Period {
-		w.Period = &period
+	if want.Period != 0 && want.Quota != bandwidth.Unlimited && want.Period != present.Period {
+		w.Period = &want.Period
 	}
-	if burst := want.Burst; burst != present.Burst && !present.NoBurst {
-		w.Burst = &burst
+	if want.Burst != present.Burst && !present.NoBurst {
+		w.Burst = &want.Burst
 	}
 	return w
 }

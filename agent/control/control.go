@@ -18,25 +18,25 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// Config is what the agent's flags say.
+// Config is the part of the agent's configuration that decisions depend on.
 type Config struct {
 	NodeName string
-	// Lease is what the agent renews, as NAMESPACE/NAME; "" where it renews none.
+	// Lease is the lease that the agent renews, as NAMESPACE/NAME, or "" for none.
 	Lease string
-	// MinShared is the least number of CPUs that stay shared; the scheduler's
-	// minSharedCPUs should be the same.
+	// MinShared is the number of CPUs that always stay shared. It should equal the scheduler's
+	// minSharedCPUs.
 	MinShared int
 	Tuning    nodeplan.Tuning
-	// BatchIdle puts cpu.idle on the groups of BE pods.
+	// BatchIdle sets cpu.idle on the cgroups of BE pods.
 	BatchIdle bool
-	// Burst is the burst policy of pods that have none, complete: it fills in what
-	// others leave open.
+	// Burst is the burst policy of pods without one. All its fields are set: they also fill in the
+	// fields that pods omit.
 	Burst burst.Policy
-	// Ceilings bound what pods get by their annotations.
+	// Ceilings limit what pods can get by their annotations.
 	Ceilings api.Ceilings
-	// Keys are those by which allocations are signed; nil believes every allocation.
+	// Keys verify the signatures of allocations. Without keys every allocation is accepted.
 	Keys *api.Keys
-	// QuotaOwner wins when somebody else changes quota, period or burst.
+	// QuotaOwner determines what happens when another program changes quota, period or burst.
 	QuotaOwner QuotaOwner
 }
 
@@ -45,10 +45,9 @@ type QuotaOwner string
 
 // The owners.
 const (
-	// OwnerPinfold puts them back. It is the default.
+	// OwnerPinfold restores the agent's values. It is the default.
 	OwnerPinfold QuotaOwner = "pinfold"
-	// OwnerOther leaves them as they are until the container's or pod's group ends, or
-	// its limit changes.
+	// OwnerOther leaves the other program's values until the cgroup ends or its limit changes.
 	OwnerOther QuotaOwner = "other"
 )
 
@@ -70,14 +69,14 @@ type Node struct {
 // View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
-	Tiers  []string // their paths, outer ones first
+	Tiers  []string // paths, parents first
 	Pods   []kubepods.Pod
-	// Settings are those of all of them, by path, of containers that are not known only
-	// the CPUs. Groups that vanished or could not be read are missing.
+	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
+	// are set. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
 }
 
-// created is a container that the runtime has told of.
+// created is a container that the runtime has announced.
 type created struct {
 	id string
 	at time.Time
@@ -86,69 +85,57 @@ type created struct {
 // Control is the state machine. Its methods must not be called concurrently, except
 // [Control.Alike].
 type Control struct {
-	config  Config
-	index   *placement.Index
-	kubelet *Kubelet
-	node    Node
-	pods    []podState // nil until the pods are known
-	known   bool       // pods have been listed
-	// static names the static pods that the kubelet is known to run, by the ids of their
-	// groups.
+	config     Config
+	index      *placement.Index // nil until SetMachine
+	kubelet    *Kubelet         // nil until SetKubelet
+	node       Node
+	pods       []podState
+	podsListed bool
+	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
+	// ids.
 	static map[ledger.PodID]types.NamespacedName
 	usage  nodeplan.Usage
 	used   map[nodeplan.Ref]ledger.MilliCPU
-	// runtime holds what was created lately, until the pods' statuses say it.
+	// runtime are the containers that the runtime has announced and no pod status contains yet.
 	runtime map[nodeplan.Ref]created
 
-	view *View
-	// expected is what each group held after the last round.
+	view *View // nil until Observe
+	// expected are the settings of each cgroup after the last round.
 	expected map[string]cgroup.Settings
-	changed  []Foreign // of the last observation
-	// foreignOwned is the bandwidth of groups that is somebody else's, with quota and period of the limit.
+	changed  []Foreign // differences from expected in the last observation
+	// foreignOwned are the cgroups whose bandwidth is left to another program, with the quota and
+	// period of the limit at that time.
 	foreignOwned map[string]bandwidth.Limits
-	// limited are the groups of the last plan, beforeResize those before a resize.
-	limited      []limited
-	beforeResize map[string]limited
-	// raised are the quotas above limits that were decided on, by group, decisions those of
-	// the last tick, whose room is used again, and writes the writes of bandwidth since then.
+	// limited are the cgroups of the last plan. beforeResize are the same as planned last outside
+	// of a resize, by path.
+	limited      []Limited
+	beforeResize map[string]Limited
+	// raised are the quotas above limits that were decided, by path. decisions are those of the
+	// last tick (kept to reuse the memory). writes counts the writes to bandwidth files since then,
+	// by path.
 	burst     *burst.Controller
 	raised    map[string]Raise
 	decisions []burst.Decision
 	writes    map[string]int
-	// adopted are the words that the plan follows, by pod. usages are those told since the
-	// last decision, by group, and began and now the times of the first and the last one.
+	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
+	// recorded since the last decision, by path. began and now are the times of the first and the
+	// last decision.
 	adopted    map[ledger.PodID]*adopted
-	usages     map[string]time.Duration
+	groupUsage map[string]time.Duration
 	began, now time.Time
-	// noBurst says that the kernel has been seen to have none.
+	// noBurst is set when a cgroup without burst has been seen: the kernel does not support it.
 	noBurst bool
 
-	desired  desired // the last plan
+	plan     plan // the last one
 	previous nodeplan.CoreSets
-	restored bool // what an earlier agent left has been taken in
-	// exclusive are the CPUs that the last plan gave a group as its pod's alone, none
-	// for others. What the group holds may be something else: it could not be moved.
+	// recovered is set after the first decision, which recovers the state of an earlier agent from
+	// the cgroups.
+	recovered bool
+	// exclusive are the CPUs that the last plan gave each container's cgroup exclusively; the empty
+	// set for containers on shared CPUs. The cgroup holds other CPUs if it could not be moved.
 	exclusive map[string]cpuset.Set
 	noticed   map[string]bool
-	problems  map[string]error // what failed in the last round, by group
-}
-
-// podState is a pod as the API server shows it and as the plan wants it.
-type podState struct {
-	object *corev1.Pod
-	plan   nodeplan.Pod // with the words that were adopted, see words.go
-	words  words
-	// capped says what of the words is above the ceilings.
-	capped []string
-	// unknown are sentences on annotations and labels that are not read.
-	unknown []string
-	// ids are the containers' ids by name, as far as the status says.
-	ids map[string]string
-	// resizing says that the pod's limits are about to change.
-	resizing bool
-	problem  error // with what the scheduler wrote
-	// denied says that the kubelet runs no such static pod as this one claims to be.
-	denied bool
+	failures  map[string]error // of the last round, by path
 }
 
 // New returns a state machine without any input.
@@ -164,7 +151,7 @@ func New(config Config) *Control {
 		burst:        burst.New(burst.Tuning{}),
 		raised:       map[string]Raise{},
 		writes:       map[string]int{},
-		usages:       map[string]time.Duration{},
+		groupUsage:   map[string]time.Duration{},
 		exclusive:    map[string]cpuset.Set{},
 		noticed:      map[string]bool{},
 	}
@@ -178,7 +165,7 @@ func (c *Control) SetMachine(m *topology.Machine) {
 	}
 	c.index = placement.NewIndex(m)
 	for i := range c.pods { // allocations are checked against the machine
-		c.pods[i] = c.read(newPodState(c.pods[i].object, m, c.config.Keys))
+		c.pods[i] = c.applyCeilings(newPodState(c.pods[i].object, m, c.config.Keys))
 	}
 }
 
@@ -197,12 +184,12 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 	for _, p := range c.pods {
 		before[p.object.UID] = p
 	}
-	c.pods, c.known = nil, true
+	c.pods, c.podsListed = nil, true
 	for _, object := range pods {
 		state, ok := before[object.UID]
 		if !ok || state.object != object {
 			denied := ok && state.denied && mirrored(state.object) == mirrored(object)
-			state = c.read(newPodState(object, c.machine(), c.config.Keys))
+			state = c.applyCeilings(newPodState(object, c.machine(), c.config.Keys))
 			state.denied = denied
 		}
 		state.plan.ID = c.groupID(object)
@@ -210,7 +197,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 	}
 }
 
-// HasPod reports whether a pod with this id, as the kubelet uses it, is known.
+// HasPod reports whether the pod with this id, as the kubelet uses it, is known.
 func (c *Control) HasPod(id ledger.PodID) bool { return c.pod(id) != nil }
 
 func (c *Control) pod(id ledger.PodID) *podState {

@@ -1,8 +1,9 @@
 package control
 
 import (
-	"errors"
 	"maps"
+	"path"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -11,55 +12,53 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Actions are what is to be done.
+// Actions are the writes that follow from a decision. [Actions.Execute] carries them out.
 type Actions struct {
-	// Hold says why nothing is changed, "" when that is not so.
+	// Hold is the reason why nothing is changed, or "".
 	Hold string
-	// Widen, Moves, Narrow and Rest are the writes, in this order; see the package comment.
-	Widen  map[string]cgroup.Wanted
-	Moves  []Move
-	Narrow map[string]Narrow
-	Rest   map[string]cgroup.Wanted
-	// Held is what the containers' groups hold before.
+	// Widen, Moves, Narrow and Bandwidth are the writes, in this order; see the package comment.
+	// The keys are paths.
+	Widen     map[string]cgroup.Wanted
+	Moves     []Move
+	Narrow    map[string]Narrow
+	Bandwidth map[string]cgroup.Wanted // quota, period, burst and cpu.idle
+	// Held are the CPUs of the containers' cgroups before the writes.
 	Held map[string]Holding
-	// Foreign are the changes by others that these writes undo, or that are left to them.
+	// Foreign are the changes by other writers that these actions undo or leave in force.
 	Foreign []Foreign
 }
 
-// Empty reports whether there is nothing to write.
-func (a Actions) Empty() bool { return len(a.Widen)+len(a.Moves)+len(a.Narrow)+len(a.Rest) == 0 }
-
-// Move changes the CPUs of a container's group.
+// Move changes the CPUs of a container's cgroup.
 type Move struct {
 	Path      string
 	Pod       ledger.PodID
 	CPUs      cpuset.Set
-	Exclusive bool // to the pod, in the end
+	Exclusive bool // whether the container ends up with exclusive CPUs
 }
 
-// Narrow removes CPUs from a pod's group after the groups in it have moved.
+// Narrow removes CPUs from a pod's cgroup after its children have moved.
 type Narrow struct {
 	CPUs cpuset.Set
-	// Below is what the groups in it hold, as far as they have CPUs of their own. Who cannot
-	// be moved off some keeps them, and the pod does.
-	Below map[string]cpuset.Set
+	// Children are the CPUs of the children that have CPUs of their own. The pod keeps the CPUs of
+	// children that could not be moved.
+	Children map[string]cpuset.Set
 }
 
-// Holding is what a container's group holds.
+// Holding is the CPUs of a container's cgroup.
 type Holding struct {
 	Pod       ledger.PodID
 	CPUs      cpuset.Set
 	Exclusive bool
 }
 
-// hold says why nothing can be decided yet.
+// hold returns the reason why nothing can be decided yet, or "".
 func (c *Control) hold() string {
 	switch {
 	case c.index == nil:
 		return "the machine's CPUs are not known"
 	case c.kubelet == nil:
 		return "the kubelet's configuration is not known"
-	case !c.known:
+	case !c.podsListed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
 	case c.view == nil:
 		return "the control groups have not been read"
@@ -72,29 +71,51 @@ func (c *Control) Decide(now time.Time) Actions {
 	if hold := c.hold(); hold != "" {
 		return Actions{Hold: hold}
 	}
-	c.forget(now)
+	c.forgetCreated(now)
 	g := c.locate()
-	if !c.restored {
+	if !c.recovered {
 		c.previous = c.coreSetsInForce(g)
 	}
 	c.adopt(g, now)
-	state := c.state(g)
+	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Plan(state)
-	c.now, c.previous, c.desired = now, d.CoreSets, newDesired(state, d)
-	a := Actions{Widen: map[string]cgroup.Wanted{}, Rest: map[string]cgroup.Wanted{}}
+	c.now, c.previous, c.plan = now, d.CoreSets, newPlan(state, d)
+	a := Actions{Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{}}
 	c.widen(&a, d, g)
 	c.move(&a, d, g)
 	c.narrow(&a, d, g)
 	c.limited = c.limitedGroups(d, g)
-	found := c.findForeignOwned(c.limited)
-	c.bandwidth(&a, c.limited)
+	left := c.leaveForeign(c.limited)
+	c.setBandwidth(&a, c.limited)
 	c.rememberPlanned(c.limited)
-	a.Foreign = append(c.undone(&a), found...)
-	c.restored = true
+	a.Foreign = append(c.undone(&a), left...)
+	c.recovered = true
 	return a
 }
 
-// widen lets tiers and pods have every CPU that a container may get.
+// Restore returns the actions that restore the settings of the kubelet with the CPU manager policy
+// none: all CPUs for every cgroup, including those of unknown containers, and every limit as a
+// quota.
+func (c *Control) Restore() Actions {
+	if hold := c.hold(); hold != "" {
+		return Actions{Hold: hold}
+	}
+	g := c.locate()
+	state := c.state(g, c.adoptedAnnotations)
+	d := nodeplan.Kubelet(state)
+	c.plan = newPlan(state, d)
+	a := Actions{Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
+	c.widen(&a, d, g)
+	if c.binds() {
+		c.unbind(&a, g)
+	}
+	c.exclusive = map[string]cpuset.Set{}
+	clear(c.foreignOwned)
+	c.setBandwidth(&a, c.limitedGroups(d, g))
+	return a
+}
+
+// widen gives tiers and pods every CPU that their containers will get.
 func (c *Control) widen(a *Actions, d nodeplan.Desired, g groups) {
 	if len(d.Tiers) > 0 && !d.Tiers[0].CPUs.IsEmpty() {
 		for _, path := range c.view.Tiers {
@@ -103,59 +124,54 @@ func (c *Control) widen(a *Actions, d nodeplan.Desired, g groups) {
 			}
 		}
 	}
-	for _, want := range c.podsWanted(d, g) {
-		if held := c.held(want.path); !want.cpus.IsSubsetOf(held) {
-			cpus := held.Union(want.cpus)
-			a.Widen[want.path] = cgroup.Wanted{CPUs: &cpus}
+	for path, cpus := range c.podCPUs(d, g) {
+		if held := c.held(path); !cpus.IsSubsetOf(held) {
+			cpus := held.Union(cpus)
+			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
 		}
 	}
 }
 
-// podCPUs is what the group of a pod should have.
-type podCPUs struct {
-	path string
-	cpus cpuset.Set
-}
-
-// podsWanted are the cpusets of pods' groups that exist. A pod that is not known has the
-// shared CPUs; where nothing is bound all have all.
-func (c *Control) podsWanted(d nodeplan.Desired, g groups) (all []podCPUs) {
+// podCPUs returns the planned cpusets of the pods' cgroups that exist, by path. Unknown pods get
+// the shared CPUs. If the agent does not bind CPUs, every pod gets all of them.
+func (c *Control) podCPUs(d nodeplan.Desired, g groups) map[string]cpuset.Set {
 	planned := make(map[ledger.PodID]cpuset.Set, len(d.Pods))
 	for i := range d.Pods {
 		planned[d.Pods[i].ID] = d.Pods[i].CPUs
 	}
+	all := make(map[string]cpuset.Set, len(g.pods))
 	for id, path := range g.pods {
 		cpus, ok := planned[id]
 		switch {
-		case !c.bound():
+		case !c.binds():
 			cpus = c.machine().Online()
 		case !ok:
 			cpus = d.Shared
 		}
 		if c.exists(path) && !cpus.IsEmpty() {
-			all = append(all, podCPUs{path, cpus})
+			all[path] = cpus
 		}
 	}
 	return all
 }
 
-// narrow takes from pods' groups what they should not have. A container that the runtime
-// creates without asking then has the CPUs of its pod's group, and no CPU of another pod.
+// narrow removes the other CPUs from the pods' cgroups. A container that the runtime creates
+// without asking then gets the CPUs of its pod, and no CPU of another pod.
 func (c *Control) narrow(a *Actions, d nodeplan.Desired, g groups) {
 	a.Narrow = map[string]Narrow{}
-	for _, want := range c.podsWanted(d, g) {
-		if !c.held(want.path).IsSubsetOf(want.cpus) {
-			a.Narrow[want.path] = Narrow{want.cpus, map[string]cpuset.Set{}}
+	for path, cpus := range c.podCPUs(d, g) {
+		if !c.held(path).IsSubsetOf(cpus) {
+			a.Narrow[path] = Narrow{cpus, map[string]cpuset.Set{}}
 		}
 	}
-	for path, s := range c.view.Settings {
-		if n, ok := a.Narrow[parent(path)]; ok && !s.CPUs.IsEmpty() {
-			n.Below[path] = s.CPUs
+	for child, s := range c.view.Settings {
+		if n, ok := a.Narrow[path.Dir(child)]; ok && !s.CPUs.IsEmpty() {
+			n.Children[child] = s.CPUs
 		}
 	}
 }
 
-// move orders the containers' new cpusets.
+// move orders the changes of the containers' cpusets.
 func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 	to := c.assignmentsWanted(d, g)
 	from := c.assignmentsNow(to, g)
@@ -177,40 +193,21 @@ func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 	}
 }
 
-// Result is the outcome of actions.
-type Result struct {
-	Written []cgroup.Write
-	// Failed says, by group, what did not go as it should.
-	Failed map[string]error
-	// done is what each group was given.
-	done map[string][]cgroup.Wanted
-}
-
-// Applied records the outcome of the last decision.
-func (c *Control) Applied(r Result) {
-	if c.view == nil {
-		return
-	}
-	c.problems = map[string]error{}
-	c.charge(r)
-	for path, err := range r.Failed {
-		if errors.Is(err, cgroup.ErrGone) {
-			delete(c.view.Settings, path)
-			continue
-		}
-		c.problems[path] = err
-	}
-	for path, all := range r.done {
-		for _, w := range all {
-			if present, ok := c.view.Settings[path]; ok {
-				c.view.Settings[path] = cgroup.Change{Path: path, Present: present, Wanted: w}.Target()
+// unbind gives every container all CPUs. On version 2 that is an empty cpuset, which the kubelet
+// leaves empty, too.
+func (c *Control) unbind(a *Actions, g groups) {
+	online := c.machine().Online()
+	if c.view.Layout.CPUSet == cgroup.V2 {
+		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(g.containers)), maps.Values(g.pods)) {
+			if !c.view.Settings[path].CPUs.IsEmpty() {
+				a.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
 			}
 		}
+		return
 	}
-	c.updateBudgets(c.now)
-	c.changed = nil
-	c.expected = maps.Clone(c.view.Settings)
-	for path := range c.problems {
-		delete(c.expected, path)
+	for _, path := range slices.Sorted(maps.Values(g.containers)) {
+		if c.exists(path) && c.held(path) != online {
+			a.Moves = append(a.Moves, Move{Path: path, CPUs: online})
+		}
 	}
 }

@@ -5,7 +5,7 @@
 //	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
 //	c.Observe(view)                          // the present cgroup settings
 //	actions := c.Decide(now)
-//	c.Applied(actions.Carry(apply))
+//	c.Applied(actions.Execute(apply))
 //
 // # What is enforced
 //
@@ -40,9 +40,9 @@
 //
 // For raises, the caller reports what it observes about every tenth of a second:
 //
-//	for each of c.RaisedGroups(): c.See(group, settings)
+//	for each of c.RaisedGroups(): c.ObserveBandwidth(path, settings)
 //	changes, write := c.Raise(tick)
-//	if write: Decide, Carry, Applied, as in a round
+//	if write: Decide, Execute, Applied, as in a round
 //
 // A raise is part of every later plan, so that no round undoes it and the pod's cgroup has room for
 // it. All writes to a container's bandwidth, including those of other writers, are counted and
@@ -55,7 +55,7 @@
 // writes, because each write refills the kernel's bucket. Until then the values adopted before
 // remain in force. The caller reports the usage that this depends on:
 //
-//	for each of c.Waiting(): c.Used(group, usage)
+//	for each of c.Waiting(): c.SetGroupUsage(path, usage)
 //	actions := c.Decide(now)
 //
 // At the start, and after a resize, the settings found in the cgroups count as adopted.

@@ -18,22 +18,22 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// fakeKernel holds control groups in memory, of version 1 unless told otherwise. Its writes are those that
-// package cgroup would do.
+// fakeKernel is a kernel with cgroups in memory, of version 1 unless v2 is set. Its writes are
+// planned by package cgroup.
 type fakeKernel struct {
-	node   *fakeNode
-	naming kubepods.Naming
-	groups map[string]cgroup.Settings
-	names  map[string]string // of containers' and pods' groups, for people
-	faults map[string]string
-	made   int
-	v2     bool
-	// noBurst is of a kernel that cannot burst.
-	noBurst bool
-	// wrote and usage are those of a kernel that limits bandwidth, nil when nothing runs.
+	node    *fakeNode
+	naming  kubepods.Naming
+	groups  map[string]cgroup.Settings
+	names   map[string]string // of the cgroups of containers and pods, in scenarios
+	faults  map[string]string
+	made    int
+	v2      bool
+	noBurst bool // the kernel does not support burst
+	// wrote is called after each write of bandwidth, and usage returns the CPU time of a cgroup.
+	// Both may be nil.
 	wrote func(path string, s cgroup.Settings)
 	usage func(path string) time.Duration
-	// granted are the CPUs that a group was given to be its pod's alone.
+	// granted are the CPUs that a cgroup has exclusively.
 	granted map[string]cpuset.Set
 }
 
@@ -49,7 +49,8 @@ func (k *fakeKernel) layout() cgroup.Layout {
 	return cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}
 }
 
-func (k *fakeKernel) fresh(group string) cgroup.Settings {
+// newGroup returns the settings of a new cgroup.
+func (k *fakeKernel) newGroup(group string) cgroup.Settings {
 	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst}
 	if above, ok := k.groups[path.Dir(group)]; !k.v2 && ok { // runc and the kubelet copy it
 		s.CPUs = above.CPUs
@@ -59,7 +60,7 @@ func (k *fakeKernel) fresh(group string) cgroup.Settings {
 	return s
 }
 
-// cpus is what a group with some settings may use.
+// cpus returns the CPUs that a cgroup with the given settings may use.
 func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
 	above := k.node.machine().Online()
 	if of, ok := k.groups[path.Dir(group)]; ok && k.v2 {
@@ -73,7 +74,7 @@ func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
 
 func (k *fakeKernel) makeTiers() {
 	for _, t := range nodeplan.Tiers() {
-		k.groups[k.naming.Tier(t)] = k.fresh(k.naming.Tier(t))
+		k.groups[k.naming.Tier(t)] = k.newGroup(k.naming.Tier(t))
 	}
 }
 
@@ -87,7 +88,7 @@ func (k *fakeKernel) podPath(name string) string {
 	return k.naming.Pod(nodeplan.Burstable, "uid-"+name)
 }
 
-// pathOf is the group of POD, POD/CONTAINER or a tier.
+// pathOf returns the path of POD, POD/CONTAINER or a tier.
 func (k *fakeKernel) pathOf(of string) string {
 	for path, name := range k.names {
 		if name == of {
@@ -104,23 +105,23 @@ func (k *fakeKernel) name(path string) string {
 	return strings.TrimPrefix(path, "/")
 }
 
-// named writes the names of groups into a text in the place of their paths.
+// named replaces the paths of cgroups in a text by their names.
 func (k *fakeKernel) named(text string) string {
 	paths := slices.Sorted(maps.Keys(k.names))
-	slices.Reverse(paths) // inner ones first
+	slices.Reverse(paths) // children first
 	for _, path := range paths {
 		text = strings.ReplaceAll(text, path, k.names[path])
 	}
 	return text
 }
 
-// makePod makes a pod's group as the kubelet does, unless it is there.
+// makePod makes a pod's cgroup as the kubelet does, unless it exists.
 func (k *fakeKernel) makePod(pod string) {
 	path := k.podPath(pod)
 	if _, ok := k.groups[path]; ok {
 		return
 	}
-	s := k.fresh(path)
+	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
 		all, declared := time.Duration(0), true
 		for _, c := range newPodState(p, nil, nil).plan.Containers {
@@ -137,7 +138,8 @@ func kubeletsQuota(limit ledger.MilliCPU) time.Duration {
 	return time.Duration(limit) * 100 * time.Microsecond
 }
 
-// create makes a container's group as the runtime does, and its pod's as the kubelet.
+// create makes a container's cgroup with the given settings, as the runtime does, and that of its
+// pod if it does not exist.
 func (k *fakeKernel) create(of string, given nri.Settings) {
 	pod, container, _ := strings.Cut(of, "/")
 	if k.node.ids[of] == "" {
@@ -145,7 +147,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	}
 	path := k.naming.Container(nodeplan.Burstable, "uid-"+pod, "", k.node.ids[of])
 	k.makePod(pod)
-	s := k.fresh(path)
+	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
 		for _, c := range newPodState(p, nil, nil).plan.Containers {
 			if c.Name == container && c.Limit > 0 {
@@ -162,32 +164,32 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	if given.Period != 0 {
 		s.Period = given.Period
 	}
-	if err := k.refuses(path, s); err != nil {
+	if err := k.rejects(path, s); err != nil {
 		k.node.broken = append(k.node.broken, fmt.Sprintf("%s cannot be created: %v", of, err))
 	}
 	if given.Quota == bandwidth.Unlimited {
 		k.granted[path] = given.CPUs
 		k.check(path, given.CPUs)
 	}
-	delete(k.names, k.pathOf(of)) // of the group before
+	delete(k.names, k.pathOf(of)) // of the previous cgroup
 	k.groups[path], k.names[path] = s, of
 }
 
-// makeGroup makes a pod's group, which the agent sees at once.
+// makeGroup makes a pod's cgroup, which the agent notices at once.
 func (n *fakeNode) makeGroup(pod string) string {
-	n.tell()
+	n.observe()
 	n.kernel.makePod(pod)
-	n.learn(pod)
-	return n.carry(n.control.Decide(n.now))
+	n.addGroup(pod)
+	return n.execute(n.control.Decide(n.now))
 }
 
-// other makes a group in a pod's with a name that is no container's, and containers of the
-// pod that run in it.
+// other makes a cgroup in a pod whose name is not a container's, and containers of the pod that run
+// in it.
 func (k *fakeKernel) other(of string, containers []string) {
 	pod, name, _ := strings.Cut(of, "/")
 	k.makePod(pod)
 	group := k.podPath(pod) + "/" + name
-	k.groups[group], k.names[group] = k.fresh(group), of
+	k.groups[group], k.names[group] = k.newGroup(group), of
 	for _, container := range containers {
 		k.newID(pod + "/" + container)
 	}
@@ -213,12 +215,12 @@ func (k *fakeKernel) takeOut(cpus cpuset.Set) {
 	}
 }
 
-// foreign writes as somebody else, and says so when the kernel refuses it.
+// foreign writes settings as another program, and reports if the kernel rejects them.
 func (k *fakeKernel) foreign(of string, options map[string]string) (string, error) {
 	path := k.pathOf(of)
 	s, ok := k.groups[path]
 	if !ok {
-		return "", fmt.Errorf("there is no group %s", path)
+		return "", fmt.Errorf("no such group: %s", path)
 	}
 	var err error
 	if text := options["cpuset"]; text != "" {
@@ -232,8 +234,8 @@ func (k *fakeKernel) foreign(of string, options map[string]string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if refused := k.refuses(path, s); refused != nil {
-		return fmt.Sprintf("the kernel refuses %s: %s\n", of, k.named(refused.Error())), nil
+	if rejected := k.rejects(path, s); rejected != nil {
+		return fmt.Sprintf("the kernel rejects %s: %s\n", of, k.named(rejected.Error())), nil
 	}
 	k.groups[path] = s
 	return "", nil
@@ -261,7 +263,7 @@ func (k *fakeKernel) view() View {
 	return v
 }
 
-// apply is [cgroup.FS.Apply].
+// apply does what [cgroup.FS.Apply] does.
 func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	o := cgroup.Outcome{Failed: map[string]error{}}
 	var changes []cgroup.Change
@@ -285,14 +287,14 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	}
 	writes, err := cgroup.Plan(k.layout(), changes)
 	if err != nil {
-		k.node.broken = append(k.node.broken, fmt.Sprintf("what cannot be is wanted: %v", err))
+		k.node.broken = append(k.node.broken, fmt.Sprintf("the wanted settings are contradictory: %v", err))
 	}
 	for _, w := range writes {
 		if w.IfDiffers { // this kernel keeps the burst
 			continue
 		}
 		if err := k.write(w); err != nil {
-			k.node.broken = append(k.node.broken, fmt.Sprintf("the kernel refuses %+v: %v", w, err))
+			k.node.broken = append(k.node.broken, fmt.Sprintf("the kernel rejects %+v: %v", w, err))
 			o.Failed[w.Path] = err
 			continue
 		}
@@ -311,10 +313,10 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	return o
 }
 
-// checkAll looks at all groups after a round in which nothing failed: all that an
-// exclusive group has is its pod's alone.
+// checkAll checks all cgroups after a round in which nothing failed: all CPUs of an exclusive
+// cgroup are exclusive to its pod.
 func (k *fakeKernel) checkAll() {
-	if len(k.node.control.problems) > 0 || k.node.control.hold() != "" {
+	if len(k.node.control.failures) > 0 || k.node.control.hold() != "" {
 		return
 	}
 	for path, own := range k.node.control.exclusive {
@@ -327,8 +329,8 @@ func (k *fakeKernel) checkAll() {
 	}
 }
 
-// check looks at whether some CPUs that a group has are another pod's alone, or are to be
-// this one's alone and another pod has them.
+// check checks that none of the given CPUs of a cgroup is exclusive to another pod, or will be
+// exclusive to this one while another pod has it.
 func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 	place, _ := k.naming.Parse(path)
 	for other, s := range k.groups {
@@ -342,7 +344,7 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 			both = both.Intersection(k.granted[other])
 		}
 		if !both.IsEmpty() && (mine || theirs) {
-			k.node.broken = append(k.node.broken, fmt.Sprintf("%s and %s both have CPUs %s, which are to be one pod's",
+			k.node.broken = append(k.node.broken, fmt.Sprintf("%s and %s both have CPUs %s, which are exclusive to one of them",
 				k.name(path), k.name(other), both))
 		}
 	}
@@ -354,9 +356,9 @@ func (k *fakeKernel) print() string {
 		s := k.groups[path]
 		cpus := s.CPUs.String()
 		if k.v2 && s.CPUs.IsEmpty() {
-			cpus = "as above"
+			cpus = "inherit"
 		}
-		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, quotaText(s))
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, quotaText(s.Quota))
 		if s.Period != 100*time.Millisecond {
 			fmt.Fprintf(&b, " in %v", s.Period)
 		}

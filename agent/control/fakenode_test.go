@@ -22,8 +22,7 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 )
 
-// fakeNode is a node in memory: what the API server, the kubelet, the runtime and the
-// kernel would hold.
+// fakeNode is a node in memory: an API server, a kubelet, a container runtime and a kernel.
 type fakeNode struct {
 	control *Control
 	config  Config
@@ -36,7 +35,7 @@ type fakeNode struct {
 	apiGone bool
 	kernel  *fakeKernel
 	ids     map[string]string // of containers, by POD/CONTAINER
-	broken  []string          // invariants
+	broken  []string          // violated invariants
 }
 
 func newFakeNode() *fakeNode {
@@ -49,15 +48,15 @@ func newFakeNode() *fakeNode {
 
 func (n *fakeNode) restart() { n.control = New(n.config) }
 
-func (n *fakeNode) run(words []string) (string, error) {
-	args := words[1:]
+func (n *fakeNode) run(line []string) (string, error) {
+	args := line[1:]
 	options := map[string]string{}
 	for _, a := range args {
 		key, value, _ := strings.Cut(a, "=")
 		options[key] = value
 	}
 	n.now = n.now.Add(time.Second)
-	switch command := words[0]; command {
+	switch command := line[0]; command {
 	case "machine":
 		return "", n.setMachine(options)
 	case "offline", "online":
@@ -111,8 +110,8 @@ func (n *fakeNode) run(words []string) (string, error) {
 		c := n.control.Report().Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
 	case "cleanup":
-		n.tell()
-		return n.carry(n.control.GiveBack()), nil
+		n.observe()
+		return n.execute(n.control.Restore()), nil
 	default:
 		return "", fmt.Errorf("unknown command %q", command)
 	}
@@ -179,7 +178,7 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 	return err
 }
 
-// addPod makes a pod as the scheduler binds it.
+// addPod adds a pod as the scheduler binds it.
 func (n *fakeNode) addPod(args []string) error {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},
@@ -190,9 +189,9 @@ func (n *fakeNode) addPod(args []string) error {
 	p.Annotations = map[string]string{}
 	var placed []string
 	policy := "static"
-	for _, word := range args[1:] {
-		name, rest, _ := strings.Cut(word, "=")
-		if key := annotations[name]; key != "" {
+	for _, arg := range args[1:] {
+		name, rest, _ := strings.Cut(arg, "=")
+		if key := annotationKeys[name]; key != "" {
 			p.Annotations[key] = rest
 			continue
 		}
@@ -221,10 +220,10 @@ func (n *fakeNode) addPod(args []string) error {
 	return nil
 }
 
-// annotations are words on pods, as scenarios write them.
-var annotations = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
+// annotationKeys are the keys of annotations, by their names in scenarios.
+var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
 
-// setAgent sets the flags of the agent that is started next.
+// setAgent sets the flags of the next agent.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
@@ -234,7 +233,8 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	return err
 }
 
-// resize changes a limit, and with only the pod's name says that it was carried out.
+// resize changes a limit or, with only the name of the pod, records that the kubelet has carried
+// out the change.
 func (n *fakeNode) resize(args []string) error {
 	p := n.pods[args[0]].DeepCopy()
 	n.pods[args[0]] = p
@@ -251,13 +251,13 @@ func (n *fakeNode) resize(args []string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("no such container")
+	return fmt.Errorf("the pod has no such container")
 }
 
 func (n *fakeNode) status(of string) error {
 	pod, container, _ := strings.Cut(of, "/")
 	if n.pods[pod] == nil || n.ids[of] == "" {
-		return fmt.Errorf("nothing runs there")
+		return fmt.Errorf("no such container runs")
 	}
 	p := n.pods[pod].DeepCopy()
 	p.Status.Phase = corev1.PodRunning
@@ -268,7 +268,7 @@ func (n *fakeNode) status(of string) error {
 	return nil
 }
 
-// end ends a container; its status is seen at once.
+// end ends a container. Its status changes at once.
 func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
@@ -286,18 +286,18 @@ func (n *fakeNode) end(of string) {
 	n.pods[pod] = p
 }
 
-// create asks as the runtime does: about the groups as they were seen last.
+// create asks the agent about a new container and creates it, as the runtime does.
 func (n *fakeNode) create(of string) string {
 	pod, container, _ := strings.Cut(of, "/")
 	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
-	n.tell()
+	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
-	n.learn(pod)
+	n.addGroup(pod)
 	text := n.decide()
-	given := n.control.Give(ref)
-	text += fmt.Sprintf("%s is given CPUs %q, quota %v", of, given.CPUs, given.Quota)
+	given := n.control.CreateSettings(ref)
+	text += fmt.Sprintf("%s gets CPUs %q, quota %v", of, given.CPUs, given.Quota)
 	if given.Period != 0 {
 		text += fmt.Sprintf(" in %v", given.Period)
 	}
@@ -305,20 +305,19 @@ func (n *fakeNode) create(of string) string {
 	return text + "\n"
 }
 
-// start tells of a container's group as the runtime does: when it is there, and nothing
-// runs in it.
+// start tells the agent about a container's cgroup, as the runtime does before anything runs in it.
 func (n *fakeNode) start(of string) string {
 	pod, _, _ := strings.Cut(of, "/")
-	n.learn(pod)
-	n.learn(of)
+	n.addGroup(pod)
+	n.addGroup(of)
 	return n.decide()
 }
 
-// learn tells of a group that has come.
-func (n *fakeNode) learn(of string) {
+// addGroup tells the agent about a new cgroup.
+func (n *fakeNode) addGroup(of string) {
 	path := n.kernel.pathOf(of)
 	place, _ := n.kernel.naming.Parse(path)
-	n.control.Learn(path, place, n.kernel.groups[path])
+	n.control.AddGroup(path, place, n.kernel.groups[path])
 }
 
 func (n *fakeNode) busy(args []string) error {
@@ -341,8 +340,8 @@ func (n *fakeNode) busy(args []string) error {
 	return nil
 }
 
-// tell tells the state machine what can be seen.
-func (n *fakeNode) tell() {
+// observe passes the state of the node to the state machine.
+func (n *fakeNode) observe() {
 	n.control.SetMachine(n.machine())
 	if n.kubelet != nil {
 		n.control.SetKubelet(*n.kubelet)
@@ -357,8 +356,8 @@ func (n *fakeNode) tell() {
 	n.control.Observe(n.kernel.view())
 }
 
-// carry does actions and prints them.
-func (n *fakeNode) carry(a Actions) string {
+// execute carries out actions and prints them.
+func (n *fakeNode) execute(a Actions) string {
 	var b strings.Builder
 	if a.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", a.Hold)
@@ -367,11 +366,11 @@ func (n *fakeNode) carry(a Actions) string {
 	for _, f := range a.Foreign {
 		fmt.Fprintf(&b, "foreign: %s of %s was changed from %s to %s", f.Field, n.kernel.name(f.Path), f.Ours, f.Theirs)
 		if f.Left {
-			b.WriteString(", and is left")
+			b.WriteString(" and is left")
 		}
 		b.WriteString("\n")
 	}
-	r := a.Carry(n.kernel.apply)
+	r := a.Execute(n.kernel.apply)
 	n.control.Applied(r)
 	for _, w := range r.Written {
 		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)

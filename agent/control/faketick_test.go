@@ -9,20 +9,20 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// tickLength is the agent's, and the period of all limits.
+// tickLength is the length of a tick of the agent, and the period of all limits.
 const tickLength = 100 * time.Millisecond
 
-// tick lets COUNT ticks go by in which containers use CPU time, CONTAINER=USED or, when it
-// is throttled, CONTAINER=USED!, and CPUs are idle for a part of it, idle=50%. It prints
-// what happens, and when.
+// tick runs COUNT ticks in each of which containers use CPU time (CONTAINER=USED, or
+// CONTAINER=USED! for a throttled one) and CPUs are idle for a part of the time (idle=50%). It
+// prints what happens, and when.
 func (n *fakeNode) tick(args []string) (string, error) {
 	count, err := strconv.Atoi(args[0])
 	if err != nil {
 		return "", err
 	}
 	idle, samples := int64(100), map[string]trace.Sample{}
-	for _, word := range args[1:] {
-		name, value, _ := strings.Cut(word, "=")
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
 		if name == "idle" {
 			if idle, err = strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 64); err != nil {
 				return "", err
@@ -56,12 +56,12 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	return b.String(), nil
 }
 
-// tickOnce does what the agent does each tick.
+// tickOnce runs one tick of the agent.
 func (n *fakeNode) tickOnce(t Tick) string {
 	changed := false
 	for _, path := range n.control.RaisedGroups() {
 		if s, ok := n.kernel.groups[path]; ok {
-			changed = n.control.See(path, s) || changed
+			changed = n.control.ObserveBandwidth(path, s) || changed
 		}
 	}
 	changes, write := n.control.Raise(t)
@@ -71,7 +71,7 @@ func (n *fakeNode) tickOnce(t Tick) string {
 		if c.Raised {
 			what = "raised"
 		}
-		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Container, what, c.Quota, c.Reason)
+		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Ref.Container, what, c.Quota, c.Reason)
 	}
 	if write || changed {
 		b.WriteString(n.decide())
@@ -79,7 +79,8 @@ func (n *fakeNode) tickOnce(t Tick) string {
 	return b.String()
 }
 
-// round does what the agent does in a round, and again after a second while words wait.
+// round runs a round of the agent, and up to three more, one per second, while changed annotations
+// wait.
 func (n *fakeNode) round() string {
 	text := n.oneRound()
 	for range 3 {
@@ -98,7 +99,7 @@ func (n *fakeNode) round() string {
 }
 
 func (n *fakeNode) oneRound() string {
-	n.tell()
+	n.observe()
 	text := n.decide()
 	for _, e := range n.control.Report().Events {
 		about := "node"
@@ -110,14 +111,14 @@ func (n *fakeNode) oneRound() string {
 	return text
 }
 
-// decide has the next actions carried out.
+// decide lets the state machine decide and carries out the actions.
 func (n *fakeNode) decide() string {
 	for _, path := range n.control.Waiting() {
 		usage := time.Duration(0)
 		if n.kernel.usage != nil {
 			usage = n.kernel.usage(path)
 		}
-		n.control.Used(path, usage)
+		n.control.SetGroupUsage(path, usage)
 	}
-	return n.carry(n.control.Decide(n.now))
+	return n.execute(n.control.Decide(n.now))
 }

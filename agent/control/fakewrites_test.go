@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// write writes one file, as the kernel takes or refuses it.
+// write writes one file, unless the kernel rejects it.
 func (k *fakeKernel) write(w cgroup.Write) error {
 	s := k.groups[w.Path]
 	var err error
@@ -33,21 +33,21 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 	case cgroup.CPUCFSBurst, cgroup.CPUMaxBurst:
 		s.Burst, err = microseconds(w.Value)
 		if s.NoBurst {
-			err = errors.New("there is no such file")
+			err = errors.New("no such file")
 		}
 	case cgroup.CPUIdle:
 		s.Idle = w.Value == "1"
 	default:
-		err = fmt.Errorf("nothing is known of %s", w.File)
+		err = fmt.Errorf("unknown file %s", w.File)
 	}
 	if err == nil {
-		err = k.refuses(w.Path, s)
+		err = k.rejects(w.Path, s)
 	}
 	if err != nil {
 		return err
 	}
 	k.groups[w.Path] = s
-	if k.wrote != nil && ofBandwidth(w.File) {
+	if k.wrote != nil && isBandwidthFile(w.File) {
 		k.wrote(w.Path, s)
 	}
 	return nil
@@ -61,10 +61,10 @@ func microseconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, err
 }
 
-// refuses says why the kernel does not take a group's settings: tg_set_cfs_bandwidth and
-// tg_cfs_schedulable_down of kernel/sched/core.c, cpuset1_validate_change of
+// rejects returns an error if the kernel rejects the settings of a cgroup: tg_set_cfs_bandwidth and
+// tg_cfs_schedulable_down in kernel/sched/core.c, cpuset1_validate_change in
 // kernel/cgroup/cpuset-v1.c.
-func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
+func (k *fakeKernel) rejects(group string, s cgroup.Settings) error {
 	limited := s.Quota != bandwidth.Unlimited
 	switch {
 	case s.Period < time.Millisecond || s.Period > time.Second:
@@ -78,7 +78,7 @@ func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
 		return nil
 	}
 	if above, ok := k.groups[path.Dir(group)]; ok && !s.CPUs.IsSubsetOf(above.CPUs) {
-		return fmt.Errorf("CPUs %s, of which the group above has %s: %w", s.CPUs, above.CPUs, syscall.EACCES)
+		return fmt.Errorf("CPUs %s, and the parent has %s: %w", s.CPUs, above.CPUs, syscall.EACCES)
 	}
 	for _, below := range k.below(group) {
 		if of := k.groups[below]; !of.CPUs.IsSubsetOf(s.CPUs) {
@@ -101,5 +101,5 @@ func (k *fakeKernel) refuses(group string, s cgroup.Settings) error {
 	return nil
 }
 
-// ratio is to_ratio of kernel/sched/core.c.
+// ratio is to_ratio in kernel/sched/core.c.
 func ratio(s cgroup.Settings) int64 { return s.Quota.Microseconds() << 20 / s.Period.Microseconds() }

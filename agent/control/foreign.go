@@ -25,24 +25,22 @@ const (
 
 // Foreign is a setting that was changed by another writer.
 type Foreign struct {
-	Path  string
-	Field Field
-	// Ours is what the group had, Theirs what was found.
+	Path         string
+	Field        Field
 	Ours, Theirs string
-	// Left says that it stays as it is, because quota is theirs.
+	// Left is set if the other writer's value stays in force, because of [OwnerOther].
 	Left bool
 }
 
 func (f Foreign) String() string {
-	done := "it is put back"
+	done := "the agent restores it"
 	if f.Left {
-		done = "it is left to them (--quota-owner=other)"
+		done = "the agent leaves it (--quota-owner=other)"
 	}
-	return fmt.Sprintf("%s of %s was changed from %s to %s by somebody else; %s. %s",
-		f.Field, f.Path, f.Ours, f.Theirs, done, f.suspects())
+	return fmt.Sprintf("another program changed %s of %s from %s to %s; %s. %s", f.Field, f.Path, f.Ours, f.Theirs, done, f.suspects())
 }
 
-// suspects says who is known to write such a setting.
+// suspects names the programs that are known to write such a setting.
 func (f Foreign) suspects() string {
 	switch f.Field {
 	case FieldCPUs:
@@ -53,67 +51,61 @@ func (f Foreign) suspects() string {
 	return "It may be another node agent, systemd, or an administrator"
 }
 
-// compare notes what is different from what a group had after the last round.
+// compare records the differences between the settings of a cgroup after the last round and now.
 func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
-	note := func(field Field, ours, theirs any) {
+	record := func(field Field, ours, theirs any) {
 		c.changed = append(c.changed, Foreign{Path: path, Field: field, Ours: fmt.Sprint(ours), Theirs: fmt.Sprint(theirs)})
 	}
 	if ours.CPUs != theirs.CPUs && !c.wentOffline(ours.CPUs, theirs.CPUs) {
-		note(FieldCPUs, orNone(ours.CPUs), orNone(theirs.CPUs))
+		record(FieldCPUs, cpusText(ours.CPUs), cpusText(theirs.CPUs))
 	}
-	if ours.Period == 0 || theirs.Period == 0 { // bandwidth was not read: no known container
+	if ours.Period == 0 || theirs.Period == 0 { // an unknown container, whose bandwidth is not read
 		return
 	}
-	noted := len(c.changed)
+	before := len(c.changed)
 	if ours.Quota != theirs.Quota {
-		note(FieldQuota, quotaText(ours), quotaText(theirs))
+		record(FieldQuota, quotaText(ours.Quota), quotaText(theirs.Quota))
 	}
 	if ours.Period != theirs.Period {
-		note(FieldPeriod, ours.Period, theirs.Period)
+		record(FieldPeriod, ours.Period, theirs.Period)
 	}
 	if ours.Burst != theirs.Burst {
-		note(FieldBurst, ours.Burst, theirs.Burst)
+		record(FieldBurst, ours.Burst, theirs.Burst)
 	}
-	c.writes[path] += len(c.changed) - noted
+	c.writes[path] += len(c.changed) - before
 	if ours.Idle != theirs.Idle {
-		note(FieldIdle, ours.Idle, theirs.Idle)
+		record(FieldIdle, ours.Idle, theirs.Idle)
 	}
 }
 
-// wentOffline reports whether the kernel itself has taken out CPUs.
+// wentOffline reports whether the difference is that the kernel removed offline CPUs.
 func (c *Control) wentOffline(before, now cpuset.Set) bool {
 	return c.index != nil && now == before.Intersection(c.machine().Online())
 }
 
-func orNone(s cpuset.Set) string {
-	if s.IsEmpty() {
-		return "none"
-	}
-	return s.String()
-}
+func cpusText(s cpuset.Set) string { return cmp.Or(s.String(), "none") }
 
-func quotaText(s cgroup.Settings) string { return durationText(s.Quota) }
-
-func durationText(quota time.Duration) string {
+func quotaText(quota time.Duration) string {
 	if quota == bandwidth.Unlimited {
 		return "unlimited"
 	}
 	return quota.String()
 }
 
-func (a *Actions) narrows(path string) bool { _, ok := a.Narrow[path]; return ok }
-
-// undone are the foreign changes that the actions take back.
+// undone returns the foreign changes that the actions undo.
 func (c *Control) undone(a *Actions) []Foreign {
-	moved := map[string]bool{}
+	cpus := map[string]bool{} // cgroups whose CPUs are written
 	for _, m := range a.Moves {
-		moved[m.Path] = true
+		cpus[m.Path] = true
+	}
+	for path := range a.Narrow {
+		cpus[path] = true
 	}
 	var all []Foreign
 	for _, f := range c.changed {
-		w := a.Rest[f.Path]
+		w := a.Bandwidth[f.Path]
 		switch {
-		case f.Field == FieldCPUs && (moved[f.Path] || a.Widen[f.Path].CPUs != nil || a.narrows(f.Path)),
+		case f.Field == FieldCPUs && (cpus[f.Path] || a.Widen[f.Path].CPUs != nil),
 			f.Field == FieldQuota && w.Quota != nil,
 			f.Field == FieldPeriod && w.Period != nil,
 			f.Field == FieldBurst && w.Burst != nil,
@@ -125,4 +117,50 @@ func (c *Control) undone(a *Actions) []Foreign {
 		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Field, y.Field))
 	})
 	return all
+}
+
+// leaveForeign applies [OwnerOther]: it decides which cgroups' bandwidth is left to other writers
+// and returns the changes that are newly left in force. A cgroup is the agent's again when its
+// limit has changed.
+func (c *Control) leaveForeign(all []Limited) (left []Foreign) {
+	if c.config.QuotaOwner != OwnerOther {
+		return nil
+	}
+	changed := map[string][]Foreign{}
+	for _, f := range c.changed {
+		if f.Field == FieldQuota || f.Field == FieldPeriod || f.Field == FieldBurst {
+			f.Left = true
+			changed[f.Path] = append(changed[f.Path], f)
+		}
+	}
+	owned := map[string]bandwidth.Limits{}
+	for i := range all {
+		l := &all[i]
+		present, foreign := c.view.Settings[l.Path], changed[l.Path]
+		if !c.recovered && !l.mayBeOurs(present) {
+			foreign = []Foreign{{Path: l.Path, Field: FieldQuota, Ours: quotaText(l.want.Quota), Theirs: quotaText(present.Quota), Left: true}}
+		}
+		limit := l.Base.WithoutBurst()
+		was, owns := c.foreignOwned[l.Path]
+		switch {
+		case owns && was == limit:
+			owned[l.Path] = limit
+		case len(foreign) > 0 && !l.resizing && limitChanges(present, l.want) != (cgroup.Wanted{}):
+			owned[l.Path] = limit
+			left = append(left, foreign...)
+		}
+	}
+	c.foreignOwned = owned
+	return left
+}
+
+// mayBeOurs reports whether the kubelet or an earlier agent may have set the quota and period that
+// the agent finds at its start, including a raised quota.
+func (l *Limited) mayBeOurs(present cgroup.Settings) bool {
+	for _, b := range []bandwidth.Limits{l.want, l.kubelet} {
+		if b.Quota == present.Quota && (b.Quota == bandwidth.Unlimited || b.Period == present.Period) {
+			return true
+		}
+	}
+	return present.Period == l.Base.Period && present.Quota >= l.Base.Quota && present.Quota <= l.Highest
 }

@@ -15,25 +15,26 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// strangerMark begins the name in [nodeplan.Ref] of a group of no known container. No
-// container's name has this character.
-const strangerMark = "#"
+// unknownMark is the first character of [nodeplan.Ref.Container] for cgroups of unknown containers.
+// Kubernetes allows it in no container name.
+const unknownMark = "#"
 
-// forgetAfter is how long a container that the runtime announced may have neither a
-// group nor a status: its creation failed.
+// forgetAfter is the time after which a container that the runtime announced, but that has neither
+// cgroup nor status, is forgotten: its creation has failed.
 const forgetAfter = 30 * time.Second
 
-// groups says where pods and containers are in the tree.
+// groups are the paths of the cgroups of pods and containers. The containers include unknown and
+// others.
 type groups struct {
 	pods       map[ledger.PodID]string
 	containers map[nodeplan.Ref]string
-	strangers  []nodeplan.Ref // of no known container; in containers, too
-	others     []nodeplan.Ref // of names that are no container's; in containers, too
+	unknown    []nodeplan.Ref // with the id of an unknown container, such as a sandbox
+	others     []nodeplan.Ref // with a name that is not a container's
 }
 
-// locate finds the groups of all pods and containers.
+// locate finds the cgroups of all pods and containers.
 func (c *Control) locate() groups {
-	g := groups{map[ledger.PodID]string{}, map[nodeplan.Ref]string{}, nil, nil}
+	g := groups{pods: map[ledger.PodID]string{}, containers: map[nodeplan.Ref]string{}}
 	names := map[ledger.PodID]map[string]string{} // of containers, by id
 	for i := range c.pods {
 		s := &c.pods[i]
@@ -51,13 +52,13 @@ func (c *Control) locate() groups {
 		for _, container := range pod.Containers {
 			ref := nodeplan.Ref{Pod: id, Container: names[id][container.ID]}
 			if ref.Container == "" {
-				ref.Container = strangerMark + container.ID
-				g.strangers = append(g.strangers, ref)
+				ref.Container = unknownMark + container.ID
+				g.unknown = append(g.unknown, ref)
 			}
 			g.containers[ref] = container.Path
 		}
 		for _, other := range pod.Others {
-			ref := nodeplan.Ref{Pod: id, Container: strangerMark + path.Base(other)}
+			ref := nodeplan.Ref{Pod: id, Container: unknownMark + path.Base(other)}
 			g.others = append(g.others, ref)
 			g.containers[ref] = other
 		}
@@ -65,9 +66,9 @@ func (c *Control) locate() groups {
 	return g
 }
 
-// Known returns a function that reports whether an id is that of a known container. For other
-// groups only the CPUs need to be observed.
-func (c *Control) Known() func(id string) bool {
+// KnownIDs returns the ids of all known containers. Of other containers only the CPUs need to be
+// observed.
+func (c *Control) KnownIDs() map[string]bool {
 	ids := map[string]bool{}
 	for _, made := range c.runtime {
 		ids[made.id] = true
@@ -77,10 +78,10 @@ func (c *Control) Known() func(id string) bool {
 			ids[id] = true
 		}
 	}
-	return func(id string) bool { return ids[id] }
+	return ids
 }
 
-// idOf is the id of a container, "" when there is none. The runtime knows first.
+// idOf returns the id of a container, or "". The runtime knows it earlier than the pod's status.
 func (c *Control) idOf(s *podState, name string) string {
 	if made, ok := c.runtime[nodeplan.Ref{Pod: s.plan.ID, Container: name}]; ok {
 		return made.id
@@ -88,39 +89,31 @@ func (c *Control) idOf(s *podState, name string) string {
 	return s.ids[name]
 }
 
-// forget drops what the runtime told once the statuses say it, and what came to
-// nothing.
-func (c *Control) forget(now time.Time) {
-	exist := map[string]bool{}
+// forgetCreated removes announced containers that are now in a pod's status, and those whose
+// creation failed.
+func (c *Control) forgetCreated(now time.Time) {
+	exists := map[string]bool{}
 	for _, pod := range c.view.Pods {
 		for _, container := range pod.Containers {
-			exist[container.ID] = true
+			exists[container.ID] = true
 		}
 	}
 	for ref, made := range c.runtime {
 		s := c.pod(ref.Pod)
-		told := s != nil && s.ids[ref.Container] == made.id
-		if told || now.Sub(made.at) > forgetAfter && !exist[made.id] {
+		inStatus := s != nil && s.ids[ref.Container] == made.id
+		if inStatus || now.Sub(made.at) > forgetAfter && !exists[made.id] {
 			delete(c.runtime, ref)
 		}
 	}
 }
 
-// state is what the plan depends on, with the words that were adopted.
-func (c *Control) state(g groups) nodeplan.State {
-	return c.stateOf(g, func(s *podState) words {
-		if a := c.adopted[s.plan.ID]; a != nil {
-			return a.words
-		}
-		return s.words
-	})
-}
-
-func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
+// state returns the input of a plan. annotationsOf returns the annotations that a pod is planned
+// with.
+func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nodeplan.State {
 	s := nodeplan.State{
 		Index:         c.index,
 		Config:        ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
-		BindingOff:    bindingOff(c.kubelet.CPUManagerPolicy),
+		BindingOff:    c.bindingOff(),
 		Kubelet:       c.kubelet.Quota,
 		Usage:         c.usage,
 		Previous:      c.previous,
@@ -129,17 +122,17 @@ func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
 		NoKernelBurst: c.noBurst,
 	}
 	for i := range c.pods {
-		pod, says := c.pods[i].plan, say(&c.pods[i])
-		pod.Class, pod.Period, pod.Burst = says.class, says.period, says.burst
-		if !says.asks && c.pods[i].words.asks {
+		pod, a := c.pods[i].plan, annotationsOf(&c.pods[i])
+		pod.Class, pod.Period, pod.Burst = a.class, a.period, a.burst
+		if !a.allocated && c.pods[i].annotations.allocated {
 			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(c.pods[i].object)
 		}
-		pod.Containers = append([]nodeplan.Container(nil), pod.Containers...)
+		pod.Containers = slices.Clone(pod.Containers)
 		for j := range pod.Containers {
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.used[ref]
-			container.Raised = c.quotaDecided(g.containers[ref])
+			container.Raised = c.raisedQuota(g.containers[ref])
 			if _, ok := c.runtime[ref]; ok {
 				container.Phase = nodeplan.Running
 			}
@@ -149,18 +142,21 @@ func (c *Control) stateOf(g groups, say func(*podState) words) nodeplan.State {
 	return s
 }
 
-// bindingOff says why CPUs must not be bound under a CPU manager policy, "" when they
-// may.
-func bindingOff(policy string) string {
-	if policy == "none" {
+// bindingOff returns the reason why CPUs must not be bound under the kubelet's CPU manager policy,
+// or "".
+func (c *Control) bindingOff() string {
+	if c.kubelet.CPUManagerPolicy == "none" {
 		return ""
 	}
-	return "the kubelet's cpuManagerPolicy is " + policy + ", so the kubelet binds containers itself: " +
+	return "the kubelet's cpuManagerPolicy is " + c.kubelet.CPUManagerPolicy + ", so the kubelet binds containers itself: " +
 		"set it to none, delete cpu_manager_state in the kubelet's directory and restart the kubelet"
 }
 
-// coreSetsInForce reads the core sets of before from the groups of static-burst
-// containers. A group that has all CPUs was never given a set.
+// binds reports whether the agent sets cpusets on this node.
+func (c *Control) binds() bool { return c.bindingOff() == "" }
+
+// coreSetsInForce reads the core sets that an earlier agent set from the cgroups of static-burst
+// containers. A cgroup with all CPUs was never given a core set.
 func (c *Control) coreSetsInForce(g groups) nodeplan.CoreSets {
 	sets := map[nodeplan.Ref]cpuset.Set{}
 	online := c.machine().Online()
@@ -177,67 +173,62 @@ func (c *Control) coreSetsInForce(g groups) nodeplan.CoreSets {
 	return nodeplan.CoreSets{Sets: sets}
 }
 
-// assignmentsNow are the cpusets in force of containers that are to have others or
-// the same.
+// assignmentsNow returns the present cpusets of the containers in to.
 func (c *Control) assignmentsNow(to []nodeplan.Assignment, g groups) []nodeplan.Assignment {
 	var from []nodeplan.Assignment
 	for _, a := range to {
 		path := g.containers[a.Ref]
-		own, before := c.exclusive[path]
-		if !before && a.Exclusive { // not by this agent
+		own, planned := c.exclusive[path]
+		if !planned && a.Exclusive { // set by an earlier agent
 			own = a.CPUs
 		}
-		held := c.held(path) // who holds others than its own does not have them alone
+		held := c.held(path) // not exclusive if the cgroup holds more than its own CPUs
 		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own)})
 	}
 	return from
 }
 
-// held is what a group's threads may run on.
-func (c *Control) held(path string) cpuset.Set {
-	if cpus := c.view.Settings[path].CPUs; !cpus.IsEmpty() {
+// held returns the CPUs that the threads of a cgroup may run on. On version 2 a cgroup without CPUs
+// of its own has those of its parent.
+func (c *Control) held(group string) cpuset.Set {
+	if cpus := c.view.Settings[group].CPUs; !cpus.IsEmpty() {
 		return cpus
 	}
-	above := parent(path)
-	if _, ok := c.view.Settings[above]; ok && c.view.Layout.CPUSet == cgroup.V2 {
-		return c.held(above)
+	if parent := path.Dir(group); c.exists(parent) && c.view.Layout.CPUSet == cgroup.V2 {
+		return c.held(parent)
 	}
-	return c.machine().Online() // version 2: those of a group above that is never narrower
+	return c.machine().Online() // the parent of all tiers is never narrowed
 }
 
-func parent(group string) string { return path.Dir(group) }
-
-// assignmentsWanted are those of the plan for groups that exist; strangers live in
-// the shared CPUs.
+// assignmentsWanted returns the planned cpusets of cgroups that exist. Unknown containers get the
+// shared CPUs.
 func (c *Control) assignmentsWanted(d nodeplan.Desired, g groups) []nodeplan.Assignment {
-	var to []nodeplan.Assignment
-	for _, a := range d.Assignments() {
-		if c.exists(g.containers[a.Ref]) {
-			to = append(to, a)
-		}
+	to := slices.DeleteFunc(d.Assignments(), func(a nodeplan.Assignment) bool { return !c.exists(g.containers[a.Ref]) })
+	if !c.binds() {
+		return to
 	}
-	for _, ref := range g.strangers {
-		if c.exists(g.containers[ref]) && !d.Shared.IsEmpty() && c.bound() {
+	for _, ref := range g.unknown {
+		if c.exists(g.containers[ref]) && !d.Shared.IsEmpty() {
 			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: d.Shared})
 		}
 	}
 	for _, ref := range g.others {
-		if a := c.housed(ref, d, g); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() && c.bound() {
+		if a := c.otherAssignment(ref, d, g); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() {
 			to = append(to, a)
 		}
 	}
 	return to
 }
 
-// housed are the CPUs of a group whose name is no container's. Containers that run and have
-// no group of their own, as those in a virtual machine, run in it; without such it is a
-// helper and lives in the shared CPUs.
-func (c *Control) housed(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
+// otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
+// of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
+// gets their CPUs. If there are none it is a helper and gets the shared CPUs.
+func (c *Control) otherAssignment(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
 	a := nodeplan.Assignment{Ref: other, Exclusive: true}
-	for _, of := range d.Assignments() {
-		if of.Ref.Pod == other.Pod && !c.exists(g.containers[of.Ref]) {
-			a.CPUs = a.CPUs.Union(of.CPUs)
-			a.Exclusive = a.Exclusive && of.Exclusive
+	for _, container := range d.Assignments() {
+		if container.Ref.Pod == other.Pod && !c.exists(g.containers[container.Ref]) {
+			a.CPUs = a.CPUs.Union(container.CPUs)
+			a.Exclusive = a.Exclusive && container.Exclusive
 		}
 	}
 	if a.CPUs.IsEmpty() {
@@ -245,8 +236,6 @@ func (c *Control) housed(other nodeplan.Ref, d nodeplan.Desired, g groups) nodep
 	}
 	return a
 }
-
-func (c *Control) bound() bool { return bindingOff(c.kubelet.CPUManagerPolicy) == "" }
 
 func (c *Control) exists(path string) bool {
 	_, ok := c.view.Settings[path]
@@ -265,8 +254,8 @@ func (c *Control) Observe(v View) {
 	}
 }
 
-// Learn adds the group of a pod or container that was created since the last observation.
-func (c *Control) Learn(path string, where kubepods.Place, settings cgroup.Settings) {
+// AddGroup adds the cgroup of a pod or container that was created since the last observation.
+func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Settings) {
 	if c.view == nil {
 		return
 	}

@@ -17,9 +17,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// TestQuotaOfPodsIsTheKubelets compares what is given back to pods' groups with what
-// the kubelet's own code says, for pods of any make.
-func TestQuotaOfPodsIsTheKubelets(t *testing.T) {
+// TestRestoredPodQuota compares the quota that a cleanup restores to pods' cgroups with the result
+// of the kubelet's own code, for random pods.
+func TestRestoredPodQuota(t *testing.T) {
 	m := topology.Shape{CoresPerLLC: 4}.MustBuild()
 	index := placement.NewIndex(m)
 	rapid.Check(t, func(t *rapid.T) {
@@ -35,7 +35,7 @@ func TestQuotaOfPodsIsTheKubelets(t *testing.T) {
 		ours := nodeplan.Kubelet(nodeplan.State{Index: index, Pods: []nodeplan.Pod{state.plan},
 			Kubelet: nodeplan.KubeletConfig{NoQuota: noQuota, Period: period}}).Pods[0]
 		if ours.Quota != want || ours.Quota > 0 && ours.Period != period {
-			t.Fatalf("quota %v per %v, the kubelet has %v per %v, of pod %+v", ours.Quota, ours.Period, want, period, pod.Spec)
+			t.Fatalf("quota %v per %v, the kubelet sets %v per %v, for pod %+v", ours.Quota, ours.Period, want, period, pod.Spec)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		request := rapid.SampledFrom(amounts).Draw(t, what+" request")
 		if limit != "" {
 			r.Limits[corev1.ResourceCPU] = resource.MustParse(limit)
-			// The API server takes no request above the limit, and fills in a missing one.
+			// The API server rejects a request above the limit, and fills in a missing one.
 			if q := resource.MustParse("0" + request); request == "" || q.Cmp(r.Limits[corev1.ResourceCPU]) > 0 {
 				request = limit
 			}

@@ -19,25 +19,26 @@ import (
 
 const ms = time.Millisecond
 
-// hostile is a node on which a pod's author does whatever he may, and one container uses all
-// that the kernel lets it use. The kernel is that of package bandwidth.
+// hostile is a node on which the author of a pod does everything that users may do, and the pod's
+// container uses all CPU time that the kernel lets it use. The kernel is the model of package
+// bandwidth.
 type hostile struct {
-	t       rapid.TB
-	r       *rand.Rand
-	node    *fakeNode
-	kernel  bandwidthtest.Controller
-	now     time.Duration
-	refill  time.Duration // when the kernel's period ends
-	threads time.Duration
-	before  time.Duration // used in groups that have ended
-	allowed float64       // ns, by the limits in force
-	most    time.Duration // the highest limit, as time per second
-	given   time.Duration // by writes of the kubelet, at restarts and at resizes
-	said    []string
-	told    bool // of a change that waits
+	t        rapid.TB
+	r        *rand.Rand
+	node     *fakeNode
+	kernel   bandwidthtest.Controller
+	now      time.Duration
+	refill   time.Duration // when the kernel's period ends
+	threads  time.Duration
+	before   time.Duration // used in cgroups that have ended
+	allowed  float64       // ns, by the limits in force
+	most     time.Duration // the highest limit, as time per second
+	given    time.Duration // by writes of the kubelet, at restarts and at resizes
+	history  []string
+	reported bool // that a change is postponed
 }
 
-func newHostile(t rapid.TB, seed uint64, pod string, words map[string]string) *hostile {
+func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]string) *hostile {
 	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
 	h.node.config.BatchIdle = true
 	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
@@ -55,24 +56,24 @@ func newHostile(t rapid.TB, seed uint64, pod string, words map[string]string) *h
 	for _, line := range []string{"machine cores=4 threads=1", "restart", "round", "pod web " + pod} {
 		h.run(line)
 	}
-	h.word(words)
+	h.annotate(annotations)
 	h.start("create")
 	return h
 }
 
 func (h *hostile) run(line string) {
-	h.said = append(h.said, fmt.Sprintf("%v: %s", h.now, line))
+	h.history = append(h.history, fmt.Sprintf("%v: %s", h.now, line))
 	was := h.node.now
 	if _, err := h.node.run(strings.Fields(line)); err != nil {
 		h.t.Fatal(err)
 	}
-	h.node.now = was // commands take no time here
+	h.node.now = was // commands take no time
 }
 
-// round is one round of the agent, which has no time to try again.
+// round runs one round of the agent.
 func (h *hostile) round() {
-	h.said = append(h.said, fmt.Sprintf("%v: round", h.now))
-	h.told = strings.Contains(h.node.oneRound(), Postponed) || h.told
+	h.history = append(h.history, fmt.Sprintf("%v: round", h.now))
+	h.reported = strings.Contains(h.node.oneRound(), Postponed) || h.reported
 }
 
 func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }
@@ -98,7 +99,7 @@ func (h *hostile) write(s cgroup.Settings) {
 	}
 }
 
-// pass lets time go by, in which the container uses all it can.
+// pass lets time pass, in which the container uses all CPU time that it can if busy is set.
 func (h *hostile) pass(d time.Duration, busy bool) {
 	for range d / ms {
 		l := h.kernel.Limits()
@@ -119,22 +120,22 @@ func (h *hostile) pass(d time.Duration, busy bool) {
 		h.allowed += float64(ms) * float64(l.Quota) / float64(l.Period)
 		h.most = max(h.most, time.Duration(float64(time.Second)*float64(l.Quota)/float64(l.Period)))
 	}
-	// Two seconds of the limit as credit; a bucket of a period of one second and a quota.
+	// A credit of two seconds of the limit, a bucket of two quotas of one second, and one quota.
 	slack := 2*h.most + 2*h.most + h.most
 	if used := h.before + h.kernel.Stats().Usage; used > time.Duration(h.allowed)+slack+h.given {
-		h.t.Fatalf("at %v: used %v; the limit allows %v, its slack is %v, the kubelet gave %v:\n%s", h.now, used, time.Duration(h.allowed),
-			slack, h.given, strings.Join(h.said[max(0, len(h.said)-60):], "\n"))
+		h.t.Fatalf("at %v: used %v; the limit allows %v, the slack is %v, the kubelet granted %v:\n%s", h.now, used, time.Duration(h.allowed),
+			slack, h.given, strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
 	}
 }
 
-// word changes annotations and labels.
-func (h *hostile) word(words map[string]string) {
+// annotate changes annotations and labels.
+func (h *hostile) annotate(annotations map[string]string) {
 	p := h.node.pods["web"].DeepCopy()
 	if p.Labels == nil {
 		p.Labels = map[string]string{}
 	}
-	for key, value := range words {
-		h.said = append(h.said, fmt.Sprintf("%v: %s=%s", h.now, key, value))
+	for key, value := range annotations {
+		h.history = append(h.history, fmt.Sprintf("%v: %s=%s", h.now, key, value))
 		if key == api.QoSLabel {
 			p.Labels[key] = value
 			continue
@@ -144,13 +145,13 @@ func (h *hostile) word(words map[string]string) {
 	h.node.pods["web"] = p
 }
 
-// resize changes the limit, and the kubelet carries it out somewhat later.
+// resize changes the limit, which the kubelet carries out after a random time.
 func (h *hostile) resize(limit string) {
 	p := h.node.pods["web"].DeepCopy()
 	if p.Spec.Containers[0].Resources.Limits.Cpu().String() == limit {
 		return
 	}
-	h.given += 2 * (h.kernel.Limits().Quota + h.kernel.Limits().Burst) // the agent takes back burst that stands in the way
+	h.given += 2 * (h.kernel.Limits().Quota + h.kernel.Limits().Burst) // the agent removes burst above the new quota
 	h.run("resize web app=" + limit)
 	h.pass(time.Duration(h.r.IntN(300))*ms, true)
 	h.round()
@@ -179,18 +180,18 @@ func (h *hostile) restartContainer() {
 	h.start("create")
 }
 
-// act does one thing that a pod's author, or bad luck, can do.
+// act does one random thing of the given kinds.
 func (h *hostile) act(kinds []string) {
 	switch kind := kinds[h.r.IntN(len(kinds))]; kind {
 	case "period":
-		h.word(map[string]string{api.CPUPeriodAnnotation: []string{"1s", "999ms", "100ms", "99ms", "20ms"}[h.r.IntN(5)]})
+		h.annotate(map[string]string{api.CPUPeriodAnnotation: []string{"1s", "999ms", "100ms", "99ms", "20ms"}[h.r.IntN(5)]})
 	case "burst":
-		h.word(map[string]string{api.CPUBurstAnnotation: []string{`{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":99}`,
+		h.annotate(map[string]string{api.CPUBurstAnnotation: []string{`{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":99}`,
 			`{"policy":"none"}`, `{"policy":"auto"}`, `{"policy":"burst","burstPercent":1}`}[h.r.IntN(5)]})
 	case "asks":
-		h.word(map[string]string{api.CPUSetSchedulerAnnotation: []string{"true", "false"}[h.r.IntN(2)]})
+		h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"true", "false"}[h.r.IntN(2)]})
 	case "class":
-		h.word(map[string]string{api.QoSLabel: []string{"BE", "LS"}[h.r.IntN(2)]})
+		h.annotate(map[string]string{api.QoSLabel: []string{"BE", "LS"}[h.r.IntN(2)]})
 	case "resize":
 		h.resize([]string{"100m", "50m", "200m"}[h.r.IntN(3)])
 	case "container":
@@ -201,9 +202,9 @@ func (h *hostile) act(kinds []string) {
 	h.round()
 }
 
-// TestLimitHoldsAgainstAuthors: whatever the author of a pod writes on it, and however
-// often, and whatever restarts, a container uses no more than its limit and a constant.
-// Resizes and restarts of containers give what the kubelet's own writes give, each time.
+// TestLimitHoldsAgainstAuthors checks that a container uses no more than its limit plus a constant,
+// whatever the author of the pod changes, however often, and whatever restarts. Each resize and
+// each restart of a container adds the CPU time that the kubelet's own writes grant.
 func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, all := "100m", []string{"period", "burst", "class", "resize", "container", "agent"}
@@ -224,14 +225,14 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	})
 }
 
-// TestAttacks are the four that lifted a limit of a tenth of a CPU, for ten seconds each,
-// with ten changes a second.
+// TestAttacks runs the four attacks that could lift a limit without write budgets, each for ten
+// seconds with ten changes per second.
 func TestAttacks(t *testing.T) {
 	for name, attack := range attacks() {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t, 1, "app=100m", attack[0])
 			for i := range 100 {
-				h.word(attack[i%2])
+				h.annotate(attack[i%2])
 				h.round()
 				h.pass(100*ms, true)
 			}
@@ -239,12 +240,12 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestTakingAndGivingCPUs: a pod that asks for its exclusive CPU and gives it up again and
-// again, each time with its quota lifted and put back, gets no more by that.
+// TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
+// CPU and giving it up repeatedly, although its quota is lifted and restored each time.
 func TestTakingAndGivingCPUs(t *testing.T) {
 	h := newHostile(t, 3, "app=1@1", nil)
 	for i := range 600 {
-		h.word(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
+		h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
 		h.round()
 		h.pass(50*ms, true)
 	}
@@ -261,40 +262,40 @@ func attacks() map[string][2]map[string]string {
 	}
 }
 
-// TestChangesOfAnnotations: a change has effect at once in a new pod, also when its
-// container is always throttled; one that comes again and again waits, users are told, and
-// the last one has effect once the container has been idle.
+// TestChangesOfAnnotations checks that a change takes effect at once in a new pod, even if its
+// container is always throttled; that repeated changes are postponed and users told; and that the
+// last one takes effect after the container has been idle.
 func TestChangesOfAnnotations(t *testing.T) {
 	h := newHostile(t, 1, "app=100m", nil)
 	h.pass(5*time.Second, true)
-	h.word(map[string]string{api.CPUPeriodAnnotation: "20ms"})
+	h.annotate(map[string]string{api.CPUPeriodAnnotation: "20ms"})
 	h.round()
 	if got := h.kernel.Limits().Period; got != 20*ms {
 		t.Fatalf("the period is %v after a first change", got)
 	}
 	for i := range 400 {
-		h.word(map[string]string{api.CPUPeriodAnnotation: []string{"20ms", "21ms"}[i%2]})
+		h.annotate(map[string]string{api.CPUPeriodAnnotation: []string{"20ms", "21ms"}[i%2]})
 		h.round()
 		h.pass(100*ms, true)
 	}
-	h.word(map[string]string{api.CPUPeriodAnnotation: "1s"})
+	h.annotate(map[string]string{api.CPUPeriodAnnotation: "1s"})
 	for range 30 {
 		h.round()
 		h.pass(time.Second, true)
 	}
-	if !h.told || h.kernel.Limits().Period == time.Second {
-		t.Fatalf("after many changes the period is %v, and users are told: %v", h.kernel.Limits().Period, h.told)
+	if !h.reported || h.kernel.Limits().Period == time.Second {
+		t.Fatalf("after many changes the period is %v; users were told: %v", h.kernel.Limits().Period, h.reported)
 	}
 	for range 3 {
 		h.pass(time.Second, false)
 		h.round()
 	}
 	if got := h.kernel.Limits().Period; got != time.Second {
-		t.Fatalf("the period is %v after an idle time", got)
+		t.Fatalf("the period is %v after the container was idle", got)
 	}
 }
 
-// TestCeilingsOfPods: words above the ceilings get these, in the kernel and in an event.
+// TestCeilingsOfPods checks that annotations above the ceilings get the ceilings, and an event.
 func TestCeilingsOfPods(t *testing.T) {
 	ceilings, err := api.ParseCeilings([]byte("default: {burst: {policy: none}, period: {max: 50ms}}\nnamespaces: {trusted: {burst: {policy: auto}}}"))
 	if err != nil {
@@ -318,7 +319,7 @@ func TestCeilingsOfPods(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n.tell()
+		n.observe()
 		n.decide()
 		events := n.control.Report().Events
 		got := n.kernel.groups[n.kernel.pathOf("web/app")]
@@ -332,8 +333,8 @@ func TestCeilingsOfPods(t *testing.T) {
 	}
 }
 
-// TestUnknownAnnotations: a misspelled annotation is an event on the pod, once, and so is one that
-// is written later. Of very many only a few are.
+// TestUnknownAnnotations checks that each misspelled annotation causes one event on the pod, also
+// if it is added later, and that very many of them cause only a few events.
 func TestUnknownAnnotations(t *testing.T) {
 	n := newFakeNode()
 	for _, line := range []string{"machine cores=4 threads=1", "restart", "round", "pod web app=100m", "create web/app", "start web/app", "status web/app"} {
@@ -341,14 +342,14 @@ func TestUnknownAnnotations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := func(annotations map[string]string) (all []string) {
+	eventsOf := func(annotations map[string]string) (all []string) {
 		before, after := n.pods["web"], n.pods["web"].DeepCopy()
 		after.Annotations = annotations
 		n.pods["web"] = after
 		if n.control.Alike(before, after) {
-			t.Errorf("a pod with %v is as it was", annotations)
+			t.Errorf("a pod with annotations %v counts as unchanged", annotations)
 		}
-		n.tell()
+		n.observe()
 		n.decide()
 		for _, e := range n.control.Report().Events {
 			if e.Reason == UnknownKey && e.Pod.Name == "web" {
@@ -358,17 +359,17 @@ func TestUnknownAnnotations(t *testing.T) {
 		return all
 	}
 	const want = "pod default/web: annotation pinfold.dev/cpu-polcy is not known and has no effect: is the annotation pinfold.dev/cpu-policy meant?"
-	if got := told(map[string]string{"pinfold.dev/cpu-polcy": "static"}); len(got) != 1 || got[0] != want {
+	if got := eventsOf(map[string]string{"pinfold.dev/cpu-polcy": "static"}); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
-	if got := told(map[string]string{"pinfold.dev/cpu-polcy": "static", "pinfold.dev/cpu-brst": "{}"}); len(got) != 1 || !strings.Contains(got[0], "cpu-brst") {
+	if got := eventsOf(map[string]string{"pinfold.dev/cpu-polcy": "static", "pinfold.dev/cpu-brst": "{}"}); len(got) != 1 || !strings.Contains(got[0], "cpu-brst") {
 		t.Errorf("%q", got)
 	}
 	many := map[string]string{}
 	for i := range 100 {
 		many[fmt.Sprintf("pinfold.dev/%d", i)] = ""
 	}
-	if got := told(many); len(got) != api.MostUnknown {
+	if got := eventsOf(many); len(got) != api.MostUnknown {
 		t.Errorf("%d events", len(got))
 	}
 }

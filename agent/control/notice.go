@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,19 +18,27 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// BadAllocation is the reason of a notice about a pod with an invalid allocation. The scheduler
-// uses the same reason.
-const BadAllocation = "CPUAllocationInvalid"
+// Reasons of notices. Others are in package nodeplan.
+const (
+	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
+	BadAllocation = "CPUAllocationInvalid"
+	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
+	UnknownGroup = "UnknownGroup"
+	// CannotWrite: the settings of a cgroup could not be written.
+	CannotWrite = "CannotWrite"
+	// CannotEnforce: no settings can be enforced on the node.
+	CannotEnforce = "CannotEnforce"
+)
 
 // Notice is a message for users.
 type Notice struct {
-	// Pod is nil when it is about the node.
+	// Pod is nil if the notice is about the node.
 	Pod             *corev1.Pod
 	Reason, Message string
 }
 
-// About returns a notice about a pod, or about the node if the pod is unknown.
-func (c *Control) About(id ledger.PodID, reason, message string) Notice {
+// NewNotice returns a notice about a pod, or about the node if the pod is unknown.
+func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
 	n := Notice{Reason: reason, Message: message}
 	if s := c.pod(id); s != nil {
 		n.Pod = s.object
@@ -37,24 +46,22 @@ func (c *Control) About(id ledger.PodID, reason, message string) Notice {
 	return n
 }
 
-// Summary is how things are, for the node's condition and for metrics.
+// Summary is the state of the node, for its condition and for metrics.
 type Summary struct {
 	Exclusive, Shared cpuset.Set
-	// Containers counts running containers by where they live.
+	// Containers counts running containers by the kind of CPUs that they run on.
 	Containers map[nodeplan.Home]int
 	// Quality is the sum over the containers that have exclusive CPUs.
 	Quality placement.Quality
-	// Conflicts is how many pods lost their CPUs to others.
+	// Conflicts is the number of pods that lost their CPUs to other pods.
 	Conflicts int
-	// Problems is everything that cannot be done, in words, and Notes what is done in
-	// another way than it was asked for.
+	// Problems describe what cannot be done, and Notes what is done differently than requested.
 	Problems, Notes []Notice
 }
 
 func (c *Control) summary() Summary {
-	d := c.desired.Desired
-	s := Summary{Exclusive: d.Exclusive, Shared: d.Shared, Containers: map[nodeplan.Home]int{}}
-	for _, p := range d.Pods {
+	s := Summary{Exclusive: c.plan.Exclusive, Shared: c.plan.Shared, Containers: map[nodeplan.Home]int{}}
+	for _, p := range c.plan.Pods {
 		for _, container := range p.Containers {
 			if !container.Running {
 				continue
@@ -68,21 +75,21 @@ func (c *Control) summary() Summary {
 			}
 		}
 	}
-	for _, f := range d.Findings {
+	for _, f := range c.plan.Findings {
 		if f.Kind == nodeplan.Conflict {
 			s.Conflicts++
 		}
 	}
-	s.Problems, s.Notes = c.problemsOf(d)
+	s.Problems, s.Notes = c.problems()
 	return s
 }
 
 // Report is what to publish after a round.
 type Report struct {
 	Summary Summary
-	// Events are the problems and notes that were not there in the last report.
+	// Events are the problems and notes that the last report did not contain.
 	Events []Notice
-	// Condition has no times: equal situations give equal conditions.
+	// Condition has no times, so equal situations give equal conditions.
 	Condition corev1.NodeCondition
 }
 
@@ -93,14 +100,20 @@ func (c *Control) Report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	return Report{s, c.fresh(slices.Concat(s.Problems, s.Notes, c.aboutWords(c.now))), condition(s.Problems, s.Notes)}
+	return Report{s, c.newNotices(slices.Concat(s.Problems, s.Notes, c.annotationNotices(c.now))), condition(s.Problems, s.Notes)}
 }
 
-// problemsOf are the findings of the plan, the allocations that cannot be believed, and
-// the groups that could not be written.
-func (c *Control) problemsOf(d nodeplan.Desired) (all, notes []Notice) {
-	for _, f := range d.Findings {
-		n := c.About(f.Pod, string(f.Kind), f.Describe(c.podName))
+// FailureReport returns the report of a round that could not start because of err.
+func (c *Control) FailureReport(err error) Report {
+	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
+	return Report{Summary{Problems: problems}, c.newNotices(problems), condition(problems, nil)}
+}
+
+// problems returns the findings of the plan, invalid allocations, and cgroups that could not be
+// written.
+func (c *Control) problems() (all, notes []Notice) {
+	for _, f := range c.plan.Findings {
+		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.podName))
 		if f.IsNote() {
 			notes = append(notes, n)
 			continue
@@ -109,54 +122,68 @@ func (c *Control) problemsOf(d nodeplan.Desired) (all, notes []Notice) {
 	}
 	for i := range c.pods {
 		if s := &c.pods[i]; s.problem != nil {
-			all = append(all, Notice{s.object, BadAllocation, fmt.Sprintf("pod %s: %v", c.podName(s.plan.ID), s.problem)})
+			all = append(all, Notice{s.object, BadAllocation, fmt.Sprintf("pod %s: %v", s.name(), s.problem)})
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(c.problems)) {
-		if err := c.problems[path]; !errors.Is(err, ErrBlocked) {
-			all = append(all, Notice{Reason: "CannotWrite", Message: err.Error()})
+	for _, path := range slices.Sorted(maps.Keys(c.failures)) {
+		if err := c.failures[path]; !errors.Is(err, ErrBlocked) {
+			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	return all, slices.Concat(notes, c.notStatic(), c.unknownGroups())
+	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes())
 }
 
-// podName writes a pod as users know it.
+// unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except
+// CRI-O's monitor.
+func (c *Control) unknownGroupNotes() (notes []Notice) {
+	if c.view == nil || c.kubelet == nil || !c.binds() {
+		return nil
+	}
+	for _, pod := range c.view.Pods {
+		for _, other := range pod.Others {
+			if strings.Contains(path.Base(other), "conmon") {
+				continue
+			}
+			message := fmt.Sprintf("the name of cgroup %s is not a container's. ", other)
+			if s, ok := c.view.Settings[other]; ok {
+				message += fmt.Sprintf("Everything in it runs on CPUs %s; if containers of the pod run in it, their own quota is not enforced",
+					cpusText(s.CPUs))
+			} else {
+				message += "It has no CPUs of its own and uses those of its pod"
+			}
+			notes = append(notes, c.NewNotice(ledger.PodID(pod.UID), UnknownGroup, message))
+		}
+	}
+	return notes
+}
+
+// podName returns NAMESPACE/NAME, or the id of an unknown pod.
 func (c *Control) podName(id ledger.PodID) string {
 	if s := c.pod(id); s != nil {
-		return s.object.Namespace + "/" + s.object.Name
+		return s.name()
 	}
 	return string(id)
 }
 
-// fresh are the problems that were not there before.
-func (c *Control) fresh(problems []Notice) []Notice {
-	var fresh []Notice
+// newNotices returns the notices that the last call was not given.
+func (c *Control) newNotices(notices []Notice) (added []Notice) {
 	now := map[string]bool{}
-	for _, n := range problems {
+	for _, n := range notices {
 		key := n.Reason + " " + n.Message
 		if n.Pod != nil {
 			key += " " + string(n.Pod.UID)
 		}
 		if !c.noticed[key] && !now[key] {
-			fresh = append(fresh, n)
+			added = append(added, n)
 		}
 		now[key] = true
 	}
 	c.noticed = now
-	return fresh
+	return added
 }
 
-// maxMessage keeps the message of the condition readable.
+// maxMessage is the maximum length of the condition's message.
 const maxMessage = 2000
-
-// CannotEnforce is the reason of the notice that the agent cannot enforce any settings.
-const CannotEnforce = "CannotEnforce"
-
-// Unable returns the report of a round that could not start because of err.
-func (c *Control) Unable(err error) Report {
-	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.fresh(problems), condition(problems, nil)}
-}
 
 func condition(problems, notes []Notice) corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionTrue, Reason: "Enforced"}
@@ -182,7 +209,7 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 // health is nodetopology.AgentHealthy or a description of the problem.
 func (c *Control) Topology(health string) (*v1alpha2.NodeResourceTopology, error) {
 	if c.index == nil || c.node.UID == "" {
-		return nil, nil //nolint:nilnil // nothing to publish yet is no failure
+		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
 	}
 	state := nodetopology.State{AgentHealth: health, AgentLease: c.config.Lease}
 	if c.kubelet != nil {

@@ -15,21 +15,41 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
+// podState is a pod of the API server and what the plan needs of it.
+type podState struct {
+	object *corev1.Pod
+	// plan is the input of package nodeplan. Its class, period and burst are filled in from the
+	// adopted annotations when a plan is made.
+	plan        nodeplan.Pod
+	annotations annotations
+	// aboveCeiling describes the annotations that exceed the ceilings.
+	aboveCeiling []string
+	// unknown describes annotations and labels that may be misspelled.
+	unknown []string
+	// ids are the ids of running containers by name, from the pod's status.
+	ids map[string]string
+	// resizing is set while the kubelet has not yet carried out a change of the pod.
+	resizing bool
+	problem  error // with the allocation
+	// denied is set when the pod claims to be the mirror pod of a static pod and the kubelet has
+	// answered that it runs no such static pod.
+	denied bool
+}
+
 func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
 	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
-	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object),
-		unknown: api.Unknown(object)}
+	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object), unknown: api.Unknown(object)}
 	s.plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
 		Tier:     api.TierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
-	if parseErr == nil { // what cannot be read has no effect; the scheduler has said so
-		s.words = words{class: intent.Class, period: intent.Period, burst: intent.Burst}
+	if parseErr == nil { // unreadable annotations have no effect; the scheduler has reported them
+		s.annotations = annotations{class: intent.Class, period: intent.Period, burst: intent.Burst}
 	}
-	s.words.asks = allocation != nil
+	s.annotations.allocated = allocation != nil
 	if object.Spec.Resources != nil {
 		s.plan.Limit = milli(object.Spec.Resources.Limits)
 	}
@@ -37,12 +57,13 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 	return s
 }
 
-// Alike reports whether two versions of a pod are one to the state machine. It may be
-// called at any time.
+// Alike reports whether two versions of a pod are the same input for the state machine. It is safe
+// for concurrent use.
 func (c *Control) Alike(a, b *corev1.Pod) bool {
 	x, y := newPodState(a, nil, c.config.Keys), newPodState(b, nil, c.config.Keys)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.resizing == y.resizing &&
-		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && slices.Equal(x.unknown, y.unknown) && maps.Equal(x.ids, y.ids) && x.words == y.words && reflect.DeepEqual(x.plan, y.plan)
+		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && slices.Equal(x.unknown, y.unknown) && maps.Equal(x.ids, y.ids) &&
+		x.annotations == y.annotations && reflect.DeepEqual(x.plan, y.plan)
 }
 
 func (s *podState) addContainers() {
@@ -79,7 +100,8 @@ func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, stat
 	s.plan.Containers = append(s.plan.Containers, c)
 }
 
-// phase says whether a container runs, will run, or is done.
+// phase returns the phase of a container in the given state. A terminated container that will be
+// restarted is Waiting.
 func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nodeplan.Phase {
 	switch {
 	case state.Running != nil:
@@ -87,33 +109,41 @@ func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nod
 	case state.Terminated == nil:
 		return nodeplan.Waiting
 	}
-	well := state.Terminated.ExitCode == 0
+	succeeded := state.Terminated.ExitCode == 0
 	policy := s.object.Spec.RestartPolicy
 	switch {
-	case c.Ephemeral, c.Role == ledger.RoleInit && well, c.Role != ledger.RoleSidecar && policy == corev1.RestartPolicyNever,
-		c.Role == ledger.RoleMain && well && policy == corev1.RestartPolicyOnFailure:
+	case c.Ephemeral, c.Role == ledger.RoleInit && succeeded, c.Role != ledger.RoleSidecar && policy == corev1.RestartPolicyNever,
+		c.Role == ledger.RoleMain && succeeded && policy == corev1.RestartPolicyOnFailure:
 		return nodeplan.Ended
 	}
 	return nodeplan.Waiting
 }
 
-// isResizing reports whether the kubelet has yet to take in, to accept or to carry
-// out a change of the pod.
+// limits returns the limits of the pod and its containers, which a resize changes.
+func (s *podState) limits() []ledger.MilliCPU {
+	all := []ledger.MilliCPU{s.plan.Limit}
+	for i := range s.plan.Containers {
+		all = append(all, s.plan.Containers[i].Limit)
+	}
+	return all
+}
+
+// name returns NAMESPACE/NAME.
+func (s *podState) name() string { return nameOf(s.object).String() }
+
+// isResizing reports whether the kubelet has not yet seen, accepted or carried out a change of the
+// pod.
 func isResizing(pod *corev1.Pod) bool {
 	if seen := pod.Status.ObservedGeneration; seen != 0 && seen < pod.Generation {
 		return true
 	}
-	for _, condition := range pod.Status.Conditions {
-		if (condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress) &&
-			condition.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && c.Status == corev1.ConditionTrue
+	})
 }
 
-// milli returns the amount of CPU in a list of resources. An absurd amount, which no quota can
-// express, counts as none.
+// milli returns the amount of CPU in a list of resources, rounded up as the kubelet does, and 0 for
+// an invalid amount.
 func milli(list corev1.ResourceList) ledger.MilliCPU {
 	if amount := api.MilliCPU(list); amount < ledger.MaxRequest {
 		return amount

@@ -8,21 +8,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNoCPUIsEnforcedForTwo draws the life of a node: pods that claim CPUs at random, also
-// the same ones, with and without NRI, foreign writes, refused writes, groups that
-// vanish, restarts, an API server that goes. At each write, no group is given CPUs that
-// another pod has alone, nor quota, period or burst that the kernel refuses; and once nothing goes wrong any more, one round puts all right
-// and the next has nothing to do.
+// TestNoCPUIsEnforcedForTwo runs random operations on a node: pods with random and conflicting
+// allocations, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
+// restarts, and failures of the API server. No write may give a cgroup CPUs that are exclusive to
+// another pod, or a quota, period or burst that the kernel rejects. When the failures end, one
+// round must correct everything and the next one have nothing to do.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()
-		var said []string
+		var history []string
 		do := func(format string, args ...any) string {
 			line := fmt.Sprintf(format, args...)
-			said = append(said, line)
+			history = append(history, line)
 			out, err := n.run(strings.Fields(line))
-			if err != nil { // of a container that is not there, say
-				said[len(said)-1] += " (no)"
+			if err != nil { // for example, there is no such container
+				history[len(history)-1] += " (failed)"
 			}
 			return out
 		}
@@ -73,14 +73,14 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				do("round")
 			}
 			if len(n.broken) > 0 {
-				t.Fatalf("%s\nafter\n%s", strings.Join(n.broken, "\n"), strings.Join(said, "\n"))
+				t.Fatalf("%s\nafter\n%s", strings.Join(n.broken, "\n"), strings.Join(history, "\n"))
 			}
 		}
 		clear(n.kernel.faults)
 		do("api back")
 		do("round")
 		if out := do("round"); out != "nothing to do\n" || len(n.broken) > 0 {
-			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(said, "\n"), n.kernel.print())
+			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(history, "\n"), n.kernel.print())
 		}
 	})
 }

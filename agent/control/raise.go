@@ -2,6 +2,8 @@ package control
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
@@ -9,16 +11,15 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Tick is what there was to see of containers and CPUs in a short time.
+// Tick is one observation of containers and CPUs over a short interval.
 type Tick struct {
-	// Now is monotonic; its origin has no meaning. Wall is the time of day.
+	// Now is monotonic time since an arbitrary origin. Wall is the time of day.
 	Now  time.Duration
 	Wall time.Time
-	// Idle is how long each CPU was idle in Interval, by number.
+	// Idle is how long each CPU was idle within Interval, by CPU number.
 	Interval time.Duration
 	Idle     []time.Duration
-	// Samples are what containers did since the last tick that had a sample of them, by
-	// group.
+	// Samples are the containers' usage since the last tick that had a sample of them, by path.
 	Samples map[string]trace.Sample
 }
 
@@ -31,7 +32,7 @@ type Raise struct {
 // QuotaChange is the decision to raise a container's quota, or to lower a raised one.
 type QuotaChange struct {
 	Container Limited
-	Raised    bool // else lowered
+	Raised    bool // false: lowered
 	Quota     time.Duration
 	Reason    burst.Reason
 }
@@ -46,35 +47,30 @@ func (c *Control) Raises() bool {
 	return false
 }
 
-// mayRaise reports whether a container's quota may be raised, by policy and because it is
-// ours.
-func (c *Control) mayRaise(l *limited) bool {
-	_, others := c.foreignOwned[l.path]
-	_, podOthers := c.foreignOwned[l.pod]
-	return l.Policy.Mode != "" && !l.isPod() && !others && !podOthers && c.exists(l.path)
+// mayRaise reports whether the policy allows to raise a container's quota and no other program owns
+// the quota of the container or its pod.
+func (c *Control) mayRaise(l *Limited) bool {
+	_, foreign := c.foreignOwned[l.Path]
+	_, foreignPod := c.foreignOwned[l.podPath]
+	return l.Policy.Mode != "" && !l.isPod() && !foreign && !foreignPod && c.exists(l.Path)
 }
 
-// quotaDecided is the quota above its limit that a container is to have. What others have
-// given it counts as well: its pod must have room for that.
-func (c *Control) quotaDecided(path string) time.Duration {
-	if _, others := c.foreignOwned[path]; others {
+// raisedQuota returns the quota of a container that is above its limit, or 0. The quota of a cgroup
+// that another program owns counts too: the pod's quota must not be below it.
+func (c *Control) raisedQuota(path string) time.Duration {
+	if _, foreign := c.foreignOwned[path]; foreign {
 		return c.view.Settings[path].Quota
 	}
 	return c.raised[path].Quota
 }
 
-// RaisedGroups returns the groups of containers whose quota is raised. Pass their present settings
-// to Control.See before each tick.
-func (c *Control) RaisedGroups() (paths []string) {
-	for path := range c.raised {
-		paths = append(paths, path)
-	}
-	return paths
-}
+// RaisedGroups returns the paths of the containers whose quota is raised. Pass their present
+// settings to Control.ObserveBandwidth before each tick.
+func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
 
-// See records the present bandwidth settings of one group, and reports whether another writer has
-// changed them. If so, Decide returns the actions.
-func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
+// ObserveBandwidth records the present bandwidth settings of one cgroup, and reports whether
+// another writer has changed them. If so, Decide returns the actions.
+func (c *Control) ObserveBandwidth(path string, now cgroup.Settings) (changed bool) {
 	if c.view == nil {
 		return false
 	}
@@ -85,9 +81,9 @@ func (c *Control) See(path string, now cgroup.Settings) (changed bool) {
 	}
 	present.Limits = now.Limits
 	c.view.Settings[path] = present
-	noted := len(c.changed)
+	count := len(c.changed)
 	c.compare(path, before, present)
-	return len(c.changed) > noted
+	return len(c.changed) > count
 }
 
 // Raise decides which quotas to raise, and by how much. It returns the changes, and whether there
@@ -96,25 +92,26 @@ func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	if c.hold() != "" {
 		return nil, false
 	}
-	input, of := c.burstTick(t)
+	input, containers := c.burstTick(t)
 	c.decisions = c.burst.Step(&input, c.decisions[:0])
 	raised := make(map[string]Raise, len(c.raised))
 	for i, d := range c.decisions {
-		path := of[i].path
+		path := containers[i].Path
 		before := c.raised[path]
 		write = write || d.Write
 		if d.Raised {
-			raised[path] = Raise{d.Quota, before.Since}
+			since := before.Since
 			if before.Quota == 0 {
-				raised[path] = Raise{d.Quota, t.Wall}
+				since = t.Wall
 			}
+			raised[path] = Raise{d.Quota, since}
 		}
 		if now := raised[path].Quota; now != before.Quota {
-			changes = append(changes, QuotaChange{of[i].public(), now > before.Quota, d.Quota, d.Reason})
+			changes = append(changes, QuotaChange{*containers[i], now > before.Quota, d.Quota, d.Reason})
 			write = true
 		}
 	}
-	write = write || len(raised) < len(c.raised) // some have gone, or are not ours any more
+	write = write || len(raised) < len(c.raised) // some have ended or belong to another program
 	c.raised = raised
 	clear(c.writes)
 	return changes, write
@@ -128,50 +125,50 @@ func (c *Control) Lower() (write bool) {
 	return write
 }
 
-// burstTick is the tick of those whose quota may be raised.
-func (c *Control) burstTick(t Tick) (burst.Tick, []*limited) {
+// burstTick returns the input of package burst, and the containers in the same order.
+func (c *Control) burstTick(t Tick) (burst.Tick, []*Limited) {
 	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle}
-	var of []*limited
+	var containers []*Limited
 	for i := range c.limited {
 		l := &c.limited[i]
 		if !c.mayRaise(l) {
 			continue
 		}
 		container := burst.Container{
-			ID:      l.path,
+			ID:      l.Path,
 			Base:    l.Base,
 			Policy:  l.Policy,
-			Present: c.view.Settings[l.path].Limits,
-			Writes:  c.writes[l.path],
-			Sample:  t.Samples[l.path],
-			CPUs:    c.held(l.path),
+			Present: c.view.Settings[l.Path].Limits,
+			Writes:  c.writes[l.Path],
+			Sample:  t.Samples[l.Path],
+			CPUs:    c.held(l.Path),
 		}
-		if l.resizes { // its limit is about to change: the raise ends
+		if l.resizing { // the limit is about to change, which ends the raise
 			container.Policy.Mode = burst.None
 		}
 		input.Containers = append(input.Containers, container)
-		of = append(of, l)
+		containers = append(containers, l)
 	}
-	return input, of
+	return input, containers
 }
 
-// charge counts the writes of bandwidth of a round, by group, for the next tick: each of
-// them fills the kernel's bucket. One that was refused counts as well.
-func (c *Control) charge(r Result) {
+// countWrites counts a round's writes to bandwidth files, by path, until the next tick. Each
+// refills the kernel's bucket. Rejected writes are counted as well.
+func (c *Control) countWrites(r Result) {
 	for _, w := range r.Written {
-		if ofBandwidth(w.File) {
+		if isBandwidthFile(w.File) {
 			c.writes[w.Path]++
 		}
 	}
 	for path, err := range r.Failed {
-		var refused *cgroup.WriteError
-		if errors.As(err, &refused) && ofBandwidth(refused.File) {
+		var rejected *cgroup.WriteError
+		if errors.As(err, &rejected) && isBandwidthFile(rejected.File) {
 			c.writes[path]++
 		}
 	}
 }
 
-func ofBandwidth(f cgroup.File) bool {
+func isBandwidthFile(f cgroup.File) bool {
 	switch f {
 	case cgroup.CPUMax, cgroup.CPUMaxBurst, cgroup.CPUCFSQuota, cgroup.CPUCFSPeriod, cgroup.CPUCFSBurst:
 		return true

@@ -6,60 +6,61 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one
-// a line, then "----" and what they print. Lines that begin with # are for the reader.
-// The commands:
+// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
+// then "----" and their output. Lines that begin with # are comments. The commands:
 //
 //	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none, offline CPUS, online CPUS
-//	    the node's machine, with a kernel that cannot burst, and CPUs of it that go off and on
+//	    sets the machine and a kernel without burst; CPUs go offline and online
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown
+//	    sets the kubelet's configuration
 //	pod NAME CONTAINER...
-//	    the API server has a pod of one container or more, NAME=LIMIT, followed by @
-//	    and its CPUs when it is static, or by @node and its NUMA nodes; "-" is no limit;
-//	    burst=JSON, koordinator=JSON and period=20ms are its words
+//	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
+//	    @CPUS if it is static or @nodeNODES if it is static-burst. burst=JSON, koordinator=JSON and
+//	    period=20ms are annotations
 //	resize POD CONTAINER=LIMIT, resized POD
-//	    its limit changes; the kubelet has carried it out
+//	    changes a limit; the kubelet has carried out the change
 //	remove POD
-//	    the API server has it no more
+//	    removes a pod from the API server
 //	api gone, api back
-//	    while it is gone nothing of the above is seen
+//	    while the API server is gone, the agent does not see the changes above
 //	runtime POD/CONTAINER
-//	    the runtime makes the group, as without NRI: all CPUs, the limit as quota; for
-//	    a container that the pod does not have, a group that nobody knows
+//	    the runtime makes a cgroup without NRI: with all CPUs, and the limit as quota. If the pod has
+//	    no such container, the cgroup is unknown
 //	group POD
-//	    the kubelet makes the pod's group, and the agent notices
+//	    the kubelet makes the pod's cgroup, and the agent notices
 //	other POD/NAME CONTAINER...
-//	    a runtime makes a group with a name that is no container's, which these run in
+//	    a runtime makes a cgroup whose name is not a container's, and these containers run in it
 //	status POD/CONTAINER
-//	    the pod's status says that it runs
+//	    the pod's status shows that the container runs
 //	create POD/CONTAINER
-//	    the runtime asks by NRI, and makes the group with what it is given
+//	    the runtime asks by NRI, and makes the cgroup with the answer
 //	start POD/CONTAINER
-//	    the runtime is about to start it, and tells by NRI
+//	    the runtime tells by NRI that it is about to start the container
 //	end POD/CONTAINER
-//	    the container ends, and its group with it
+//	    the container and its cgroup end
 //	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms
-//	    somebody else writes a setting
+//	    another program writes settings
 //	vanish GROUP, refuse GROUP, accept GROUP
-//	    the group goes between reading and writing; the kernel refuses to move it,
-//	    and does so no more
+//	    the cgroup disappears between reading and writing; the kernel refuses to move it, and no more
 //	busy 0-3=900m
-//	    a sample of usage
+//	    a sample of the load of CPUs
 //	tick 30 web/main=30ms side=100ms! idle=50%
-//	    so many tenths of a second in which containers use so much CPU time each, those with
-//	    a mark throttled, and CPUs are idle for so long
+//	    30 ticks of 100 ms, in each of which the containers use this CPU time, those with ! are
+//	    throttled, and CPUs are idle for this share of the time
 //	stop
 //	    the agent is about to end
 //	restart
-//	    another one starts, also where the one before was killed, with the flags of
+//	    an agent starts after the last one has ended or was killed. It has the flags of
 //	agent burst=auto percent=100 quota-owner=other
-//	    of which others are 300% of the limit for 60 s
+//	    quota-percent is 300 and quota-burst-seconds 60
 //	round
 //	    prints the writes in their order, and what users are told
 //	groups
-//	    prints what the groups hold
+//	    prints the settings of all cgroups
 //	condition
+//	    prints the node's condition
 //	cleanup
+//	    prints the writes of a cleanup
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		node := newFakeNode()

@@ -16,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// controlGroups finds the hierarchies and the kubelet's groups in them.
+// controlGroups checks the cgroup hierarchies and the kubelet's cgroups.
 func (x *examination) controlGroups(context.Context) {
 	groups, err := cgroup.Open(x.Root)
 	if err != nil {
@@ -40,7 +40,7 @@ func (x *examination) controlGroups(context.Context) {
 	x.sample = x.findSample()
 }
 
-// parts takes joined errors apart.
+// parts returns the errors that were joined into err.
 func parts(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -54,21 +54,21 @@ func (x *examination) writable() {
 		x.add("writable", OK, "mounted read-write", "")
 		return
 	}
-	told := map[string]bool{} // one mount may have both controllers
+	reported := map[string]bool{} // one mount may have both controllers
 	for _, err := range parts(err) {
 		where, problem, do := "", err, "run as root"
 		var h *cgroup.HierarchyError
 		if errors.As(err, &h) {
 			where, problem, do = x.onHost(h.Where)+": ", h.Problem, h.Do
 		}
-		if found := where + problem.Error(); !told[found] {
-			told[found] = true
+		if found := where + problem.Error(); !reported[found] {
+			reported[found] = true
 			x.add("writable", Problem, found, do)
 		}
 	}
 }
 
-// permitted returns an error for each hierarchy in which this user may not write.
+// permitted returns an error for each hierarchy that this user may not write.
 func (x *examination) permitted() error {
 	var errs []error
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
@@ -84,7 +84,7 @@ func (x *examination) kubeletGroups() {
 	naming, err := kubepods.Find(x.groups, x.CgroupRoot)
 	switch {
 	case errors.Is(err, kubepods.ErrNotFound):
-		x.add("kubelet's groups", Problem, "there are none", "start the kubelet; where it runs with --cgroup-root, give the same here")
+		x.add("kubelet's groups", Problem, "none found", "start the kubelet; if it runs with --cgroup-root, use the same option here")
 		return
 	case err != nil:
 		x.add("kubelet's groups", Problem, err.Error(), "remove the groups of the driver that is not used, or restart the node")
@@ -104,23 +104,23 @@ func (x *examination) kubeletGroups() {
 	}
 }
 
-// unknownGroups looks for groups in pods' whose names are no container's.
+// unknownGroups checks the pods' cgroups for children whose names are not containers'.
 func (x *examination) unknownGroups(pods []kubepods.Pod) {
 	var others []string
 	for _, p := range pods {
 		others = append(others, p.Others...)
 	}
 	if len(others) == 0 {
-		x.add("groups in pods", OK, "all are containers'", "")
+		x.add("groups in pods", OK, "all belong to containers", "")
 		return
 	}
-	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is no container's, %s for one", quantity.Count(len(others), "group"), others[0]),
-		"nothing for CRI-O's monitors (conmon); another runtime's groups (kata_*) are kept to the CPUs of their pod, but the quota of each "+
+	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is not a container's, such as %s", quantity.Count(len(others), "group"), others[0]),
+		"nothing for CRI-O's monitors (conmon); groups of other runtimes (kata_*) are kept to the CPUs of their pod, but the quota of each "+
 			"container in them is not enforced")
 }
 
-// findSample looks for a group that has all files: best one of the kubelet's, and the
-// root, which has none on version 2, last.
+// findSample returns a cgroup with all files: the kubelet's if possible, else any child of the
+// root, else the root, which lacks some files on version 2.
 func (x *examination) findSample() string {
 	if x.naming.Driver != 0 {
 		return x.naming.Tier(nodeplan.Guaranteed)
@@ -129,21 +129,21 @@ func (x *examination) findSample() string {
 	if err != nil {
 		return ""
 	}
-	var names []string
+	var groups []string
 	for _, e := range entries {
 		if e.IsDir() {
-			names = append(names, e.Name())
+			groups = append(groups, "/"+e.Name())
 		}
 	}
-	for _, name := range append(names, "") {
-		if _, err := x.groups.Read("/" + name); err == nil {
-			return "/" + name
+	for _, group := range append(groups, "/") {
+		if _, err := x.groups.Read(group); err == nil {
+			return group
 		}
 	}
 	return ""
 }
 
-// onHost is a path as the host has it.
+// onHost replaces paths below Root in a text by the host's paths.
 func (x *examination) onHost(p string) string {
 	if root := strings.TrimSuffix(x.Root, "/"); root != "" {
 		p = strings.ReplaceAll(p, root+"/", "/")

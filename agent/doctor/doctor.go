@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -24,54 +26,88 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Result is one line of the report.
+// Result is the result of one check.
 type Result struct {
 	Section string `json:"section"`
 	Check   string `json:"check"`
 	Status  Status `json:"status"`
 	Found   string `json:"found"`
-	// Do says what to do, "" when there is nothing to do.
+	// Do is what to do about it, or "".
 	Do string `json:"do,omitempty"`
 }
 
-// Options say where to look.
+// Options are the options of [Examine].
 type Options struct {
-	// Root is the root directory of the host, "/" on it.
+	// Root is the directory at which the host's root directory is mounted.
 	Root string
 	// NRISocket and KubeletDir are paths on the host.
 	NRISocket  string
 	KubeletDir string
 	// CgroupRoot is the kubelet's --cgroup-root.
 	CgroupRoot string
-	// Cluster is nil when the API server is not asked.
+	// Cluster is nil if the API server is not to be asked.
 	Cluster Cluster
 }
 
-// Defaults are where things are on most nodes.
+// Defaults returns the options for most nodes.
 func Defaults() Options {
 	return Options{Root: "/", NRISocket: "/var/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet"}
 }
 
-// Cluster is what the API server and the kubelet can be asked.
+// Cluster asks the API server and the kubelet about the node.
 type Cluster interface {
-	// CPUManagerPolicy is that of the kubelet's present configuration.
+	// CPUManagerPolicy returns the policy in the kubelet's present configuration.
 	CPUManagerPolicy(ctx context.Context) (string, error)
-	// TopologyWriter says who wrote the node's NodeResourceTopology: "" when there is
-	// none, and whether it was Pinfold.
+	// TopologyWriter returns the writer of the node's NodeResourceTopology, "" if there is none,
+	// and whether it is Pinfold.
 	TopologyWriter(ctx context.Context) (writer string, ours bool, err error)
 }
 
-// Report is all that was found, in the order of the checks.
+// Report is the results of all checks, in their order.
 type Report []Result
 
-// Problems counts the problems.
-func (r Report) Problems() (n int) {
+// Count returns the number of results with the given status.
+func (r Report) Count(status Status) (n int) {
 	for _, one := range r {
-		if one.Status == Problem {
+		if one.Status == status {
 			n++
 		}
 	}
 	return n
+}
+
+// WriteText writes the report as text: a line for every check, and what to do about it below.
+func (r Report) WriteText(w io.Writer) error {
+	width := 0
+	for _, one := range r {
+		width = max(width, len(one.Check))
+	}
+	var b strings.Builder
+	section := ""
+	for _, one := range r {
+		if one.Section != section {
+			if section != "" {
+				b.WriteString("\n")
+			}
+			section = one.Section
+			fmt.Fprintln(&b, section)
+		}
+		fmt.Fprintf(&b, "  %-7s  %-*s  %s\n", one.Status, width, one.Check, one.Found)
+		if one.Do != "" {
+			fmt.Fprintf(&b, "  %-7s  %-*s  -> %s\n", "", width, "", one.Do)
+		}
+	}
+	problems, notes := r.Count(Problem), r.Count(Note)
+	switch {
+	case problems > 0:
+		fmt.Fprintf(&b, "\n%s: see the lines with ->\n", quantity.Count(problems, "problem"))
+	case notes > 0:
+		fmt.Fprintf(&b, "\nno problems, %s\n", quantity.Count(notes, "note"))
+	default:
+		b.WriteString("\nno problems\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // examination is one run of all checks.
@@ -79,12 +115,12 @@ type examination struct {
 	Options
 	report  Report
 	section string
-	groups  *cgroup.FS // nil when they cannot be used
+	groups  *cgroup.FS // nil if they cannot be used
 	naming  kubepods.Naming
-	sample  string // a group that has the files of the cpu controller; "" for none
+	sample  string // a cgroup with the files of the cpu controller, or ""
 }
 
-// Examine makes all checks.
+// Examine runs all checks.
 func Examine(ctx context.Context, o Options) Report {
 	x := &examination{Options: o}
 	for _, part := range []struct {
@@ -110,7 +146,7 @@ func (x *examination) add(check string, status Status, found, do string) {
 
 func (x *examination) path(name string) string { return filepath.Join(x.Root, name) }
 
-// read returns a file's text without the space around it, and whether it is there.
+// read returns the text of a file without surrounding space, and whether the file exists.
 func (x *examination) read(name string) (text string, found bool, err error) {
 	data, err := os.ReadFile(x.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,12 +158,9 @@ func (x *examination) read(name string) (text string, found bool, err error) {
 	return strings.TrimSpace(string(data)), true, nil
 }
 
-// list returns the names in a directory; none when it is not there.
+// list returns the names in a directory, or nothing if it cannot be read.
 func (x *examination) list(name string) []string {
-	entries, err := os.ReadDir(x.path(name))
-	if err != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir(x.path(name)) // without entries on failure
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.Name()

@@ -15,23 +15,23 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestNodes examines each node in testdata: files below a root directory ("socket" is
-// the content of a socket), in "cluster" what the API server and the kubelet answer,
-// and in "want" the report.
+// TestNodes examines each node in testdata. An archive contains the files below the root directory
+// (a file with the content "socket" stands for a socket), the answers of the API server and the
+// kubelet in "cluster", and the report in "want".
 func TestNodes(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		o := Defaults()
 		o.Root = t.TempDir()
 		o.Cluster = unpack(t, o.Root, given)
 		var text bytes.Buffer
-		if err := WriteText(&text, Examine(context.Background(), o)); err != nil {
+		if err := Examine(context.Background(), o).WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
 		return strings.ReplaceAll(text.String(), o.Root, "")
 	})
 }
 
-// unpack makes the files of a node, and returns who answers.
+// unpack makes the files of a node, and returns its cluster.
 func unpack(t *testing.T, root string, archive *txtar.Archive) Cluster {
 	t.Helper()
 	var answers Cluster
@@ -55,7 +55,7 @@ func unpack(t *testing.T, root string, archive *txtar.Archive) Cluster {
 	return answers
 }
 
-// listenAt makes a socket by a short path, since those of test directories are too long.
+// listenAt makes a socket by a short path, because those of test directories are too long.
 func listenAt(t *testing.T, name string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
@@ -90,35 +90,34 @@ func answersOf(t *testing.T, text string) answers {
 	t.Helper()
 	var a answers
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		switch what, value := words[0], strings.Join(words[1:], " "); {
-		case what == "policy" && words[1] == "error":
+		fields := strings.Fields(line)
+		switch what, value := fields[0], strings.Join(fields[1:], " "); {
+		case what == "policy" && fields[1] == "error":
 			a.policyError = errors.New(strings.TrimPrefix(value, "error "))
 		case what == "policy":
 			a.policy = value
-		case words[1] == "error":
+		case fields[1] == "error":
 			a.topoError = errors.New(strings.TrimPrefix(value, "error "))
-		case words[1] != "none":
-			a.writer, a.ours = words[1], words[2] == "ours"
+		case fields[1] != "none":
+			a.writer, a.ours = fields[1], fields[2] == "ours"
 		}
 	}
 	return a
 }
 
-// TestThisMachine: on a machine without fixtures, what is said about files agrees with
-// what these files say.
+// TestThisMachine compares the report about this machine with some of the files that it is about.
 func TestThisMachine(t *testing.T) {
 	report := Examine(context.Background(), Defaults())
 	found := map[string]Result{}
 	for _, one := range report {
 		if one.Status == Problem && one.Do == "" {
-			t.Errorf("%s: a problem without an advice: %s", one.Check, one.Found)
+			t.Errorf("%s: a problem without advice: %s", one.Check, one.Found)
 		}
 		found[one.Check] = one
 	}
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		t.Skip("this is no Linux:", err)
+		t.Skip("not on Linux:", err)
 	}
 	if want := "Linux " + strings.TrimSpace(string(release)); found["release"].Found != want {
 		t.Errorf("release: %q, want %q", found["release"].Found, want)

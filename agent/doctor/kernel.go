@@ -1,16 +1,19 @@
 package doctor
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// kernel looks for what Pinfold's settings need of the kernel.
+// kernel checks the kernel's version and features.
 func (x *examination) kernel(context.Context) {
 	release, found, err := x.read("proc/sys/kernel/osrelease")
 	if err != nil || !found {
@@ -22,62 +25,63 @@ func (x *examination) kernel(context.Context) {
 	x.schedulers()
 }
 
-// bandwidth looks at the files of a group rather than at the release, because
-// distributions take features back into older kernels.
+// bandwidth checks the files of a cgroup rather than the release, because distributions port
+// features back to older kernels.
 func (x *examination) bandwidth(release string) {
 	if x.sample == "" {
-		x.add("quota and burst", Skipped, "there is no group to look at", "start the kubelet and ask again")
+		x.add("quota and burst", Skipped, "there is no control group to check", "start the kubelet and run doctor again")
 		return
 	}
 	settings, err := x.groups.Read(x.sample)
 	if err != nil {
 		do := "build the kernel with CONFIG_CFS_BANDWIDTH and CONFIG_CPUSETS"
 		if errors.Is(err, cgroup.ErrNotEnabled) {
-			do = "enable the controllers cpu and cpuset in cgroup.subtree_control of the groups above"
+			do = "enable the controllers cpu and cpuset in cgroup.subtree_control of the parent groups"
 		}
 		x.add("quota", Problem, err.Error(), do)
 		return
 	}
 	x.add("quota", OK, "limits are enforced", "")
-	x.has("CPU Burst", !settings.NoBurst, "5.14", "time that a container does not use is lost to it")
+	x.feature("CPU Burst", !settings.NoBurst, "5.14", "containers lose CPU time that they do not use")
 	stat, err := x.groups.Stat(x.sample)
-	x.has("statistics of burst", err == nil && !stat.NoBursts, "5.16", "how often bursts are used is not known")
-	x.has("cpu.idle", !settings.NoIdle, "5.15", "batch pods cannot be put behind all others")
+	x.feature("statistics of burst", err == nil && !stat.NoBursts, "5.16", "it is unknown how often bursts are used")
+	x.feature("cpu.idle", !settings.NoIdle, "5.15", "batch pods cannot be put behind all others")
 	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
 		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",
 			"nothing: the agent reads burst back and repairs it")
 	}
 }
 
-func (x *examination) has(feature string, there bool, since, without string) {
-	if there {
-		x.add(feature, OK, "the kernel has it", "")
+// feature adds the result for a feature that the kernel has since the given version. without is the
+// consequence of not having it.
+func (x *examination) feature(name string, found bool, since, without string) {
+	if found {
+		x.add(name, OK, "the kernel has it", "")
 		return
 	}
-	x.add(feature, Note, "the kernel does not have it: "+without, "use Linux "+since+" or newer to have it")
+	x.add(name, Note, "the kernel does not have it: "+without, "use Linux "+since+" or newer to have it")
 }
 
-// schedulers looks for what co-location can use.
+// schedulers checks the kernel features that co-location can use.
 func (x *examination) schedulers() {
-	config, from := x.kernelConfig()
+	config, source := x.kernelConfig()
 	for _, feature := range []struct{ check, option, since string }{
 		{"core scheduling", "CONFIG_SCHED_CORE", "5.14"},
 		{"sched_ext", "CONFIG_SCHED_CLASS_EXT", "6.12"},
 	} {
 		switch {
-		case from == "":
-			x.add(feature.check, Skipped, "the kernel's configuration cannot be read",
-				"nothing; it is used for co-location only")
+		case source == "":
+			x.add(feature.check, Skipped, "the kernel's configuration cannot be read", "nothing; it is used only for co-location")
 		case strings.Contains(config, "\n"+feature.option+"=y\n"):
 			x.add(feature.check, OK, "the kernel has it", "")
 		default:
-			x.add(feature.check, Note, fmt.Sprintf("%s says that the kernel was built without %s", from, feature.option),
+			x.add(feature.check, Note, fmt.Sprintf("%s says that the kernel was built without %s", source, feature.option),
 				"nothing, unless batch pods run on this node: then use a kernel with it (Linux "+feature.since+" or newer)")
 		}
 	}
 }
 
-// before compares a release with a version; a release that cannot be read is new.
+// before reports whether a release is older than major.minor. An unreadable release is not.
 func before(release string, major, minor int) bool {
 	first, rest, _ := strings.Cut(release, ".")
 	second, _, _ := strings.Cut(rest, ".")
@@ -88,4 +92,40 @@ func before(release string, major, minor int) bool {
 	}
 	b, err := strconv.Atoi(second)
 	return err == nil && (a < major || a == major && b < minor)
+}
+
+// kernelConfig returns the configuration that the kernel was built with, between newlines, and the
+// file it is from. Both are "" if there is none: /proc/config.gz is optional (IKCONFIG), and /boot
+// is not visible in containers.
+func (x *examination) kernelConfig() (text, source string) {
+	if text, err := readGzip(x.path("proc/config.gz")); err == nil {
+		return "\n" + text + "\n", "/proc/config.gz"
+	}
+	release, found, _ := x.read("proc/sys/kernel/osrelease")
+	if !found {
+		return "", ""
+	}
+	source = "/boot/config-" + release
+	if text, found, _ = x.read(source); !found {
+		return "", ""
+	}
+	return "\n" + text + "\n", source
+}
+
+// maxConfig limits the size of a kernel configuration, in bytes. Typical ones have 300 KB.
+const maxConfig = 4 << 20
+
+func readGzip(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return "", err
+	}
+	defer z.Close()
+	data, err := io.ReadAll(io.LimitReader(z, maxConfig))
+	return string(data), err
 }

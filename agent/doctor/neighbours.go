@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// runtime looks for NRI and for plugins that want the same fields.
+// runtime checks NRI, and other plugins that set the same fields.
 func (x *examination) runtime(context.Context) {
 	info, err := os.Stat(x.path(x.NRISocket))
 	switch {
 	case err != nil:
-		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get theirs within seconds",
+		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get Pinfold's within seconds",
 			"enable NRI: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
 	case info.Mode()&fs.ModeSocket == 0:
-		x.add("NRI", Problem, x.NRISocket+" is no socket", "remove it and restart the runtime")
+		x.add("NRI", Problem, x.NRISocket+" is not a socket", "remove it and restart the runtime")
 	default:
 		x.add("NRI", OK, x.NRISocket, "")
 	}
@@ -26,11 +26,11 @@ func (x *examination) runtime(context.Context) {
 	x.plugins()
 }
 
-// containerdConfig is where containerd's configuration is by default.
+// containerdConfig is the default path of containerd's configuration.
 const containerdConfig = "/etc/containerd/config.toml"
 
-// required looks for whether containerd refuses to create containers without the agent. A
-// word in the text will do: it is not said here what else holds.
+// required checks whether containerd rejects containers while the agent is not connected. It
+// searches the text of the configuration and does not evaluate it.
 func (x *examination) required() {
 	text, found, err := x.read(containerdConfig)
 	if err != nil || !found {
@@ -44,18 +44,18 @@ func (x *examination) required() {
 	switch {
 	case !strings.Contains(line, "pinfold"):
 	case !strings.Contains(text, "tolerate_missing_plugins_annotation"):
-		x.add("required plugins", Problem, containerdConfig+" requires the agent for every container, its own included",
-			"set tolerate_missing_plugins_annotation, and annotate the agent's pod and static pods with it")
+		x.add("required plugins", Problem, containerdConfig+" requires the agent for every container, including the agent's own",
+			"set tolerate_missing_plugins_annotation, and put that annotation on the agent's pod and on static pods")
 	default:
-		x.add("required plugins", OK, "containerd creates no container without the agent", "")
+		x.add("required plugins", OK, "containerd rejects containers while the agent is not connected", "")
 	}
 }
 
-// pluginDir is where runtimes look for plugins that they start themselves.
+// pluginDir is the directory of the plugins that runtimes start themselves.
 const pluginDir = "/opt/nri/plugins"
 
-// competingPlugins are NRI plugins that set cpuset or quota: parts of the names of
-// their executables (github.com/containers/nri-plugins and others).
+// competingPlugins returns parts of the names of NRI plugins that set cpuset or quota
+// (github.com/containers/nri-plugins and others).
 func competingPlugins() []string {
 	return []string{"topology-aware", "balloons", "template", "koord", "cpuset", "cpu-"}
 }
@@ -70,7 +70,7 @@ func (x *examination) plugins() {
 	}
 	switch {
 	case len(competing) > 0:
-		x.add("NRI plugins", Problem, strings.Join(competing, ", ")+": a container of which two plugins set the CPUs is not created",
+		x.add("NRI plugins", Problem, strings.Join(competing, ", ")+": the runtime rejects a container if two plugins set its CPUs",
 			"remove it, or do not run the agent here")
 	case len(names) > 0:
 		x.add("NRI plugins", Note, strings.Join(names, ", ")+" in "+pluginDir, "make sure that it sets neither cpuset nor quota")
@@ -79,12 +79,12 @@ func (x *examination) plugins() {
 	}
 }
 
-// others looks for programs that write what the agent writes.
+// others checks for programs that write the same settings as the agent.
 func (x *examination) others(ctx context.Context) {
 	agents := x.competingAgents()
 	if len(agents) > 0 {
-		x.add("other agents", Problem, strings.Join(agents, ", ")+": writes cpuset and quota of pods as well",
-			"remove it from this node; two agents undo each other")
+		x.add("other agents", Problem, strings.Join(agents, ", ")+": writes cpuset and quota of pods, too",
+			"remove it from this node; two agents undo each other's writes")
 	} else {
 		x.add("other agents", OK, "none is running", "")
 	}
@@ -106,12 +106,12 @@ func (x *examination) others(ctx context.Context) {
 	}
 }
 
-// agents are those that manage CPUs of pods, by the names of their processes.
+// knownAgents returns the process names of other node agents that manage the CPUs of pods.
 func knownAgents() []string {
 	return []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "cpuset-agent", "intel-cmk"}
 }
 
-// competingAgents are those of them that run: "koordlet (process 4711)".
+// competingAgents returns those that run, as "koordlet (process 4711)".
 func (x *examination) competingAgents() (running []string) {
 	for _, pid := range x.list("proc") {
 		if strings.Trim(pid, "0123456789") != "" {

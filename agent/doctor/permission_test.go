@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestUnprivileged: a user who may not write control groups is told so, also where they are
+// TestUnprivileged checks that a user who may not write cgroups is told so, even if they are
 // mounted read-write.
 func TestUnprivileged(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/healthy.txtar")
@@ -21,7 +21,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 	o := Defaults()
 	o.Root = t.TempDir()
-	if err := os.Chmod(filepath.Dir(o.Root), 0o755); err != nil { // for others
+	if err := os.Chmod(filepath.Dir(o.Root), 0o755); err != nil { // for the other user
 		t.Fatal(err)
 	}
 	o.Cluster = unpack(t, o.Root, archive)
@@ -35,11 +35,10 @@ func TestUnprivileged(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nothing is said about writing")
+	t.Error("the report has no check for writing")
 }
 
-// asOther calls do on a thread of a user without privileges, if this one is root; others may
-// not write in a directory without the permission either.
+// asOther calls do on a thread of an unprivileged user, if the present user is root.
 func asOther(do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -47,7 +46,8 @@ func asOther(do func()) {
 		runtime.LockOSThread() // and never unlocked
 		if os.Getuid() == 0 {
 			const nobody = 65534
-			// The system calls are those of one thread; the functions of package syscall change all.
+			// A raw system call changes only this thread; the functions of package syscall change
+			// all.
 			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 				panic(errno)
 			}

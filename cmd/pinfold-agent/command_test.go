@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
-// TestCommandLine says for command lines what they answer, and with what status.
+// TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -69,7 +69,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestManual finds every flag and subcommand in the manual.
+// TestManual checks that the manual contains every flag and subcommand.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/agent.md")
 	if err != nil {

@@ -2,58 +2,62 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/sampler"
 )
 
 func newRun() *cobra.Command {
 	var node nodeFlags
-	var burst burstFlags
-	var listen, socket, allocationKeys string
-	var minShared int
-	var period, sample, sampleInterval time.Duration
-	var batchIdle, secure bool
+	var o agent.Options
+	var keys, ceilings string
+	var secure bool
 	var certificate agent.Secure
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
 		Args:  usage.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := node.options(cmd.ErrOrStderr())
-			if err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			if minShared < 0 || period <= 0 || sample <= 0 {
+			if o.MinShared < 0 || o.Period <= 0 || o.SampleEvery <= 0 {
 				return usage.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
 			}
-			if err := agent.CheckSampleInterval(sampleInterval); err != nil {
-				return usage.Errorf("--sample-interval: %w", err)
+			if o.SampleInterval != 0 {
+				if err := sampler.CheckInterval(o.SampleInterval); err != nil {
+					return usage.Errorf("--sample-interval: %w; 0 turns sampling off", err)
+				}
 			}
 			if (certificate.CertFile == "") != (certificate.KeyFile == "") || certificate.CertFile != "" && !secure {
 				return usage.Errorf("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
 			}
 			if secure {
-				if certificate.Reviews, err = node.reviews(); err != nil {
+				config, err := restConfig(node.kubeconfig)
+				if err != nil {
 					return err
+				}
+				if certificate.Reviews, err = kubernetes.NewForConfig(config); err != nil {
+					return fmt.Errorf("make a client: %w", err)
 				}
 				o.Secure = &certificate
 			}
-			o.Listen, o.Period, o.SampleEvery, o.SampleInterval = listen, period, sample, sampleInterval
-			o.Socket = socket
 			if !cmd.Flags().Changed("nri-socket") {
 				o.Socket = agent.DefaultSocket(o.Root)
 			}
-			o.MinShared, o.BatchIdle = minShared, batchIdle
-			if o.Keys, err = readKeys(allocationKeys, o.Log); err != nil {
+			if o.Keys, err = readKeys(keys, o.Log); err != nil {
 				return err
 			}
-			if err := burst.set(&o.Config); err != nil {
+			if err := checkBurst(&o.Config); err != nil {
+				return err
+			}
+			if o.Ceilings, err = readCeilings(ceilings); err != nil {
 				return err
 			}
 			return agent.Run(cmd.Context(), o)
@@ -61,19 +65,20 @@ func newRun() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	node.addWriter(flags)
-	burst.add(flags)
-	flags.StringVar(&listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
-	flags.BoolVar(&secure, "metrics-secure", false, "serve over TLS, and /metrics only to those whose token the API server knows and allows it")
-	flags.StringVar(&certificate.CertFile, "tls-cert-file", "", "its certificate, read again when it changes (default: one that the agent signs itself)")
+	addBurst(flags, &o.Config)
+	flags.StringVar(&ceilings, "ceilings", "", "YAML file that limits what pods get by their annotations; read once, at the start")
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	flags.BoolVar(&secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
+	flags.StringVar(&certificate.CertFile, "tls-cert-file", "", "the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&certificate.KeyFile, "tls-private-key-file", "", "the key of --tls-cert-file")
-	flags.StringVar(&socket, "nri-socket", "", `the container runtime's socket for NRI; "" does without (default: run/nri/nri.sock below --host-root)`)
-	flags.StringVar(&allocationKeys, "allocation-keys", "", "file of public keys (PEM): only allocations that one of them has signed count (default: all count)")
-	flags.IntVar(&minShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "how many CPUs stay shared at least, as in the scheduler's minSharedCPUs")
-	flags.DurationVar(&period, "period", agent.DefaultPeriod, "how often everything is looked at when nothing seems to change")
-	flags.DurationVar(&sample, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, where core sets follow it")
-	flags.DurationVar(&sampleInterval, "sample-interval", agent.DefaultSampleInterval,
-		"least time between two samples of a container, which are taken once in each of its periods; 0 for none: no quota is raised then")
-	flags.BoolVar(&batchIdle, "batch-idle", false, "give batch pods (qos BE) the CPU only when nobody else wants it (cpu.idle)")
+	flags.StringVar(&o.Socket, "nri-socket", "", `the container runtime's NRI socket; "" disables NRI (default: run/nri/nri.sock below --host-root)`)
+	flags.StringVar(&keys, "allocation-keys", "", "file of public keys (PEM): only allocations signed by one of them are accepted (default: all are)")
+	flags.IntVar(&o.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "number of CPUs that always stay shared, as in the scheduler's minSharedCPUs")
+	flags.DurationVar(&o.Period, "period", agent.DefaultPeriod, "how often everything is checked when nothing seems to change")
+	flags.DurationVar(&o.SampleEvery, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, while core sets follow it")
+	flags.DurationVar(&o.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
+		"least time between two samples of a container, which is sampled once in each of its periods; 0 disables sampling: no quota is raised then")
+	flags.BoolVar(&o.BatchIdle, "batch-idle", false, "set cpu.idle for batch pods (qos BE): they run only when nothing else does")
 	return cmd
 }
 
@@ -81,18 +86,18 @@ func newCleanup() *cobra.Command {
 	var node nodeFlags
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Give everything back: control groups as the kubelet would have them",
+		Short: "Restore the control groups to what the kubelet would set",
 		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
-would give them, and removes the node's topology object, lease and condition. Stop the
-agent first, or it takes everything again.`,
+would set, and removes the node's topology object, lease and condition. Stop the agent
+first, or it undoes the cleanup.`,
 		Args: usage.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := node.options(cmd.ErrOrStderr())
-			if err != nil {
+			var o agent.Options
+			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			result, err := agent.Cleanup(cmd.Context(), o)
-			fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups put back\n", len(result.Written))
+			fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups restored\n", len(result.Written))
 			return err
 		},
 	}

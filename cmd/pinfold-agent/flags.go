@@ -1,17 +1,17 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,12 +19,12 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// nodeFlags are what several commands need.
+// nodeFlags are the flags that several commands share.
 type nodeFlags struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
 	verbose                                               bool
@@ -32,74 +32,81 @@ type nodeFlags struct {
 
 func (f *nodeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name (default: the variable NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	flags.StringVar(&f.root, "host-root", "/", "where the machine's root directory is mounted")
 	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
 }
 
-// addWriter adds what only those need that write.
+// addWriter adds the flags of the commands that write settings.
 func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
-	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and what was last known (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
-		`where the agent has its lease, by which the scheduler knows that it works; "" does without`)
+		`namespace of the agent's lease, which tells the scheduler that the agent works; "" for no lease`)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
 }
 
-// options turns the flags into what the agent works with.
-func (f *nodeFlags) options(stderr io.Writer) (agent.Options, error) {
+// apply checks the flags and sets the options that they determine.
+func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	if f.nodeName == "" {
-		return agent.Options{}, usage.Errorf("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
-	}
-	level := slog.LevelInfo
-	if f.verbose {
-		level = slog.LevelDebug
-	}
-	o := agent.Options{
-		Config: control.Config{NodeName: f.nodeName},
-		Root:   f.root,
-		RunDir: f.runDir,
-
-		LeaseNamespace: f.leases,
-		Log:            slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		return usage.Errorf("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
 	}
 	config, err := restConfig(f.kubeconfig)
 	if err != nil {
-		return agent.Options{}, err
+		return err
 	}
 	compact := rest.CopyConfig(config)
 	compact.ContentType = runtime.ContentTypeProtobuf
 	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	if o.Client, err = kubernetes.NewForConfig(compact); err != nil {
-		return agent.Options{}, fmt.Errorf("make a client: %w", err)
+	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
+		return err
 	}
-	if o.Topologies, err = topologyclient.NewForConfig(config); err != nil {
-		return agent.Options{}, fmt.Errorf("make a client: %w", err)
+	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA}
+	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
+	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
 	}
-	kubelet := agent.KubeletClient{Config: config, CAFile: f.kubeletCA}
-	o.Kubelet = func(ctx context.Context) (control.Kubelet, error) {
-		host, port, err := agent.KubeletAddress(ctx, o.Client, f.nodeName)
-		if err != nil {
-			return control.Kubelet{}, err
-		}
-		return kubelet.Get(ctx, host, port)
-	}
-	o.StaticPods = func(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
-		host, port, err := agent.KubeletAddress(ctx, o.Client, f.nodeName)
-		if err != nil {
-			return nil, err
-		}
-		return kubelet.StaticPods(ctx, host, port)
-	}
-	return o, nil
+	o.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	return nil
 }
 
-// readKeys reads the public keys of the schedulers whose allocations count, nil when no
-// file is named.
+// newClients returns clients for the built-in resources and for topology objects, which do not
+// support protobuf.
+func newClients(config, topologyConfig *rest.Config) (kubernetes.Interface, topologyclient.Interface, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client: %w", err)
+	}
+	topologies, err := topologyclient.NewForConfig(topologyConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, topologies, nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, usage.Errorf("not running in a pod: name a kubeconfig file with --kubeconfig")
+		}
+		return config, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// readKeys reads the public keys that verify allocations. Without a file every allocation is
+// accepted.
 func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 	if path == "" {
-		log.Warn("allocations are believed without a signature, so whoever may write annotations of pods can take CPUs; give --allocation-keys")
-		return nil, nil //nolint:nilnil // no keys believe everything
+		log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
+		return nil, nil //nolint:nilnil // accept every allocation
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -112,30 +119,51 @@ func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 	return api.NewKeys(keys...), nil
 }
 
-// reviews is a client with a rate limit of its own.
-func (f *nodeFlags) reviews() (kubernetes.Interface, error) {
-	config, err := restConfig(f.kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
-	}
-	return client, nil
+// addBurst adds the flags about bursts above the limit.
+func addBurst(flags *pflag.FlagSet, c *control.Config) {
+	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", `burst policy of pods that name none: "none", "burst", "quota" or "auto"`)
+	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
+	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
+	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
+		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
+	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", `whose quota applies when another program writes it, too: "pinfold" or "other"`)
 }
 
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		config, err := rest.InClusterConfig()
-		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, usage.Errorf("this is no pod of a cluster: name a kubeconfig file with --kubeconfig")
-		}
-		return config, err
+// checkBurst checks the flags of addBurst.
+func checkBurst(c *control.Config) error {
+	modes := []burst.Mode{burst.None, burst.Kernel, burst.Quota, burst.Auto}
+	owners := []control.QuotaOwner{control.OwnerPinfold, control.OwnerOther}
+	const maxPercent = 10000
+	switch b := &c.Burst; {
+	case !slices.Contains(modes, b.Mode):
+		return usage.Errorf("--burst-policy %q: it must be one of %q", b.Mode, modes)
+	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
+		return usage.Errorf("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
+	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
+		return usage.Errorf("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
+	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
+		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
+	case !slices.Contains(owners, c.QuotaOwner):
+		return usage.Errorf("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	return nil
+}
+
+// readCeilings reads the file of the ceilings, if one is named. The agent must not start when that
+// fails: pods would get more than the administrator allows.
+func readCeilings(path string) (ceilings api.Ceilings, err error) {
+	if path == "" {
+		return ceilings, nil
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return ceilings, fmt.Errorf("--ceilings: %w", err)
 	}
-	return config, nil
+	if len(bytes.TrimSpace(text)) == 0 {
+		return ceilings, fmt.Errorf("--ceilings %s: the file is empty: write {} to have only the built-in ceilings", path)
+	}
+	if ceilings, err = api.ParseCeilings(text); err != nil {
+		return ceilings, fmt.Errorf("--ceilings %s: %w", path, err)
+	}
+	return ceilings, nil
 }

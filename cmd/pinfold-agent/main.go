@@ -29,9 +29,9 @@ func main() {
 	os.Exit(usage.ExitStatus(err))
 }
 
-// run executes one command line.
+// run runs one command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	// client-go logs each failed try; the agent says what is wrong once.
+	// client-go logs each failed attempt; the agent logs the error once.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	root := newRoot()
@@ -44,9 +44,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func newRoot() *cobra.Command {
 	return usage.Complete(&cobra.Command{
 		Use:   "pinfold-agent",
-		Short: "Enforce on this node what the Pinfold scheduler decided about CPUs",
-		Long: `pinfold-agent runs on every node. It gives containers the CPUs and the quota that
-the scheduler decided on, keeps these settings, and publishes the CPU topology of
-the node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
+		Short: "Enforce the CPU decisions of the Pinfold scheduler on this node",
+		Long: `pinfold-agent runs on every node. It sets the CPUs and the quota of containers as the
+scheduler decided, keeps them set, and publishes the CPU topology of the node.
+When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
 	}, newRun(), newDoctor(), newCleanup(), newVersion())
 }

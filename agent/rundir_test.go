@@ -12,11 +12,11 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// No other user can keep the agent from starting, neither by a lock on its file nor by
-// making the directory first.
-func TestNobodyElseCanLockTheMachine(t *testing.T) {
+// Other users cannot prevent the agent from starting, neither by locking its file nor by making the
+// directory first.
+func TestOtherUsersCannotLock(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: plays two users")
+		t.Skip("needs root: acts as two users")
 	}
 	const nobody = 65534
 	dir := filepath.Join(t.TempDir(), "pinfold")
@@ -25,7 +25,7 @@ func TestNobodyElseCanLockTheMachine(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if earlier { // what an earlier version has left
+		if earlier { // as an earlier version left it
 			if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(path, []byte("1\n"), 0o644)); err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// statText is the beginning of /proc/stat of Linux 6.18.
+// statText is the start of /proc/stat of Linux 6.18.
 const statText = `cpu  2000 10 500 9000 100 5 15 20 0 0
 cpu0 1000 10 250 4500 50 5 10 10 0 0
 cpu11 1000 0 250 4500 50 0 5 10 300 0
@@ -24,14 +24,14 @@ func TestParseStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Idle and iowait are not busy; what guests used is in user already.
+	// Idle and iowait are not busy. The time of guests is contained in user and nice.
 	want := map[cpuset.CPU]cpuTimes{0: {busy: 1285, total: 5835}, 11: {busy: 1265, total: 5815}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(cpuTimes{})); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestParseStatRefuses(t *testing.T) {
+func TestParseStatErrors(t *testing.T) {
 	for _, text := range []string{"cpux 1 2 3 4 5", "cpu99999999 1 2 3 4 5", "cpu0 1 2", "cpu0 1 2 3 -4 5", "cpu0 1 2 3 four 5"} {
 		if got, err := parseStat(strings.NewReader(text)); err == nil {
 			t.Errorf("%q gives %v", text, got)
@@ -58,23 +58,35 @@ func FuzzParseStat(f *testing.F) {
 func TestBusyBetween(t *testing.T) {
 	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
 	after := map[cpuset.CPU]cpuTimes{0: {150, 1100}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1000}, 4: {50, 100}}
-	want := map[cpuset.CPU]ledger.MilliCPU{0: 500} // the others idle, run backwards, or are new
+	want := map[cpuset.CPU]ledger.MilliCPU{0: 500} // the others are idle, run backwards, or are new
 	if d := cmp.Diff(want, busyBetween(before, after)); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestCPUTimeBetween(t *testing.T) {
+func TestGroupTime(t *testing.T) {
 	at := time.Unix(100, 0)
-	first := cpuTime{time.Second, at}
-	for later, want := range map[cpuTime]ledger.MilliCPU{
+	first := groupTime{time.Second, at}
+	for later, want := range map[groupTime]ledger.MilliCPU{
 		{2500 * time.Millisecond, at.Add(time.Second)}: 1500,
 		{time.Second, at.Add(time.Second)}:             0,
-		{0, at.Add(time.Second)}:                       0, // another group of this name
+		{0, at.Add(time.Second)}:                       0, // the cgroup was created again
 		{2 * time.Second, at}:                          0,
 	} {
-		if got := first.between(later); got != want {
+		if got := first.until(later); got != want {
 			t.Errorf("until %v: %v, want %v", later, got, want)
 		}
+	}
+}
+
+func TestIdleBetween(t *testing.T) {
+	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
+	after := map[cpuset.CPU]cpuTimes{0: {105, 1010}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1010}, 5: {50, 100}}
+	ms := time.Millisecond
+	// CPU 1 was not idle for longer than the interval; the times of 2 and 3 run backwards, 4 is
+	// offline, and 5 is new.
+	want := []time.Duration{50 * ms, 100 * ms, 0, 0, 0, 0}
+	if d := cmp.Diff(want, idleBetween(before, after, 100*ms)); d != "" {
+		t.Error(d)
 	}
 }

@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// machine checks the CPU topology that the agent will publish.
+func (x *examination) machine(context.Context) {
+	m, err := sysfs.Read(os.DirFS(x.path("sys")))
+	if err != nil {
+		x.add("topology", Problem, err.Error(), "report this with the output of 'pinfold topology capture'")
+		return
+	}
+	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", quantity.Count(len(m.Packages()), "package"), quantity.Count(len(m.NUMANodes), "NUMA node"),
+		quantity.Count(len(m.LLCs()), "LLC"), quantity.Count(len(m.Cores()), "core"), quantity.Count(len(m.CPUs), "CPU")), "")
+	if !m.Offline.IsEmpty() {
+		x.add("offline CPUs", Note, m.Offline.String(), "nothing; pods whose CPUs go offline keep their other CPUs, and get these back when they are online")
+	}
+	if !m.Isolated.IsEmpty() {
+		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus excludes %s from the kernel's load balancing", m.Isolated),
+			"remove isolcpus from the kernel's command line: shared pods would all run on one of them")
+	}
+}
+
+// kubelet checks the policy of the kubelet's CPU manager.
+func (x *examination) kubelet(ctx context.Context) {
+	const check = "CPU manager policy"
+	policy, source, err := x.policy(ctx)
+	switch {
+	case errors.Is(err, errBadState):
+		x.add(check, Problem, err.Error(), "remove the file and restart the kubelet, which does not start with it either")
+	case err != nil:
+		x.add(check, Skipped, err.Error(), "run on the node as root, or with --node-name and --kubeconfig")
+	case policy == "":
+		x.add(check, Skipped, "the kubelet has written no state and was not asked", "start the kubelet, or use --node-name and --kubeconfig")
+	case policy == nodetopology.KubeletPolicyNone:
+		x.add(check, OK, policy+" ("+source+")", "")
+	default:
+		x.add(check, Problem, fmt.Sprintf("%s (%s): the kubelet binds CPUs itself, so Pinfold does not", policy, source),
+			"set cpuManagerPolicy: none, drain the node, remove "+path.Join(x.KubeletDir, stateFile)+" and restart the kubelet")
+	}
+}
+
+// stateFile is the CPU manager's checkpoint (k8s.io/kubernetes pkg/kubelet/cm/cpumanager/state).
+const stateFile = "cpu_manager_state"
+
+var errBadState = errors.New("the CPU manager's state is damaged")
+
+// policy returns the policy from the kubelet or, if it cannot be asked, from the CPU manager's
+// checkpoint.
+func (x *examination) policy(ctx context.Context) (policy, source string, err error) {
+	if x.Cluster != nil {
+		policy, err = x.Cluster.CPUManagerPolicy(ctx)
+		if err == nil {
+			return policy, "the kubelet's configuration", nil
+		}
+	}
+	name := path.Join(x.KubeletDir, stateFile)
+	text, found, readErr := x.read(name)
+	if readErr != nil || !found {
+		if err == nil {
+			err = readErr
+		}
+		return "", "", err
+	}
+	var state struct {
+		PolicyName string `json:"policyName"`
+	}
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return "", "", fmt.Errorf("%s: %w: %w", name, errBadState, err)
+	}
+	return state.PolicyName, name, nil
+}

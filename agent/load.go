@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+)
+
+// sampleLoad passes the load of the CPUs to the state machine, until the context ends.
+func (e *engine) sampleLoad(ctx context.Context) {
+	every(ctx, e.SampleEvery, func() {
+		e.with(func(c *control.Control) {
+			if e.sample(c) {
+				e.requestRound()
+			}
+		})
+	})
+}
+
+// sample reads the load, and reports whether it has changed the input for core sets.
+func (e *engine) sample(c *control.Control) bool {
+	groups := c.CoreSetGroups()
+	if len(groups) == 0 {
+		e.load = nil
+		return false
+	}
+	load, err := readStat(e.kernel.root)
+	e.dedup.warnOrClear("load", "core sets do not follow the load", err)
+	if err != nil {
+		return false
+	}
+	before := e.load
+	e.load = load
+	used := e.usedSince(groups)
+	if before == nil {
+		return false
+	}
+	c.SetUsage(busyBetween(before, load), used)
+	return true
+}
+
+// usedSince returns what containers have used since the last sample.
+func (e *engine) usedSince(groups map[nodeplan.Ref]string) map[nodeplan.Ref]ledger.MilliCPU {
+	used := map[nodeplan.Ref]ledger.MilliCPU{}
+	times := map[string]groupTime{}
+	for ref, path := range groups {
+		stat, err := e.kernel.groups.Stat(path)
+		if err != nil {
+			continue // it has ended, or the next round reports the error
+		}
+		now := groupTime{stat.Usage, e.Now()}
+		if before, ok := e.used[path]; ok {
+			used[ref] = before.until(now)
+		}
+		times[path] = now
+	}
+	e.used = times
+	return used
+}
+
+// groupTime is the CPU time that a cgroup has used since it was created, at some time.
+type groupTime struct {
+	used time.Duration
+	at   time.Time
+}
+
+// until returns the mean usage between two readings. It is 0 if the cgroup was created again.
+func (t groupTime) until(later groupTime) ledger.MilliCPU {
+	elapsed := later.at.Sub(t.at)
+	if elapsed <= 0 || later.used < t.used {
+		return 0
+	}
+	return ledger.MilliCPU(int64(later.used-t.used) * 1000 / int64(elapsed))
+}
+
+// cpuTimes are the busy and total time of a CPU since boot, in units of userTick.
+type cpuTimes struct{ busy, total uint64 }
+
+// userTick is the unit of /proc/stat: 1/USER_HZ, which is 10 ms on all architectures that Go
+// supports.
+const userTick = 10 * time.Millisecond
+
+// readStat reads the lines cpuN of /proc/stat (fs/proc/stat.c): user, nice, system, idle, iowait,
+// irq, softirq, steal, and two that are contained in the first two.
+func readStat(root string) (map[cpuset.CPU]cpuTimes, error) {
+	name := filepath.Join(root, "proc/stat")
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the load of the CPUs: %w", err)
+	}
+	defer file.Close()
+	times, err := parseStat(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return times, nil
+}
+
+func parseStat(r io.Reader) (map[cpuset.CPU]cpuTimes, error) {
+	const idle, iowait, counted = 3, 4, 8
+	all := map[cpuset.CPU]cpuTimes{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20) // the line of interrupts is long
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || fields[0] == "cpu" || !strings.HasPrefix(fields[0], "cpu") {
+			continue
+		}
+		id, err := strconv.Atoi(fields[0][len("cpu"):])
+		if err != nil || !cpuset.CPU(id).Valid() || len(fields) < 1+iowait {
+			return nil, fmt.Errorf("%q is not the line of a CPU", lines.Text())
+		}
+		var t cpuTimes
+		for i, field := range fields[1:min(len(fields), 1+counted)] {
+			ticks, err := strconv.ParseUint(field, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %q is not a number of ticks", fields[0], field)
+			}
+			t.total += ticks
+			if i != idle && i != iowait {
+				t.busy += ticks
+			}
+		}
+		all[cpuset.CPU(id)] = t
+	}
+	return all, lines.Err()
+}
+
+// since returns the difference to an earlier reading, and false if there is none or time ran
+// backwards. iowait may decrease; if the busy time then exceeds the total, all of the total counts
+// as busy.
+func (t cpuTimes) since(before map[cpuset.CPU]cpuTimes, cpu cpuset.CPU) (cpuTimes, bool) {
+	earlier, ok := before[cpu]
+	passed := cpuTimes{total: t.total - earlier.total, busy: t.busy - earlier.busy}
+	passed.busy = min(passed.busy, passed.total)
+	return passed, ok && t.total >= earlier.total && t.busy >= earlier.busy
+}
+
+// busyBetween returns the share of time in which each CPU was busy, in thousandths.
+func busyBetween(before, after map[cpuset.CPU]cpuTimes) map[cpuset.CPU]ledger.MilliCPU {
+	busy := map[cpuset.CPU]ledger.MilliCPU{}
+	for cpu, now := range after {
+		passed, ok := now.since(before, cpu)
+		if !ok || passed.total == 0 {
+			continue
+		}
+		if share := ledger.MilliCPU(passed.busy * 1000 / passed.total); share > 0 {
+			busy[cpu] = share
+		}
+	}
+	return busy
+}
+
+// idleBetween returns how long each CPU was idle in an interval, by CPU number.
+func idleBetween(before, after map[cpuset.CPU]cpuTimes, interval time.Duration) []time.Duration {
+	var idle []time.Duration
+	for cpu, now := range after {
+		for len(idle) <= int(cpu) {
+			idle = append(idle, 0)
+		}
+		if passed, ok := now.since(before, cpu); ok {
+			idle[cpu] = min(interval, time.Duration(passed.total-passed.busy)*userTick)
+		}
+	}
+	return idle
+}
