@@ -160,7 +160,7 @@ func New(config Config) *Control {
 		used:         map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:     map[string]cgroup.Settings{},
 		foreignOwned: map[string]bandwidth.Limits{},
-		burst:        burst.New(burst.Tuning{}),
+		burst:        burst.New(),
 		raised:       map[string]Raise{},
 		writes:       map[string]int{},
 		usages:       map[string]time.Duration{},
