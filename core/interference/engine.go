@@ -2,12 +2,85 @@ package interference
 
 import "fmt"
 
+// quotaTicks is the smallest quota in ticks, the unit of all amounts. It is close to 2^32, and a
+// multiple of 1000 so that demands of a thousandth of the quota are exact and their sums meet the
+// capacity exactly.
+const quotaTicks = 1000 << 22
+
+// roomTicks is the maximum that all groups together may hold, so that sums fit into 63 bits.
+const roomTicks = 1 << 58
+
+// engine steps all groups of one replica through periods.
+type engine interface {
+	// step simulates one period and reports whether it missed its deadline.
+	step() (missed bool, err error)
+	// sums returns the sums since the last reset, one per kind of group.
+	sums() []sums
+	reset()
+}
+
+// sums are over the groups of one kind and over periods, in ticks.
+type sums struct {
+	demand, backlog, burst float64
+	throttled              int64
+}
+
+// Rule defines when a period misses its deadline. It compares the capacity with the submitted
+// demand: what the groups need, limited by their quota and tokens.
+type Rule int
+
+const (
+	// Strict: the submitted demand exceeds the capacity.
+	Strict Rule = iota
+	// Published is the rule of the tables on the Linux kernel's mailing list (Huaixin Chang, 12 May
+	// 2021): as Strict, except that a period counts as met if every group needs its whole quota or
+	// more, because nothing is left to divide. With few groups under high load this hides more than
+	// half of the misses. In the tables the quotas sum to the capacity; if they sum to more and do
+	// not fit, it is as Strict.
+	Published
+)
+
+// String returns the name of the rule as users write it.
+func (r Rule) String() string {
+	switch r {
+	case Strict:
+		return "strict"
+	case Published:
+		return "published"
+	}
+	return fmt.Sprintf("Rule(%d)", int(r))
+}
+
+// ParseRule parses "strict" or "published".
+func ParseRule(word string) (Rule, error) {
+	for _, r := range []Rule{Strict, Published} {
+		if word == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict or published", word)
+}
+
+// roundingTicks is a millionth of the smallest quota. Amounts are divided in whole ticks, so an
+// amount that would be 0 in real numbers may be a few ticks.
+const roundingTicks = quotaTicks / 1_000_000
+
+// missed reports whether a period missed its deadline. free is the capacity that the quotas leave,
+// negative if not even these fit; wants is submitted beyond the quotas. Sums over all groups are
+// exact, but whether every group needs its whole quota is not.
+func (r Rule) missed(free, wants int64) bool {
+	if r == Published && free >= 0 && free <= roundingTicks {
+		return false
+	}
+	return wants > free
+}
+
 // uniform is the engine for identical groups whose quotas sum to the capacity.
 //
-// Of each group it keeps depth = backlog - tokens, which follows Lindley's recursion regardless of
-// the other groups: depth' = max(depth + X - quota, -burst). A positive depth is backlog for lack
-// of tokens. Separately it keeps the part of the backlog for which the group had tokens, but the
-// other groups left no capacity.
+// Of each group it keeps depth = backlog - tokens, which is the debt of bandwidth.NextDebt less the
+// burst and does not depend on the other groups: depth' = max(depth + X - quota, -burst). A positive
+// depth is backlog for lack of tokens. Separately it keeps the part of the backlog for which the
+// group had tokens, but the other groups left no capacity.
 type uniform struct {
 	rule   Rule
 	burst  int64
@@ -106,77 +179,4 @@ func drain(wants []int64, level, rest int64) {
 			rest--
 		}
 	}
-}
-
-// quotaTicks is the smallest quota in ticks, the unit of all amounts. It is close to 2^32, and a
-// multiple of 1000 so that demands of a thousandth of the quota are exact and their sums meet the
-// capacity exactly.
-const quotaTicks = 1000 << 22
-
-// roomTicks is the maximum that all groups together may hold, so that sums fit into 63 bits.
-const roomTicks = 1 << 58
-
-// engine steps all groups of one replica through periods.
-type engine interface {
-	// step simulates one period and reports whether it missed its deadline.
-	step() (missed bool, err error)
-	// sums returns the sums since the last reset, one per kind of group.
-	sums() []sums
-	reset()
-}
-
-// sums are over the groups of one kind and over periods, in ticks.
-type sums struct {
-	demand, backlog, burst float64
-	throttled              int64
-}
-
-// Rule defines when a period misses its deadline. It compares the capacity with the submitted
-// demand: what the groups need, limited by their quota and tokens.
-type Rule int
-
-const (
-	// Strict: the submitted demand exceeds the capacity.
-	Strict Rule = iota
-	// Published is the rule of the tables on the Linux kernel's mailing list (Huaixin Chang, 12 May
-	// 2021): as Strict, except that a period counts as met if every group needs its whole quota or
-	// more, because nothing is left to divide. With few groups under high load this hides more than
-	// half of the misses. In the tables the quotas sum to the capacity; if they sum to more and do
-	// not fit, it is as Strict.
-	Published
-)
-
-// String returns the name of the rule as users write it.
-func (r Rule) String() string {
-	switch r {
-	case Strict:
-		return "strict"
-	case Published:
-		return "published"
-	}
-	return fmt.Sprintf("Rule(%d)", int(r))
-}
-
-// ParseRule parses "strict" or "published".
-func ParseRule(word string) (Rule, error) {
-	for _, r := range []Rule{Strict, Published} {
-		if word == r.String() {
-			return r, nil
-		}
-	}
-	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict or published", word)
-}
-
-// roundingTicks is a millionth of the smallest quota. Amounts are divided in whole ticks, so an
-// amount that would be 0 in real numbers may be a few ticks.
-const roundingTicks = quotaTicks / 1_000_000
-
-// missed reports whether a period missed its deadline. free is the capacity that the quotas leave,
-// negative if not even these fit; wants is submitted beyond the quotas. Sums over all groups are
-// exact, but whether every group needs its whole quota is not.
-func (r Rule) missed(free, wants int64) bool {
-	if r == Published && free >= 0 && free <= roundingTicks {
-		return false
-	}
-	return wants > free
 }
