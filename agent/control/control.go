@@ -148,7 +148,7 @@ func New(config Config) *Control {
 		used:         map[nodeplan.Ref]ledger.MilliCPU{},
 		expected:     map[string]cgroup.Settings{},
 		foreignOwned: map[string]bandwidth.Limits{},
-		burst:        burst.New(burst.Tuning{}),
+		burst:        burst.New(),
 		raised:       map[string]Raise{},
 		writes:       map[string]int{},
 		groupUsage:   map[string]time.Duration{},

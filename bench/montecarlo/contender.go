@@ -2,57 +2,59 @@ package main
 
 import (
 	"context"
-	_ "embed" // the programs of the others
+	_ "embed" // the programs of the peers
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference"
 )
 
-// What all simulate, but for the load.
+// All simulations have the same groups and burst.
 const (
 	groups = 20
 	burst  = 1
 )
 
-// A question is one simulation.
+// question describes one simulation.
 type question struct {
-	load    float64 // mean demand, in quotas
-	periods int64   // to count, about
+	load    float64 // mean demand in quotas
+	periods int64   // approximate number to count
 	seed    uint64
 }
 
-// warmUp is as core/interference has it, for each replica.
+// warmUp returns the warm-up of a replica, computed as in core/interference.
 func (q question) warmUp() int64 { return int64(max(1000, 20/(1-q.load)/(1-q.load))) }
 
-// estimate is a mean with its standard error.
-type estimate struct {
-	Value         float64 `json:"value"`
-	StandardError float64 `json:"standardError"`
-}
-
-// answer is what came out, and how long it took.
+// answer is the result of a simulation, and the time it took.
 type answer struct {
-	Periods          int64    `json:"periods"` // that were simulated
-	WallSeconds      float64  `json:"wallSeconds"`
-	CPUSeconds       float64  `json:"cpuSeconds"`
-	WCET             []int64  `json:"wcet"` // how many periods have which; longer ones are in the last
-	ExpectedWCET     estimate `json:"expectedWCET"`
-	ProbabilityWCET1 estimate `json:"probabilityWCET1"`
-	ThrottleRatio    estimate `json:"throttleRatio"`
-	Backlog          estimate `json:"backlog"`
-	BurstUse         estimate `json:"burstUse"`
-	Demand           estimate `json:"demand"`
+	Periods          int64                 `json:"periods"` // simulated
+	WallSeconds      float64               `json:"wallSeconds"`
+	CPUSeconds       float64               `json:"cpuSeconds"`
+	WCET             []int64               `json:"wcet"` // number of periods by WCET; the last entry includes longer ones
+	ExpectedWCET     interference.Estimate `json:"expectedWCET"`
+	ProbabilityWCET1 interference.Estimate `json:"probabilityWCET1"`
+	ThrottleRatio    interference.Estimate `json:"throttleRatio"`
+	Backlog          interference.Estimate `json:"backlog"`
+	BurstUse         interference.Estimate `json:"burstUse"`
+	Demand           interference.Estimate `json:"demand"`
 }
 
-// contender is somebody who simulates.
+// contender is a program that simulates.
 type contender struct {
 	name string
-	same bool // its answers are those of one worker, to the last bit
+	same bool // its answers are bit-identical to those of one worker
 	ask  func(context.Context, question) (answer, error)
 }
 
@@ -62,30 +64,27 @@ var inNumpy string
 //go:embed peers/montecarlo.c
 var inC string
 
-// Replicas of the peers: as many as a vector should have, and as we have.
+// The replicas of the peers: a long vector, and as many as core/interference has.
 const (
 	numpyReplicas = 4000
-	cReplicas     = 64
+	cReplicas     = interference.Replicas
 )
 
-// findContenders returns us and those that this machine has, and says why others are left
-// out. Programs are put into a directory.
+// findContenders returns the contenders that this machine has, and why others are left out. It
+// writes their programs into dir.
 func findContenders(ctx context.Context, python, dir string) (found []contender, leftOut []string) {
 	found = []contender{pinfold(1), pinfold(2)}
-	for _, peer := range []struct {
-		name string
-		find func() (contender, error)
-	}{
-		{"numpy", func() (contender, error) { return numpy(ctx, python, dir) }},
-		{"C", func() (contender, error) { return compiled(ctx, dir) }},
-	} {
-		c, err := peer.find()
+	add := func(name string, c contender, err error) {
 		if err != nil {
-			leftOut = append(leftOut, fmt.Sprintf("%s: %v", peer.name, err))
-			continue
+			leftOut = append(leftOut, fmt.Sprintf("%s: %v", name, err))
+		} else {
+			found = append(found, c)
 		}
-		found = append(found, c)
 	}
+	c, err := numpy(ctx, python, dir)
+	add("numpy", c, err)
+	c, err = compiled(ctx, dir)
+	add("C", c, err)
 	return found, leftOut
 }
 
@@ -120,15 +119,15 @@ func compiled(ctx context.Context, dir string) (contender, error) {
 	return program("C", cReplicas, binary), nil
 }
 
-// program is a contender that is a program of so many replicas.
-func program(name string, replicas int64, command ...string) contender {
+// program returns a contender that runs a command with a number of replicas.
+func program(name string, replicas int64, argv ...string) contender {
 	return contender{name: name, ask: func(ctx context.Context, q question) (answer, error) {
-		args := append(command[1:len(command):len(command)], strconv.FormatFloat(q.load, 'g', -1, 64))
+		args := append(argv[1:len(argv):len(argv)], strconv.FormatFloat(q.load, 'g', -1, 64))
 		for _, n := range []int64{burst, groups, replicas, max(1, q.periods/replicas), q.warmUp(), int64(q.seed)} {
 			args = append(args, strconv.FormatInt(n, 10))
 		}
 		var errText strings.Builder
-		cmd := exec.CommandContext(ctx, command[0], args...)
+		cmd := exec.CommandContext(ctx, argv[0], args...)
 		cmd.Stderr = &errText
 		out, err := cmd.Output()
 		if err != nil {
@@ -139,5 +138,36 @@ func program(name string, replicas int64, command ...string) contender {
 			return answer{}, fmt.Errorf("%s answered %q: %w", name, out, err)
 		}
 		return a, nil
+	}}
+}
+
+// pinfold returns core/interference with a number of workers as a contender.
+func pinfold(workers int) contender {
+	name := "Pinfold, 1 worker"
+	if workers > 1 {
+		name = fmt.Sprintf("Pinfold, %d workers", workers)
+	}
+	return contender{name: name, same: true, ask: func(ctx context.Context, q question) (answer, error) {
+		d, err := demand.NewExponential(q.load)
+		if err != nil {
+			return answer{}, err
+		}
+		config := interference.Config{
+			Groups:  []interference.Group{{Count: groups, Quota: 1, Burst: burst, Demand: demand.Independent{Distribution: d}}},
+			Periods: q.periods, Workers: workers,
+			Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(q.seed, n)) },
+		}
+		cpu, wall := command.CPUTime(unix.CLOCK_PROCESS_CPUTIME_ID), time.Now()
+		r, err := interference.Simulate(ctx, config)
+		if err != nil {
+			return answer{}, err
+		}
+		cpuSeconds := (command.CPUTime(unix.CLOCK_PROCESS_CPUTIME_ID) - cpu).Seconds()
+		g := r.Groups[0]
+		return answer{
+			Periods: r.Periods, WallSeconds: time.Since(wall).Seconds(), CPUSeconds: cpuSeconds, WCET: r.WCET,
+			ExpectedWCET: r.ExpectedWCET, ProbabilityWCET1: r.ProbabilityWCET1,
+			ThrottleRatio: g.ThrottleRatio, Backlog: g.Backlog, BurstUse: g.BurstUse, Demand: g.Demand,
+		}, nil
 	}}
 }

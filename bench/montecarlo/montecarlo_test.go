@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestPeers asks each peer that this machine has little, and that it agrees.
+// TestPeers runs a short simulation with each peer that this machine has, and compares the answers.
 func TestPeers(t *testing.T) {
 	found, leftOut := findContenders(t.Context(), "", t.TempDir())
 	byName := map[string]contender{}
@@ -50,7 +51,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestLeftOut: a machine without the peers compares what it has, and says why.
+// TestLeftOut: on a machine without the peers, the others are compared, and the output says why.
 func TestLeftOut(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := exec.LookPath("gcc"); err == nil {
@@ -71,7 +72,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestDisagree: who finds something else ends the run, and is named.
+// TestDisagree: a contender with a different result ends the run with an error that names it.
 func TestDisagree(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -99,7 +100,7 @@ func TestDisagree(t *testing.T) {
 	}
 }
 
-// TestOutput prints figures of a machine that is always as fast.
+// TestOutput prints the results of a machine of constant speed.
 func TestOutput(t *testing.T) {
 	var all []outcome
 	for _, load := range []float64{.5, .9} {
@@ -108,7 +109,7 @@ func TestOutput(t *testing.T) {
 			for round := range 3 {
 				seconds := []float64{2, 1, 5}[i] * (1 + load*float64(round)/100)
 				o.answers = append(o.answers, answer{Periods: 1e7, WallSeconds: seconds, CPUSeconds: []float64{2, 2.05, 5}[i],
-					ExpectedWCET: estimate{1 + load/100, .0001}, ProbabilityWCET1: estimate{1 - load/100, .0002}, ThrottleRatio: estimate{load / 2, .00003}})
+					ExpectedWCET: estimate(1+load/100, .0001), ProbabilityWCET1: estimate(1-load/100, .0002), ThrottleRatio: estimate(load/2, .00003)})
 			}
 			all = append(all, o)
 		}
@@ -125,6 +126,10 @@ func TestOutput(t *testing.T) {
 		}
 		golden.Compare(t, "testdata/output."+output, b.String())
 	}
+}
+
+func estimate(value, standardError float64) interference.Estimate {
+	return interference.Estimate{Value: value, StandardError: standardError}
 }
 
 func TestWrongUsage(t *testing.T) {

@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/core/interference"
 )
 
-// spread is the median of some rounds, the lowest and the highest.
+// spread is the minimum, median and maximum over rounds.
 type spread struct{ low, median, high float64 }
 
 func spreadOf(n int, value func(round int) float64) spread {
@@ -25,17 +27,13 @@ func (s spread) format(verb string) string {
 	return fmt.Sprintf(verb+" ("+verb+" to "+verb+")", s.median, s.low, s.high)
 }
 
-// Rates are in cgroup-periods per second.
+// The rates are in cgroup-periods per second.
 func (a answer) wallRate() float64 { return groups * float64(a.Periods) / a.WallSeconds }
 func (a answer) cpuRate() float64  { return groups * float64(a.Periods) / a.CPUSeconds }
 
-// table is rows of cells, of which the first is the heading.
-type table [][]string
-
-// rates are what everybody does a second, and how many times that the first of each load
-// does.
-func rates(all []outcome) table {
-	t := table{{"u", "by", "cgroup-periods/s", "per CPU second", "one worker to this, by CPU time", "E[WCET]", "P(WCET = 1)", "throttled", "off by"}}
+// rates returns the rate of each contender, and the ratio of the first contender to it.
+func rates(all []outcome) [][]string {
+	rows := [][]string{{"u", "by", "cgroup-periods/s", "per CPU second", "one worker to this, by CPU time", "E[WCET]", "P(WCET = 1)", "throttled", "off by"}}
 	for i, o := range all {
 		if o.same && i > 0 && all[i-1].load == o.load {
 			continue // see scaling
@@ -46,47 +44,49 @@ func rates(all []outcome) table {
 			ratio = spreadOf(n, func(r int) float64 { return first.answers[r].cpuRate() / o.answers[r].cpuRate() }).format("%.2f")
 			off = fmt.Sprintf("%.1f", o.off)
 		}
-		t = append(t, []string{fmt.Sprint(o.load), o.name,
+		rows = append(rows, []string{fmt.Sprint(o.load), o.name,
 			spreadOf(n, func(r int) float64 { return o.answers[r].wallRate() }).format("%.3g"),
 			spreadOf(n, func(r int) float64 { return o.answers[r].cpuRate() }).format("%.3g"), ratio,
-			last.ExpectedWCET.String(), last.ProbabilityWCET1.String(), last.ThrottleRatio.String(), off})
+			withError(last.ExpectedWCET), withError(last.ProbabilityWCET1), withError(last.ThrottleRatio), off})
 	}
-	return t
+	return rows
 }
 
-// scaling is how much two workers do of what one does.
-func scaling(all []outcome) table {
-	t := table{{"u", "two workers to one", "if CPUs were free"}}
+// scaling returns the rate of two workers relative to one.
+func scaling(all []outcome) [][]string {
+	rows := [][]string{{"u", "two workers to one", "if CPUs were free"}}
 	for _, o := range all {
 		first := firstOf(all, o.load)
 		if !o.same || o.name == first.name {
 			continue
 		}
 		n := len(o.answers)
-		t = append(t, []string{fmt.Sprint(o.load),
+		rows = append(rows, []string{fmt.Sprint(o.load),
 			spreadOf(n, func(r int) float64 { return o.answers[r].wallRate() / first.answers[r].wallRate() }).format("%.2f"),
 			spreadOf(n, func(r int) float64 { return 2 * o.answers[r].cpuRate() / first.answers[r].cpuRate() }).format("%.2f")})
 	}
-	return t
+	return rows
 }
 
 func firstOf(all []outcome, load float64) outcome {
 	return all[slices.IndexFunc(all, func(o outcome) bool { return o.load == load })]
 }
 
-func (e estimate) String() string { return fmt.Sprintf("%.6f +- %.1g", e.Value, e.StandardError) }
+func withError(e interference.Estimate) string {
+	return fmt.Sprintf("%.6f +- %.1g", e.Value, e.StandardError)
+}
 
 func printTables(w io.Writer, output string, cpus int, all []outcome, leftOut []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "m = %d groups, exponential demand, burst %d; %d CPUs; medians (lowest to highest) of %d rounds. E[WCET] to throttled are the last round's; off by: the most, in standard errors.\n",
 		groups, burst, cpus, len(all[0].answers))
-	for _, t := range []table{rates(all), scaling(all)} {
+	print := command.Text
+	if output == "markdown" {
+		print = command.Markdown
+	}
+	for _, rows := range [][][]string{rates(all), scaling(all)} {
 		b.WriteByte('\n')
-		if output == "markdown" {
-			t.markdown(&b)
-		} else if err := t.text(&b); err != nil {
-			return err
-		}
+		print(&b, command.Table{Left: len(rows[0]), Rows: rows})
 	}
 	for _, why := range leftOut {
 		fmt.Fprintf(&b, "\nleft out: %s\n", why)
@@ -95,24 +95,7 @@ func printTables(w io.Writer, output string, cpus int, all []outcome, leftOut []
 	return err
 }
 
-func (t table) text(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, line := range t {
-		fmt.Fprintln(tw, strings.Join(line, "\t"))
-	}
-	return tw.Flush()
-}
-
-func (t table) markdown(w io.Writer) {
-	for i, line := range t {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
-		if i == 0 {
-			fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(line)))
-		}
-	}
-}
-
-// printBenchstat prints a line for each answer, as Go's benchmarks do.
+// printBenchstat prints a line per answer in the format of Go benchmarks.
 func printBenchstat(w io.Writer, all []outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: pinfold.dev/pinfold/bench/montecarlo\n", runtime.GOOS, runtime.GOARCH)

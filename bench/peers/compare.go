@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// verdict is how an answer stands beside Pinfold's: as good, or the first
-// criterion by which it is worse.
+// verdict compares an answer with Pinfold's: as good, or the first criterion by which it is worse.
 type verdict string
 
 const (
@@ -50,14 +53,14 @@ type contender struct {
 	chooser
 }
 
-// comparison is all contenders on one machine. The first is Pinfold.
+// comparison has all contenders on one machine. The first one is Pinfold.
 type comparison struct {
 	machine    *topology.Machine
 	index      *placement.Index
 	contenders []contender
 }
 
-// pinfoldRepeat lets the clock cost nothing beside 100 placements of 1 us.
+// pinfoldRepeat makes the cost of the clock negligible: 100 placements take about 100 us.
 const pinfoldRepeat = 100
 
 func newComparison(m *topology.Machine) (*comparison, error) {
@@ -73,9 +76,8 @@ func newComparison(m *topology.Machine) (*comparison, error) {
 	return c, nil
 }
 
-// ask asks every contender for n CPUs of every free set and returns a row for
-// each, with the case left to the caller. It returns an error when an answer is
-// better than Pinfold's.
+// ask asks every contender for n CPUs of every free set. It returns a row for each, of which the
+// caller sets Machine and Free. It returns an error if an answer is better than Pinfold's.
 func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -106,7 +108,7 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 	return rows, nil
 }
 
-// compare asks about the first sets free sets of every case of one machine.
+// compare asks all questions about one machine, with the given number of free sets.
 func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
 	m, err := mc.shape.Build()
 	if err != nil {
@@ -119,7 +121,7 @@ func compare(ctx context.Context, mc machine, sets int, progress func(string)) (
 	return c.cases(ctx, mc, sets, progress)
 }
 
-// cases asks about every case of the machine that the comparison is on.
+// cases asks all questions about the machine of the comparison.
 func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
 	var rows []Row
 	for _, how := range scatters() {
@@ -137,4 +139,50 @@ func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress f
 		}
 	}
 	return rows, nil
+}
+
+// answer is the CPUs that a chooser chose.
+type answer struct {
+	cpus cpuset.Set
+	took time.Duration // CPU time
+}
+
+// chooser picks n of the free CPUs. It is called on a locked thread, so that it can measure CPU
+// time.
+type chooser interface {
+	choose(free cpuset.Set, n int) (answer, error)
+}
+
+// pinfold is the static policy of package placement.
+type pinfold struct {
+	index *placement.Index
+	// repeat is how often a question is asked to time it: reading the clock takes long compared
+	// with one placement.
+	repeat int
+}
+
+func (p pinfold) choose(free cpuset.Set, n int) (answer, error) {
+	var result placement.Result
+	var err error
+	start := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID)
+	for range p.repeat {
+		result, err = p.index.Place(free, placement.Request{CPUs: n})
+	}
+	took := (command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start) / time.Duration(p.repeat)
+	if err != nil {
+		return answer{}, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
+	}
+	return answer{result.CPUs, took}, nil
+}
+
+// ask asks a chooser and checks that the answer is n of the free CPUs.
+func ask(c chooser, free cpuset.Set, n int) (answer, error) {
+	a, err := c.choose(free, n)
+	if err != nil {
+		return answer{}, err
+	}
+	if a.cpus.Len() != n || !a.cpus.IsSubsetOf(free) {
+		return answer{}, fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
+	}
+	return a, nil
 }

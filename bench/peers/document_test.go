@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestDocument compares Pinfold's rows in docs/comparison.md, without the times,
-// with what it does now on the free sets of the document. The kubelets' rows take
-// minutes: run the command.
+// TestDocument compares Pinfold's rows in docs/comparison.md, without the times, with current
+// results for the same free sets. The kubelets' rows take minutes: run the command.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/comparison.md")
 	if err != nil {
@@ -28,9 +27,9 @@ func TestDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, section, found := strings.Cut(string(text), "**"+tables(rows)[0].title+"**")
+		_, section, found := strings.Cut(string(text), "**"+tables(rows)[0].Title+"**")
 		if !found {
-			t.Fatalf("no table %q", tables(rows)[0].title)
+			t.Fatalf("no table %q", tables(rows)[0].Title)
 		}
 		section, _, _ = strings.Cut(section, "**")
 		for _, r := range rows {

@@ -13,9 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
-// TestKubeletSeesTheMachine compares what the kubelet makes of cAdvisor's words
-// with the machine, and how it counts what a set of CPUs holds with how Quality
-// does.
+// TestKubeletSeesTheMachine compares what the kubelet derives from cAdvisor's types with the
+// machine, and its counts for a set of CPUs with those of Quality.
 func TestKubeletSeesTheMachine(t *testing.T) {
 	for _, mc := range machines() {
 		t.Run(mc.name, func(t *testing.T) {
@@ -52,8 +51,8 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 	}
 }
 
-// TestFullCoresOnlyChoosesAlike shows why the kubelet's option full-pcpus-only is
-// not compared: what it admits gets the same CPUs as without it.
+// TestFullCoresOnlyChoosesAlike shows why the kubelet's option full-pcpus-only is not compared:
+// pods that it admits get the same CPUs as without it.
 func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 	m := topology.AMD256().MustBuild()
 	plain := variants()[1]
@@ -87,8 +86,7 @@ func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 	}
 }
 
-// TestNeverWorseThanKubelet draws regular machines of up to 64 CPUs, kubelets and
-// questions.
+// TestNeverWorseThanKubelet draws regular machines of up to 64 CPUs, kubelets and questions.
 func TestNeverWorseThanKubelet(t *testing.T) {
 	compared, worse := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -138,10 +136,9 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 	}
 }
 
-// TestKubeletOnUnevenCores shows why only regular machines are compared. The
-// kubelet divides the CPUs by the cores to know how many threads a core has, so
-// where cores differ it may take a half-free core for a free one and give away the
-// half that somebody has. Pinfold does not.
+// TestKubeletOnUnevenCores shows why only regular machines are compared. The kubelet computes the
+// threads per core as CPUs / cores. If cores differ, it may take a half-free core for a free one
+// and give away the half that is taken. Pinfold does not.
 func TestKubeletOnUnevenCores(t *testing.T) {
 	m := &topology.Machine{Kinds: []topology.Kind{topology.KindPerformance, topology.KindEfficiency}}
 	for cpu, core := range []topology.CoreID{0, 0, 1, 2, 3} {
@@ -159,7 +156,7 @@ func TestKubeletOnUnevenCores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := cpuset.Of(1, 4) // CPU 0, on the core of CPU 1, is somebody's
+	free := cpuset.Of(1, 4) // CPU 0, on the core of CPU 1, is taken
 	if a, err := k.choose(free, 2); err != nil || a.cpus != cpuset.Of(0, 1) {
 		t.Errorf("the kubelet gives %v of %v (error %v), not 0-1 as it did: compare uneven machines, too", a.cpus, free, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestOutput runs the command on few free sets and compares all but the times, in
-// every format. A kubelet's answer that is better than Pinfold's fails it.
+// TestOutput runs the command on few free sets and compares all but the times, in every format. It
+// fails if a kubelet's answer is better than Pinfold's.
 func TestOutput(t *testing.T) {
 	var rows []Row
 	for _, mc := range machines() {
@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// first takes the lowest CPUs that are free, or what it is told to.
+// first takes the lowest free CPUs, or the given ones instead.
 type first struct{ instead cpuset.Set }
 
 func (f first) choose(free cpuset.Set, n int) (answer, error) {
@@ -81,7 +81,7 @@ func (f first) choose(free cpuset.Set, n int) (answer, error) {
 	return a, nil
 }
 
-// TestBetterAnswerIsAnError puts a bad chooser in Pinfold's place.
+// TestBetterAnswerIsAnError replaces Pinfold by a bad chooser.
 func TestBetterAnswerIsAnError(t *testing.T) {
 	m := topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild() // core c is CPUs c and c+4
 	ix := placement.NewIndex(m)

@@ -4,40 +4,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/core/placement"
 )
 
-// table is the rows of one machine, as text.
-type table struct {
-	title string
-	cells [][]string // the first line is the heading
-}
-
-// leftColumns are text; the others are numbers and stand on the right.
-const leftColumns = 3
-
-// tables makes a table of every machine, the rows of which follow each other. What
-// is the same as in the row above is left empty.
-func tables(rows []Row) []table {
-	var ts []table
+// tables returns a table for each machine, whose rows are consecutive. It leaves cells empty that
+// repeat the row above.
+func tables(rows []Row) []command.Table {
+	var ts []command.Table
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Machine != r.Machine {
-			ts = append(ts, table{title: fmt.Sprintf("%s, %d free sets", r.Machine, r.Sets), cells: [][]string{heading(r)}})
+			ts = append(ts, command.Table{Title: fmt.Sprintf("%s, %d free sets", r.Machine, r.Sets), Left: 3, Rows: [][]string{heading(r)}})
 		}
 		line := cells(r)
 		if i > 0 && rows[i-1].Machine == r.Machine && rows[i-1].Free == r.Free && rows[i-1].CPUs == r.CPUs {
 			line[0], line[1] = "", ""
 		}
 		t := &ts[len(ts)-1]
-		t.cells = append(t.cells, line)
+		t.Rows = append(t.Rows, line)
 	}
 	return ts
 }
 
-// verdictColumns says which verdicts are shown, and under which headings.
+// verdictColumns returns the verdicts to show and their headings.
 func verdictColumns() ([]verdict, []string) {
 	return []verdict{asGood, moreNodes, moreDistance, moreSplit, moreLLCs},
 		[]string{"as good", "more nodes", "farther", "more split", "more LLCs"}
@@ -82,55 +75,7 @@ func microseconds(d time.Duration) string {
 	return strconv.FormatFloat(us, 'f', 0, 64) + " us"
 }
 
-// printText prints tables for a terminal.
-func printText(w io.Writer, ts []table) {
-	for i, t := range ts {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "%s\n\n", t.title)
-		widths := make([]int, len(t.cells[0]))
-		for _, line := range t.cells {
-			for c, cell := range line {
-				widths[c] = max(widths[c], utf8.RuneCountInString(cell))
-			}
-		}
-		for _, line := range t.cells {
-			var b strings.Builder
-			for c, cell := range line {
-				if c > 0 {
-					b.WriteString("  ")
-				}
-				pad := strings.Repeat(" ", widths[c]-utf8.RuneCountInString(cell))
-				if c < leftColumns {
-					b.WriteString(cell + pad)
-				} else {
-					b.WriteString(pad + cell)
-				}
-			}
-			fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-		}
-	}
-}
-
-// printMarkdown prints tables for a document.
-func printMarkdown(w io.Writer, ts []table) {
-	for i, t := range ts {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "**%s**\n\n", t.title)
-		for l, line := range t.cells {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
-			if l == 0 {
-				numbers := len(line) - leftColumns
-				fmt.Fprintf(w, "|%s%s\n", strings.Repeat("---|", leftColumns), strings.Repeat("--:|", numbers))
-			}
-		}
-	}
-}
-
-// printJSON prints the rows, one on a line.
+// printJSON prints one row per line.
 func printJSON(w io.Writer, rows []Row) error {
 	encoder := json.NewEncoder(w)
 	for _, r := range rows {
@@ -139,4 +84,53 @@ func printJSON(w io.Writer, rows []Row) error {
 		}
 	}
 	return nil
+}
+
+// Row is the result of one contender on the free sets of one case.
+type Row struct {
+	Machine string  `json:"machine"`
+	Free    scatter `json:"free"`
+	CPUs    int     `json:"cpus"` // wanted
+	Chooser string  `json:"chooser"`
+	Sets    int     `json:"sets"` // free sets
+
+	// Means over the free sets; see [placement.Quality].
+	NUMANodes  float64 `json:"numaNodes"`
+	Distance   float64 `json:"distance"`
+	SplitCores float64 `json:"splitCores"`
+	LLCs       float64 `json:"llcs"`
+
+	// Verdicts counts the free sets by verdict.
+	Verdicts map[verdict]int `json:"verdicts"`
+	// Median is the CPU time of a decision, 0 if times are omitted.
+	Median time.Duration `json:"medianNanoseconds,omitempty"`
+}
+
+// tally sums the answers of a row.
+type tally struct {
+	sum      placement.Quality
+	verdicts map[verdict]int
+	times    []time.Duration
+}
+
+func (t *tally) add(q placement.Quality, v verdict, took time.Duration) {
+	t.sum.NUMANodes += q.NUMANodes
+	t.sum.Distance += q.Distance
+	t.sum.SplitCores += q.SplitCores
+	t.sum.LLCs += q.LLCs
+	t.verdicts[v]++
+	t.times = append(t.times, took)
+}
+
+// row returns the means of at least one answer.
+func (t *tally) row(chooser string, cpus int) Row {
+	slices.Sort(t.times)
+	n := len(t.times)
+	mean := func(sum int) float64 { return float64(sum) / float64(n) }
+	return Row{
+		CPUs: cpus, Chooser: chooser, Sets: n,
+		NUMANodes: mean(t.sum.NUMANodes), Distance: mean(t.sum.Distance),
+		SplitCores: mean(t.sum.SplitCores), LLCs: mean(t.sum.LLCs),
+		Verdicts: t.verdicts, Median: t.times[n/2],
+	}
 }

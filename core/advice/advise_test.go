@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// exponentialSeries has exponential demand of a mean, in CPUs, in each period.
+// exponentialSeries returns exponential demand with a mean in CPUs.
 func exponentialSeries(periods int, mean float64) *trace.Series {
 	r := rand.New(rand.NewPCG(3, 4))
 	s := &trace.Series{Group: "/exponential"}
@@ -31,7 +31,7 @@ func exponentialSeries(periods int, mean float64) *trace.Series {
 	return s
 }
 
-// TestSameRandomNumbersSameAdvice: whatever the number of workers.
+// TestSameRandomNumbersSameAdvice: any number of workers gives the same advice.
 func TestSameRandomNumbersSameAdvice(t *testing.T) {
 	s := exponentialSeries(3000, .3)
 	type both struct {
@@ -51,15 +51,15 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 	}
 	first := ask(1, 1)
 	if diff := cmp.Diff(first, ask(1, 3)); diff != "" {
-		t.Errorf("three workers advise something else than one:\n%s", diff)
+		t.Errorf("three workers advise differently than one:\n%s", diff)
 	}
 	if cmp.Equal(first, ask(2, 1)) {
 		t.Error("other random numbers change nothing")
 	}
 }
 
-// TestNodeOfExponentialDemand has 20 groups at 70% of their limit, the published example of
-// where burst is safe: a deadline in 170 is missed.
+// TestNodeOfExponentialDemand has 20 groups at 70% of their limit, the published example of where
+// burst is safe: one deadline in 170 is missed.
 func TestNodeOfExponentialDemand(t *testing.T) {
 	race.SkipLong(t)
 	n, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .7), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 	for name, spoil := range map[string]func(*advice.Goal){
 		"no throttling at all": func(g *advice.Goal) { g.ThrottleRatio = 0 },
 		"all throttled":        func(g *advice.Goal) { g.ThrottleRatio = 1 },
-		"a ratio that is none": func(g *advice.Goal) { g.ThrottleRatio = math.NaN() },
+		"not a number":         func(g *advice.Goal) { g.ThrottleRatio = math.NaN() },
 		"burst of 200%":        func(g *advice.Goal) { g.Burst = 2 },
 		"negative burst":       func(g *advice.Goal) { g.Burst = -1 },
 		"always met":           func(g *advice.Goal) { g.ProbabilityWCET1 = 1 },
@@ -131,8 +131,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNonsense: whatever a file holds, there is advice that can be printed, or that there is
-// not enough data.
+// TestNonsense: for any file there is advice that can be printed, or not enough data.
 func TestNonsense(t *testing.T) {
 	race.SkipLong(t)
 	rapid.Check(t, func(t *rapid.T) {

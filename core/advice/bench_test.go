@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// BenchmarkAdvice is advice on an hour of exponential demand in periods of 100 ms.
+// BenchmarkAdvice advises on an hour of exponential demand in periods of 100 ms.
 func BenchmarkAdvice(b *testing.B) {
 	hour := exponentialSeries(1, 36_000, .7, bandwidth.Limits{Quota: 2 * period, Period: period})
 	b.Run("container", func(b *testing.B) {

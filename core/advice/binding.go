@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// finest is the longest interval of samples that shows how many threads run at a time.
+// finest is the longest sampling interval that shows how many threads run at a time.
 const finest = 20 * time.Millisecond
 
 // bindingAt queues work behind as many CPUs as a limit has.
@@ -20,7 +20,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval 10ms", sub.nominal)
 		return b
 	}
-	if b.Reason = at.lacking(sub); b.Reason != "" {
+	if b.Reason = at.obstacle(sub); b.Reason != "" {
 		return b
 	}
 	d, err := sub.series.Demand(sub.nominal, sub.nominal)
@@ -38,7 +38,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 	return b
 }
 
-// queue puts samples through so many CPUs.
+// queue computes the waits of the demands of consecutive samples on CPUs CPUs.
 func (b *Binding) queue(wanted amounts, interval time.Duration) {
 	room := int64(b.CPUs) * int64(interval)
 	var backlog, longest int64
@@ -66,14 +66,14 @@ func (b *Binding) explain(sub *subject, at limitAt) {
 		whole = fmt.Sprintf(" (bound containers need a whole number, so the limit would be %d)", b.CPUs)
 	}
 	if b.Pays {
-		waits := "never wait: binding takes nothing away"
+		waits := "never wait: binding costs nothing"
 		if b.WaitingShare > 0 {
-			waits = fmt.Sprintf("wait in %s of the time, up to %s: binding takes little away", quantity.Share(b.WaitingShare), stall(b.LongestWait.Duration))
+			waits = fmt.Sprintf("wait in %s of the time, up to %s: binding costs little", quantity.Share(b.WaitingShare), stall(b.LongestWait.Duration))
 		}
-		b.Reason = fmt.Sprintf("on %s of its own%s, used to %s, work would %s, and what it gives (caches and memory nearby) is gained",
+		b.Reason = fmt.Sprintf("with %s of its own%s, used at %s, work would %s, and gains locality of caches and memory",
 			cpus, whole, quantity.Share(sub.summary.CPUs()/float64(b.CPUs)), waits)
 		return
 	}
-	b.Reason = fmt.Sprintf("on %s of its own%s work would wait in %s of the time, up to %s, as up to %s are wanted at a time; unbound it may run on more of them at once: binding is no silver bullet",
+	b.Reason = fmt.Sprintf("with %s of its own%s, work would wait in %s of the time, up to %s, because it wants up to %s at a time; unbound, it may run on more CPUs at once, so binding does not pay",
 		cpus, whole, quantity.Share(b.WaitingShare), stall(b.LongestWait.Duration), quantity.CPUs(b.PeakCPUs))
 }

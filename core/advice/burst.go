@@ -9,10 +9,10 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// burstAt returns the burst worth having at a limit, without its interval.
+// burstAt returns the burst worth having at a limit, without its confidence interval.
 func (sub *subject) burstAt(at limitAt) Burst {
 	b := Burst{AtLimitCPUs: at.cpus}
-	if b.Reason = at.lacking(sub); b.Reason != "" {
+	if b.Reason = at.obstacle(sub); b.Reason != "" {
 		return b
 	}
 	b.Enough = true
@@ -33,29 +33,29 @@ func (b *Burst) explain(sub *subject, at limitAt) {
 	case b.BurstPercent == 0 && b.ReachesGoal:
 		b.Reason = fmt.Sprintf("at %s only %s of the periods are throttled without burst (wanted: at most %s)", at.name, quantity.Share(b.ThrottleRatioWithout), goal)
 	case sub.mean >= at.cpus:
-		b.Reason = fmt.Sprintf("at %s it wants %s on average, so there is nothing to save up for a burst: %s of the periods are throttled whatever it is",
+		b.Reason = fmt.Sprintf("at %s average demand is %s, which leaves nothing to save for bursts: %s of the periods are throttled with any burst",
 			at.name, quantity.CPUs(sub.mean), quantity.Share(b.ThrottleRatioWith))
 	case b.ReachesGoal:
 		b.Reason = fmt.Sprintf("at %s, %s of the periods are throttled without burst, and %s with a burst of %s of the quota (between %.0f%% and %.0f%% with %s confidence; wanted: at most %s)",
 			at.name, quantity.Share(b.ThrottleRatioWithout), quantity.Share(b.ThrottleRatioWith), quantity.Share(b.BurstPercent/100), b.LowPercent, b.HighPercent, quantity.Share(Confidence), goal)
 	default:
-		beyond := "and the kernel takes no more than 100% of the quota"
+		beyond := "and the kernel accepts at most 100% of the quota"
 		if b.BurstPercent < 100 {
-			beyond = fmt.Sprintf("and beyond %s of the quota it gets hardly better", quantity.Share(b.BurstPercent/100))
+			beyond = fmt.Sprintf("and more than %s of the quota hardly helps", quantity.Share(b.BurstPercent/100))
 		}
-		b.Reason = fmt.Sprintf("at %s burst takes the throttled periods from %s to %s, not to the wanted %s, %s; a higher limit is needed as well",
+		b.Reason = fmt.Sprintf("at %s burst reduces the throttled periods from %s to %s, not to the wanted %s, %s; a higher limit is needed as well",
 			at.name, quantity.Share(b.ThrottleRatioWithout), quantity.Share(b.ThrottleRatioWith), goal, beyond)
 	}
 }
 
-// curveAt returns the throttle ratio over the burst at a limit.
+// curveAt returns the throttle ratio as a function of the burst at a limit.
 func (sub *subject) curveAt(at limitAt) Curve {
 	c := Curve{AtLimitCPUs: at.cpus}
 	if c.Reason = at.unknown(sub); c.Reason != "" {
 		return c
 	}
 	c.Enough = true
-	c.Reason = fmt.Sprintf("%d periods at %s, in the order in which they came, and independent of each other", len(sub.wanted), at.name)
+	c.Reason = fmt.Sprintf("%d periods at %s, in recorded order and in random order", len(sub.wanted), at.name)
 	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
 	var bursts []float64
 	for percent := 0; percent <= mostBurst; {
@@ -72,14 +72,14 @@ func (sub *subject) curveAt(at limitAt) Curve {
 		c.IndependentMissing = err.Error()
 		return c
 	}
-	for i, t := range throttling {
-		c.Points[i].Independent = &Bounded{Probability: t.Probability, Lower: t.Lower, Upper: t.Upper}
+	for i := range throttling {
+		c.Points[i].Independent = &throttling[i]
 	}
 	return c
 }
 
-// independent solves the queue of periods like the recorded ones, in any order. Recordings have
-// no density, so the middle of the bounds is the best estimate.
+// independent computes the throttling of the recorded periods in random order. A recording has no
+// density, so the midpoint of the bounds is the best estimate.
 func (sub *subject) independent(limit float64, bursts []float64) ([]lindley.Throttling, error) {
 	empirical, err := demand.NewEmpirical(inQuotas(sub.demand.CPUs, limit))
 	if err != nil {
@@ -87,7 +87,7 @@ func (sub *subject) independent(limit float64, bursts []float64) ([]lindley.Thro
 	}
 	throttling, _, err := lindley.Bounds(empirical, bursts, lindley.DefaultSteps)
 	if errors.Is(err, lindley.ErrUnstable) {
-		return nil, fmt.Errorf("it wants %s on average, which is not below the limit", quantity.CPUs(sub.mean))
+		return nil, fmt.Errorf("average demand of %s is not below the limit", quantity.CPUs(sub.mean))
 	}
 	return throttling, err
 }

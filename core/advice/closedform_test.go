@@ -13,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// exponentialSeries has exponential demand of a mean, in CPUs, in each period.
+// exponentialSeries returns exponential demand with a mean in CPUs.
 func exponentialSeries(seed uint64, periods int, mean float64, limits bandwidth.Limits) *trace.Series {
 	r := rand.New(rand.NewPCG(seed, 5))
 	s := &trace.Series{Group: "/exponential"}
@@ -29,15 +29,16 @@ func seeded(seed uint64) Options {
 	return Options{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
 }
 
-// rightLimit is the limit that throttles a share of the periods of exponential demand:
-// sigma^(1+burst) is the share, and sigma = exp(-(1-sigma)/u) gives the utilisation u.
+// rightLimit returns the limit that throttles a given share of the periods of exponential demand:
+// the share is sigma^(1+burst), and sigma = exp(-(1-sigma)/u) gives the utilisation u.
 func rightLimit(mean, burst, ratio float64) float64 {
 	sigma := math.Pow(ratio, 1/(1+burst))
 	return mean * -math.Log(sigma) / (1 - sigma)
 }
 
-// TestLimitOfExponentialDemand compares with the closed form: over many recordings the
-// intervals contain it about as often as they claim, and the limits are right on average.
+// TestLimitOfExponentialDemand compares with the closed form: over many recordings the limits are
+// right on average, and the confidence intervals contain the right limit about as often as they
+// claim.
 func TestLimitOfExponentialDemand(t *testing.T) {
 	race.SkipLong(t)
 	const (
@@ -75,9 +76,9 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 	}
 }
 
-// TestLimitOfDemandThatRemembers has clients that are on and off, as in the published web
-// server. The right limit is that of a recording two hundred times as long.
-func TestLimitOfDemandThatRemembers(t *testing.T) {
+// TestLimitOfCorrelatedDemand has clients that switch on and off, like the published web server.
+// The right limit is that of a recording two hundred times as long.
+func TestLimitOfCorrelatedDemand(t *testing.T) {
 	race.SkipLong(t)
 	const (
 		recordings = 25
@@ -121,7 +122,7 @@ func drawPeriods(p demand.Process, seed uint64, n int) []float64 {
 	return cpus
 }
 
-// seriesOf is a recording without limit of what was used in each period.
+// seriesOf returns a recording without a limit of the usage in each period.
 func seriesOf(cpus []float64) *trace.Series {
 	s := &trace.Series{Group: "/drawn"}
 	for i, c := range cpus {
@@ -152,8 +153,7 @@ func TestBurstOfExponentialDemand(t *testing.T) {
 	}
 }
 
-// TestHeldOut: of long recordings that stay the same, the second half is throttled
-// about as often as the first.
+// TestHeldOut: in long stationary recordings, both halves are throttled about equally often.
 func TestHeldOut(t *testing.T) {
 	race.SkipLong(t)
 	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}

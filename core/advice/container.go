@@ -1,9 +1,12 @@
 package advice
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -13,7 +16,7 @@ type Container struct {
 	Name  string `json:"name,omitempty"`
 
 	Recorded Recorded `json:"recorded"`
-	// Warnings are sentences on the recording that concern all that follows.
+	// Warnings are sentences about the recording that concern all advice.
 	Warnings []string `json:"warnings,omitempty"`
 
 	LimitWithoutBurst Limit       `json:"limitWithoutBurst"`
@@ -29,7 +32,7 @@ type Container struct {
 	Timescales []trace.Scale `json:"-"`
 }
 
-// Recorded is what the advice rests on.
+// Recorded describes the recording that the advice is based on.
 type Recorded struct {
 	Time    Seconds `json:"seconds"`
 	Period  Seconds `json:"periodSeconds"` // of the demand: the kernel's enforcement period
@@ -38,8 +41,8 @@ type Recorded struct {
 	AverageCPUs float64 `json:"averageCPUs"`
 	P99CPUs     float64 `json:"p99CPUs"`
 	PeakCPUs    float64 `json:"peakCPUs"`
-	// LimitCPUs is the last that was recorded, 0 if there was none; the burst is in percent of
-	// the quota.
+	// LimitCPUs is the last recorded limit, 0 if there was none. BurstPercent is in percent of the
+	// quota.
 	LimitCPUs    float64 `json:"limitCPUs,omitempty"`
 	BurstPercent float64 `json:"burstPercent,omitempty"`
 	LimitChanges int     `json:"limitChanges"`
@@ -53,7 +56,8 @@ type Recorded struct {
 
 // Finding states whether there was enough data, and the reason for the advice.
 type Finding struct {
-	// Enough is false when the recording cannot tell; then the numbers beside it mean nothing.
+	// Enough is false if the recording is not sufficient. Then the other fields are meaningless,
+	// except Reason.
 	Enough bool `json:"enoughData"`
 	// Reason is one sentence: why, or what is missing and what to do.
 	Reason string `json:"reason"`
@@ -65,8 +69,8 @@ type Limit struct {
 	LimitCPUs    float64 `json:"limitCPUs"` // a multiple of .01
 	LowCPUs      float64 `json:"lowCPUs"`   // confidence interval
 	HighCPUs     float64 `json:"highCPUs"`
-	BurstPercent float64 `json:"burstPercent"` // of the quota, with which it is the smallest
-	// ThrottleRatio is that of the recording with this limit.
+	BurstPercent float64 `json:"burstPercent"` // that it assumes, of the quota
+	// ThrottleRatio is the result of the replay with this limit.
 	ThrottleRatio float64 `json:"throttleRatio"`
 	HeldOut       HeldOut `json:"heldOut"`
 }
@@ -85,36 +89,36 @@ type Burst struct {
 	BurstPercent float64 `json:"burstPercent"` // of the quota, a whole number, 0 to 100
 	LowPercent   float64 `json:"lowPercent"`   // confidence interval
 	HighPercent  float64 `json:"highPercent"`
-	// ReachesGoal is false when not even a burst of 100% does.
+	// ReachesGoal is false if not even a burst of 100% does.
 	ReachesGoal          bool    `json:"reachesGoal"`
 	ThrottleRatioWithout float64 `json:"throttleRatioWithout"` // with a burst of 0
 	ThrottleRatioWith    float64 `json:"throttleRatioWith"`
 }
 
-// Period is the shortest enforcement period that would do without burst.
+// Period is the shortest enforcement period that suffices without burst.
 type Period struct {
 	Finding
 	AtLimitCPUs float64 `json:"atLimitCPUs"`
-	// Period is 0 when not even the kernel's longest would do.
+	// Period is 0 if not even the kernel's longest period suffices.
 	Period        Seconds `json:"periodSeconds"`
 	ThrottleRatio float64 `json:"throttleRatio"`
-	// LongestStall is how long all threads may wait in one period when as many run as did at
-	// the peak; PresentStall the same with the present period.
+	// LongestStall is how long all threads may wait in one period if as many run as at the peak.
+	// PresentStall is the same with the present period.
 	LongestStall Seconds `json:"longestStallSeconds"`
 	PresentStall Seconds `json:"presentStallSeconds"`
 }
 
-// Binding is what would become of work on as many CPUs as the limit has.
+// Binding predicts the effect of binding the container to as many CPUs as its limit.
 type Binding struct {
 	Finding
 	Pays bool `json:"pays"`
 	CPUs int  `json:"cpus"`
-	// WaitingShare is the share of the time in which work waited for a CPU; the others
-	// say how long it waited, over all work, and at most.
+	// WaitingShare is the share of the time in which work waited for a CPU. AverageWait is over all
+	// work.
 	WaitingShare float64 `json:"waitingShare"`
 	AverageWait  Seconds `json:"averageWaitSeconds"`
 	LongestWait  Seconds `json:"longestWaitSeconds"`
-	// PeakCPUs is the most that was wanted in one sample.
+	// PeakCPUs is the largest demand in one sample.
 	PeakCPUs float64 `json:"peakCPUs"`
 }
 
@@ -135,12 +139,12 @@ type ScaleOut struct {
 	HighUtilisation float64 `json:"highUtilisation"`
 }
 
-// Curve is the throttle ratio over the burst, at one limit.
+// Curve is the throttle ratio as a function of the burst, at one limit.
 type Curve struct {
 	Finding
 	AtLimitCPUs float64      `json:"atLimitCPUs"`
 	Points      []CurvePoint `json:"points,omitempty"`
-	// Independent says why there are no figures for periods in any order, when there are none.
+	// IndependentMissing is why there are no figures for independent periods, if there are none.
 	IndependentMissing string `json:"independentMissing,omitempty"`
 }
 
@@ -149,16 +153,9 @@ type Curve struct {
 type CurvePoint struct {
 	BurstPercent  float64 `json:"burstPercent"`
 	ThrottleRatio float64 `json:"throttleRatio"` // of the recording, in its order
-	// Independent is the probability when periods like these come in any order; nil
-	// when it could not be computed.
-	Independent *Bounded `json:"independent,omitempty"`
-}
-
-// Bounded is a probability with proven bounds.
-type Bounded struct {
-	Probability float64 `json:"probability"`
-	Lower       float64 `json:"lower"`
-	Upper       float64 `json:"upper"`
+	// Independent is the probability if the same periods come in random order; nil if it could not
+	// be computed.
+	Independent *lindley.Throttling `json:"independent,omitempty"`
 }
 
 // Seconds is a Duration that is a number of seconds in JSON.
@@ -167,12 +164,77 @@ type Seconds struct{ time.Duration }
 // MarshalJSON writes the number of seconds.
 func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON reads a number of seconds.
 func (s *Seconds) UnmarshalJSON(data []byte) error {
 	var seconds float64
 	if err := json.Unmarshal(data, &seconds); err != nil {
 		return err
 	}
 	s.Duration = time.Duration(seconds * float64(time.Second))
+	return nil
+}
+
+// ForContainer returns the advice for one series that was recorded at a nominal interval. Missing
+// data is not an error: the finding reports it. The error wraps ErrGoal if the goal is invalid;
+// otherwise it is the error of ctx.
+func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, options Options) (Container, error) {
+	if err := check(goal, options); err != nil {
+		return Container{}, err
+	}
+	sub := newSubject(s, nominal, goal)
+	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
+	c.LimitWithoutBurst = sub.limitFor(0)
+	c.LimitWithBurst = sub.limitFor(goal.Burst)
+	c.Warnings = append(c.Warnings, c.LimitWithBurst.cautions(sub)...)
+	at := sub.limitToAdviseFor(c.LimitWithBurst)
+	c.Burst = sub.burstAt(at)
+	c.ScaleOut = sub.scaleOutAt(at)
+	if err := sub.intervals(ctx, &c, at, options); err != nil {
+		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
+	}
+	c.LimitWithoutBurst.explain(sub)
+	c.LimitWithBurst.explain(sub)
+	c.Burst.explain(sub, at)
+	c.ScaleOut.explain(sub, at, c.Burst)
+	c.Curve = sub.curveAt(at)
+	c.Period = sub.periodAt(at)
+	c.Binding = sub.bindingAt(at)
+	c.Parallelism = sub.parallelismAt(at, c.Burst)
+	return c, context.Cause(ctx)
+}
+
+// intervals computes all confidence intervals from the same resamples.
+func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, options Options) error {
+	if sub.blocks == nil || sub.unsure != "" {
+		return nil
+	}
+	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
+	found, err := bootstrap(ctx, sub.blocks, len(sub.wanted), sub.period, options, func(a amounts) []float64 {
+		counts := a.bursts(quota)
+		return []float64{
+			stepsToCPUs(a.smallestLimit(sub.period, 0, ratio)),
+			stepsToCPUs(a.smallestLimit(sub.period, sub.goal.Burst, ratio)),
+			float64(counts.worthHaving(ratio)),
+			a.mean() / float64(quota),
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, f := range []struct {
+		enough    bool
+		value     float64
+		low, high *float64
+	}{
+		{c.LimitWithoutBurst.Enough, c.LimitWithoutBurst.LimitCPUs, &c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
+		{c.LimitWithBurst.Enough, c.LimitWithBurst.LimitCPUs, &c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
+		{c.Burst.Enough, c.Burst.BurstPercent, &c.Burst.LowPercent, &c.Burst.HighPercent},
+		{c.ScaleOut.Enough, c.ScaleOut.Utilisation, &c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
+	} {
+		if f.enough {
+			// The joints between pieces may break a rhythm of the recording.
+			*f.low, *f.high = min(f.value, found[i].low), max(f.value, found[i].high)
+		}
+	}
 	return nil
 }

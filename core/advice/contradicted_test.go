@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestContradictedByTheKernel: a limit is not called high enough where the kernel throttled
-// half of the periods, though never more than nine tenths of the quota were used.
+// TestContradictedByTheKernel: a limit is not called sufficient if the kernel throttled half of the
+// periods, although never more than nine tenths of the quota were used.
 func TestContradictedByTheKernel(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -32,12 +32,12 @@ func TestContradictedByTheKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, f := range map[string]advice.Finding{"limit": got.LimitWithoutBurst.Finding, "limit with burst": got.LimitWithBurst.Finding, "burst": got.Burst.Finding, "period": got.Period.Finding} {
-			if f.Enough != c.enough || !c.enough && !strings.Contains(f.Reason, "the kernel throttled it in 50% of the periods, and replayed at the same limit it is in 0%") {
+			if f.Enough != c.enough || !c.enough && !strings.Contains(f.Reason, "the kernel throttled it in 50% of the periods, but the replay at the same limit in 0%") {
 				t.Errorf("throttled %s: %s: enough %v: %s", c.name, name, f.Enough, f.Reason)
 			}
 		}
-		if !c.enough && len(got.Warnings) > 0 && strings.Contains(strings.Join(got.Warnings, "\n"), "too much") {
-			t.Errorf("too much and too little at the same time: %q", got.Warnings)
+		if !c.enough && len(got.Warnings) > 0 && strings.Contains(strings.Join(got.Warnings, "\n"), "too high") {
+			t.Errorf("too high and too low at the same time: %q", got.Warnings)
 		}
 	}
 }

@@ -12,12 +12,11 @@
 // # Method
 //
 // The demand of each period comes from [trace.Series.Demand]: the usage or, where the container was
-// throttled, an estimate of what it would have used. The demand is replayed in recorded order
-// through a model of the kernel's bandwidth controller, so bursts that last several periods are
-// modelled as they occurred ([bandwidth.NextDebt], which equals the controller to the nanosecond).
-// One pass over the recording gives the result for every burst. The throttle ratio is the share of
-// wall-clock periods, not of the periods in which the kernel's timer ran. Raising a limit never
-// throttles an additional period, so bisection finds the smallest limit, in steps of 10m CPUs.
+// throttled, an estimate of what it would have used. It is replayed in recorded order through
+// [bandwidth.NextDebt], which equals the kernel's controller to the nanosecond. One pass over the
+// recording gives the result for every burst. The throttle ratio is the share of wall-clock
+// periods, not of the periods in which the kernel's timer ran. Raising a limit never throttles an
+// additional period, so bisection finds the smallest limit, in steps of 10m CPUs.
 //
 // # Limits of the method
 //
@@ -27,9 +26,6 @@
 // kernel's counters. If the kernel throttled the container more often than the goal allows and the
 // replay says that it fits, the result is "not enough data".
 //
-// Two more warnings: a limit that average usage nearly exhausts leaves no capacity to catch up, and
-// one hundredth of the periods may be a single long wait.
-//
 // Replayed demand does not react to the limit. Clients that wait for an answer before they send the
 // next request send more when they are served faster, and programs that size themselves by their
 // limit behave alike. Record without a limit, at the load that is to be served.
@@ -38,9 +34,10 @@
 //
 // Low and high are the ends of a 95% confidence interval ([Confidence]). The computation is
 // repeated on about 200 bootstrap recordings of the same length, assembled from random pieces of
-// the original ([demand.Blocks]). A piece must be longer than the correlation time of the demand
-// ([demand.BlockLength]). If the recording is too short for that, or if the wanted share of
-// throttled periods amounts to fewer than 10 periods, the result is "not enough data".
+// the original ([demand.Blocks]: the stationary bootstrap of Politis and Romano, 1994). A piece
+// must be longer than the correlation time of the demand ([demand.BlockLength]). If the recording
+// is too short for that, or if the wanted share of throttled periods amounts to fewer than 10
+// periods, the result is "not enough data".
 //
 // For recordings of 2000 periods of independent demand, the interval contained the right limit in
 // 98% of cases (TestLimitOfExponentialDemand). For correlated demand it did in 80% to 100% of
@@ -56,19 +53,16 @@
 //   - [Limit]: the smallest limit whose throttle ratio is at most the goal's, without and with
 //     burst, rounded up to 10m CPUs.
 //   - [Burst]: the smallest burst, in percent of the quota, that reaches the goal at the present
-//     limit, or beyond which the throttle ratio no longer falls. [Curve] lists for each burst the
-//     result of the replay and the result of package lindley for the same periods in random order.
+//     limit, or beyond which the throttle ratio hardly falls. [Curve] lists for each burst the
+//     results of the replay and of package lindley, which takes the same periods in random order.
 //     If the first is far above the second, high-demand periods follow each other, and burst helps
 //     less than the distribution suggests.
 //   - [Period]: the shortest enforcement period, from the present one to the kernel's maximum of
-//     one second, whose throttle ratio without burst is at most the goal's at the present limit.
-//     Samples are regrouped into such periods. The cost: threads can use up the longer quota as
-//     fast as before and then wait for the rest of the period.
+//     one second, that reaches the goal without burst at the present limit. The cost: threads can
+//     use up the longer quota as fast as before and then wait for the rest of the period.
 //   - [Binding]: at the timescale of the samples, work queues behind as many CPUs as the limit has.
-//     If work seldom waits there, binding costs little and gains cache and memory locality. If it
-//     waits often, simultaneous requests queue and binding is not advised as a remedy.
+//     If it seldom waits there, binding costs little and gains cache and memory locality.
 //   - [Parallelism]: the number of threads that quota and burst can sustain for one whole period.
-//     More threads use up the quota sooner and then all wait together.
 //   - [ScaleOut]: when average usage exceeds half of the limit, little unused time is left to save
 //     for bursts. More load then needs more replicas or a higher limit.
 //

@@ -10,9 +10,9 @@ import (
 type Goal struct {
 	// ThrottleRatio is the share of wall periods that may be throttled; above 0, below 1.
 	ThrottleRatio float64
-	// Burst is the kernel burst of LimitWithBurst and of nodes, in multiples of the quota: 0 to 1.
+	// Burst is the kernel burst of LimitWithBurst and of nodes, in multiples of the quota, 0 to 1.
 	Burst float64
-	// ProbabilityWCET1 is how often all that is submitted to a node in a period should be done
+	// ProbabilityWCET1 is how often all work that is submitted to a node in a period should finish
 	// in it; above 0, below 1.
 	ProbabilityWCET1 float64
 }
@@ -25,33 +25,31 @@ func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityW
 const Confidence = .95
 
 // ErrGoal is wrapped by every error about a goal.
-var ErrGoal = errors.New("no such goal")
+var ErrGoal = errors.New("invalid goal")
 
 // Validate returns an error if the goal is invalid.
 func (g Goal) Validate() error {
 	switch {
 	case !(g.ThrottleRatio > 0 && g.ThrottleRatio < 1):
-		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, as no recording can promise never",
+		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, because no recording can guarantee 0",
 			ErrGoal, g.ThrottleRatio)
 	case !(g.Burst >= 0 && g.Burst <= 1):
-		return fmt.Errorf("%w: a burst of %v%% of the quota; the kernel takes 0 to 100%%", ErrGoal, 100*g.Burst)
+		return fmt.Errorf("%w: a burst of %v%% of the quota; the kernel accepts 0 to 100%%", ErrGoal, 100*g.Burst)
 	case !(g.ProbabilityWCET1 > 0 && g.ProbabilityWCET1 < 1):
 		return fmt.Errorf("%w: deadlines met with probability %v; take a number above 0 and below 1", ErrGoal, g.ProbabilityWCET1)
 	}
 	return nil
 }
 
-// Random returns the nth source of random numbers. It may be called from several goroutines. The
-// same sources give the same advice.
-type Random func(n uint64) *rand.Rand
-
 // Options are the random numbers and the number of goroutines to use.
 type Options struct {
-	Random  Random
+	// Random returns the nth source of random numbers. It may be called from several goroutines.
+	// The same sources give the same advice.
+	Random  func(n uint64) *rand.Rand
 	Workers int // 1 or more; does not change the advice
 }
 
-// check returns an error for a goal that is none, and for options that do not suffice.
+// check returns an error for an invalid goal or invalid options.
 func check(goal Goal, options Options) error {
 	if err := goal.Validate(); err != nil {
 		return err

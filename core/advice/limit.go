@@ -8,50 +8,45 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// limitFor returns the limit for a burst in multiples of the quota, without its interval.
+// limitFor returns the limit for a burst in multiples of the quota, without its confidence
+// interval.
 func (sub *subject) limitFor(burst float64) Limit {
 	l := Limit{BurstPercent: 100 * burst}
-	if l.Reason = sub.lacking(); l.Reason != "" {
+	if l.Reason = sub.obstacle(); l.Reason != "" {
 		return l
 	}
 	l.Enough = true
-	goal := sub.goal.ThrottleRatio
-	steps := sub.wanted.smallestLimit(sub.period, burst, goal)
-	l.LimitCPUs = stepsToCPUs(steps)
-	quota := quotaOf(l.LimitCPUs, sub.period)
-	l.ThrottleRatio = sub.wanted.throttleRatio(quota, int64(burst*float64(quota)))
-	half := len(sub.wanted) / 2
-	l.HeldOut = heldOut(sub.wanted[:half], sub.wanted[half:], sub.period, burst, goal)
+	fit := func(fitted, judged amounts) HeldOut {
+		cpus := stepsToCPUs(fitted.smallestLimit(sub.period, burst, sub.goal.ThrottleRatio))
+		quota := quotaOf(cpus, sub.period)
+		saved := int64(burst * float64(quota))
+		return HeldOut{LimitCPUs: cpus, FittedThrottleRatio: fitted.throttleRatio(quota, saved), JudgedThrottleRatio: judged.throttleRatio(quota, saved)}
+	}
+	whole, half := fit(sub.wanted, sub.wanted), len(sub.wanted)/2
+	l.LimitCPUs, l.ThrottleRatio = whole.LimitCPUs, whole.FittedThrottleRatio
+	l.HeldOut = fit(sub.wanted[:half], sub.wanted[half:])
 	return l
 }
 
-// heldOut fits a limit to some periods and judges it on others.
-func heldOut(fitted, judged amounts, period time.Duration, burst, ratio float64) HeldOut {
-	cpus := stepsToCPUs(fitted.smallestLimit(period, burst, ratio))
-	quota := quotaOf(cpus, period)
-	saved := int64(burst * float64(quota))
-	return HeldOut{LimitCPUs: cpus, FittedThrottleRatio: fitted.throttleRatio(quota, saved), JudgedThrottleRatio: judged.throttleRatio(quota, saved)}
-}
-
-// nearlyAll is the utilisation of a limit from which on little is left to catch up with. Live, a
-// steady load of 2 ms of work each 10 ms was throttled in 60% of the periods at 95% of the
-// limit, and in 4% at 90% (Linux 6.18, a busy virtual machine with 2 CPUs, 2026-11).
+// nearlyAll is the utilisation of a limit above which little time is left to catch up. Measured: a
+// steady load of 2 ms of work every 10 ms was throttled in 60% of the periods at 95% of the limit,
+// and in 4% at 90% (Linux 6.18, a busy virtual machine with 2 CPUs, 2026-11).
 const nearlyAll = .9
 
-// cautions are sentences on what a throttle ratio does not show.
+// cautions returns warnings about what a throttle ratio does not show.
 func (l *Limit) cautions(sub *subject) []string {
 	if !l.Enough {
 		return nil
 	}
 	var w []string
 	if used := sub.mean / l.LimitCPUs; used > nearlyAll {
-		w = append(w, fmt.Sprintf("it wants %s of the advised limit of %s on average, which leaves little to catch up with: any more load, or the same at other moments of a period, may be throttled most of the time, so take a higher limit",
+		w = append(w, fmt.Sprintf("average demand is %s of the advised limit of %s, which leaves little time to catch up: more load, or the same load at other moments of a period, may be throttled most of the time, so take a higher limit",
 			quantity.Share(used), quantity.CPUs(l.LimitCPUs)))
 	}
 	quota := quotaOf(l.LimitCPUs, sub.period)
-	all, longest := sub.wanted.longestRow(quota, int64(l.BurstPercent/100*float64(quota)))
+	all, longest := sub.wanted.longestRun(quota, int64(l.BurstPercent/100*float64(quota)))
 	if longest >= leastThrottled && 2*longest >= all {
-		w = append(w, fmt.Sprintf("most of what is throttled at the advised limit of %s is one row of %v: a single event, in which it waits for long; so record for longer, or want a smaller share if such events count",
+		w = append(w, fmt.Sprintf("most of the throttling at the advised limit of %s is one run of %v: a single event with a long wait; record for longer, or allow a smaller share if such events matter",
 			quantity.CPUs(l.LimitCPUs), (time.Duration(longest)*sub.period).Round(time.Second/10)))
 	}
 	return w
@@ -59,12 +54,12 @@ func (l *Limit) cautions(sub *subject) []string {
 
 func stepsToCPUs(steps int) float64 { return float64(steps) / limitSteps }
 
-// quotaOf returns the CPU time of one period of a limit.
+// quotaOf returns the CPU time per period of a limit.
 func quotaOf(cpus float64, period time.Duration) int64 {
 	return int64(math.Round(cpus * float64(period)))
 }
 
-// explain says why a limit is what it is.
+// explain sets the reason.
 func (l *Limit) explain(sub *subject) {
 	if !l.Enough {
 		return
@@ -76,4 +71,77 @@ func (l *Limit) explain(sub *subject) {
 	l.Reason = fmt.Sprintf("%s, a limit of %s throttles %s of %d periods (wanted: at most %s); with %s confidence the limit is between %s and %s; fitted to the first half alone it is %s, which throttles %s of the second",
 		with, quantity.CPUs(l.LimitCPUs), quantity.Share(l.ThrottleRatio), len(sub.wanted), quantity.Share(sub.goal.ThrottleRatio),
 		quantity.Share(Confidence), quantity.Number(l.LowCPUs, 2), quantity.CPUs(l.HighCPUs), quantity.CPUs(l.HeldOut.LimitCPUs), quantity.Share(l.HeldOut.JudgedThrottleRatio))
+}
+
+// parallelismAt returns how many threads the quota and burst of a period can sustain.
+func (sub *subject) parallelismAt(at limitAt, burst Burst) Parallelism {
+	var p Parallelism
+	if at.cpus == 0 {
+		p.Reason = at.unknown(sub)
+		return p
+	}
+	saved, which := burst.BurstPercent/100, "the advised burst"
+	if recorded := sub.summary.Limits.Burst; recorded > 0 && sub.summary.Limits.Quota > 0 {
+		saved, which = float64(recorded)/float64(sub.summary.Limits.Quota), "the present burst"
+	}
+	sustained := at.cpus * (1 + saved)
+	p.Enough = true
+	p.Threads = max(1, int(math.Floor(sustained+1e-9)))
+	with := ""
+	if saved > 0 {
+		with = fmt.Sprintf(" and %s of %s", which, quantity.Share(saved))
+	}
+	p.Reason = fmt.Sprintf("%s%s can sustain %s for a whole period; more threads use it up sooner, and then all wait", at.name, with, quantity.Count(p.Threads, "thread"))
+	if sustained < 1 {
+		p.Reason = fmt.Sprintf("%s%s cannot sustain even one thread for a whole period; one thread waits least", at.name, with)
+	}
+	return p
+}
+
+// half is the utilisation above which burst helps little (Alibaba Cloud's advice).
+const half = .5
+
+// scaleOutAt compares the average demand with the limit. Demand that was throttled is at least the
+// usage.
+func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
+	s := ScaleOut{AtLimitCPUs: at.cpus}
+	if at.cpus == 0 {
+		s.Reason = at.unknown(sub)
+		return s
+	}
+	s.Utilisation = sub.summary.CPUs() / at.cpus
+	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
+	s.Needed = s.Utilisation > half
+	switch {
+	case sub.blocks == nil:
+		s.Reason = sub.unknown
+	case s.Needed && sub.demand.Open > 0: // demand is even higher
+		s.Enough = true
+	case sub.demand.OpenShare >= sub.goal.ThrottleRatio:
+		s.Reason = sub.unknown
+	default:
+		s.Reason = sub.unsure
+		s.Enough = s.Reason == ""
+	}
+	return s
+}
+
+func (s *ScaleOut) explain(sub *subject, at limitAt, burst Burst) {
+	if !s.Enough {
+		return
+	}
+	least := ""
+	if sub.demand.Open > 0 {
+		least = "at least "
+	}
+	if s.Needed {
+		when := ""
+		if burst.Enough && burst.ReachesGoal {
+			when = "for more load "
+		}
+		s.Reason = fmt.Sprintf("average demand is %s%s, %s of %s; above half of a limit, little unused time is left to save for bursts: %suse more replicas or a higher limit",
+			least, quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name, when)
+		return
+	}
+	s.Reason = fmt.Sprintf("average demand is %s, %s of %s, which is at most half", quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name)
 }

@@ -8,13 +8,13 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// periodStep is how finely periods are tried.
+// periodStep is the step between the periods that are tried.
 const periodStep = 50 * time.Millisecond
 
-// periodAt returns the shortest period that would do without burst at a limit.
+// periodAt returns the shortest period that suffices without burst at a limit.
 func (sub *subject) periodAt(at limitAt) Period {
 	p := Period{AtLimitCPUs: at.cpus}
-	if p.Reason = at.lacking(sub); p.Reason != "" {
+	if p.Reason = at.obstacle(sub); p.Reason != "" {
 		return p
 	}
 	peak := sub.peak()
@@ -58,17 +58,18 @@ func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Du
 	}
 	switch {
 	case p.Period.Duration == sub.period:
-		p.Reason = fmt.Sprintf("at %s the present period of %v does without burst: %s of the periods are throttled (wanted: at most %s)%s",
+		p.Reason = fmt.Sprintf("at %s the present period of %v suffices without burst: %s of the periods are throttled (wanted: at most %s)%s",
 			at.name, sub.period, quantity.Share(p.ThrottleRatio), goal, stalls)
 	case p.Period.Duration > 0:
-		p.Reason = fmt.Sprintf("at %s a period of %v has %s throttled without burst (wanted: at most %s)%s", at.name, p.Period, quantity.Share(p.ThrottleRatio), goal, stalls)
+		p.Reason = fmt.Sprintf("at %s a period of %v suffices without burst: %s of the periods are throttled (wanted: at most %s)%s", at.name, p.Period, quantity.Share(p.ThrottleRatio), goal, stalls)
 	default:
-		p.Reason = fmt.Sprintf("at %s no period up to %v does without burst: of those of %v, %s are throttled (wanted: at most %s)",
+		p.Reason = fmt.Sprintf("at %s no period up to %v suffices without burst: at %v, %s of the periods are throttled (wanted: at most %s)",
 			at.name, longest, longest, quantity.Share(p.ThrottleRatio), goal)
 	}
 }
 
-// periods returns the periods to try: the present one, and longer ones that samples fill evenly.
+// periods returns the periods to try: the present one, and longer ones that are multiples of the
+// sampling interval.
 func (sub *subject) periods() []time.Duration {
 	all := []time.Duration{sub.period}
 	for p := periodStep; p <= bandwidth.MaxPeriod; p += periodStep {
@@ -79,7 +80,7 @@ func (sub *subject) periods() []time.Duration {
 	return all
 }
 
-// longestStall is how long threads wait in a period that they begin by running on so many CPUs.
+// longestStall returns how long threads wait in a period that starts with work on cpus CPUs.
 func longestStall(period time.Duration, limit, cpus float64) time.Duration {
 	if cpus <= limit {
 		return 0
@@ -87,7 +88,7 @@ func longestStall(period time.Duration, limit, cpus float64) time.Duration {
 	return time.Duration(float64(period) * (1 - limit/cpus))
 }
 
-// peak returns the most CPUs wanted in a sample, or a period if that is shorter.
+// peak returns the largest demand in CPUs of a sample, or of a period if that is shorter.
 func (sub *subject) peak() float64 {
 	cpus := sub.demand.CPUs
 	if d, err := sub.series.Demand(sub.nominal, sub.nominal); err == nil {

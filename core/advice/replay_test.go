@@ -17,7 +17,8 @@ func drawAmounts(t *rapid.T) amounts {
 	return rapid.SliceOfN(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(4*period))), 1, 60).Draw(t, "demand")
 }
 
-// TestReplayIsController compares the recurrence with the controller, period by period.
+// TestReplayIsController compares the number of throttled periods with the full model of the
+// controller.
 func TestReplayIsController(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawAmounts(t)
@@ -36,7 +37,7 @@ func TestReplayIsController(t *testing.T) {
 	})
 }
 
-// TestBurstsProperty compares one pass for all bursts with one for each.
+// TestBurstsProperty compares one pass for all bursts with one pass per burst.
 func TestBurstsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawAmounts(t)
@@ -59,7 +60,7 @@ func TestBurstsProperty(t *testing.T) {
 	})
 }
 
-// TestSmallestLimitProperty tries the limit and the one below.
+// TestSmallestLimitProperty checks the limit and the next smaller one.
 func TestSmallestLimitProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawAmounts(t)
@@ -81,8 +82,8 @@ func TestSmallestLimitProperty(t *testing.T) {
 	})
 }
 
-// TestSmallestLimitOfRoundShares: 29 of 100 periods are 29%, though .29 times 100 is less than
-// 29 in binary.
+// TestSmallestLimitOfRoundShares: 29 of 100 periods are 29%, although .29 times 100 is less than 29
+// in binary.
 func TestSmallestLimitOfRoundShares(t *testing.T) {
 	wanted := make(amounts, 100)
 	for i := range wanted {
@@ -101,7 +102,7 @@ func TestSmallestLimitOfRoundShares(t *testing.T) {
 	}
 }
 
-// TestAmountsOfNonsense: what files may hold does not overflow.
+// TestAmountsOfNonsense: absurd values in files do not overflow.
 func TestAmountsOfNonsense(t *testing.T) {
 	cpus := []float64{0, 1e300, 1e9, math.MaxFloat64, 3e7, 1}
 	a := amountsOf(cpus, time.Second)

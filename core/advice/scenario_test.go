@@ -19,17 +19,17 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestScenarios advises on the recordings that testdata/*.txtar describe. The section
-// "recording" has a load, which runs on the model of package bandwidth (8 CPUs, an ideal
-// fluid), and how it is recorded:
+// TestScenarios advises on the recordings that testdata/*.txtar describe. The section "recording"
+// has a load, which runs on the model of package bandwidthtest (8 CPUs, fluid), and how it is
+// recorded:
 //
-//	for D                  how long
-//	every D                the interval of the samples
-//	limit CPUS BURST%      from the beginning; "after D limit ..." later
-//	threads N work D every D      N requests of D each at a time; "at random" in exponential intervals
-//	late N                 each Nth sample covers ten
+//	for D                         how long
+//	every D                       the sampling interval
+//	limit CPUS BURST%             from the beginning; "after D limit ..." from later on
+//	threads N work D every D      N simultaneous requests of D each; "at random" for exponential intervals
+//	late N                        every Nth sample covers ten intervals
 //
-// The section "goal" has "throttled R", "met P", "node CPUS limit CPUS".
+// The section "goal" has "throttled R", "met P" and "node CPUS limit CPUS".
 func TestScenarios(t *testing.T) {
 	race.SkipLong(t)
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
@@ -106,7 +106,7 @@ func describe(c *advice.Container) string {
 	return b.String()
 }
 
-// curve shows every few points: in order, and in any order with its bounds.
+// curve prints every tenth point: in recorded order, and in random order with its bounds.
 func curve(c *advice.Curve) string {
 	var points []string
 	for i, p := range c.Points {
@@ -140,7 +140,7 @@ func describeNode(n *advice.Node) string {
 	return b.String()
 }
 
-// script is a recording to make.
+// script describes a recording.
 type script struct {
 	length, interval time.Duration
 	limits           []limitChange
@@ -195,7 +195,7 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	s := parse(t, text)
 	r := rand.New(rand.NewPCG(9, 9))
 	m := bandwidthtest.Fluid(8)
-	m.PeriodPhase = 37 * time.Millisecond // against the sampler's
+	m.PeriodPhase = 37 * time.Millisecond // relative to the sampler's
 	g, err := bandwidthtest.NewGroup(m, s.limits[0].limits)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,18 +14,18 @@ import (
 )
 
 const (
-	// leastThrottled is how many periods a wanted share must amount to.
+	// leastThrottled is how many periods the wanted share must amount to.
 	leastThrottled = 10
-	// mostAveraged is the largest share of the periods that may be known as averages only.
+	// mostAveraged is the largest share of the periods that may be known only as averages.
 	mostAveraged = .1
-	// mostlyThrottled is the throttle ratio from which on recovered demand is a guess on the high
-	// side (core/trace, testdata/recovered.txt).
+	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
+	// overestimate (core/trace, testdata/recovered.txt).
 	mostlyThrottled = .3
-	// farOff is by how much the replay may be off what was counted.
+	// farOff is by how much the replay may differ from the kernel's counters.
 	farOff = .05
 )
 
-// subject is what a recording says of one group's demand.
+// subject is one recorded group with its demand.
 type subject struct {
 	series  *trace.Series
 	nominal time.Duration
@@ -34,12 +35,12 @@ type subject struct {
 	demand  trace.Demand
 	wanted  amounts
 	mean    float64
-	piece   float64 // periods
-	enough  bool    // pieces of that length keep what demand remembers
+	piece   float64 // length of a bootstrap piece in periods
+	enough  bool    // the recording is long enough for pieces of that length
 	blocks  *demand.Blocks
 
-	// unknown says why single periods are not known; unsure, why what is known of them does
-	// not suffice for shares of them. Empty when they do.
+	// unknown is why the demand of single periods is unknown. unsure is why it is known but does
+	// not suffice for shares of periods. Empty if not so.
 	unknown, unsure string
 }
 
@@ -55,7 +56,7 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 	}
 	sub.wanted = amountsOf(sub.demand.CPUs, sub.period)
 	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, 1); err != nil {
-		sub.unknown = "not enough data: nothing was used in the whole recording; record while there is load"
+		sub.unknown = "not enough data: no CPU time was used in the whole recording; record under load"
 		return sub
 	}
 	sub.mean = sub.blocks.Mean()
@@ -75,10 +76,10 @@ func (sub *subject) whyUnknown() string {
 	d := &sub.demand
 	switch {
 	case d.OpenShare >= sub.goal.ThrottleRatio:
-		return fmt.Sprintf("not enough data: in %s of the time it was throttled and never had room again, so nobody knows what it wanted; record without limit, or with a higher one",
+		return fmt.Sprintf("not enough data: in %s of the time it was throttled without catching up afterwards, so its demand is unknown; record without a limit, or with a higher one",
 			quantity.Share(d.OpenShare))
 	case d.Averaged > mostAveraged:
-		return fmt.Sprintf("not enough data: %s of the periods are known as averages over several only, since samples came late; record on a less busy machine, or with more of its time",
+		return fmt.Sprintf("not enough data: late samples: %s of the periods are known only as averages over several; record on a less busy machine, or give the sampler more CPU time",
 			quantity.Share(d.Averaged))
 	}
 	return ""
@@ -90,35 +91,32 @@ func (sub *subject) whyUnsure() string {
 	case float64(n) < math.Ceil(leastThrottled/sub.goal.ThrottleRatio):
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	case !sub.enough:
-		return fmt.Sprintf("not enough data: what it wanted goes up and down over longer than %v, a %dth of the recording; record several times as long, or only while it is busiest",
+		return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
 			(time.Duration(sub.piece * float64(sub.period))).Round(time.Second/10), int(float64(n)/sub.piece))
 	}
 	return ""
 }
 
-// whyUnexplained withholds advice that the kernel contradicts: it throttled the group too often at
-// a limit that would be called high enough.
+// whyUnexplained withholds advice that the kernel's counters contradict: a limit that the replay
+// accepts, but under which the kernel throttled the group too often.
 func (sub *subject) whyUnexplained() string {
 	replayed, ok := sub.replayed()
 	counted := sub.summary.ThrottledOfWall()
 	if !ok || !isFarOff(replayed, counted) || replayed > sub.goal.ThrottleRatio || counted <= sub.goal.ThrottleRatio {
 		return ""
 	}
-	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, and replayed at the same limit it is in %s; record without limit, or with a higher one",
+	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, but the replay at the same limit in %s; record without a limit, or with a higher one",
 		quantity.Share(counted), quantity.Share(replayed))
 }
 
-// isFarOff reports whether the replay does not say what the kernel counted.
+// isFarOff reports whether the replay differs much from the kernel's counters.
 func isFarOff(replayed, counted float64) bool {
 	return math.Abs(replayed-counted) > max(farOff, counted/2)
 }
 
-// lacking returns why shares of periods cannot be advised on; "" when they can.
-func (sub *subject) lacking() string {
-	if sub.unknown != "" {
-		return sub.unknown
-	}
-	return sub.unsure
+// obstacle returns why no advice on shares of periods is possible, or "".
+func (sub *subject) obstacle() string {
+	return cmp.Or(sub.unknown, sub.unsure)
 }
 
 func (sub *subject) recorded() Recorded {
@@ -138,7 +136,7 @@ func (sub *subject) recorded() Recorded {
 	return r
 }
 
-// limit returns the last limit that was recorded; false when there was none.
+// limit returns the last recorded limit, and false if there was none.
 func (sub *subject) limit() (float64, bool) {
 	quota := min(sub.summary.Limits.Quota, bandwidth.MaxQuota)
 	if sub.summary.Samples == 0 || quota <= 0 {
@@ -147,47 +145,95 @@ func (sub *subject) limit() (float64, bool) {
 	return float64(quota) / float64(sub.period), true
 }
 
-// replayed returns the throttle ratio at the limit and burst that were recorded; false when
-// that cannot be compared with what was counted.
+// replayed returns the throttle ratio of a replay at the recorded limit and burst, and false if it
+// is not comparable with the kernel's counters.
 func (sub *subject) replayed() (float64, bool) {
 	l := sub.summary.Limits
-	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.blocks == nil || sub.lacking() != "" {
+	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.blocks == nil || sub.obstacle() != "" {
 		return 0, false
 	}
 	return sub.wanted.throttleRatio(int64(l.Quota), int64(l.Burst)), true
 }
 
-// warnings are sentences about the recording as a whole.
+// warnings returns sentences about the recording as a whole.
 func (sub *subject) warnings() []string {
 	var w []string
+	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	d := &sub.demand
 	if sub.summary.LimitChanges > 0 {
-		w = append(w, fmt.Sprintf("the limit or burst changed %s while recording; the last one counts as the present one", quantity.Count(sub.summary.LimitChanges, "time")))
+		warn("the limit or burst changed %s while recording; the last one counts as the present one", quantity.Count(sub.summary.LimitChanges, "time"))
 	}
 	if d.Moved > 0 {
-		w = append(w, fmt.Sprintf("it was throttled while recording: %s of the usage was wanted earlier and was moved there, an estimate that confidence intervals do not cover; a recording without limit says more, as clients that wait send less",
-			quantity.Share(d.Moved)))
+		warn("it was throttled while recording: %s of the usage was moved to when it was wanted, an estimate that confidence intervals do not cover; a recording without a limit is more accurate, because clients that wait send less", quantity.Share(d.Moved))
 	}
 	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 {
-		w = append(w, fmt.Sprintf("throttling was counted in %s of the time, without its duration, so what was wanted there is taken to be what was used; record with pinfold sample",
-			quantity.Share(d.Throttled)))
+		warn("throttling was counted in %s of the time without its duration, so demand there is taken to be the usage; record with pinfold sample", quantity.Share(d.Throttled))
 	}
 	replayed, comparable := sub.replayed()
 	counted := sub.summary.ThrottledOfWall()
-	unlike := comparable && isFarOff(replayed, counted)
-	if r := counted; r > mostlyThrottled && sub.lacking() == "" && !(unlike && replayed < counted) {
-		w = append(w, fmt.Sprintf("%s of the periods were throttled while recording: what is advised is likely too much; record again with it, and ask again", quantity.Share(r)))
+	contradicted := comparable && isFarOff(replayed, counted)
+	if r := counted; r > mostlyThrottled && sub.obstacle() == "" && !(contradicted && replayed < counted) {
+		warn("%s of the periods were throttled while recording: the advice is probably too high; record again with the advised limit", quantity.Share(r))
 	}
 	if d.Open > 0 {
-		w = append(w, fmt.Sprintf("%s of throttling had no end, in %s of the time: what was wanted there is not known, and more than was recorded",
-			quantity.Count(d.Open, "run"), quantity.Share(d.OpenShare)))
+		warn("%s of throttling did not end, in %s of the time: demand there is unknown, and more than was recorded", quantity.Count(d.Open, "run"), quantity.Share(d.OpenShare))
 	}
-	if unlike {
-		w = append(w, fmt.Sprintf("replayed at its own limit it is throttled in %s of the periods, where the kernel counted %s: when in a period it runs, or what runs beside it, matters more here than is modelled, so take the figures with care",
-			quantity.Share(replayed), quantity.Share(counted)))
+	if contradicted {
+		warn("replayed at its own limit it is throttled in %s of the periods, but the kernel counted %s: timing within periods, or other load, matters more here than in the model, so take the figures with care", quantity.Share(replayed), quantity.Share(counted))
 	}
 	if d.Averaged > sub.goal.ThrottleRatio {
-		w = append(w, fmt.Sprintf("late samples: %s of the periods are averages over several, which may hide higher ones", quantity.Share(d.Averaged)))
+		warn("late samples: %s of the periods are averages over several, which may hide peaks", quantity.Share(d.Averaged))
 	}
 	return w
 }
+
+// limitAt is the limit that the other advice assumes.
+type limitAt struct {
+	cpus float64 // 0 if there is none
+	name string
+}
+
+// limitToAdviseFor returns the recorded limit or, if there is none, the advised limit with burst.
+func (sub *subject) limitToAdviseFor(advised Limit) limitAt {
+	if cpus, limited := sub.limit(); limited {
+		return limitAt{cpus: cpus, name: fmt.Sprintf("the present limit of %s", quantity.CPUs(cpus))}
+	}
+	if !advised.Enough {
+		return limitAt{}
+	}
+	return limitAt{cpus: advised.LimitCPUs, name: fmt.Sprintf("the advised limit of %s (none was recorded)", quantity.CPUs(advised.LimitCPUs))}
+}
+
+// unknown returns why nothing can be advised at this limit, or "".
+func (at limitAt) unknown(sub *subject) string {
+	switch {
+	case sub.unknown != "":
+		return sub.unknown
+	case at.cpus == 0 && sub.unsure != "":
+		return sub.unsure
+	case at.cpus == 0:
+		return "not enough data: no limit was recorded, and none can be advised"
+	}
+	return ""
+}
+
+// obstacle returns why no advice on shares of periods is possible at this limit, or "".
+func (at limitAt) obstacle(sub *subject) string {
+	return cmp.Or(at.unknown(sub), sub.unsure)
+}
+
+// longestAdvised is the longest recording that a message asks for.
+const longestAdvised = 366 * 24 * time.Hour
+
+// tooFew says that the share of n periods is too small a number, and how long to record.
+func tooFew(n int, period time.Duration, ratio float64) string {
+	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, leastThrottled)
+	need := math.Ceil(leastThrottled/ratio) * float64(period)
+	if need > float64(longestAdvised) {
+		return what + ", and no recording is long enough; allow a larger share"
+	}
+	return fmt.Sprintf("%s; record for %v or longer", what, time.Duration(need).Round(time.Second))
+}
+
+// stall rounds a wait to a millisecond.
+func stall(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// claim is somebody's wish for a part of the idle time of CPUs.
+// claim is a container's request for a part of the idle time of CPUs.
 type claim struct {
 	set    int  // index into apportioner.sets
 	weight Rate // > 0
@@ -15,22 +15,22 @@ type claim struct {
 	done   bool
 }
 
-// pool is what the claims whose CPUs are within its CPUs can have together.
+// pool is a set of CPUs, and the idle time that claims within it can share.
 type pool struct {
 	cpus cpuset.Set
 	room Rate
-	left Rate // of room, while claims are granted
+	left Rate // of room
 }
 
-// apportioner apportions the idle time of CPUs. Its fields are scratch that is used again.
+// apportioner divides the idle time of CPUs among claims. It reuses its memory.
 type apportioner struct {
 	sets   []cpuset.Set // different ones
 	pools  []pool
-	within []bool // pool x set: the set is within the pool's CPUs
-	weight []Rate // by set, of the claims that are not done
+	within []bool // pool x set: whether the set is within the pool's CPUs
+	weight []Rate // of open claims, by set
 }
 
-// maxPools bounds the unions of overlapping sets that are looked at.
+// maxPools bounds the number of unions of overlapping sets.
 const maxPools = 128
 
 // set returns the index of a CPU set.
@@ -42,9 +42,9 @@ func (d *apportioner) set(cpus cpuset.Set) int {
 	return len(d.sets) - 1
 }
 
-// spread makes the pools: each set, and each union of sets that overlap. Claims can be
-// served together exactly when those within each union of sets can; a union of sets that
-// do not overlap says no more than they do. Beyond maxPools, all CPUs make the last pool.
+// spread makes the pools: each set, and each union of overlapping sets. Claims can be served
+// together if and only if those within each such union can (Hall's marriage theorem); a union of
+// disjoint sets adds no condition. Beyond maxPools, all CPUs together are the last pool.
 func (d *apportioner) spread() {
 	d.pools = d.pools[:0]
 	for _, s := range d.sets {
@@ -85,7 +85,7 @@ func (d *apportioner) addUnion(cpus cpuset.Set) {
 	}
 }
 
-// take reduces the room of all pools that the set is within.
+// take reduces the room of all pools that contain the set.
 func (d *apportioner) take(set int, amount Rate) {
 	for i := range d.pools {
 		if d.within[i*len(d.sets)+set] {
@@ -94,10 +94,10 @@ func (d *apportioner) take(set int, amount Rate) {
 	}
 }
 
-// apportion grants each claim its share of what is left in the pools, in proportion to
-// the weights: all grow together until one has what it wants or a pool that it is in is
-// empty; the others go on. Nobody's grant could be raised without lowering that of
-// somebody who has no more for his weight.
+// apportion grants each claim its max-min fair share of what is left in the pools, in proportion to
+// the weights: all grants grow together until a claim has what it wants or one of its pools is
+// empty; the others grow on. No grant could be larger without reducing one that is not larger for
+// its weight.
 func (d *apportioner) apportion(claims []claim) {
 	for i := range claims {
 		claims[i].grant, claims[i].done = 0, false
@@ -114,7 +114,7 @@ func (d *apportioner) apportion(claims []claim) {
 	}
 }
 
-// weigh sums up the weights of the claims that are not done; false when all are.
+// weigh sums the weights of open claims, and reports whether there are any.
 func (d *apportioner) weigh(claims []claim) (open bool) {
 	d.weight = append(d.weight[:0], make([]Rate, len(d.sets))...)
 	for i := range claims {
@@ -126,7 +126,7 @@ func (d *apportioner) weigh(claims []claim) (open bool) {
 	return open
 }
 
-// tightest returns the pool that has least left for the weight of its open claims.
+// tightest returns the pool with the least room per weight of its open claims.
 func (d *apportioner) tightest() (tight int, weight Rate) {
 	tight = -1
 	for i := range d.pools {
@@ -143,8 +143,7 @@ func (d *apportioner) tightest() (tight int, weight Rate) {
 	return tight, weight
 }
 
-// satisfy grants what they want to those whose share of the level left/weight is at
-// least that.
+// satisfy grants claims in full that want at most their share of the level left/weight.
 func (d *apportioner) satisfy(claims []claim, left, weight Rate) (some bool) {
 	for i := range claims {
 		c := &claims[i]
@@ -156,7 +155,7 @@ func (d *apportioner) satisfy(claims []claim, left, weight Rate) (some bool) {
 	return some
 }
 
-// exhaust divides what is left in a pool.
+// exhaust divides what is left in a pool among its open claims.
 func (d *apportioner) exhaust(claims []claim, tight int, weight Rate) {
 	left := d.pools[tight].left
 	for i := range claims {

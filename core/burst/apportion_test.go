@@ -10,7 +10,7 @@ import (
 
 const crumb = OneCPU / 1000
 
-// drawApportioner draws sets of up to 6 CPUs, idle time by CPU, and claims.
+// drawApportioner draws sets of up to 6 CPUs, idle time per CPU, and claims.
 func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
 	d := new(apportioner)
 	idle := make([]Rate, rapid.IntRange(1, 6).Draw(t, "cpus"))
@@ -38,7 +38,7 @@ func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
 	return d, idle, claims
 }
 
-// fits reports whether CPUs can serve the amounts: by Hall's condition, over all sets of CPUs.
+// fits reports whether the CPUs can serve the amounts: Hall's condition for all sets of CPUs.
 func fits(d *apportioner, idle []Rate, claims []claim, amounts []Rate) bool {
 	for bits := range 1 << len(idle) {
 		var cpus cpuset.Set
@@ -61,8 +61,8 @@ func fits(d *apportioner, idle []Rate, claims []claim, amounts []Rate) bool {
 	return true
 }
 
-// pour is the slow way: everybody in turn gets a crumb for each part of his weight, until
-// he has what he wants or it does not fit.
+// pour is the slow reference: in turn, each claim gets a crumb in proportion to its weight, until
+// it has what it wants or no more fits.
 func pour(d *apportioner, idle []Rate, claims []claim) []Rate {
 	amounts := make([]Rate, len(claims))
 	full := make([]bool, len(claims))
@@ -86,8 +86,8 @@ func pour(d *apportioner, idle []Rate, claims []claim) []Rate {
 	return amounts
 }
 
-// TestApportion compares shares with those of the slow way: proportional, never more than
-// there is, and what some do not need goes to the others.
+// TestApportion compares grants with those of pour: they are proportional, never exceed what is
+// available, and what some do not want goes to others.
 func TestApportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, idle, claims := drawApportioner(t)
@@ -111,8 +111,8 @@ func TestApportion(t *testing.T) {
 	})
 }
 
-// TestApportionManySets has more unions of overlapping sets than are looked at: still not
-// more is granted than there is altogether, and in each set.
+// TestApportionManySets has more unions of overlapping sets than maxPools. Grants must still not
+// exceed what is available in total and in each set.
 func TestApportionManySets(t *testing.T) {
 	d := new(apportioner)
 	var claims []claim

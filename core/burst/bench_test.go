@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// fullTick is a tick of 250 containers on 128 CPUs, one in ten with CPUs of its own.
+// fullTick is a tick of 250 containers on 128 CPUs, one in ten of which has its own CPUs.
 func fullTick() *Tick {
 	t := &Tick{Interval: 100 * ms}
 	for range 128 {
@@ -28,7 +28,7 @@ func fullTick() *Tick {
 	return t
 }
 
-// step goes on by a tick, in which the first ones of the containers are throttled.
+// step advances by a tick in which the first containers are throttled.
 func (t *Tick) step(c *Controller, throttled int, into []Decision) []Decision {
 	t.Now += 100 * ms
 	for i := range t.Containers {
@@ -48,11 +48,11 @@ func (t *Tick) step(c *Controller, throttled int, into []Decision) []Decision {
 	return into
 }
 
-// BenchmarkStep is one tick of 250 containers: none raised, 20 and 100 raised.
+// BenchmarkStep is one tick of 250 containers with none, 20 and 100 raised.
 func BenchmarkStep(b *testing.B) {
 	for _, throttled := range []int{0, 20, 100} {
 		b.Run(fmt.Sprintf("raised=%d", throttled), func(b *testing.B) {
-			c, t := New(Tuning{}), fullTick()
+			c, t := New(), fullTick()
 			var into []Decision
 			for range 200 {
 				into = t.step(c, throttled, into)
@@ -65,9 +65,9 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestStepAllocatesNothing in the steady state.
+// TestStepAllocatesNothing checks the steady state.
 func TestStepAllocatesNothing(t *testing.T) {
-	c, tick := New(Tuning{}), fullTick()
+	c, tick := New(), fullTick()
 	var into []Decision
 	raised := 0
 	for range 200 {

@@ -12,20 +12,20 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestBucket compares the bucket with one in exact arithmetic: it gains limit x time,
-// loses what was used and a quota and burst per write, and does not overflow.
+// TestBucket compares the bucket with exact arithmetic: it gains limit x time, loses usage, and a
+// quota and burst per write, and does not overflow.
 func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := drawBase(t)
 		box := Container{ID: "a", Base: base, Present: base, Policy: drawPolicy(t), CPUs: cpuset.Range(0, 3)}
-		c := New(Tuning{})
+		c := New()
 		var now time.Duration
 		d := c.Step(&Tick{Containers: []Container{box}}, nil)[0]
 		want := new(big.Rat).SetInt64(int64(d.Tokens))
 		if d.Tokens >= 0 {
-			t.Fatalf("begins with %v", d.Tokens)
+			t.Fatalf("starts with %v", d.Tokens)
 		}
-		capacity := new(big.Rat).SetInt64(int64(d.Capacity))
+		most := new(big.Rat).SetInt64(int64(capacity(base.Quota, base.Period, box.Policy)))
 		ticks := rapid.IntRange(1, 50).Draw(t, "ticks")
 		for range ticks {
 			interval := time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(t, "interval"))
@@ -38,8 +38,8 @@ func TestBucket(t *testing.T) {
 			want.Add(want, gain.Mul(gain, new(big.Rat).SetInt64(int64(interval))))
 			want.Sub(want, new(big.Rat).SetInt64(int64(box.Sample.Usage)))
 			want.Sub(want, new(big.Rat).SetInt64(int64(box.Writes)*int64(base.Quota+base.Burst)))
-			if want.Cmp(capacity) > 0 {
-				want.Set(capacity)
+			if want.Cmp(most) > 0 {
+				want.Set(most)
 			}
 		}
 		// Each tick rounds the gain down to a nanosecond.
@@ -50,8 +50,8 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// TestTotality steps over input that makes no sense: nothing may break, and a quota that
-// is wanted is that of the base or allowed by the policy.
+// TestTotality steps over nonsensical input: there is no panic, and the quota is that of Base or a
+// higher one.
 func TestTotality(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		odd := rapid.SampledFrom([]time.Duration{-1 << 63, -1, 0, 1, ms, 100 * ms, time.Hour, most, 1<<63 - 1})
@@ -59,7 +59,7 @@ func TestTotality(t *testing.T) {
 		limits := rapid.Custom(func(t *rapid.T) bandwidth.Limits {
 			return bandwidth.Limits{Quota: odd.Draw(t, "quota"), Period: odd.Draw(t, "period"), Burst: odd.Draw(t, "burst")}
 		})
-		c := New(Tuning{})
+		c := New()
 		for range 20 {
 			box := Container{ID: "a", Base: limits.Draw(t, "base"), Present: limits.Draw(t, "present"), Writes: number.Draw(t, "writes"),
 				Policy: Policy{rapid.SampledFrom([]Mode{"", None, Kernel, Quota, Auto, "other"}).Draw(t, "mode"), number.Draw(t, "burst"), number.Draw(t, "percent"), number.Draw(t, "seconds")},
@@ -72,9 +72,9 @@ func TestTotality(t *testing.T) {
 	})
 }
 
-// TestGap: counters began anew, and a sample covers only a part of the time since the last
-// one. For the rest the most is charged that the raised quota gives above the limit; a part
-// of a tick is no gap, and a quota that is not raised gives nothing.
+// TestGap has counters that were reset, so a sample covers only a part of the time since the last
+// one. For the rest, the most that the raised quota grants above the limit is charged. A part of a
+// tick does not count as a gap, and a quota that is not raised grants nothing.
 func TestGap(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -91,7 +91,7 @@ func TestGap(t *testing.T) {
 			box := Container{ID: "a", Base: base, Present: base, CPUs: cpuset.Range(0, 1),
 				Policy: Policy{Mode: Quota, QuotaPercent: 300, QuotaBurstSeconds: 60}}
 			tick := Tick{Interval: 100 * ms, Idle: []time.Duration{100 * ms, 100 * ms}}
-			c := New(Tuning{})
+			c := New()
 			step := func(interval, missing time.Duration, throttled uint32) Decision {
 				tick.Now += interval + missing
 				box.Sample = trace.Sample{Interval: interval, Throttled: throttled}

@@ -12,34 +12,34 @@ import (
 // [Budget.Pays].
 //
 // The budget gains what the quota in force grants and loses what the group used. A write is paid
-// for if the group could have used what the write grants anyway: the budget holds the CPU time of
-// one full bucket. So, at any time since the budget was opened, and whenever such writes happen,
+// for if the budget holds the CPU time of one full bucket: then the group could have used what the
+// write grants anyway. So, at any time since the budget was opened, whenever such writes happen,
 //
 //	used <= quota in force x time + credit + a full bucket + one quota
 //
 // A group that is always throttled gains nothing: its writes wait until it uses less. CPU time
-// granted by writes of others is counted when it is used, and may put the budget in debt.
+// granted by other writes is counted when it is used, and may put the budget into debt.
 //
 // Usage is read only when a write is to be decided. In between, the kernel keeps the group within
 // its quota, so reading it more often would not change the result.
 type Budget struct {
-	tokens time.Duration // when usage was read last
-	earned time.Duration // since then
-	usage  time.Duration // as it was read last, < 0 when it never was
-	at     time.Duration // earned is complete up to here
-	quota  time.Duration // in force since then, in period
+	tokens time.Duration // when usage was last read
+	earned time.Duration // from then until at
+	usage  time.Duration // as last read, < 0 if never
+	at     time.Duration
+	quota  time.Duration // in force since at, per period
 	period time.Duration
-	// free and bound say that the group had no quota, and had one, for some of the time
-	// since usage was read.
+	// free and bound record whether the group had no quota and had one, respectively, at some time
+	// since usage was last read.
 	free, bound bool
 }
 
-// creditTime is how long a group must run at its limit to use its credit: the largest
-// bucket there is, of a period of one second with the burst of a quota.
+// creditTime is how long a group must run at its limit to use its credit: the largest possible
+// bucket, which has a period of one second and a burst of one quota.
 const creditTime = 2 * bandwidth.MaxPeriod
 
-// credit is what a budget holds at most. A new group begins with it, so that a first change
-// need not wait.
+// credit returns the maximum of a budget. A new group starts with it, so that a first change need
+// not wait.
 func (b *Budget) credit() time.Duration {
 	if b.quota <= 0 {
 		return 0
@@ -90,7 +90,7 @@ func (b *Budget) InForce(now time.Duration, l bandwidth.Limits) {
 func (b *Budget) Used(now, usage time.Duration) {
 	b.InForce(now, bandwidth.Limits{Quota: b.quota, Period: b.period})
 	switch {
-	case b.usage < 0 || b.free && b.bound: // how much of it was used under a quota is not known
+	case b.usage < 0 || b.free && b.bound: // unknown how much was used under a quota
 		b.tokens = min(b.tokens, 0)
 	case b.bound:
 		b.tokens = bounded(b.tokens + b.earned - max(0, usage-b.usage))

@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
-// TestBudget: somebody wants other settings at any moment and gets them when the budget
-// pays. The group uses no more than what its quota gives, the credit, a bucket and a
-// quota. One that idles is served at last.
+// TestBudget requests other settings at any moment, and writes them if the budget pays. The group
+// uses no more than its quota grants, plus the credit, a bucket and a quota. After being idle it
+// pays again.
 func TestBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
@@ -67,8 +67,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestBudgetAfterRestarts: a group that was found, or made anew, and one whose quota was
-// lifted meanwhile have no credit; debt stays.
+// TestBudgetAfterRestarts: a group that existed before, was created again, or had no quota for a
+// while has no credit; debt is kept.
 func TestBudgetAfterRestarts(t *testing.T) {
 	limits, none := bandwidth.Limits{Quota: 10 * ms, Period: 100 * ms}, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * ms}
 	pays := func(what string, b *Budget, now, usage time.Duration, want bool) {

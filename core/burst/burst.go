@@ -8,86 +8,85 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Container is what is known of one container in one tick. It must have a limit.
+// Container is the state of one container at one tick. It must have a limit.
 type Container struct {
-	// ID must be another one after a restart of the container, and must not come twice
-	// in a tick.
+	// ID must change when the container restarts, and be unique within a tick.
 	ID string
-	// Base is what the limit makes of quota and period, and the kernel burst of the
-	// unraised container.
+	// Base is the quota and period of the limit, and the kernel burst while the quota is not
+	// raised.
 	Base bandwidth.Limits
-	// Policy must be complete.
+	// Policy must have no unset fields.
 	Policy Policy
-	// Present is what the control group holds, as it was read last.
+	// Present is the setting of the cgroup as last read.
 	Present bandwidth.Limits
-	// Writes counts the writes of quota, period and burst of the container's own control
-	// group since the last tick: each single file, by whomever, also those that failed or
-	// of which the outcome is not known.
+	// Writes is the number of writes to quota, period and burst of the container's cgroup since the
+	// last tick: of each file, by any writer, including writes that failed or whose outcome is
+	// unknown.
 	Writes int
-	// Sample is what the container did since its last sample; only Interval, Usage,
-	// Periods and Throttled are read. The Interval is 0 when there is none in this tick.
+	// Sample is what the container did since its last sample. Only Interval, Usage, Periods and
+	// Throttled are read. Interval is 0 if there is no sample at this tick.
 	Sample trace.Sample
-	// CPUs are those that the container may run on.
+	// CPUs are the CPUs that the container may run on.
 	CPUs cpuset.Set
 }
 
-// Tick is one moment at which quotas are decided.
+// Tick is the state of a node at one moment.
 type Tick struct {
-	// Now is monotonic; its origin has no meaning.
+	// Now is monotonic, with any origin.
 	Now time.Duration
-	// Interval is the time since the CPUs were last looked at, 0 when they were not in
-	// this tick. Idle is how long each CPU was idle in it, indexed by number. A CPU
-	// beyond its end counts as busy.
+	// Interval is the time since CPUs were last sampled, 0 if they were not at this tick. Idle is
+	// how long each CPU, by number, was idle in it. A CPU beyond its end counts as busy.
 	Interval   time.Duration
 	Idle       []time.Duration
 	Containers []Container
 }
 
-// Decision is what one container should have.
+// Decision is the quota that one container should have.
 type Decision struct {
-	// Quota that is wanted in Base.Period: that of the base, or a raised one.
+	// Quota per Base.Period: that of Base, or a raised one.
 	Quota time.Duration
-	// Raised says that Quota is above that of the base.
+	// Raised reports whether Quota is above that of Base.
 	Raised bool
-	// Write says that Quota should be written now, because Present differs from it and
-	// it is time for a first or another attempt.
+	// Write requests to write Quota now: Present differs from it, and a first or another attempt is
+	// due.
 	Write bool
 	// Reason is why Quota is what it is.
 	Reason Reason
-	// Tokens is what the bucket holds, below zero when the container has yet to save
-	// what it has had too much; Capacity is what it holds at most. CPU time.
-	Tokens, Capacity time.Duration
+	// Tokens is the CPU time in the bucket. It is negative while the container has to repay.
+	Tokens time.Duration
 }
 
-// Tuning are the figures of the policy. Zero values stand for the defaults.
-type Tuning struct {
-	// Tick is the nominal time between two ticks (100 ms).
-	Tick time.Duration
-	// MinHold is how long a container must have needed no more than its limit before
-	// its raised quota is lowered, and the least time between two raises (10 s). It
-	// doubles while a quota goes up and down, up to MaxHold (160 s).
-	MinHold, MaxHold time.Duration
-	// Shortage is how long headroom must be missing before a quota is lowered (300 ms).
-	Shortage time.Duration
-	// Smoothing is the time constant of the mean idle time of CPUs (400 ms).
-	Smoothing time.Duration
-	// MarginPercent of the CPUs are left idle, but at least a tenth of a CPU (5).
-	MarginPercent int
-}
+// Reason is the reason for a quota decision.
+type Reason uint8
 
-func (t Tuning) withDefaults() Tuning {
-	set := func(value *time.Duration, otherwise time.Duration) {
-		if *value == 0 {
-			*value = otherwise
-		}
+// The reasons. Throttled, NearQuota, Held and Shared explain a raised quota, all others the quota
+// of Base. Idle to Changed explain why a quota was lowered at this tick.
+const (
+	Off        Reason = iota // the policy does not raise quotas, or there is no valid limit
+	Calm                     // needs no more than its limit
+	Throttled                // raised at this tick, because it was throttled
+	NearQuota                // raised at this tick, because it used nearly its whole quota
+	Held                     // raised earlier, and kept
+	Shared                   // still raised, but less than before, because others need a share of the CPUs
+	NoTokens                 // needs more, but its bucket does not hold enough
+	TooSmall                 // needs more, but its policy allows too little for a raise to be worth its writes
+	NoHeadroom               // needs more, but its CPUs are not idle enough
+	TooSoon                  // needs more, but the last raise was too recent
+	Idle                     // has not needed more than its limit for the hold time
+	Spent                    // the bucket is nearly empty
+	Shortage                 // others need the CPUs
+	Overruled                // another writer changed the quota, or raising it had no effect
+	Unseen                   // no samples for too long
+	Changed                  // the limit or the policy changed
+
+	reasons = iota
+)
+
+// String returns the reason as one word.
+func (r Reason) String() string {
+	if int(r) >= reasons {
+		return "unknown"
 	}
-	set(&t.Tick, 100*time.Millisecond)
-	set(&t.MinHold, 10*time.Second)
-	set(&t.MaxHold, 16*t.MinHold)
-	set(&t.Shortage, 300*time.Millisecond)
-	set(&t.Smoothing, 400*time.Millisecond)
-	if t.MarginPercent == 0 {
-		t.MarginPercent = 5
-	}
-	return t
+	return [reasons]string{"off", "calm", "throttled", "near-quota", "held", "shared", "no-tokens", "too-small", "no-headroom",
+		"too-soon", "idle", "spent", "shortage", "overruled", "unseen", "changed"}[r]
 }

@@ -6,37 +6,49 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Figures of the controller that nobody had a reason to tune.
 const (
-	// patience is how long a write may take to be seen.
+	// tickLength is the nominal time between two ticks.
+	tickLength = 100 * time.Millisecond
+	// A quota is lowered when the container has not needed more than its limit for the hold time,
+	// which is also the minimum time between two raises. It doubles up to maxHold while a quota
+	// goes up and down.
+	minHold = 10 * time.Second
+	maxHold = 160 * time.Second
+	// A quota is lowered when headroom has been lacking for maxShort.
+	maxShort = 300 * time.Millisecond
+	// smoothing is the time constant of the mean idle time of CPUs and of the mean usage.
+	smoothing = 400 * time.Millisecond
+	// marginPercent of the CPUs are left idle, but at least a tenth of a CPU.
+	marginPercent = 5
+	// patience is how long a write may take to become visible.
 	patience = time.Second
-	// unseen is how long a quota stays raised without samples, and stale how long
-	// the idle time of CPUs is believed.
+	// A quota stays raised without samples for up to unseen. The idle time of CPUs is valid for
+	// stale.
 	unseen = 2 * time.Second
 	stale  = 3 * time.Second
-	// A write that had no effect is tried again after retryFirst, then after twice that,
-	// at last every retryLast.
+	// A write without effect is retried after retryFirst, then twice that, and so on up to every
+	// retryLast.
 	retryFirst = time.Second
 	retryLast  = 10 * time.Second
-	// forget is how long the account of a container that is not named any more is kept.
+	// The account of a container that is no longer listed is kept for forget.
 	forget = 10 * time.Minute
 )
 
 // Controller decides the quotas of a node's containers. It holds only the state between two ticks;
 // it has no clock and does no I/O.
 type Controller struct {
-	tuning   Tuning
 	accounts map[string]*account
-	swept    time.Duration // when forgotten accounts were last looked for
+	swept    time.Duration // when old accounts were last removed
 
-	idle   []Rate // smoothed, by CPU number
-	looked time.Duration
-	view   bool // idle has a meaning
+	idle      []Rate // smoothed, by CPU number
+	idleAt    time.Duration
+	idleKnown bool // idle is valid
 
-	candidates  []candidate // scratch: of Tick.Containers
+	// Reused memory:
+	candidates  []candidate // by index in Tick.Containers
 	apportioner apportioner
 	claims      []claim
-	claimant    []int // scratch: index into candidates, by claim
+	claimant    []int // index into candidates, by claim
 }
 
 // candidate is one container during one tick.
@@ -45,20 +57,20 @@ type candidate struct {
 	account   *account
 	terms     terms
 	reason    Reason
-	was       time.Duration // account.want at the beginning of the tick
-	hungry    bool          // asks for quota to be raised, and the bucket pays for it
-	set       int           // index into apportioner.sets when raised or hungry
+	was       time.Duration // account.want before the tick
+	asks      bool          // should be raised, and the bucket pays for it
+	set       int           // index into apportioner.sets, if raised or asking
 }
 
 // New returns a controller without containers.
-func New(tuning Tuning) *Controller {
-	return &Controller{tuning: tuning.withDefaults(), accounts: map[string]*account{}}
+func New() *Controller {
+	return &Controller{accounts: map[string]*account{}}
 }
 
 // Step decides one tick. It appends one decision per container of the tick to into, in the same
 // order.
 func (c *Controller) Step(t *Tick, into []Decision) []Decision {
-	c.look(t)
+	c.observeIdle(t)
 	c.candidates = c.candidates[:0]
 	for i := range t.Containers {
 		c.candidates = append(c.candidates, c.candidate(&t.Containers[i], t.Now))
@@ -71,50 +83,49 @@ func (c *Controller) Step(t *Tick, into []Decision) []Decision {
 	return into
 }
 
-// candidate books a container's tick, lowers its quota where that needs no look at others,
-// and finds out whether it asks for more.
+// candidate updates a container's account, lowers its quota if that does not depend on others, and
+// determines whether it asks for more.
 func (c *Controller) candidate(container *Container, now time.Duration) candidate {
 	s := candidate{container: container}
 	var on bool
-	s.terms, on = termsOf(container, c.tuning.Tick)
+	s.terms, on = termsOf(container)
 	a := c.accounts[container.ID]
 	if a == nil {
 		a = new(account)
 		*a = open(container, &s.terms, now)
 		c.accounts[container.ID] = a
 	} else if s.terms.period > 0 {
-		a.book(container, &s.terms, c.tuning.Tick, now)
+		a.book(container, &s.terms, now)
 	}
 	s.account, s.was = a, a.want
-	if s.terms.period == 0 { // no limit: nothing is gained and nothing is spent
+	if s.terms.period == 0 { // no limit, so the bucket does not change
 		a.seen, a.covered, a.sampled, a.present = now, now, now, container.Present.Quota
 		s.lower(Off)
 		return s
 	}
-	wanted, more := a.measure(container, &s.terms, &c.tuning, now)
-	s.reason = wanted
+	wanted := a.measure(container, &s.terms, now)
 	changed := a.base.Quota != container.Base.Quota || a.base.Period != container.Base.Period
 	a.base = container.Base
 	switch {
 	case !on:
 		s.lower(Off)
 	case a.want > 0:
-		if why, must := s.mustLower(changed, now); must {
-			s.lower(why)
+		if s.reason = s.hold(changed, now); s.reason != Held {
+			s.lower(s.reason)
 		} else {
-			s.reason = Held
-			s.hungry = container.Sample.Throttled > 0 && s.mayRaise(now)
+			s.asks = container.Sample.Throttled > 0 && s.mayRaise(now)
 		}
-	case more:
-		s.reason, s.hungry = s.request(wanted, now)
-	default:
+	case wanted == Calm:
 		s.reason = Calm
+	default:
+		s.reason = s.request(wanted, now)
+		s.asks = s.reason == wanted
 	}
 	return s
 }
 
-// mustLower says why a raised quota cannot stay, whatever the others need.
-func (s *candidate) mustLower(changed bool, now time.Duration) (Reason, bool) {
+// hold returns why a raised quota must be lowered regardless of other containers, or Held.
+func (s *candidate) hold(changed bool, now time.Duration) Reason {
 	a, t := s.account, &s.terms
 	present := s.container.Present
 	arrived := present.Quota == a.want && present.Period == t.period
@@ -122,48 +133,48 @@ func (s *candidate) mustLower(changed bool, now time.Duration) (Reason, bool) {
 	a.inForce = a.inForce || arrived
 	switch {
 	case changed || a.want > t.allowed:
-		return Changed, true
+		return Changed
 	case overruled:
-		return Overruled, true
+		return Overruled
 	case now-a.sampled >= unseen:
-		return Unseen, true
+		return Unseen
 	case a.tokens < t.reserve(a.want):
-		return Spent, true
+		return Spent
 	case now-a.needed >= a.hold:
-		return Idle, true
+		return Idle
 	}
-	return Held, false
+	return Held
 }
 
-// request says whether a container whose quota is that of the base may have more, as far
-// as that is its own affair.
-func (s *candidate) request(wanted Reason, now time.Duration) (Reason, bool) {
+// request returns wanted if a container that is not raised may ask for more, regardless of other
+// containers, and otherwise why not.
+func (s *candidate) request(wanted Reason, now time.Duration) Reason {
 	a, t := s.account, &s.terms
 	switch {
 	case t.ceiling-t.quota < t.least:
-		return TooSmall, false
+		return TooSmall
 	case a.tokens < t.enough(t.ceiling):
-		return NoTokens, false
+		return NoTokens
 	case !a.mayRaise(now):
-		return TooSoon, false
+		return TooSoon
 	}
-	return wanted, true
+	return wanted
 }
 
-// mayRaise is the same of a container whose quota is raised.
+// mayRaise reports whether a raised container may ask for still more.
 func (s *candidate) mayRaise(now time.Duration) bool {
 	a, t := s.account, &s.terms
 	return t.ceiling-a.want >= t.least && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
 }
 
 func (s *candidate) lower(why Reason) {
-	s.account.want, s.reason, s.hungry = 0, why, false
+	s.account.want, s.reason, s.asks = 0, why, false
 }
 
-// decision is what comes out, once all is decided.
+// decision returns the decision after all containers were considered.
 func (s *candidate) decision(now time.Duration) Decision {
 	a := s.account
-	d := Decision{Quota: s.container.Base.Quota, Reason: s.reason, Tokens: a.tokens, Capacity: s.terms.capacity}
+	d := Decision{Quota: s.container.Base.Quota, Reason: s.reason, Tokens: a.tokens}
 	if a.want > 0 {
 		d.Quota, d.Raised = a.want, true
 	}
@@ -186,12 +197,12 @@ func (s *candidate) decision(now time.Duration) Decision {
 	return d
 }
 
-// look takes in how idle the CPUs are.
-func (c *Controller) look(t *Tick) {
+// observeIdle updates the smoothed idle time of the CPUs.
+func (c *Controller) observeIdle(t *Tick) {
 	if t.Interval <= 0 {
 		return
 	}
-	fresh := !c.view || t.Now-c.looked >= stale
+	fresh := !c.idleKnown || t.Now-c.idleAt >= stale
 	for cpu := range min(len(t.Idle), cpuset.MaxCPUs) {
 		if cpu == len(c.idle) {
 			c.idle = append(c.idle, 0)
@@ -200,13 +211,13 @@ func (c *Controller) look(t *Tick) {
 		if fresh {
 			c.idle[cpu] = idle
 		}
-		c.idle[cpu] = c.idle[cpu].toward(idle, t.Interval, c.tuning.Smoothing)
+		c.idle[cpu] = c.idle[cpu].toward(idle, t.Interval, smoothing)
 	}
 	clear(c.idle[min(len(t.Idle), len(c.idle)):])
-	c.looked, c.view = t.Now, true
+	c.idleAt, c.idleKnown = t.Now, true
 }
 
-// sweep forgets containers that have not been named for long.
+// sweep removes the accounts of containers that have not been listed for long.
 func (c *Controller) sweep(now time.Duration) {
 	if now-c.swept < forget {
 		return

@@ -1,7 +1,7 @@
 // Package burst decides how far, and for how long, the quotas of containers are raised above their
 // limits.
 //
-//	c := burst.New(tuning)
+//	c := burst.New()
 //	decisions = c.Step(&tick, decisions)    // about every 100 ms
 //
 // [Controller.Step] takes a [Tick], the state of all containers of a node at one moment, and
@@ -21,14 +21,13 @@
 // means one hour.
 //
 // Each write of quota, period or burst refills the kernel's own bucket, even if the value does not
-// change. A write is charged as one quota (the largest of the quota before, the quota after and the
-// base quota) plus the kernel burst. The charge applies no matter who wrote, and also if the write
-// failed or its outcome is unknown. CPU time that the refill granted is charged again when it is
-// used. This is deliberate: the charge does not wait for a sample, and writes are expensive for the
-// container that causes them.
+// change. It is charged as one quota (the largest of those before, after and of the limit) plus the
+// kernel burst, no matter who wrote, and also if it failed or its outcome is unknown. CPU time that
+// the refill granted is charged again when it is used. This is deliberate: the charge does not wait
+// for a sample, and writes become expensive for the container that causes them.
 //
 // A new bucket starts in debt by the most that an agent killed at the worst moment can have left
-// behind. Restarting the agent or the container therefore never gains CPU time.
+// behind, so restarting the agent or the container never gains CPU time.
 //
 // # Guarantee
 //
@@ -36,15 +35,12 @@
 //
 //	used <= limit x time + Slack
 //
-// regardless of its demand, of idle CPUs and of failures; see [Slack]. While ticks are on time,
-// Slack is two quotas and the kernel's burst, the same as without raising. A tick that is late
-// while a quota is raised adds what the raised quota grants in that time. It is added once, because
-// it is repaid before the next raise. One case cannot be repaid: an agent that is killed while a
-// quota is raised and does not restart soon. An orderly shutdown should therefore restore quotas
-// first.
+// regardless of its demand, of idle CPUs and of failures; see [Slack]. A tick that is late while a
+// quota is raised adds what the raised quota grants in that time, once, because it is repaid before
+// the next raise. An agent that is killed while a quota is raised and does not restart soon cannot
+// repay it, so an orderly shutdown should restore quotas first.
 //
 // [Budget] is a separate account for writes that the author of a pod can cause through annotations.
-// It gains CPU time at the rate of the quota in force, raised or not.
 //
 // # Raising
 //
@@ -80,13 +76,10 @@
 // alternating. A write that had no effect is retried after 1, 2, 4, 8 and then every 10 s. A raise
 // that had no effect is abandoned after one second.
 //
-// Effect on programs that reread their limit: Go sets GOMAXPROCS to the number of CPUs available to
-// the process or, if less, to quota/period rounded up and at least 2. Since Go 1.25 the runtime
-// rechecks this at most once a second and stops the world when the number changes
-// (sysmonUpdateGOMAXPROCS and adjustCgroupGOMAXPROCS in Go 1.26's runtime). Each quota change
-// across a whole number of CPUs causes one such stop, so the write rates above are also upper
-// bounds for these stops. A steady program, such as the one with a burst every half second, has
-// one.
+// Some programs follow their limit. Since Go 1.25 the Go runtime checks quota/period at most once a
+// second and stops the world to change GOMAXPROCS when its rounded value changes
+// (sysmonUpdateGOMAXPROCS and adjustCgroupGOMAXPROCS in Go 1.26). The write rates above are upper
+// bounds for these stops.
 //
 // # Headroom
 //
@@ -107,13 +100,11 @@
 //
 // # Comparison with Koordinator
 //
-// Koordinator's koordlet (pkg/koordlet/qosmanager/plugins/cpuburst, read in 2026) uses the same two
-// mechanisms, kernel burst and raised quota. It multiplies the quota by 1.2 in each round with
-// throttling, and by 0.8 in each round in which its bucket is empty or the node is above a
-// threshold; each step is a write. Its bucket gains below 60% of the limit, loses above 100%, does
-// not change in between, and discards everything below minus its capacity. It starts with a random
-// amount of up to half its capacity, and does not charge for refills caused by writes. If
-// cfsQuotaBurstPeriodSeconds is below 0, the default, there is no bucket. A container that is no
-// longer throttled keeps its raised quota. Node headroom is one figure for all shared CPUs, and
-// containers raise their quotas independently of each other.
+// Koordinator's koordlet (pkg/koordlet/qosmanager/plugins/cpuburst, read in 2026) also uses kernel
+// burst and raised quotas. It multiplies the quota by 1.2 in each round with throttling, and by 0.8
+// when its bucket is empty or the node is above a threshold; each step is a write. Its bucket gains
+// below 60% of the limit, loses above 100%, discards everything below minus its capacity, starts
+// with a random amount, and does not charge for refills caused by writes. By default
+// (cfsQuotaBurstPeriodSeconds below 0) there is no bucket. A container that is no longer throttled
+// keeps its raised quota. Containers raise their quotas independently of each other.
 package burst

@@ -6,43 +6,43 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// share divides the headroom among those whose quota is raised, and those that ask for it.
+// share divides the headroom among the containers that are raised or ask to be.
 func (c *Controller) share(now time.Duration) {
-	hungry, some := c.gather()
-	if !some {
+	asks := c.gather()
+	if len(c.apportioner.sets) == 0 {
 		return
 	}
 	c.apportioner.spread()
 	c.rooms(now, func(s *candidate) bool { return s.was > 0 })
 	c.reclaim(now)
-	if hungry {
-		c.rooms(now, func(s *candidate) bool { return s.was > 0 || s.hungry })
+	if asks {
+		c.rooms(now, func(s *candidate) bool { return s.was > 0 || s.asks })
 		c.makeWay(now)
 		c.grant(now)
 	}
 }
 
-// gather lists the CPU sets of all that are raised or ask to be.
-func (c *Controller) gather() (hungry, some bool) {
+// gather lists the CPU sets of all containers that are raised or ask to be, and reports whether any
+// asks.
+func (c *Controller) gather() (asks bool) {
 	c.apportioner.sets = c.apportioner.sets[:0]
 	for i := range c.candidates {
 		s := &c.candidates[i]
-		if s.was > 0 || s.hungry {
+		if s.was > 0 || s.asks {
 			s.set = c.apportioner.set(s.container.CPUs)
-			some = true
 		}
-		hungry = hungry || s.hungry
+		asks = asks || s.asks
 	}
-	return hungry, some
+	return asks
 }
 
-// rooms is what each pool has for raising quotas of the members beyond their limits:
-// the time that its CPUs are idle or used by them, without the margin and their limits.
-// Who uses how much of it makes no difference, so a raise does not take away its own
-// ground, and since all means are smoothed alike, neither does it for a moment.
+// rooms computes the headroom of each pool for the member containers: the time that its CPUs are
+// idle or used by members, less the margin and the members' limits. It does not matter who of them
+// uses the time, so a raise does not remove its own headroom, not even temporarily, because all
+// means are smoothed alike.
 func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	d := &c.apportioner
-	known := c.view && now-c.looked < stale
+	known := c.idleKnown && now-c.idleAt < stale
 	for i := range d.pools {
 		d.pools[i].room = 0
 		if known {
@@ -72,12 +72,11 @@ func (c *Controller) idleOf(cpus cpuset.Set) (sum Rate) {
 }
 
 func (c *Controller) margin(cpus cpuset.Set) Rate {
-	return max(OneCPU/10, Rate(cpus.Len()*c.tuning.MarginPercent)*OneCPU/100)
+	return max(OneCPU/10, Rate(cpus.Len()*marginPercent)*OneCPU/100)
 }
 
-// reclaim lowers raised quotas for which there is no headroom any more: once to what
-// there is, then to the limit. Within the last quarter a quota is left as it is, so that
-// noise does not move it.
+// reclaim lowers raised quotas that lack headroom: first to their share, the next time to the
+// limit. A quota up to a third above its share is kept, so that noise does not change it.
 func (c *Controller) reclaim(now time.Duration) {
 	c.claim(func(s *candidate) (Rate, Rate) { return 0, s.extra() })
 	for i, at := range c.claimant {
@@ -90,42 +89,42 @@ func (c *Controller) reclaim(now time.Duration) {
 		if !a.short {
 			a.short, a.shortFrom = true, now
 		}
-		if now-a.shortFrom < c.tuning.Shortage {
+		if now-a.shortFrom < maxShort {
 			continue
 		}
-		if (a.shrunk && !a.mayRaise(now)) || !s.shrink(fair, &c.tuning, now) {
+		if (a.shrunk && !a.mayRaise(now)) || !s.shrink(fair, now) {
 			s.lower(Shortage)
 		}
 	}
 }
 
-// makeWay lowers raised quotas for the sake of newcomers, to what is everybody's share.
+// makeWay lowers raised quotas to their share in favour of newly asking containers.
 func (c *Controller) makeWay(now time.Duration) {
 	c.claim(func(s *candidate) (Rate, Rate) {
-		if s.hungry {
+		if s.asks {
 			return 0, s.terms.rateOf(s.terms.ceiling - s.terms.quota)
 		}
 		return 0, s.extra()
 	})
 	for i, at := range c.claimant {
 		s, fair := &c.candidates[at], c.claims[i].grant
-		if tooMuch(s.extra(), fair) && s.account.mayRaise(now) && s.shrink(fair, &c.tuning, now) {
-			s.hungry = false
+		if tooMuch(s.extra(), fair) && s.account.mayRaise(now) && s.shrink(fair, now) {
+			s.asks = false
 		}
 	}
 }
 
-// grant raises quotas out of what is left.
+// grant raises quotas from the headroom that is left.
 func (c *Controller) grant(now time.Duration) {
 	c.claim(func(s *candidate) (Rate, Rate) {
-		if !s.hungry {
+		if !s.asks {
 			return s.extra(), 0
 		}
 		return s.extra(), s.terms.rateOf(s.terms.ceiling - max(s.account.want, s.terms.quota))
 	})
 	for i, at := range c.claimant {
 		s := &c.candidates[at]
-		if !s.hungry {
+		if !s.asks {
 			continue
 		}
 		a, t := s.account, &s.terms
@@ -135,7 +134,7 @@ func (c *Controller) grant(now time.Duration) {
 			if a.want > 0 {
 				s.reason = Throttled
 			}
-			a.space(&c.tuning, now)
+			a.space(now)
 			a.set(quota, now)
 			a.needed = now
 		case a.want == 0:
@@ -144,8 +143,8 @@ func (c *Controller) grant(now time.Duration) {
 	}
 }
 
-// claim apportions the rooms among raised and hungry containers. The function says what
-// each keeps whatever the others want, and what it wants besides.
+// claim divides the headroom among raised and asking containers. wish returns what each container
+// keeps regardless of others, and how much more it wants.
 func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
 	d := &c.apportioner
 	for i := range d.pools {
@@ -154,7 +153,7 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
 	c.claims, c.claimant = c.claims[:0], c.claimant[:0]
 	for i := range c.candidates {
 		s := &c.candidates[i]
-		if s.account.want == 0 && !s.hungry {
+		if s.account.want == 0 && !s.asks {
 			continue
 		}
 		keeps, wants := wish(s)
@@ -167,28 +166,28 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
 	d.apportion(c.claims)
 }
 
-// tooMuch reports whether what somebody has exceeds his share by more than a third.
+// tooMuch reports whether a container has more than four thirds of its share.
 func tooMuch(has, fair Rate) bool { return 3*has > 4*fair }
 
-// rate is the limit.
+// rate returns the limit.
 func (t *terms) rate() Rate { return t.rateOf(t.quota) }
 
 func (t *terms) rateOf(quota time.Duration) Rate { return rateOf(quota, t.period) }
 
-// extra is how much more than its limit a container may use.
+// extra returns how much more than its limit a container may use.
 func (s *candidate) extra() Rate {
 	return s.terms.rateOf(max(0, s.account.want-s.terms.quota))
 }
 
-// shrink lowers a raised quota to a smaller raised one, when that is worth a write.
-func (s *candidate) shrink(extra Rate, tuning *Tuning, now time.Duration) bool {
+// shrink lowers a raised quota to a smaller raised one, if that is worth a write.
+func (s *candidate) shrink(extra Rate, now time.Duration) bool {
 	a, t := s.account, &s.terms
 	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
 	if quota-t.quota < t.least || a.tokens < t.write(a.want)+t.reserve(quota) {
 		return false
 	}
 	if a.mayRaise(now) {
-		a.space(tuning, now)
+		a.space(now)
 	}
 	a.set(quota, now)
 	a.shrunk, s.reason = true, Shared

@@ -8,7 +8,7 @@ type Mode string
 // The modes. The zero value leaves the mode open.
 const (
 	None   Mode = "none"
-	Kernel Mode = "burst" // the kernel gives back quota that was not used before
+	Kernel Mode = "burst" // the kernel grants quota that was not used before
 	Quota  Mode = "quota" // the agent raises the quota
 	Auto   Mode = "auto"  // both
 )
@@ -19,7 +19,7 @@ func (m Mode) UsesKernel() bool { return m == Kernel || m == Auto }
 // RaisesQuota reports whether the mode includes raising the quota.
 func (m Mode) RaisesQuota() bool { return m == Quota || m == Auto }
 
-// Within returns the mode restricted to the means that most includes.
+// Within returns the mode restricted to the mechanisms of most.
 func (m Mode) Within(most Mode) Mode {
 	switch {
 	case m == "" || m == most || most == Auto:
@@ -30,17 +30,17 @@ func (m Mode) Within(most Mode) Mode {
 	return None
 }
 
-// NoEnd is the QuotaBurstSeconds of a quota that may stay raised as long as unused quota lasts.
+// NoEnd is a QuotaBurstSeconds that sets no end: a quota may stay raised as long as saved quota
+// lasts.
 const NoEnd = -1
 
-// Policy says how far a container may exceed its CPU limit. Fields of the zero value are
-// left open; see [Policy.Or].
+// Policy defines how far a container may exceed its CPU limit. Zero fields are unset; see
+// [Policy.Or].
 type Policy struct {
 	Mode Mode `json:"policy,omitempty"`
-	// BurstPercent of the quota can be saved up, at most 10000; the first 100 are the
-	// kernel's to serve.
+	// BurstPercent of the quota can be saved, at most 10000. The kernel serves the first 100.
 	BurstPercent int `json:"burstPercent,omitempty"`
-	// QuotaPercent of the limit is the highest quota, 100 to 10000. At 100, quota is never
+	// QuotaPercent of the limit is the highest quota, 100 to 10000. At 100, the quota is never
 	// raised.
 	QuotaPercent int `json:"quotaPercent,omitempty"`
 	// QuotaBurstSeconds is how long a full bucket lasts at the highest quota, or NoEnd.
@@ -57,8 +57,8 @@ func (p Policy) Or(others Policy) Policy {
 	}
 }
 
-// WithKernel returns the policy with the given kernel burst in percent, 0 for none. What it says
-// about raising the quota does not change.
+// WithKernel returns the policy with the given kernel burst in percent, 0 for none. Whether it
+// raises the quota does not change.
 func (p Policy) WithKernel(percent int) Policy {
 	raises := p.Mode.RaisesQuota()
 	switch {
@@ -71,7 +71,7 @@ func (p Policy) WithKernel(percent int) Policy {
 	default:
 		p.Mode = Kernel
 	}
-	if min(p.BurstPercent, 100) != percent { // beyond 100 is not the kernel's
+	if min(p.BurstPercent, 100) != percent { // the part above 100 is not the kernel's
 		p.BurstPercent = percent
 	}
 	return p

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Rate is CPU time per time in billionths: [OneCPU] is one CPU.
+// Rate is CPU time per time in billionths of a CPU.
 type Rate int64
 
 // OneCPU is the rate of one busy CPU.
 const OneCPU Rate = 1e9
 
-// most bounds every amount, so that sums of a few of them do not overflow. It is 73
-// CPU years.
+// most bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
 const most = 1 << 61
 
-// mulDiv is a x b / c, rounded down, at most most. Arguments below zero count as zero,
-// and so does the result when c is zero or below.
+// mulDiv returns a x b / c, rounded down and at most most. It returns 0 if any argument is 0 or
+// negative.
 func mulDiv(a, b, c int64) int64 {
 	if a <= 0 || b <= 0 || c <= 0 {
 		return 0
@@ -29,26 +28,26 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(quotient, most))
 }
 
-// rateOf is the amount of CPU time in an interval as a rate.
+// rateOf returns an amount of CPU time in an interval as a rate.
 func rateOf(amount, interval time.Duration) Rate {
 	return Rate(mulDiv(int64(amount), int64(OneCPU), int64(interval)))
 }
 
-// in is what the rate gives in the time.
+// in returns the CPU time of the rate in a time.
 func (r Rate) in(t time.Duration) time.Duration {
 	return time.Duration(mulDiv(int64(r), int64(t), int64(OneCPU)))
 }
 
-// scaled is the amount x part / whole.
+// scaled returns amount x part / whole.
 func scaled(amount, part, whole time.Duration) time.Duration {
 	return time.Duration(mulDiv(int64(amount), int64(part), int64(whole)))
 }
 
-// bounded keeps an amount within what sums can bear.
+// bounded limits an amount to what sums can hold.
 func bounded(t time.Duration) time.Duration { return max(-most, min(t, most)) }
 
-// toward moves a mean to a new value, by as much as the time since the last one weighs
-// against the time constant.
+// toward returns an exponentially smoothed mean: r moved towards value with a time constant, after
+// an interval.
 func (r Rate) toward(value Rate, interval, constant time.Duration) Rate {
 	const whole = 1 << 10
 	interval = min(interval, time.Hour)
@@ -56,7 +55,7 @@ func (r Rate) toward(value Rate, interval, constant time.Duration) Rate {
 	return r + (value-r)*Rate(weight)/whole
 }
 
-// less compares a/b with c/d; b and d are above zero, and what is below zero counts as zero.
+// less reports whether a/b < c/d, for b and d above zero. Negative a and c count as zero.
 func less(a, b, c, d Rate) bool {
 	h1, l1 := bits.Mul64(uint64(max(0, a)), uint64(d))
 	h2, l2 := bits.Mul64(uint64(max(0, c)), uint64(b))

@@ -11,31 +11,32 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one a
-// line, then "----" and what they print. The commands:
+// TestScenarios runs testdata/*.txt. A scenario consists of blocks: commands, one per line, then
+// "----" and their output. The commands:
 //
 //	cpus 4
-//	    a machine with so many CPUs, at time 0, and an agent that begins
+//	    creates a machine with 4 CPUs at time 0, and starts an agent
 //	group NAME quota=10ms burst=10ms period=100ms policy=auto/1000/300/60
-//	    a container; its policy is mode/burstPercent/quotaPercent/quotaBurstSeconds
+//	    adds a container; its policy is mode/burstPercent/quotaPercent/quotaBurstSeconds
 //	load NAME 18ms every 503ms threads=4
-//	    from now on it wants that much CPU time that often
+//	    makes it want that much CPU time that often
 //	others 1.5
-//	    from now on others use so many CPUs, before all groups
+//	    makes others use 1.5 CPUs, before all groups
 //	limit NAME quota=20ms, policy NAME auto/100/300/60, remove NAME
+//	    changes or removes a container
 //	write NAME quota=20ms
-//	    somebody else writes that quota
+//	    writes that quota as another writer
 //	break NAME, repair NAME
-//	    writes have no effect; they have again
+//	    disables and enables the effect of writes
 //	hide NAME, show NAME
-//	    no samples can be taken; they can again
+//	    disables and enables samples
 //	restart
-//	    the agent begins anew
+//	    restarts the agent
 //	run 10s [every 100ms]
-//	    lets time pass, with a tick that often; prints each decision that writes, and
-//	    of the others the first one of each reason since the container's last write
+//	    lets time pass, with a tick that often; prints each decision that writes, and of the
+//	    others the first one of each reason since the container's last write
 //	sum
-//	    prints for each container what it has used, and what the limit is for the time
+//	    prints for each container what it used, and its limit over the time
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		s := scenario{t: t}
@@ -51,7 +52,7 @@ type scenario struct {
 	t          *testing.T
 	machine    machine
 	controller *Controller
-	said       map[string]map[Reason]bool // by container, since its last write
+	printed    map[string]map[Reason]bool // by container, since its last write
 }
 
 func (s *scenario) run(words []string) (string, error) {
@@ -85,7 +86,7 @@ func (s *scenario) run(words []string) (string, error) {
 }
 
 func (s *scenario) restart() {
-	s.controller, s.said = New(Tuning{}), map[string]map[Reason]bool{}
+	s.controller, s.printed = New(), map[string]map[Reason]bool{}
 }
 
 func (s *scenario) addGroup(args []string) error {
@@ -123,7 +124,7 @@ func readPolicy(text string) (p Policy, err error) {
 	return p, err
 }
 
-// change does something to one group.
+// change carries out a command about one group.
 func (s *scenario) change(at int, command string, args []string) (err error) {
 	g := s.machine.groups[at]
 	switch command {
@@ -157,7 +158,7 @@ func (s *scenario) change(at int, command string, args []string) (err error) {
 	return err
 }
 
-// pass reads DURATION [every DURATION].
+// pass parses DURATION [every DURATION] and lets the time pass.
 func (s *scenario) pass(args []string) (string, error) {
 	whole, err := time.ParseDuration(args[0])
 	if err != nil {
@@ -177,9 +178,9 @@ func (s *scenario) pass(args []string) (string, error) {
 		for i, d := range decisions {
 			name := s.machine.groups[i].name
 			if d.Write {
-				clear(s.said[name])
+				clear(s.printed[name])
 			}
-			if d.Write || !s.said[name][d.Reason] {
+			if d.Write || !s.printed[name][d.Reason] {
 				fmt.Fprintf(&out, "%7v %s: %s\n", tick.Now, name, printDecision(d))
 			}
 			s.note(name, d.Reason)
@@ -190,10 +191,10 @@ func (s *scenario) pass(args []string) (string, error) {
 }
 
 func (s *scenario) note(name string, r Reason) {
-	if s.said[name] == nil {
-		s.said[name] = map[Reason]bool{}
+	if s.printed[name] == nil {
+		s.printed[name] = map[Reason]bool{}
 	}
-	s.said[name][r] = true
+	s.printed[name][r] = true
 }
 
 func printDecision(d Decision) string {

@@ -11,41 +11,41 @@ import (
 
 const ms = time.Millisecond
 
-// fataler is a test of package testing or of rapid.
+// fataler is a test of package testing or rapid.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// machine is a node that goes on by a millisecond at a time. All its groups share all
-// its CPUs; what they do not use, others use, or the CPUs are idle.
+// machine is a node that advances in steps of a millisecond. All groups share all CPUs. What they
+// leave, others use, or the CPUs are idle.
 type machine struct {
 	now    time.Duration
 	cpus   int
-	others Rate // what runs on the CPUs besides; it comes first
+	others Rate // usage of others, which comes first
 	idle   time.Duration
 	groups []*group
-	since  time.Duration // of idle
+	since  time.Duration // when idle was reset
 }
 
-// group is a container's control group, and what runs in it.
+// group is a container's cgroup and its load.
 type group struct {
 	name   string
 	base   bandwidth.Limits
 	policy Policy
 	kernel bandwidthtest.Controller
 	load   load
-	queue  time.Duration // CPU time that is wanted and was not handed to the kernel model yet
+	queue  time.Duration // CPU time that was wanted and is not in the kernel model yet
 
 	seen    bandwidthtest.Stats
 	seenAt  time.Duration
 	writes  int
-	missing bool // no samples can be taken
-	broken  bool // writes have no effect
-	changes int  // of quota, in all
+	missing bool // without samples
+	broken  bool // without effect of writes
+	changes int  // of the quota
 }
 
-// load wants an amount of CPU time at the beginning of every interval, and has so many threads.
+// load wants an amount of CPU time at the beginning of every interval, with a number of threads.
 type load struct {
 	amount, every time.Duration
 	threads       int
@@ -60,7 +60,7 @@ func newGroup(t fataler, name string, base bandwidth.Limits, p Policy, l load) *
 	return &group{name: name, base: base, policy: p, kernel: kernel, load: l}
 }
 
-// run lets the time pass.
+// run lets time pass.
 func (m *machine) run(d time.Duration) {
 	for range d / ms {
 		m.step()
@@ -71,7 +71,7 @@ func (m *machine) step() {
 	left := time.Duration(m.cpus) * ms
 	left -= min(left, m.others.in(ms))
 	for i := range m.groups {
-		g := m.groups[(i+int(m.now/ms))%len(m.groups)] // everybody is first at times
+		g := m.groups[(i+int(m.now/ms))%len(m.groups)] // each group is first at times
 		left -= g.step(m.now, left)
 	}
 	m.idle += max(0, left)
@@ -83,10 +83,10 @@ func (m *machine) step() {
 	}
 }
 
-// step uses at most left, and what the kernel model has been handed before.
+// step lets the group use at most left, beside what the kernel model already has.
 func (g *group) step(now, left time.Duration) time.Duration {
 	if g.load.every > 0 && now%g.load.every == 0 {
-		g.queue = min(g.queue, g.load.amount) + g.load.amount // who waits too long gives up
+		g.queue = min(g.queue, g.load.amount) + g.load.amount // older requests give up
 	}
 	room := min(left, time.Duration(g.load.threads)*ms)
 	fed := max(0, min(g.queue, room-g.kernel.Backlog()))
@@ -94,7 +94,7 @@ func (g *group) step(now, left time.Duration) time.Duration {
 	return g.kernel.Use(fed)
 }
 
-// tick is the state of the machine since the last one.
+// tick returns the state of the machine since the last tick.
 func (m *machine) tick() Tick {
 	t := Tick{Now: m.now, Interval: m.now - m.since}
 	for range m.cpus {
@@ -120,7 +120,7 @@ func (g *group) container(now time.Duration, cpus int) Container {
 	return c
 }
 
-// obey carries decisions out.
+// obey carries out decisions.
 func (m *machine) obey(t fataler, decisions []Decision) {
 	t.Helper()
 	for i, d := range decisions {

@@ -7,86 +7,98 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// highest is the most that a policy's percentages can say.
-const highest = 10000
-
-// longest is how many seconds of a raised quota can be saved up at most, also when the
-// policy names no end.
-const longest = 3600
-
-// Figures of the policy that nobody had a reason to tune.
 const (
-	// useful is how long, in ticks, a bucket must last at full use for a raise.
-	useful = 5
-	// A raise by less than 1/worth of the limit is not worth its writes, unless the policy
+	// maxPercent is the maximum of a policy's percentages.
+	maxPercent = 10000
+	// maxSeconds of a raised quota can be saved, even if the policy sets no end.
+	maxSeconds = 3600
+	// usefulTicks is for how many ticks of full use a bucket must last to raise the quota.
+	usefulTicks = 5
+	// A raise by less than 1/minRaise of the limit is not worth its writes, unless the policy
 	// allows no more.
-	worth = 8
+	minRaise = 8
 )
 
-// terms are the amounts that follow from limit, policy and CPUs of a container.
+// terms are the amounts that follow from a container's limit, policy and CPUs.
 type terms struct {
 	quota, period, burst time.Duration
-	// allowed is the highest quota by the policy, ceiling the highest that is of use: no
-	// more than the CPUs, and no more than a full bucket pays for.
+	// allowed is the highest quota that the policy allows. ceiling is the highest useful one: at
+	// most the number of CPUs, and what a full bucket pays for.
 	allowed, ceiling time.Duration
-	// least is the smallest raise that is worth its writes.
-	least    time.Duration
-	capacity time.Duration
-	periods  time.Duration // in a tick, rounded up
+	least            time.Duration // smallest raise that is worth its writes
+	capacity         time.Duration // of the bucket
+	periods          time.Duration // in a tick, rounded up
 }
 
-// termsOf returns false when quota is not to be raised at all, and no terms when the
-// container has no valid limit.
-func termsOf(c *Container, tick time.Duration) (terms, bool) {
+// termsOf returns the terms of a container, which are zero if it has no valid limit, and whether
+// its policy allows to raise the quota.
+func termsOf(c *Container) (terms, bool) {
 	q, p := c.Base.Quota, c.Base.Period
 	if c.Base.Validate() != nil || q == bandwidth.Unlimited || q > cpuset.MaxCPUs*p {
 		return terms{}, false
 	}
 	t := terms{quota: q, period: p, burst: max(c.Base.Burst, min(c.Present.Burst, c.Present.Quota, cpuset.MaxCPUs*p))}
-	t.periods = max(1, (tick+p-1)/p)
+	t.periods = max(1, (tickLength+p-1)/p)
 	t.capacity = capacity(q, p, c.Policy)
 	t.allowed = scaled(q, above(c.Policy.QuotaPercent)+100, 100)
-	t.least = max(time.Microsecond, min(q/worth, t.allowed-q))
-	// The largest quota u for which enough(u) <= capacity.
-	part := 2 + (1+useful)*t.periods
-	paid := (t.capacity - 2*t.burst + (1+useful)*t.periods*q) / part
+	t.least = max(time.Microsecond, min(q/minRaise, t.allowed-q))
+	// The largest quota u with enough(u) <= capacity.
+	part := 2 + (1+usefulTicks)*t.periods
+	paid := (t.capacity - 2*t.burst + (1+usefulTicks)*t.periods*q) / part
 	t.ceiling = min(t.allowed, time.Duration(c.CPUs.Len())*p, max(0, paid)).Truncate(time.Microsecond)
 	return t, c.Policy.Mode.RaisesQuota()
 }
 
-// capacity is (quotaPercent/100 - 1) x limit x quotaBurstSeconds, and what burstPercent
-// allows beyond the kernel's part.
+// capacity returns (quotaPercent/100 - 1) x limit x quotaBurstSeconds, plus the part of
+// burstPercent that exceeds the kernel's.
 func capacity(quota, period time.Duration, p Policy) time.Duration {
-	seconds := longest
+	seconds := maxSeconds
 	if p.QuotaBurstSeconds != NoEnd {
-		seconds = max(0, min(p.QuotaBurstSeconds, longest))
+		seconds = max(0, min(p.QuotaBurstSeconds, maxSeconds))
 	}
 	full := time.Duration(seconds) * time.Second
 	saved := scaled(quota, full*above(p.QuotaPercent), period*100)
 	return bounded(saved + scaled(quota, above(p.BurstPercent), 100))
 }
 
-// above is how much a percentage exceeds 100.
-func above(percent int) time.Duration { return time.Duration(max(100, min(percent, highest)) - 100) }
+// above returns by how much a percentage exceeds 100.
+func above(percent int) time.Duration { return time.Duration(max(100, min(percent, maxPercent)) - 100) }
 
-// write is what one write can give away while quota may be as high as that.
+// write returns the CPU time that one write may grant while the quota is at most the given one.
 func (t *terms) write(quota time.Duration) time.Duration { return max(quota, t.quota) + t.burst }
 
-// excess is what a container can use above its limit in one tick.
+// excess returns what a container can use above its limit in one tick.
 func (t *terms) excess(quota time.Duration) time.Duration {
 	return t.periods * max(0, quota-t.quota)
 }
 
-// reserve is what the bucket must hold for quota to stay raised: the write that lowers
-// it, and what can be used until the next tick.
+// reserve returns what the bucket must hold for a quota to stay raised: the cost of the write that
+// lowers it, plus what can be used until the next tick.
 func (t *terms) reserve(quota time.Duration) time.Duration { return t.write(quota) + t.excess(quota) }
 
-// enough is what the bucket must hold for quota to be raised: the write, some time of
-// full use, and the reserve.
+// enough returns what the bucket must hold for a quota to be raised: the cost of the write, some
+// ticks of full use, and the reserve.
 func (t *terms) enough(quota time.Duration) time.Duration {
-	return t.write(quota) + useful*t.excess(quota) + t.reserve(quota)
+	return t.write(quota) + usefulTicks*t.excess(quota) + t.reserve(quota)
 }
 
-// debt is what a container may have had above its limit before it was first seen: what
-// an agent that was ended at the worst moment can have left behind.
+// debt returns the most that a container can have received above its limit before it was first
+// seen, from an agent that was killed at the worst moment.
 func (t *terms) debt() time.Duration { return t.reserve(t.ceiling) + 2*t.quota }
+
+// Slack returns the constant in used <= limit x time + constant, which holds at any time since a
+// container was first seen. late is the longest time for which a quota was raised without
+// supervision: from a tick with a sample in which it stayed raised until the next decision was in
+// force, or until now.
+//
+// If late is within two ticks (of 100 ms), the constant is two quotas and the kernel's burst, the
+// same as without raising. Each write by others adds the time that it grants, immediately and at
+// the next refill, and the time granted by the write that reverts it.
+func Slack(base bandwidth.Limits, p Policy, late time.Duration) time.Duration {
+	t, on := termsOf(&Container{Base: base, Policy: p, Present: base})
+	slack := 2*base.Quota + base.Burst
+	if on {
+		slack += scaled(t.allowed-t.quota, max(0, late-2*t.periods*t.period), t.period)
+	}
+	return slack
+}

@@ -12,9 +12,9 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
-// TestTogether: several containers compete for the same CPUs. Each keeps its limit in the
-// long run, and quotas are never raised beyond what the CPUs can give, but for the quarter
-// by which one may be above its share.
+// TestTogether lets containers compete for the same CPUs. Each keeps its limit in the long run, and
+// quotas are raised no further than the CPUs allow, except for the third by which one may exceed
+// its share.
 func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{cpus: rapid.IntRange(2, 8).Draw(t, "cpus")}
@@ -22,7 +22,7 @@ func TestTogether(t *testing.T) {
 			m.groups = append(m.groups, drawGroup(t, fmt.Sprint(i)))
 		}
 		r := rand.New(rand.NewPCG(2, rapid.Uint64().Draw(t, "seed")))
-		c := New(Tuning{})
+		c := New()
 		for range rapid.IntRange(1, 4).Draw(t, "segments") {
 			for _, g := range m.groups {
 				g.load.amount = time.Duration(rapid.SampledFrom([]int{0, 0, 10, 40, 200}).Draw(t, "ms of demand")) * ms
@@ -52,7 +52,7 @@ func drawGroup(t *rapid.T, name string) *group {
 		policy: Policy{Mode: Auto, BurstPercent: 100, QuotaPercent: rapid.IntRange(110, 1000).Draw(t, "quotaPercent"), QuotaBurstSeconds: 60}}
 }
 
-// checkRaises looks at the sum of raised quotas whenever one more was raised.
+// checkRaises checks the sum of raised quotas whenever one was raised.
 func checkRaises(t *rapid.T, m *machine, decisions []Decision) {
 	var limits, extra Rate
 	raised := false
@@ -72,16 +72,15 @@ func checkRaises(t *rapid.T, m *machine, decisions []Decision) {
 
 func checkLimits(t *rapid.T, m *machine) {
 	for _, g := range m.groups {
-		limit := scaled(g.base.Quota, m.now, g.base.Period) + Slack(g.base, g.policy, Tuning{}, 0)
+		limit := scaled(g.base.Quota, m.now, g.base.Period) + Slack(g.base, g.policy, 0)
 		if used := g.kernel.Stats().Usage; used > limit {
 			t.Fatalf("at %v: %s used %v of %v", m.now, g.name, used, limit)
 		}
 	}
 }
 
-// TestBurstsAreServed: bursts that a raised quota can serve, and that use no more than 60%
-// of the limit, are not throttled any more once enough was saved up for the first raise;
-// and that takes one write.
+// TestBurstsAreServed: bursts that fit a raised quota and use at most 60% of the limit on average
+// are no longer throttled once the bucket suffices for the first raise, and that takes one write.
 func TestBurstsAreServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		quota := time.Duration(rapid.IntRange(5, 100).Draw(t, "quota in ms")) * ms
@@ -100,7 +99,7 @@ func TestBurstsAreServed(t *testing.T) {
 			policy: Policy{Mode: Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60}}
 		m := &machine{cpus: 4, groups: []*group{g}}
 		r := rand.New(rand.NewPCG(3, rapid.Uint64().Draw(t, "seed")))
-		c := New(Tuning{})
+		c := New()
 		pass := func(d time.Duration) {
 			for end := m.now + d; m.now < end; {
 				m.run(time.Duration(95+r.IntN(10)) * ms)

@@ -8,13 +8,12 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
-// streams are the random sources of a seed.
+// streams returns the random sources of a seed.
 func streams(seed uint64) func(uint64) *rand.Rand {
 	return func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 }
 
-// BenchmarkMonteCarlo is one replica on one core, all statistics on, beside the
-// model as it is written.
+// BenchmarkMonteCarlo runs one replica on one core with all statistics; compare BenchmarkSlow.
 func BenchmarkMonteCarlo(b *testing.B) {
 	for _, load := range []float64{0.5, 0.7, 0.9} {
 		for _, shape := range []float64{0, 4} {
@@ -24,8 +23,8 @@ func BenchmarkMonteCarlo(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/u=%v", name, load), func(b *testing.B) {
 				const m = 20
-				a := newAlike(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
-				r := &replica{engine: a, plan: &plan{kinds: []planKind{{count: m}}}}
+				a := newUniform(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
+				r := &replica{engine: a, plan: &plan{groups: m}}
 				if err := r.steps(b.Context(), int64(b.N), func(int64) {}); err != nil {
 					b.Fatal(err)
 				}
@@ -35,7 +34,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 	}
 }
 
-// BenchmarkMixed is the engine for any groups.
+// BenchmarkMixed runs the engine for any groups.
 func BenchmarkMixed(b *testing.B) {
 	const m = 20
 	d := independent(exponential(b, 0.7))
@@ -51,7 +50,7 @@ func BenchmarkMixed(b *testing.B) {
 	b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
 }
 
-// BenchmarkSlow is the model as it is written, with math/rand.
+// BenchmarkSlow runs the reference implementation with math/rand.
 func BenchmarkSlow(b *testing.B) {
 	for _, load := range []float64{0.5, 0.7, 0.9} {
 		b.Run(fmt.Sprintf("exponential/u=%v", load), func(b *testing.B) {
@@ -72,7 +71,7 @@ func BenchmarkSlow(b *testing.B) {
 	}
 }
 
-// kindOf is m groups alike with a quota of quotaTicks.
+// kindOf returns m identical groups with a quota of quotaTicks.
 func kindOf(m int, p demand.Process) planKind {
 	return newPlanKind(Group{Count: m, Quota: 1, Burst: 1, Demand: p}, quotaTicks, roomTicks)
 }

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestDrawers compares what the fast drawers draw with the exact CDF
-// (Kolmogorov-Smirnov), and with the mean; at a tiny mean too, where ticks are coarse.
+// TestDrawers compares the draws of the fast drawers with the exact CDF (Kolmogorov-Smirnov test)
+// and with the mean, also for a tiny mean, where ticks are coarse.
 func TestDrawers(t *testing.T) {
 	race.SkipLong(t)
 	const n = 1 << 20
@@ -34,7 +34,7 @@ func TestDrawers(t *testing.T) {
 			sum, squares = sum+v, squares+v*v
 			worst = max(worst, math.Abs(d.CDF(v)-float64(i)/n), math.Abs(d.CDF(v)-float64(i+1)/n))
 		}
-		if worst *= math.Sqrt(n); worst > 1.95 { // one seed in a thousand
+		if worst *= math.Sqrt(n); worst > 1.95 { // exceeded by one seed in a thousand
 			t.Errorf("%s: Kolmogorov-Smirnov %.2f", name, worst)
 		}
 		mean := sum / n
@@ -44,8 +44,8 @@ func TestDrawers(t *testing.T) {
 	}
 }
 
-// TestTail looks where the Kolmogorov-Smirnov test does not: at the end of the lowest layer
-// and beyond.
+// TestTail checks the end of the lowest layer and beyond, where the Kolmogorov-Smirnov test is
+// weak.
 func TestTail(t *testing.T) {
 	race.SkipLong(t)
 	const n = 1 << 24
@@ -75,7 +75,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestOtherDemands come from package demand, one source for each group.
+// TestOtherDemands: other demands come from package demand, with one source per group.
 func TestOtherDemands(t *testing.T) {
 	replay, err := demand.NewReplay([]float64{1, 2, 3, 4})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// given hands out demands that were drawn before, less the quota.
+// given is a drawer of prepared demands, less the quota.
 type given struct {
 	all   []int64
 	quota int64
@@ -22,14 +22,14 @@ func (g *given) draw(ticks []int64) error {
 	return nil
 }
 
-// drawDemands draws demands in whole ticks; many are equal, a thousandth of the quota,
-// or exactly the quota.
+// drawDemands draws demands in whole ticks. On a lattice, many are equal, a tenth of the quota, or
+// exactly the quota.
 func drawDemands(t *rapid.T, n int, load float64, lattice bool) []int64 {
 	r := streams(rapid.Uint64().Draw(t, "seed"))(0)
 	all := make([]int64, n)
 	for i := range all {
 		x := r.ExpFloat64() * load
-		if lattice { // ties; the capacity is met exactly now and then
+		if lattice { // then amounts are often equal, and sometimes equal the capacity
 			x = math.Round(x*10) / 10
 		}
 		all[i] = int64(x*quotaTicks + 0.5)
@@ -39,9 +39,9 @@ func drawDemands(t *rapid.T, n int, load float64, lattice bool) []int64 {
 
 const steps = 200
 
-// TestAlikeAgainstSlow feeds the same demands to the fast engine for groups alike, to that
-// for any groups, and to the model as it is written.
-func TestAlikeAgainstSlow(t *testing.T) {
+// TestUniformAgainstSlow compares the engine for identical groups and the engine for any groups
+// with the reference implementation, on the same demands.
+func TestUniformAgainstSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.IntRange(1, 30).Draw(t, "m")
 		rule := rapid.SampledFrom([]Rule{Strict, Published}).Draw(t, "rule")
@@ -51,7 +51,7 @@ func TestAlikeAgainstSlow(t *testing.T) {
 		lattice := rapid.Bool().Draw(t, "lattice")
 		demands := drawDemands(t, m*(steps+rowsAhead), load, lattice)
 		bucket := int64(burst * quotaTicks)
-		fast := newAlike(m, rule, bucket, &given{demands, quotaTicks})
+		fast := newUniform(m, rule, bucket, &given{demands, quotaTicks})
 		general := newMixed(rule, int64(m)*quotaTicks, []kind{{end: m, quota: quotaTicks, burst: bucket, demand: newRows(&given{demands, quotaTicks}, m)}})
 		reference := &slow{rule: rule, lattice: lattice, capacity: float64(m) * quotaTicks, groups: make([]slowGroup, m)}
 		for i := range reference.groups {
@@ -72,8 +72,8 @@ func TestAlikeAgainstSlow(t *testing.T) {
 	})
 }
 
-// TestMixedAgainstSlow does so with kinds of groups that differ, and with more and less
-// capacity than the quotas sum to.
+// TestMixedAgainstSlow compares the engine for any groups with the reference implementation, for
+// kinds of groups that differ and for a capacity below and above the sum of the quotas.
 func TestMixedAgainstSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := rapid.SampledFrom([]Rule{Strict, Published}).Draw(t, "rule")
@@ -133,7 +133,7 @@ func checkStep(t *rapid.T, n int, reference *slow, period []int64, engines ...en
 	}
 }
 
-// closeTo allows for the ticks that sharing hands out whole, one a period.
+// closeTo allows for the division in whole ticks, which can be off by one tick per period.
 func closeTo(t *rapid.T, n int, what string, got, want float64) {
 	if math.Abs(got-want) > tie {
 		t.Fatalf("period %d: %s %.0f ticks, want %.1f", n, what, got, want)

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestAgainstExact compares the throttle ratio of each of 100 groups with the solution
-// for one group, of which it is independent.
+// TestAgainstExact compares the throttle ratio of 100 groups with the numerical solution for one
+// group, which is independent of the others.
 func TestAgainstExact(t *testing.T) {
 	race.SkipLong(t)
 	gamma, err1 := demand.NewGamma(0.5, 0.6)

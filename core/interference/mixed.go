@@ -2,8 +2,8 @@ package interference
 
 import "math"
 
-// mixed is the engine for any groups and any capacity. Of each group it keeps what it
-// needs and the tokens it saved, and takes every step of the model as it is written.
+// mixed is the engine for any groups and any capacity. For each group it keeps need and tokens, and
+// it follows the steps of the model literally.
 type mixed struct {
 	rule     Rule
 	capacity int64
@@ -11,12 +11,12 @@ type mixed struct {
 	need     []int64
 	token    []int64
 	wants    []int64
-	weights  []float64 // the quotas, for sharing
+	weights  []float64 // the quotas
 }
 
-// kind is a number of groups alike, in ticks.
+// kind is a number of identical groups, in ticks.
 type kind struct {
-	first, end   int // groups
+	first, end   int // their indices
 	quota, burst int64
 	demand       *rows
 	sum          sums
@@ -57,26 +57,28 @@ func (x *mixed) step() (bool, error) {
 		}
 		free, wants = free-f, wants+w
 	}
-	if free < 0 { // not even the quotas fit: all that fits is shared, and no token is used
-		for i := range x.kinds {
-			x.withinQuotas(&x.kinds[i])
+	overload := free < 0 // not even the quotas fit: the capacity is divided, and no token is used
+	switch {
+	case overload:
+		for _, k := range x.kinds {
+			for i := k.first; i < k.end; i++ {
+				x.wants[i] = min(x.need[i], k.quota)
+			}
 		}
 		shareByWeight(x.wants, x.weights, x.capacity)
-		x.settleQuotas()
-		return x.rule.missed(free, wants), nil
-	}
-	unmet := wants > free
-	if unmet {
+	case wants > free:
 		shareByWeight(x.wants, x.weights, free)
+	default:
+		clear(x.wants)
 	}
 	for i := range x.kinds {
-		x.grant(&x.kinds[i], unmet)
+		x.grant(&x.kinds[i], overload)
 	}
 	return x.rule.missed(free, wants), nil
 }
 
-// submit adds the demands of a kind, and returns what it takes of its quotas and wants
-// beyond them.
+// submit draws the demands of a kind. It returns how much of their quotas the groups need and how
+// much they want beyond them.
 func (x *mixed) submit(k *kind) (within, beyond int64, err error) {
 	excesses, err := k.demand.next()
 	if err != nil {
@@ -96,15 +98,16 @@ func (x *mixed) submit(k *kind) (within, beyond int64, err error) {
 	return within, beyond, nil
 }
 
-// grant gives each group of a kind its quota and its want, less what sharing left
-// unmet of it.
-func (x *mixed) grant(k *kind, unmet bool) {
+// grant gives each group of a kind its quota and its want, less the unmet part of them in wants: of
+// the quota in an overload, otherwise of the want.
+func (x *mixed) grant(k *kind, overload bool) {
 	for i := k.first; i < k.end; i++ {
-		used := max(min(x.need[i]-k.quota, x.token[i]), 0)
-		if unmet {
-			used -= x.wants[i]
+		within, used := min(x.need[i], k.quota), int64(0)
+		if overload {
+			within -= x.wants[i]
+		} else {
+			used = max(min(x.need[i]-k.quota, x.token[i]), 0) - x.wants[i]
 		}
-		within := min(x.need[i], k.quota)
 		x.need[i] -= within + used
 		x.token[i] = min(x.token[i]-used+k.quota-within, k.burst)
 		k.sum.burst += float64(used)
@@ -112,29 +115,9 @@ func (x *mixed) grant(k *kind, unmet bool) {
 	}
 }
 
-// withinQuotas replaces wants by what the groups need of their quotas.
-func (x *mixed) withinQuotas(k *kind) {
-	for i := k.first; i < k.end; i++ {
-		x.wants[i] = min(x.need[i], k.quota)
-	}
-}
-
-// settleQuotas gives each group what it needs of its quota, less what is left in wants.
-func (x *mixed) settleQuotas() {
-	for n := range x.kinds {
-		k := &x.kinds[n]
-		for i := k.first; i < k.end; i++ {
-			got := min(x.need[i], k.quota) - x.wants[i]
-			x.need[i] -= got
-			x.token[i] = min(x.token[i]+k.quota-got, k.burst)
-			k.sum.backlog += float64(x.need[i])
-		}
-	}
-}
-
-// shareByWeight takes free from wants that sum to more, in proportion to the weights and
-// capped by each want. The level rises from below until no more wants are met in full;
-// the few ticks that rounding leaves go to the first groups.
+// shareByWeight takes free from wants that sum to more, in proportion to the weights and capped by
+// each want. The level rises from below until no more wants are met in full; the few ticks that
+// rounding leaves go to the first groups.
 func shareByWeight(wants []int64, weights []float64, free int64) {
 	level := 0.0
 	for met := -1; ; {

@@ -18,18 +18,18 @@ import (
 
 func independent(d demand.Distribution) demand.Process { return demand.Independent{Distribution: d} }
 
-// oneKind is m groups alike.
+// oneKind returns m identical groups.
 func oneKind(m int, burst float64, d demand.Process) []Group {
 	return []Group{{Count: m, Quota: 1, Burst: burst, Demand: d}}
 }
 
-// TestThrottleRatio compares with the closed form for exponential demand,
-// sigma^(1+burst) with sigma = exp(-(1-sigma)/u), in both engines.
+// TestThrottleRatio compares both engines with the closed form for exponential demand:
+// sigma^(1+burst) with sigma = exp(-(1-sigma)/u).
 func TestThrottleRatio(t *testing.T) {
 	race.SkipLong(t)
 	for _, c := range []struct{ u, sigma float64 }{{0.3, 0.04088226}, {0.5, 0.20318787}, {0.7, 0.46699642}, {0.9, 0.80689983}} {
 		for _, burst := range []float64{0, 1, 2} {
-			for name, capacity := range map[string]float64{"alike": 0, "mixed": 30} {
+			for name, capacity := range map[string]float64{"uniform": 0, "mixed": 30} {
 				d := independent(exponential(t, c.u))
 				r := simulate(t, Config{Groups: oneKind(20, burst, d), Capacity: capacity, Periods: 200_000})
 				want := math.Pow(c.sigma, 1+burst)
@@ -42,8 +42,8 @@ func TestThrottleRatio(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost checks that what was wanted was used, in the long run: no more than
-// quotas without burst, and the demand is the mean.
+// TestNothingIsLost checks the sums: no burst is used without a burst setting, and the distribution
+// of the WCET agrees with its mean and with the number of misses.
 func TestNothingIsLost(t *testing.T) {
 	r := simulate(t, Config{Periods: 100_000, Groups: []Group{
 		{Count: 3, Quota: 2, Burst: 1, Demand: independent(exponential(t, 0.6))},
@@ -74,8 +74,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestWorkers gets the same result from any number of workers, for every kind of
-// demand and both engines, and another from another seed.
+// TestWorkers: any number of workers gives the same result, for every kind of demand and both
+// engines; another seed gives another result.
 func TestWorkers(t *testing.T) {
 	recording := []float64{0.1, 0.4, 2.5, 0, 0.3, 0.7, 0.2}
 	replay, err1 := demand.NewReplay(recording)
@@ -109,8 +109,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestPrecision stops as soon as the standard errors are small enough, and says so when
-// they are not.
+// TestPrecision: a simulation stops when the standard errors are small enough, and warns if they
+// are not.
 func TestPrecision(t *testing.T) {
 	c := Config{Groups: oneKind(20, 1, independent(exponential(t, 0.7))), Periods: 10_000_000, Precision: 5e-4}
 	r := simulate(t, c)
@@ -121,15 +121,15 @@ func TestPrecision(t *testing.T) {
 	if r := simulate(t, c); !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "was not reached") }) {
 		t.Errorf("no warning that the precision was not reached: %q", r.Warnings)
 	}
-	// Without burst no deadline can be missed, and the standard errors are 0 at once.
+	// Without burst no deadline can be missed, so the standard errors are 0 at once.
 	c.Groups = oneKind(20, 0, independent(exponential(t, 0.7)))
 	if r = simulate(t, c); r.Periods == 100_000 || len(r.Warnings) > 0 {
 		t.Errorf("%d periods without burst, %q", r.Periods, r.Warnings)
 	}
 }
 
-// TestStandardErrors compares them with the spread over seeds, where periods depend on
-// each other for long.
+// TestStandardErrors compares the standard errors with the spread over seeds, for periods with long
+// correlation.
 func TestStandardErrors(t *testing.T) {
 	race.SkipLong(t)
 	const seeds = 80
@@ -163,7 +163,7 @@ func TestWarnings(t *testing.T) {
 		want       string
 	}{
 		{20, 10_000, 1, 0.3, "no deadline was missed"},
-		{20, 10_000, 0, 0.3, ""}, // none can be
+		{20, 10_000, 0, 0.3, ""}, // no deadline can be missed
 		{20, 5000, 1, 0.65, "too wide to conclude"},
 		{5, 1000, 1, 0.95, "warm-up"},
 		{20, 1_000_000, 1, 0.8, ""},
@@ -176,8 +176,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestCancel ends a simulation that would take for ever, out of its own progress; that begins
-// with the warm-up.
+// TestCancel cancels an endless simulation from its own progress callback, which starts with the
+// warm-up.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	last := int64(-1)
@@ -195,7 +195,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// liar draws other demands than it says.
+// liar draws other demands than it states.
 type liar struct {
 	demand.Distribution
 	value float64
@@ -203,7 +203,7 @@ type liar struct {
 
 func (l liar) Draw(*rand.Rand) float64 { return l.value }
 
-// TestErrors lists what is refused, and with which words.
+// TestErrors checks what is rejected, and the message.
 func TestErrors(t *testing.T) {
 	race.SkipLong(t)
 	good := exponential(t, 0.5)
@@ -246,7 +246,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// rotten is a demand of which some sources are broken.
+// rotten is a demand with some broken sources.
 type rotten struct{}
 
 func (rotten) Mean() float64 { return 0.5 }
@@ -263,7 +263,7 @@ type broken struct{ value float64 }
 
 func (b broken) Next(*rand.Rand) float64 { return b.value }
 
-// TestOneFailureEndsAll ends replicas that would run for ever when another fails.
+// TestOneFailureEndsAll: the error of one replica ends replicas that would run forever.
 func TestOneFailureEndsAll(t *testing.T) {
 	_, err := Simulate(t.Context(), Config{Groups: oneKind(1, 1, rotten{}), Periods: 1 << 50, Random: streams(1), Workers: Replicas})
 	if err == nil || !strings.Contains(err.Error(), "a demand of NaN") {

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// MaxGroups bounds the memory, of which each replica takes bytesPerGroup for a group.
+	// MaxGroups bounds the memory: each replica takes bytesPerGroup for a group.
 	MaxGroups     = 20_000
 	bytesPerGroup = 40
-	// maxPeriods are exact as a floating-point number.
+	// maxPeriods is the limit up to which float64 represents every integer.
 	maxPeriods = 1 << 53
-	// minWarmUp is in periods. Relaxation takes the order of 1/(1-load)^2 periods;
-	// warmUpTimes of them are waited for.
+	// The first warm-up takes warmUpTimes/(1-load)^2 periods, from minWarmUp to mostWarmUp: backlog
+	// is forgotten in the order of 1/(1-load)^2 periods.
 	minWarmUp   = 1000
 	warmUpTimes = 20
 	mostWarmUp  = 1e12
 )
 
-// plan is a configuration that was found valid, in ticks.
+// plan is a validated configuration, in ticks.
 type plan struct {
 	rule                 Rule
 	kinds                []planKind
+	groups               int
 	capacity             int64
-	perReplica           int64 // periods to count, at most
+	perReplica           int64 // maximum number of periods to count
 	precision            float64
 	warmUp, wantedWarmUp int64 // periods of each replica
 }
@@ -37,8 +38,8 @@ type planKind struct {
 	quota, burst int64
 	mean         float64 // in quotas
 	demand       demand.Process
-	ziggurat     *ziggurat // of its demand beyond the minimum, in ticks; nil when there is none
-	minimum      int64
+	ziggurat     *ziggurat // of the demand beyond the minimum, or nil
+	minimum      int64     // demand in ticks
 }
 
 func newPlanKind(g Group, quota int64, room float64) planKind {
@@ -55,6 +56,7 @@ func newPlan(c Config) (*plan, error) {
 	smallest, total := math.Inf(1), 0.0
 	for _, g := range c.Groups {
 		smallest, total = min(smallest, g.Quota), total+g.Quota*float64(g.Count)
+		p.groups += g.Count
 	}
 	if largest := max(total, c.Capacity) / smallest; largest > roomTicks/quotaTicks {
 		return nil, fmt.Errorf("the whole is %.3g times the smallest quota; at most %d times are simulated", largest, roomTicks/quotaTicks)
@@ -62,9 +64,9 @@ func newPlan(c Config) (*plan, error) {
 	for _, g := range c.Groups {
 		quota := int64(math.Round(g.Quota / smallest * quotaTicks))
 		p.capacity += quota * int64(g.Count)
-		p.kinds = append(p.kinds, newPlanKind(g, quota, roomTicks/float64(groupCount(c.Groups))))
+		p.kinds = append(p.kinds, newPlanKind(g, quota, roomTicks/float64(p.groups)))
 	}
-	// What differs by no more than the rounding of numbers in text is the sum.
+	// A capacity that differs from the sum of the quotas by decimal rounding only is that sum.
 	if c.Capacity > 0 && math.Abs(c.Capacity/total-1) > 1e-9 {
 		p.capacity = int64(math.Round(c.Capacity / smallest * quotaTicks))
 	}
@@ -75,29 +77,13 @@ func newPlan(c Config) (*plan, error) {
 	return p, nil
 }
 
-// room is how many ticks each group may hold.
-func (p *plan) room() int64 { return roomTicks / int64(p.groups()) }
+// room returns how many ticks each group may hold.
+func (p *plan) room() int64 { return roomTicks / int64(p.groups) }
 
-// chunk is the number of periods of a replica between two looks at the context.
-func (p *plan) chunk() int64 { return int64(max(1, chunk/max(1, p.groups()))) }
+// chunk returns the number of periods that a replica simulates between two checks of the context.
+func (p *plan) chunk() int64 { return int64(max(1, chunk/max(1, p.groups))) }
 
-func (p *plan) groups() int {
-	m := 0
-	for _, k := range p.kinds {
-		m += k.count
-	}
-	return m
-}
-
-func groupCount(groups []Group) int {
-	m := 0
-	for _, g := range groups {
-		m += g.Count
-	}
-	return m
-}
-
-// checkConfig returns an error for what cannot be simulated whatever the load.
+// checkConfig rejects a configuration that cannot be simulated at any load.
 func checkConfig(c Config) error {
 	switch {
 	case len(c.Groups) == 0:
@@ -145,7 +131,7 @@ func checkGroup(g Group) error {
 	return nil
 }
 
-// canMiss says whether groups may submit more than the capacity: with a burst, or when not
+// canMiss reports whether groups may submit more than the capacity: if they have burst, or if not
 // even the quotas fit.
 func (p *plan) canMiss() bool {
 	quotas, bursts := int64(0), int64(0)
@@ -156,8 +142,8 @@ func (p *plan) canMiss() bool {
 	return bursts > 0 || quotas > p.capacity
 }
 
-// checkLoad returns an error when backlog grows without end, and else says how long the
-// warm-up should be.
+// checkLoad returns an error if backlog would grow without bound; otherwise it sets the length of
+// the warm-up.
 func (p *plan) checkLoad() error {
 	wanted, load := 0.0, 0.0
 	for i, k := range p.kinds {
@@ -178,31 +164,17 @@ func (p *plan) checkLoad() error {
 	return nil
 }
 
-// firstTarget is the number of periods a replica counts before the precision is first
-// looked at.
-func (p *plan) firstTarget() int64 {
-	if p.precision == 0 {
-		return p.perReplica
-	}
-	return min(p.perReplica, 1000)
-}
-
 // newEngine returns the engine of a replica.
 func (p *plan) newEngine(r *rand.Rand) engine {
-	m := p.groups()
 	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
-		return newAlike(m, p.rule, k.burst, newDrawer(k, p.room(), r))
+		return newUniform(k.count, p.rule, k.burst, newDrawer(k, p.room(), r))
 	}
-	return newMixed(p.rule, p.capacity, p.mixedKinds(r))
-}
-
-func (p *plan) mixedKinds(r *rand.Rand) []kind {
 	var kinds []kind
-	first, room := 0, p.room()
+	first := 0
 	for _, k := range p.kinds {
 		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
-			demand: newRows(newDrawer(k, room, r), k.count)})
+			demand: newRows(newDrawer(k, p.room(), r), k.count)})
 		first += k.count
 	}
-	return kinds
+	return newMixed(p.rule, p.capacity, kinds)
 }

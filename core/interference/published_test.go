@@ -15,14 +15,13 @@ import (
 const (
 	publishedPeriods = 1e6
 	ourPeriods       = 1e6
-	// The tables round to four digits after the point; percent have two.
+	// The tables round to four digits after the point, percentages to two.
 	roundingError = 1e-4 / 3.4641
 )
 
-// TestPublished compares every cell of testdata/published.txt under the published rule.
-// Both sides are Monte Carlo: the standard errors of the published figures are taken to be
-// those of ours for as many periods. With m = 20 and u <= 0.7, the strict rule must agree
-// as well.
+// TestPublished compares every cell of testdata/published.txt under the published rule. Both sides
+// are Monte Carlo estimates; the standard errors of the published ones are assumed to be ours for
+// as many periods. With m = 20 and u <= 0.7, the strict rule must agree as well.
 func TestPublished(t *testing.T) {
 	race.SkipLong(t)
 	worst := 0.0
@@ -46,8 +45,8 @@ func TestPublished(t *testing.T) {
 	t.Logf("the largest deviation is %.2f standard errors", worst)
 }
 
-// TestRulesDiffer simulates the same draws under both rules: with few groups under high load
-// they differ much, with 20 groups a little.
+// TestRulesDiffer simulates the same draws under both rules. They differ much with few groups under
+// high load, and a little with 20 groups.
 func TestRulesDiffer(t *testing.T) {
 	race.SkipLong(t)
 	for _, c := range []struct {

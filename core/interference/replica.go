@@ -9,36 +9,31 @@ import (
 
 // replica is one of the independent simulations.
 type replica struct {
-	plan    *plan
-	number  uint64
-	random  func(uint64) *rand.Rand
-	engine  engine
-	counts  batch
-	missing int64 // the run of misses that is not over
+	plan   *plan
+	number uint64
+	random func(uint64) *rand.Rand
+	engine engine
+	counts batch
+	streak int64 // of misses up to now
 }
 
-// warm goes on until so many periods are over, which do not count, and returns what was drawn
-// in them.
-func (r *replica) warm(ctx context.Context, periods int64, p *progress) (batch, error) {
+// warm continues the warm-up to the given number of periods, which are not counted, and returns
+// what was drawn in them.
+func (r *replica) warm(ctx context.Context, periods int64, done func(int64)) (batch, error) {
 	if r.engine == nil {
 		r.engine = r.plan.newEngine(r.random(r.number))
 	}
-	err := r.steps(ctx, periods-r.counts.periods, func(int64) { p.add(0) })
+	err := r.steps(ctx, periods-r.counts.periods, done)
 	return batch{periods: r.counts.periods, groups: r.engine.sums()}, err
 }
 
-// begin forgets the warm-up.
+// begin ends the warm-up.
 func (r *replica) begin() {
 	r.engine.reset()
-	r.counts, r.missing = batch{}, 0
+	r.counts, r.streak = batch{}, 0
 }
 
-// upTo goes on until so many periods are counted.
-func (r *replica) upTo(ctx context.Context, periods int64, p *progress) error {
-	return r.steps(ctx, periods-r.counts.periods, p.add)
-}
-
-// steps counts so many periods, and tells how many are done from time to time.
+// steps simulates a number of periods, and reports progress to done.
 func (r *replica) steps(ctx context.Context, periods int64, done func(int64)) error {
 	for periods > 0 {
 		if err := ctx.Err(); err != nil {
@@ -62,33 +57,33 @@ func (r *replica) steps(ctx context.Context, periods int64, done func(int64)) er
 func (r *replica) count(missed bool) {
 	switch {
 	case missed:
-		r.missing++
+		r.streak++
 		r.counts.misses++
-	case r.missing > 0:
-		r.counts.run(r.missing, r.missing)
-		r.missing = 0
+	case r.streak > 0:
+		r.counts.run(r.streak, r.streak)
+		r.streak = 0
 	}
 }
 
-// soFar returns what was counted, as though the next period met its deadline.
+// soFar returns what was counted, as if the next period met its deadline.
 func (r *replica) soFar() batch {
 	b := r.counts
 	b.histogram, b.groups = slices.Clone(b.histogram), r.engine.sums()
-	b.run(r.missing, r.missing)
+	b.run(r.streak, r.streak)
 	return b
 }
 
-// finish returns what was counted, and for that goes on until the next deadline is met.
-// The periods that takes are not counted, nor can any be afterwards.
+// finish returns what was counted. If that ends with a miss, it simulates on to the next period
+// that meets its deadline. These periods are not counted, and nothing can be counted afterwards.
 func (r *replica) finish(ctx context.Context) (batch, error) {
 	b := r.counts
 	b.histogram, b.groups = slices.Clone(b.histogram), r.engine.sums()
-	length, chunk := r.missing, r.plan.chunk()
+	length, chunk := r.streak, r.plan.chunk()
 	for missed := length > 0; missed; {
 		if length%chunk == 0 && ctx.Err() != nil {
 			return batch{}, ctx.Err()
 		}
-		if length > r.missing+b.periods+patience {
+		if length > r.streak+b.periods+patience {
 			return batch{}, fmt.Errorf("%w: deadlines have been missed for %d periods on end", ErrUnstable, length)
 		}
 		var err error
@@ -99,10 +94,10 @@ func (r *replica) finish(ctx context.Context) (batch, error) {
 			length++
 		}
 	}
-	b.run(length, r.missing)
+	b.run(length, r.streak)
 	return b, nil
 }
 
-// patience is how much longer than all periods counted a replica waits for a deadline to
-// be met.
+// patience is how many periods more than it has counted a replica simulates until a deadline is
+// met.
 const patience = 1_000_000

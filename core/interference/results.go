@@ -6,34 +6,37 @@ import (
 )
 
 // Estimate is a mean with its standard error.
-type Estimate struct{ Value, StandardError float64 }
+type Estimate struct {
+	Value         float64 `json:"value"`
+	StandardError float64 `json:"standardError"`
+}
 
-// Result is what a simulation found.
+// Result is the outcome of a simulation.
 type Result struct {
 	Rule             Rule
-	Periods          int64 // counted, in all replicas; the warm-up is not
+	Periods          int64 // counted in all replicas, without the warm-up
 	Misses           int64 // periods that missed their deadline
 	ExpectedWCET     Estimate
 	ProbabilityWCET1 Estimate
-	// WCET counts the periods by their WCET, from 1 on; WCET[0] is 0. The last entry, when
-	// there are MaxWCET+1, counts those of MaxWCET or more.
+	// WCET[w] is the number of periods with a WCET of w. The last entry, if it is WCET[MaxWCET],
+	// includes longer ones.
 	WCET []int64
 	// Groups are in the order of the configuration.
 	Groups []GroupResult
-	// Warnings say in sentences what cannot be concluded.
+	// Warnings are sentences about what the result cannot show.
 	Warnings []string
 }
 
-// MaxWCET is the longest that is counted by itself.
+// MaxWCET is the longest WCET that is counted separately.
 const MaxWCET = 4096
 
-// GroupResult is the mean over the groups of one kind. Amounts are in multiples of their
-// quota, per period.
+// GroupResult is the mean over the groups of one kind. Amounts are in multiples of their quota, per
+// period.
 type GroupResult struct {
 	Demand        Estimate // drawn
-	ThrottleRatio Estimate // share of periods in which need exceeds quota and tokens
-	Backlog       Estimate // what is carried over to the next period
-	BurstUse      Estimate // what is used beyond the quota
+	ThrottleRatio Estimate // share of periods in which need exceeds quota plus tokens
+	Backlog       Estimate // carried over to the next period
+	BurstUse      Estimate // used beyond the quota
 }
 
 // batch is what one replica counted.
@@ -44,8 +47,8 @@ type batch struct {
 	groups          []sums
 }
 
-// run counts a run of missed periods and the success that ends it: length of them, of
-// which the first counted lie in what is measured.
+// run counts the WCETs of a run of missed periods that a met deadline ends. Of its length, only the
+// first counted periods are part of the result.
 func (b *batch) run(length, counted int64) {
 	for w := length + 1; counted > 0; w, counted = w-1, counted-1 {
 		b.wcet += float64(w)
@@ -60,8 +63,9 @@ func (b *batch) bin(w int64) {
 	b.histogram[w]++
 }
 
-// estimate takes one value of each replica. They are independent and equally long, so the
-// standard error is that of their mean, however the periods of one depend on each other.
+// estimate computes a mean from one value per replica. Replicas are independent and equally long,
+// so the standard error is that of their mean, regardless of correlation within a replica (method
+// of batch means).
 func estimate(batches []batch, value func(batch) float64) Estimate {
 	n, mean := float64(len(batches)), 0.0
 	for _, b := range batches {
@@ -74,7 +78,7 @@ func estimate(batches []batch, value func(batch) float64) Estimate {
 	return Estimate{mean, math.Sqrt(squares / (n - 1) / n)}
 }
 
-// summarise puts the batches of all replicas together, in their order.
+// summarise combines the batches of all replicas.
 func summarise(c *plan, batches []batch) *Result {
 	r := &Result{Rule: c.rule, WCET: make([]int64, 2)}
 	for _, b := range batches {
@@ -116,14 +120,14 @@ func summariseGroup(k planKind, batches []batch, i int) GroupResult {
 }
 
 const (
-	// meanErrors is how many standard errors the mean of the draws may be off.
+	// meanErrors is by how many standard errors the mean of the draws may differ.
 	meanErrors = 8
-	// tooWide is the part of a probability that its standard error may be.
+	// tooWide is the largest acceptable relative standard error of a probability.
 	tooWide = 0.1
 )
 
-// checkMeans returns an error when the groups did not want what was asked: a demand that
-// is broken must not pass as a good result.
+// checkMeans returns an error if the drawn demand does not have the configured mean, so that a
+// broken demand cannot pass as a good result.
 func (r *Result) checkMeans(c *plan) error {
 	for i, k := range c.kinds {
 		got := r.Groups[i].Demand
@@ -136,31 +140,31 @@ func (r *Result) checkMeans(c *plan) error {
 	return nil
 }
 
-// warn adds what cannot be concluded.
+// warn adds the warnings.
 func (r *Result) warn(c *plan) {
+	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	missed, e := float64(r.Misses)/float64(r.Periods), r.ProbabilityWCET1.StandardError
 	switch {
-	case !c.canMiss(): // more periods would not say more
+	case !c.canMiss(): // the result is exact
 	case r.Misses == 0:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("no deadline was missed in %d periods: P(WCET > 1) is below about %.2g; more periods would say more",
-			r.Periods, 3/float64(r.Periods)))
+		warn("no deadline was missed in %d periods: P(WCET > 1) is below about %.2g; more periods would say more", r.Periods, 3/float64(r.Periods))
 	case e > tooWide*missed:
 		more := e / (tooWide * missed)
-		r.Warnings = append(r.Warnings, fmt.Sprintf("P(WCET > 1) is %.2g with a standard error of %.2g, too wide to conclude; take about %.1g periods",
-			missed, e, float64(r.Periods)*more*more))
+		warn("P(WCET > 1) is %.2g with a standard error of %.2g, too wide to conclude; take about %.1g periods",
+			missed, e, float64(r.Periods)*more*more)
 	}
 	if c.precision > 0 && !r.reached(c) {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the wanted standard error of %.2g was not reached in %d periods: E[WCET] has %.2g, P(WCET = 1) has %.2g",
-			c.precision, r.Periods, r.ExpectedWCET.StandardError, e))
+		warn("the wanted standard error of %.2g was not reached in %d periods: E[WCET] has %.2g, P(WCET = 1) has %.2g",
+			c.precision, r.Periods, r.ExpectedWCET.StandardError, e)
 	}
 	if c.warmUp < c.wantedWarmUp {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("for this load and demand, %d periods of warm-up a replica are too few (%.2g would do), so the result is too good; take %.1g periods or more",
-			c.warmUp, float64(c.wantedWarmUp), Replicas*float64(c.wantedWarmUp)))
+		warn("for this load and demand, %d periods of warm-up a replica are too few (%.2g would do), so the result is too good; take %.1g periods or more",
+			c.warmUp, float64(c.wantedWarmUp), Replicas*float64(c.wantedWarmUp))
 	}
 }
 
-// reached says whether both standard errors are small enough. Without any miss they are
-// 0, and say nothing, unless there cannot be one.
+// reached reports whether both standard errors are small enough. Without any miss they are 0, which
+// says nothing unless a miss is impossible.
 func (r *Result) reached(c *plan) bool {
 	switch {
 	case !c.canMiss():

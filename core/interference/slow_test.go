@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// slow is the model as it is written, with floating-point numbers and one step after the
-// other. Amounts are in ticks, so that sums of whole ticks are exact.
+// slow is the reference implementation: the model with floating-point numbers, one step after the
+// other. Amounts are in ticks, so sums of whole ticks are exact.
 type slow struct {
 	rule     Rule
 	capacity float64
 	groups   []slowGroup
-	lattice  bool  // demands are multiples of a part of the quota that is much above tie
-	close    int64 // comparisons that were too close
+	lattice  bool  // demands are multiples of an amount much larger than tie
+	close    int64 // number of comparisons that were too close
 }
 
 type slowGroup struct {
@@ -22,12 +22,12 @@ type slowGroup struct {
 	used, backlog             float64 // sums
 }
 
-// tie is how close amounts must be to be a tie perhaps, in ticks: the engines share whole
-// ticks, and what that makes of a tick adds up over the periods.
+// Amounts that differ by less than tie ticks may be equal: the engines divide in whole ticks, and
+// the rounding adds up over the periods.
 const tie = 50 * steps
 
-// above says whether a is more than b. What is close is equal when demands come in large
-// steps, and else cannot be compared with an engine.
+// above reports whether a is more than b. On a lattice, close amounts are equal. Otherwise the
+// comparison with an engine is not possible.
 func (s *slow) above(a, b float64) bool {
 	if math.Abs(a-b) > tie {
 		return a > b
@@ -41,7 +41,7 @@ func (s *slow) above(a, b float64) bool {
 	return a > b
 }
 
-// step returns whether the period missed its deadline.
+// step reports whether the period missed its deadline.
 func (s *slow) step(demands []int64) bool {
 	free := s.capacity
 	for i := range s.groups {
@@ -79,8 +79,7 @@ func (s *slow) step(demands []int64) bool {
 	return s.above(sum, free) && (s.rule == Strict || s.above(free, 0))
 }
 
-// tooSmall is a period in which the capacity is less than the groups need of their
-// quotas.
+// tooSmall is a period in which the groups need more of their quotas than the capacity.
 func (s *slow) tooSmall() {
 	wants := make([]float64, len(s.groups))
 	for i, g := range s.groups {
@@ -94,7 +93,7 @@ func (s *slow) tooSmall() {
 	}
 }
 
-// fill shares out what is free, by weight: in the order in which the water reaches the wants.
+// fill divides free by weight among the wants, in the order in which rising water reaches them.
 func (s *slow) fill(wants []float64, free float64) []float64 {
 	order := make([]int, len(wants))
 	weight := 0.0

@@ -13,11 +13,11 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestWarmUpOfMemory has clients that work for on periods and rest for nine times as long, with
-// room for all. A fluid that comes at five times the quota for a tenth of the time fills the
-// quota half of the time, and backlog is there whenever it comes: the ratio is a half, but for
-// the periods in which a client begins or ends. Without the backlog of the time before it
-// would be less.
+// TestWarmUpOfMemory has clients that are on for some periods and then off for nine times as long,
+// with enough capacity for all. A fluid that arrives at five times the quota for a tenth of the
+// time fills the quota half of the time, and there is backlog whenever it arrives. So the throttle
+// ratio is a half, except for the periods in which a client switches. Without the backlog of the
+// warm-up it would be less.
 func TestWarmUpOfMemory(t *testing.T) {
 	race.SkipLong(t)
 	for _, c := range []struct {
@@ -39,8 +39,8 @@ func TestWarmUpOfMemory(t *testing.T) {
 	}
 }
 
-// TestOverload is about quotas that do not fit together: the published rule does not make a
-// machine that is too small look idle.
+// TestOverload: if quotas do not fit together, the published rule does not make an overloaded
+// machine look idle.
 func TestOverload(t *testing.T) {
 	late := map[Rule]int64{}
 	for _, rule := range []Rule{Strict, Published} {
@@ -51,7 +51,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// countdown ends a context after so many demands.
+// countdown cancels a context after a number of demands.
 type countdown struct {
 	left atomic.Int64
 	end  context.CancelFunc
@@ -66,12 +66,13 @@ func (c *countdown) Next(*rand.Rand) float64 {
 	return 0.5
 }
 
-// TestInterruption draws not many demands more, however many groups there are and wherever it is.
+// TestInterruption: after a cancellation, during or after the warm-up, few more demands are drawn
+// for any number of groups.
 func TestInterruption(t *testing.T) {
 	for _, m := range []int{1, 3000} {
 		ctx, end := context.WithCancel(t.Context())
 		c := &countdown{end: end}
-		c.left.Store(5_000_000) // in the warm-up or after it
+		c.left.Store(5_000_000) // reached during the warm-up or after it
 		_, err := Simulate(ctx, Config{Groups: oneKind(m, 1, c), Periods: 1 << 40, Random: streams(1), Workers: 2})
 		if more := -c.left.Load(); !errors.Is(err, context.Canceled) || more > 200_000 {
 			t.Errorf("%d groups: %v, and %d demands were drawn afterwards", m, err, more)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -56,7 +57,7 @@ func anyContainer(t *rapid.T) Container {
 		p := advice.CurvePoint{BurstPercent: float64(100 * i), ThrottleRatio: share("ratio")}
 		if rapid.Bool().Draw(t, "independent") {
 			probability := share("probability")
-			p.Independent = &advice.Bounded{Probability: probability, Lower: probability * share("lower"), Upper: math.Min(1, probability+share("upper"))}
+			p.Independent = &lindley.Throttling{Probability: probability, Lower: probability * share("lower"), Upper: math.Min(1, probability+share("upper"))}
 		}
 		c.Curve.Points = append(c.Curve.Points, p)
 	}

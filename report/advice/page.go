@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report/chart"
 )
@@ -133,7 +134,7 @@ func densities(n *advice.Node) []density {
 }
 
 // estimate prints a figure with its standard error.
-func estimate(e advice.Estimate, unit float64, suffix string) string {
+func estimate(e interference.Estimate, unit float64, suffix string) string {
 	if e.StandardError == 0 {
 		return quantity.Number(unit*e.Value, 4) + suffix
 	}

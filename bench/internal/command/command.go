@@ -1,5 +1,5 @@
-// Package command implements what the benchmark programs share: exit status, usage errors, and the
-// progress line.
+// Package command implements what the benchmark programs share: exit status, usage errors,
+// progress, CPU time and tables.
 package command
 
 import (
@@ -12,10 +12,11 @@ import (
 	"os/signal"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// ErrUsage is wrapped by errors in the question.
+// ErrUsage is wrapped by errors of the command line.
 var ErrUsage = errors.New("wrong usage, see -help")
 
 // Main runs a program until it is done or interrupted, and returns its exit status: 0, 1 on
@@ -34,7 +35,7 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 	return 1
 }
 
-// Parse parses flags, and refuses what is none.
+// Parse parses flags and rejects other arguments.
 func Parse(flags *flag.FlagSet, args []string) error {
 	err := flags.Parse(args)
 	switch {
@@ -48,7 +49,8 @@ func Parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// Progress returns what tells, on a terminal only, what is being done and since when.
+// Progress returns a function that prints what is being done and the elapsed time, if stderr is a
+// terminal.
 func Progress(stderr io.Writer) func(what string) {
 	begin := time.Now()
 	return func(what string) {
@@ -56,4 +58,15 @@ func Progress(stderr io.Writer) func(what string) {
 			fmt.Fprintf(stderr, "%5.0fs  %s\n", time.Since(begin).Seconds(), what)
 		}
 	}
+}
+
+// CPUTime returns the CPU time of the calling thread (unix.CLOCK_THREAD_CPUTIME_ID) or of the
+// process (unix.CLOCK_PROCESS_CPUTIME_ID). Unlike wall-clock time it excludes other load on the
+// machine; that of a thread also excludes the garbage collector's other threads.
+func CPUTime(clock int32) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		panic(fmt.Sprintf("read CPU clock %d: %v", clock, err)) // clock_gettime(2): invalid clock only
+	}
+	return time.Duration(t.Nano())
 }

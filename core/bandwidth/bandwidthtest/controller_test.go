@@ -34,8 +34,8 @@ func drawDemand(t *rapid.T) time.Duration {
 	return time.Duration(rapid.Int64Range(-1, int64(300*time.Millisecond)).Draw(t, "demand"))
 }
 
-// TestWritesAreFreeTime bounds what writes can add to the long-run average: nothing
-// but one quota each, beside what the bucket holds.
+// TestWritesAreFreeTime bounds what writes add to the long-run usage: one quota each, besides the
+// bucket.
 func TestWritesAreFreeTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimits(t)

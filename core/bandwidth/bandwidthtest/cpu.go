@@ -1,20 +1,21 @@
 package bandwidthtest
 
 import (
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// cpu is what the kernel holds per CPU of a group (struct cfs_rq).
+// cpu is the kernel's state per CPU of a group (struct cfs_rq).
 type cpu struct {
 	queue []request // the first one runs, unless the CPU is throttled
-	// local is what is left of the time taken from the bucket (runtime_remaining). It
-	// is negative when more was used, between two looks, and on a throttled CPU.
+	// local is what is left of the time taken from the bucket (runtime_remaining). It is negative
+	// if more was used: before the next accounting, and on a throttled CPU.
 	local     time.Duration
-	ran       time.Duration // how long the first request has had its turn
+	ran       time.Duration // how long the current turn has lasted
 	throttled bool
-	since     time.Duration // when requests began to wait for the throttling to end
+	since     time.Duration // when requests began to wait for the end of throttling
 }
 
 type request struct {
@@ -28,13 +29,11 @@ func (c *cpu) running() bool { return len(c.queue) > 0 && !c.throttled }
 // pop removes the first request and keeps the queue's memory.
 func (c *cpu) pop() request {
 	r := c.queue[0]
-	copy(c.queue, c.queue[1:])
-	c.queue = c.queue[:len(c.queue)-1]
-	c.ran = 0
+	c.queue, c.ran = slices.Delete(c.queue, 0, 1), 0
 	return r
 }
 
-// next returns when something is to be done on the CPU, if nothing happens before.
+// next returns the time of the CPU's next event, if nothing happens before.
 func (g *Group) next(c *cpu) time.Duration {
 	if !c.running() {
 		return never
@@ -62,14 +61,14 @@ func (g *Group) nextTick() time.Duration {
 	return g.now + g.machine.Tick - since
 }
 
-// looks reports whether CPUs that run look at what they used now. Without ticks
-// they do when nothing is left, which account finds out.
-func (g *Group) looks() bool {
+// accounts reports whether running CPUs account their usage now. Without ticks, they do when
+// nothing is left, which account checks.
+func (g *Group) accounts() bool {
 	return g.machine.Tick == 0 || (g.now-g.machine.TickPhase)%g.machine.Tick == 0
 }
 
-// account is account_cfs_rq_runtime: a CPU that has used up its time takes more, for
-// its debt and a slice, and is throttled when it does not get beyond its debt.
+// account is account_cfs_rq_runtime: a CPU that has used its time takes its debt plus a slice from
+// the bucket, and is throttled if that does not exceed the debt.
 func (g *Group) account(i int) {
 	c := &g.cpus[i]
 	if g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited || c.throttled || c.local > 0 {
@@ -87,7 +86,7 @@ func (g *Group) throttle(i int) {
 	g.throttled = append(g.throttled, i)
 }
 
-// unthrottle leaves g.throttled to the caller.
+// unthrottle leaves the list g.throttled to the caller.
 func (g *Group) unthrottle(i int) {
 	c := &g.cpus[i]
 	c.throttled = false
@@ -98,7 +97,7 @@ func (g *Group) unthrottle(i int) {
 	g.pull(i)
 }
 
-// enqueue puts a request at the end of a CPU's queue.
+// enqueue adds a request to the end of a CPU's queue.
 func (g *Group) enqueue(i int, r request) {
 	c := &g.cpus[i]
 	c.queue = append(c.queue, r)
@@ -108,7 +107,7 @@ func (g *Group) enqueue(i int, r request) {
 	g.account(i)
 }
 
-// finish takes the first request off a CPU's queue.
+// finish removes the first request from a CPU's queue.
 func (g *Group) finish(i int) {
 	c := &g.cpus[i]
 	g.done = append(g.done, Done{ID: c.pop().id, At: g.now})
@@ -119,8 +118,8 @@ func (g *Group) finish(i int) {
 	}
 }
 
-// pull takes over a waiting request of the CPU with the longest queue that is not
-// throttled, when a CPU has none.
+// pull gives a CPU without requests a waiting request, from the CPU with the longest queue that is
+// not throttled.
 func (g *Group) pull(i int) {
 	if g.cpus[i].throttled || len(g.cpus[i].queue) > 0 {
 		return
@@ -143,12 +142,11 @@ func (g *Group) pull(i int) {
 	}
 	q := g.cpus[from].queue
 	r := q[at]
-	g.cpus[from].queue = append(q[:at], q[at+1:]...)
+	g.cpus[from].queue = slices.Delete(q, at, at+1)
 	g.enqueue(i, r)
 }
 
-// shortest returns the CPU with the shortest queue. The kernel does not look at
-// throttling either when it chooses one.
+// shortest returns the CPU with the shortest queue. Like the kernel, it ignores throttling.
 func (g *Group) shortest() int {
 	best := 0
 	for i := range g.cpus {

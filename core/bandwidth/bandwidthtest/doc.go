@@ -3,7 +3,7 @@
 // source is kernel/sched/fair.c and core.c of Linux 6.18.
 //
 //	c, err := bandwidthtest.NewController(limits)
-//	p := c.Step(demand)                  // one period
+//	used := c.Step(demand)               // one period
 //
 //	g, err := bandwidthtest.NewGroup(bandwidthtest.Kernel(cpus), limits)
 //	g.Submit(request)
@@ -27,16 +27,13 @@
 //
 // # Two levels
 //
-// [Controller] is a recurrence over periods. The demand of a period is one number, the group has as
-// many CPUs as it needs, and unserved demand becomes backlog:
+// [Controller] is a recurrence over periods:
 //
 //	used    = min(backlog + demand, bucket)
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
 //
-// [Group] simulates events within a period: requests arrive at any time, run on CPUs, are throttled
-// and finish. This gives latency and throttled time in whole nanoseconds. [Machine] defines how CPU
-// time is distributed:
+// [Group] simulates the events within a period. [Machine] defines how CPU time is distributed:
 //
 //   - [Fluid] is idealised: running CPUs drain the bucket at equal rates until it is empty.
 //   - [Kernel] follows Linux: each CPU takes slices of 5 ms from the bucket, notices overuse at its
@@ -49,12 +46,11 @@
 //
 // # What is not modelled
 //
-//   - Other groups. A Group has its CPUs to itself, and the limits of its ancestors and descendants
-//     are ignored. On a real machine a request that waits for another group runs later, which can
-//     move its usage into the next period.
+//   - Other groups, and limits of ancestors and descendants. On a real machine a request that waits
+//     for another group runs later, which can move its usage into the next period.
 //   - CPU selection and migration. [AnyCPU] takes the shortest queue; the kernel also weighs caches
 //     and does not always find the idle CPU.
-//   - Scheduling order on a CPU. Requests take turns of equal length, regardless of their usage.
+//   - Scheduling order on a CPU. Requests take turns of equal length.
 //   - Deferred throttling. Since 6.18 a thread is throttled when it returns to user space, not at
 //     the tick. A long system call continues and its time is repaid; throttled_time counts from the
 //     return.

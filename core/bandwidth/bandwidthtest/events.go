@@ -6,7 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// nextEvent returns when something is to be done, if the caller does nothing before.
+// nextEvent returns the time of the next event, if the caller does nothing before.
 func (g *Group) nextEvent() time.Duration {
 	at := never
 	if g.pool.active {
@@ -21,7 +21,7 @@ func (g *Group) nextEvent() time.Duration {
 	return at
 }
 
-// run lets CPUs run up to a time before which there is no event.
+// run lets CPUs run until the given time, before which there is no event.
 func (g *Group) run(until time.Duration) {
 	d := until - g.now
 	if d == 0 {
@@ -46,7 +46,7 @@ func (g *Group) run(until time.Duration) {
 	g.now = until
 }
 
-// handle does what is to be done now.
+// handle processes the events of the current time.
 func (g *Group) handle() {
 	for i := range g.cpus {
 		if c := &g.cpus[i]; c.running() && c.queue[0].left == 0 {
@@ -62,7 +62,7 @@ func (g *Group) handle() {
 	}
 	for i := range g.cpus {
 		c := &g.cpus[i]
-		if c.running() && g.looks() {
+		if c.running() && g.accounts() {
 			g.account(i)
 		}
 		if t := g.machine.Turn; t > 0 && c.running() && c.ran >= t && len(c.queue) > 1 {
@@ -84,8 +84,8 @@ func (g *Group) endPeriod() {
 	g.distribute()
 }
 
-// distribute is distribute_cfs_runtime: CPUs get what they need to be 1 ns out of
-// debt, those first that were throttled first.
+// distribute is distribute_cfs_runtime: in the order in which they were throttled, CPUs get what
+// they need to be 1 ns out of debt.
 func (g *Group) distribute() {
 	still := g.throttled[:0]
 	for _, i := range g.throttled {
@@ -109,14 +109,14 @@ func (g *Group) startSlack() {
 	g.slack = g.now + g.machine.Slack
 }
 
-// useSlack is do_sched_cfs_slack_timer, which comes in time here.
+// useSlack is do_sched_cfs_slack_timer, which is never late here.
 func (g *Group) useSlack() {
 	if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != bandwidth.Unlimited {
 		g.distribute()
 	}
 }
 
-// take takes time from the bucket and starts the timer when it has stopped.
+// take takes time from the bucket and starts the timer if it has stopped.
 func (g *Group) take(want time.Duration) time.Duration {
 	if !g.pool.active {
 		g.startTimer()
@@ -124,8 +124,8 @@ func (g *Group) take(want time.Duration) time.Duration {
 	return g.pool.take(want)
 }
 
-// startTimer is start_cfs_bandwidth: the timer counts on from when it stopped, in
-// the periods of now.
+// startTimer is start_cfs_bandwidth: the timer continues from when it stopped, with the current
+// period.
 func (g *Group) startTimer() {
 	g.passStopped()
 	g.period = g.stopped
@@ -135,7 +135,7 @@ func (g *Group) startTimer() {
 	g.pool.active = true
 }
 
-// passStopped counts the periods that went by while the timer was stopped.
+// passStopped counts the periods that passed while the timer was stopped.
 func (g *Group) passStopped() {
 	if d := g.now - g.period; !g.pool.active && d >= 0 {
 		n := d/g.pool.limits.Period + 1
@@ -145,3 +145,52 @@ func (g *Group) passStopped() {
 }
 
 func (g *Group) fluid() bool { return g.machine.Slice == 0 }
+
+// gather returns to the bucket what CPUs have not used. In the ideal fluid it precedes every event,
+// and deal follows it, so CPUs hold no time across events.
+func (g *Group) gather() {
+	if !g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited {
+		return
+	}
+	for i := range g.cpus {
+		g.pool.runtime += g.cpus[i].local
+		g.cpus[i].local = 0
+	}
+}
+
+// deal gives each running CPU of a fluid machine an equal share of the bucket; the first ones get a
+// nanosecond more if it does not divide evenly. A CPU that gets nothing is throttled.
+func (g *Group) deal() {
+	if !g.fluid() || g.pool.limits.Quota == bandwidth.Unlimited {
+		return
+	}
+	g.gather()
+	var running time.Duration
+	for i := range g.cpus {
+		if g.cpus[i].running() {
+			running++
+		}
+	}
+	if running == 0 {
+		return
+	}
+	if !g.pool.active {
+		g.startTimer()
+	}
+	share, more := g.pool.runtime/running, g.pool.runtime%running
+	for i := range g.cpus {
+		c := &g.cpus[i]
+		if !c.running() {
+			continue
+		}
+		c.local = share
+		if more > 0 {
+			c.local++
+			more--
+		}
+		if c.local == 0 {
+			g.throttle(i)
+		}
+		g.pool.runtime -= c.local
+	}
+}

@@ -20,18 +20,18 @@ type Group struct {
 	pool    pool
 	now     time.Duration
 	period  time.Duration // when the period ends
-	stopped time.Duration // the same when the timer stopped: the kernel counts on from there
-	slack   time.Duration // when the slack timer fires; never while < 0
+	stopped time.Duration // the same when the timer stopped, from where the kernel continues
+	slack   time.Duration // when the slack timer fires; < 0 if it is not set
 	cpus    []cpu
-	// throttled are CPUs in the order in which they were.
+	// throttled CPUs, in the order in which they were throttled.
 	throttled []int
 	submitted int
 	done      []Done
 	stats     Stats
 }
 
-// AnyCPU lets the Group choose the CPU: the one with the shortest queue, and among those the lowest
-// number. An idle CPU takes over a waiting request from the longest queue.
+// AnyCPU lets the Group choose the CPU: the one with the shortest queue and, among these, the
+// lowest number. An idle CPU pulls a waiting request from the longest queue.
 const AnyCPU = -1
 
 // Request is a demand for CPU time by one thread.
@@ -42,7 +42,7 @@ type Request struct {
 
 // Done reports when a request finished.
 type Done struct {
-	ID int // from Submit
+	ID int // returned by Submit
 	At time.Duration
 }
 
@@ -81,11 +81,7 @@ func (g *Group) Limits() bandwidth.Limits { return g.pool.limits }
 // its throttling ends.
 func (g *Group) Stats() Stats { return g.stats }
 
-// Throttled returns the number of CPUs that are throttled now. A CPU may be throttled without a
-// request to run, if its last request used more than was left.
-func (g *Group) Throttled() int { return len(g.throttled) }
-
-// Backlog returns the CPU time that was submitted and is not yet used.
+// Backlog returns the CPU time that was submitted and not yet used.
 func (g *Group) Backlog() time.Duration {
 	var sum time.Duration
 	for i := range g.cpus {
@@ -116,12 +112,11 @@ func (g *Group) Submit(r Request) (int, error) {
 	return id, nil
 }
 
-// Write is one write of settings to the kernel, whether they differ or not: it
-// refills the bucket by one quota (burst is counted as at the end of a period), and
-// every CPU begins anew, without what it had taken, without debt and not throttled.
-// An error means that nothing was changed.
+// Write simulates one write of settings to the kernel, whether they differ or not: it refills the
+// bucket by one quota (burst is counted as at the end of a period), and every CPU starts again
+// unthrottled, without held time or debt. After an error nothing has changed.
 //
-// A new period takes effect at the end of the present one.
+// A new period takes effect at the end of the current one.
 func (g *Group) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)
@@ -138,7 +133,7 @@ func (g *Group) write(l bandwidth.Limits) {
 		g.startTimer()
 	}
 	for i := range g.cpus {
-		// 1 ns since 6.18 (956dfda6a708), 0 before.
+		// 1 ns since Linux 6.18 (956dfda6a708), 0 before
 		g.cpus[i].local = 1
 		if g.fluid() {
 			g.cpus[i].local = 0
@@ -170,4 +165,63 @@ func (g *Group) Advance(until time.Duration) []Done {
 	}
 	g.passStopped()
 	return g.done
+}
+
+// maxCPUs is more than any machine has.
+const maxCPUs = 1 << 20
+
+// Machine describes the CPUs of a Group and how the kernel distributes CPU time to them. All times
+// are 0 to an hour.
+type Machine struct {
+	// CPUs is the number of CPUs, which the group has to itself.
+	CPUs int
+	// Slice is what a CPU takes from the bucket at a time (sched_cfs_bandwidth_slice_us). With 0,
+	// the ideal fluid, running CPUs drain the bucket at equal rates and are throttled together when
+	// it is empty.
+	Slice time.Duration
+	// Keep is what an idle CPU may keep (min_cfs_rq_runtime); the rest returns to the bucket.
+	Keep time.Duration
+	// Tick is how often a running CPU accounts its usage, 1 s / CONFIG_HZ. In between it can use
+	// more than it took, which it repays later. With 0 it accounts at the moment when all is used.
+	Tick time.Duration
+	// TickPhase is the time of the first Tick.
+	TickPhase time.Duration
+	// Slack is the delay after which time that a CPU returned is given to throttled CPUs
+	// (cfs_bandwidth_slack_period), if the bucket holds more than a Slice and at least Margin
+	// (min_bandwidth_expiration) is left of the period by then. With 0 they wait for the next
+	// period.
+	Slack, Margin time.Duration
+	// Turn is how long a request runs before the next one on the same CPU does. With 0 it runs
+	// until it is finished.
+	Turn time.Duration
+	// PeriodPhase is when the first period ends, or 0 for after one period. The kernel draws it at
+	// random when it creates a group.
+	PeriodPhase time.Duration
+}
+
+// Kernel returns a machine with the defaults of Linux 6.18 and 250 ticks per second.
+func Kernel(cpus int) Machine {
+	const ms = time.Millisecond
+	return Machine{CPUs: cpus, Slice: 5 * ms, Keep: ms, Tick: 4 * ms, Slack: 5 * ms, Margin: 2 * ms, Turn: 3 * ms}
+}
+
+// Fluid returns the ideal machine: usage is known at once, and no CPU holds time that another one
+// needs.
+func Fluid(cpus int) Machine {
+	return Machine{CPUs: cpus, Turn: 3 * time.Millisecond}
+}
+
+func (m Machine) validate() error {
+	if m.CPUs < 1 || m.CPUs > maxCPUs {
+		return fmt.Errorf("%d CPUs: a group runs on 1 to %d", m.CPUs, maxCPUs)
+	}
+	for _, d := range []time.Duration{m.Slice, m.Keep, m.Tick, m.TickPhase, m.Slack, m.Margin, m.Turn, m.PeriodPhase} {
+		if d < 0 || d > time.Hour {
+			return fmt.Errorf("%+v: a time of a machine is not within 0 to 1h", m)
+		}
+	}
+	if m.Slice == 0 && (m.Keep > 0 || m.Tick > 0 || m.Slack > 0) {
+		return fmt.Errorf("%+v: without slices (Slice = 0), Keep, Tick and Slack must be 0", m)
+	}
+	return nil
 }

@@ -16,8 +16,7 @@ func between(t *rapid.T, name string, low, high int) time.Duration {
 	return time.Duration(rapid.IntRange(low, high).Draw(t, name))
 }
 
-// drawTiny returns settings that the kernel would refuse: a period of some
-// nanoseconds.
+// drawTiny returns settings that the kernel would reject: a period of some nanoseconds.
 func drawTiny(t *rapid.T) bandwidth.Limits {
 	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: between(t, "period", 1, 60)}
 	if rapid.IntRange(0, 9).Draw(t, "limited") > 0 {
@@ -41,8 +40,9 @@ func drawTinyMachine(t *rapid.T) Machine {
 	return m
 }
 
-// TestGroupIsSlow compares with the implementation that looks at each nanosecond.
-func TestGroupIsSlow(t *testing.T) {
+// TestGroupAgainstSlow compares with the reference implementation, which steps through each
+// nanosecond.
+func TestGroupAgainstSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, l := drawTinyMachine(t), drawTiny(t)
 		fast, second := newGroup(m, l), newSlow(m, l)
@@ -74,8 +74,8 @@ func TestGroupIsSlow(t *testing.T) {
 	})
 }
 
-// TestFluidGroupIsController gives every request a CPU, and no more work than half a
-// period has time for: then only the bucket counts. Writes are in the middle of periods.
+// TestFluidGroupIsController gives every request its own CPU and at most half a period of work, so
+// only the bucket limits it. Writes are in the middle of periods.
 func TestFluidGroupIsController(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimits(t)

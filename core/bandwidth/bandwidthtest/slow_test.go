@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// slow is a second Group that goes from nanosecond to nanosecond and looks at
-// everything in each. Tests give it tiny periods.
+// slow is the reference implementation of Group: it steps through each nanosecond and checks
+// everything in each. Tests use tiny periods.
 type slow struct {
 	m           Machine
 	l           bandwidth.Limits
@@ -16,8 +16,8 @@ type slow struct {
 	runtime     time.Duration
 	snap        time.Duration
 	timer, idle bool
-	expires     time.Duration // of the timer; where it stopped
-	wall        time.Duration // end of the wall period
+	expires     time.Duration // when the timer expires, or stopped
+	wall        time.Duration // when the wall-clock period ends
 	slack       time.Duration // 0 when not set
 	cpus        []slowCPU
 	throttled   []int
@@ -59,7 +59,7 @@ func (s *slow) advance(until time.Duration) []Done {
 	return s.done
 }
 
-// dryUp throttles the CPUs of the fluid for which the bucket has no nanosecond more.
+// dryUp throttles the CPUs of a fluid machine for which the bucket has not even a nanosecond.
 func (s *slow) dryUp() {
 	if s.m.Slice > 0 || !s.limited() {
 		return
@@ -78,8 +78,7 @@ func (s *slow) dryUp() {
 	}
 }
 
-// runOne lets every CPU run for the next nanosecond. In the fluid each takes it from
-// the bucket now.
+// runOne lets every CPU run for a nanosecond. In a fluid machine each takes it from the bucket now.
 func (s *slow) runOne() {
 	for i := range s.cpus {
 		c := &s.cpus[i]
@@ -186,7 +185,7 @@ func (s *slow) distribute() {
 			s.unthrottle(i)
 		}
 	}
-	if s.m.Slice == 0 { // the fluid takes when it runs
+	if s.m.Slice == 0 { // a fluid CPU takes time when it runs
 		for i := range s.cpus {
 			s.runtime += s.cpus[i].local
 			s.cpus[i].local = 0
@@ -274,7 +273,7 @@ func (s *slow) balance(i int) {
 	s.enqueue(i, r)
 }
 
-// waiting returns the place of the first request that may go to another CPU, or 0.
+// waiting returns the index of the first request that may move to another CPU, or 0.
 func (s *slow) waiting(i int) int {
 	for k, r := range s.cpus[i].queue {
 		if k > 0 && !r.pinned {

@@ -7,12 +7,12 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
-// worthless is the width of bounds at which they say nothing.
+// worthless is the width at which bounds say nothing.
 const worthless = .5
 
-// Bounds returns lower and upper bounds of the probability of being throttled for each
-// burst, with their midpoint as the probability. They hold for any demand; their width
-// is about proportional to 1/steps, and to 1/steps^2 for Unimodal demand.
+// Bounds returns lower and upper bounds of the probability that a period is throttled for each
+// burst. Probability is their midpoint. They hold for any demand. Their width is about proportional
+// to 1/steps, for [Unimodal] demand to 1/steps^2. Errors are those of [Solve].
 func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, Method, error) {
 	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {
@@ -39,37 +39,43 @@ func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, M
 	return out, method, nil
 }
 
-// integrationError of meanWeights for atoms of less than kink, relative to the mean.
+// integrationError is the relative error of the mean of meanWeights, for atoms smaller than kink.
 const integrationError = kink
 
-// unseen is the part of the mean that the CDF does not show: a tail may be so heavy that much
-// of the mean lies where its probability is lost in rounding. The mean is the integral of
-// P(X > x); what that lacks lies beyond the horizon, too, and counts as E[X; X > T] in
-// rareJumps. What is less than the error of integration is none: tails that lack so little
-// are made larger by as much in the sums of rareJumps.
+// unseen returns the part of the mean that the CDF does not show: a tail can be so heavy that much
+// of the mean comes from probabilities that rounding loses. The mean is the integral of P(X > x).
+// What the integral lacks comes from beyond the horizon T too, and counts as E[X; X > T] in
+// rareJumps. A lack within the integration error counts as 0: the sums of rareJumps are
+// overestimates by more than that.
 func unseen(d demand.Distribution, steps, horizon int) float64 {
-	l := lattice{weights: meanWeights(d, steps, horizon), n: steps}
-	beyond := float64(horizon) * max(1-sum(l.weights), 0)
-	x := float64(horizon)
-	for left := tail(d, x); left > 0 && beyond < d.Mean(); left = tail(d, x) {
-		beyond += left * x / 100
-		x += x / 100
-	}
+	l := newLattice(meanWeights(d, steps, horizon), steps)
+	beyond := addTail(float64(horizon)*max(1-sum(l.weights), 0), d, float64(horizon), d.Mean())
 	if lacking := d.Mean() - l.mean() - beyond; lacking > integrationError*d.Mean() {
 		return lacking
 	}
 	return 0
 }
 
+// addTail adds the integral of P(X > x) from x on to total, until it is at least enough. It sums
+// over intervals that grow by 1%, with the value at their beginning, so it overestimates.
+func addTail(total float64, d demand.Distribution, x, enough float64) float64 {
+	for left := tail(d, x); left > 0 && total < enough; left = tail(d, x) {
+		total += left * x / 100
+		x += x / 100
+	}
+	return total
+}
+
 func tooHeavy() error {
 	return fmt.Errorf("demand has too heavy a tail: the figures %w; cut it at some multiple of the quota", ErrUncertain)
 }
 
-// bracket returns a function that brackets P(V > b), of demand within the horizon.
+// bracket returns a function that brackets P(V > b) for demand up to the horizon. It returns false
+// if demand rounded up has no stationary state on this lattice.
 func bracket(d demand.Distribution, steps, quotas, far int) (func(b float64) (low, high float64), Method, bool) {
 	if u, ok := d.(Unimodal); ok {
 		if p, ok := prove(d, u.Mode(), steps, quotas, far); ok {
-			return p.at, Method{Name: "residual certificate", Steps: steps, Horizon: p.horizon, Contour: p.contour}, true
+			return p.at, Method{Name: "residual certificate", Steps: steps, Horizon: p.horizon}, true
 		}
 	}
 	above, ok := roundUp(d, steps, quotas).certify(quotas, far)
@@ -82,11 +88,11 @@ func bracket(d demand.Distribution, steps, quotas, far int) (func(b float64) (lo
 		_, high := above.at(b)
 		return low, high
 	}
-	return both, Method{Name: "demand rounded down and up", Steps: steps, Horizon: above.horizon, Contour: above.contour}, ok
+	return both, Method{Name: "demand rounded down and up", Steps: steps, Horizon: above.horizon}, ok
 }
 
-// farEnough chooses how far to look at demand, in quotas, such that what lies beyond adds
-// less than the lattice does, and says how much that may be.
+// farEnough chooses a horizon in quotas such that demand beyond it adds less to the bounds than the
+// lattice does, and returns how much it adds at most.
 func farEnough(d demand.Distribution, steps int) (quotas int, jumps float64) {
 	limit := largest / 8 / steps
 	quotas, bounded := support(d, min(lightSupport, limit))
@@ -102,10 +108,9 @@ func farEnough(d demand.Distribution, steps int) (quotas int, jumps float64) {
 	}
 }
 
-// rareJumps bounds how much demand beyond the horizon T adds to P(V > b), for every b: the
-// package comment derives (P(X > T) E V1 + E[X; X > T]) / (1 - u), with Kingman's
-// E V1 <= E X1^2 / (2 (1 - u)). The integral of P(X > x) beyond T is summed over
-// intervals that grow by a hundredth, with the value at their beginning.
+// rareJumps bounds how much demand beyond the horizon T adds to P(V > b), for every b. The package
+// comment derives (P(X > T) E V1 + E[X; X > T]) / (1 - u), with Kingman's bound of the mean queue
+// (J. F. C. Kingman, Some inequalities for the queue GI/G/1, 1962): E V1 <= E X1^2 / (2 (1 - u)).
 func rareJumps(d demand.Distribution, steps, horizon int) float64 {
 	square := 0.0
 	for k, w := range roundUp(d, steps, horizon).weights {
@@ -114,12 +119,5 @@ func rareJumps(d demand.Distribution, steps, horizon int) float64 {
 	}
 	idle := 1 - d.Mean()
 	x := float64(horizon)
-	beyond := tail(d, x)
-	total := beyond * (square/(2*idle) + x)
-	for beyond > 0 && total < 1 {
-		total += beyond * x / 100
-		x += x / 100
-		beyond = tail(d, x)
-	}
-	return total / idle
+	return addTail(tail(d, x)*(square/(2*idle)+x), d, x, 1) / idle
 }

@@ -8,18 +8,11 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// errWinding says that zeros of 1 - phi lie between the contour and the unit circle, or
-// near the contour.
+// errWinding means that zeros of 1 - phi are between the contour and the unit circle, or near the
+// contour.
 var errWinding = errors.New("the contour does not separate the zeros")
 
-// lattice is the queue of a group with demand of weights[k] at k/n and one quota of service.
-type lattice struct {
-	weights []float64
-	n       int
-	drift   float64 // 1 - mean demand, in quotas
-}
-
-// scaled returns the sequence s[k] radius^k, at least size long.
+// scaled returns the first size terms of s[k] radius^k.
 func scaled(s []float64, radius float64, size int) []float64 {
 	out := make([]float64, size)
 	power := 1.0
@@ -33,8 +26,8 @@ func scaled(s []float64, radius float64, size int) []float64 {
 	return out
 }
 
-// factors are log((1 - phi(z)) / (1 - 1/z)) on the contour |z| = radius: its coefficients
-// times radius^k, those of negative index in the upper half.
+// factors holds log((1 - phi(z)) / (1 - 1/z)) on the contour |z| = radius: its coefficients times
+// radius^k, those of negative index in the upper half.
 type factors struct {
 	fft    *fourier.FFT
 	z      []complex128
@@ -42,7 +35,7 @@ type factors struct {
 	radius float64
 }
 
-// factorize finds the coefficients, as the package comment explains.
+// factorize computes the coefficients as the package comment explains.
 func (l lattice) factorize(radius float64, size int) (factors, error) {
 	f := factors{fft: fourier.NewFFT(size), z: circle(radius, size), radius: radius}
 	spectrum := f.fft.Coefficients(nil, scaled(l.weights, radius, size))
@@ -56,9 +49,9 @@ func (l lattice) factorize(radius float64, size int) (factors, error) {
 	return f, nil
 }
 
-// wrapped is what is left of the coefficients halfway around. They fall geometrically, so
-// what the finite transform adds to those near 0 is about its square. A zero near the
-// contour, which the angle may miss, shows here.
+// wrapped returns the size of the coefficients halfway around. They fall geometrically, so the
+// aliasing of those near 0 is about its square. It also reveals a zero near the contour, which the
+// winding angle may miss.
 func (f factors) wrapped() float64 {
 	total, half := 0.0, len(f.c)/2
 	for _, v := range f.c[half-half/16 : half+half/16] {
@@ -76,7 +69,7 @@ func (f factors) sequence(spectrum []complex128) []float64 {
 	return s
 }
 
-// positive is the sum of c[k] z^k over k > 0 on the contour.
+// positive returns the sum of c[k] z^k over k > 0 on the contour.
 func (f factors) positive() []complex128 {
 	half := len(f.c) / 2
 	c := padded(f.c[:half], len(f.c))
@@ -84,7 +77,7 @@ func (f factors) positive() []complex128 {
 	return f.fft.Coefficients(nil, c)
 }
 
-// tails returns P(V > k/n) radius^k for k < size/2 by Wiener and Hopf.
+// tails returns P(V > k/n) radius^k for k < size/2 by Wiener-Hopf factorization.
 func (l lattice) tails(radius float64, size int) ([]float64, error) {
 	f, err := l.factorize(radius, size)
 	if err != nil {
@@ -102,9 +95,9 @@ func (l lattice) tailsOf(f factors) []float64 {
 	return f.sequence(spectrum)[:len(f.c)/2]
 }
 
-// invert returns the d >= 0 with d - E[d(t + 1 - X); X <= 1 + t] = r at the points, all
-// times radius^k, for a contour outside the unit circle: division by both factors, with the
-// part of negative index left out in between.
+// invert returns the d >= 0 with d - E[d(t + 1 - X); X <= 1 + t] = r at the lattice points, all
+// times radius^k, for a contour outside the unit circle. It divides by both factors and drops the
+// part of negative index in between.
 func (f factors) invert(r []float64) []float64 {
 	half := len(f.c) / 2
 	positive := f.positive()
@@ -124,8 +117,8 @@ func (f factors) invert(r []float64) []float64 {
 	return f.sequence(spectrum)[:half]
 }
 
-// circle returns the points of the upper half of the contour, in the order and with the
-// sign of fourier.FFT.
+// circle returns the points of the upper half of the contour, in the order and with the sign of
+// fourier.FFT.
 func circle(radius float64, size int) []complex128 {
 	z := make([]complex128, size/2+1)
 	for j := range z {
@@ -135,13 +128,13 @@ func circle(radius float64, size int) []complex128 {
 	return z
 }
 
-// logarithm replaces the generating function of demand by log((1 - phi(z)) / (1 - 1/z)),
-// continuous along the contour. Division takes the zero at z = 1 away.
+// logarithm replaces the generating function of demand by log((1 - phi(z)) / (1 - 1/z)), continuous
+// along the contour. The division removes the zero at z = 1.
 func (l lattice) logarithm(spectrum, z []complex128, radius float64) error {
 	shrink := math.Pow(radius, -float64(l.n))
 	angle, period := 0.0, 2*(len(z)-1)
 	for j, p := range spectrum {
-		// z^-n, its angle reduced in integers.
+		// z^-n, with its angle reduced in integers
 		sin, cos := math.Sincos(2 * math.Pi * float64(j*l.n%period) / float64(period))
 		phi := p * complex(shrink*cos, shrink*sin)
 		v := (1 - phi) / (1 - 1/z[j])
@@ -150,15 +143,15 @@ func (l lattice) logarithm(spectrum, z []complex128, radius float64) error {
 		angle = now
 		spectrum[j] = complex(math.Log(cmplx.Abs(v)), now)
 	}
-	if math.Abs(angle) > 1 { // it is a multiple of pi
+	if math.Abs(angle) > 1 { // a closed logarithm ends at 0, any other at a multiple of pi
 		return errWinding
 	}
 	return nil
 }
 
-// emptiness is P(V = 0): exp of the sum of the coefficients of positive index. Inside the
-// unit circle these are known badly, and follow from all the others by what the
-// function is at z = 1.
+// emptiness returns P(V = 0): exp of the sum of the coefficients of positive index. Inside the unit
+// circle these are inaccurate; there it follows from all other coefficients and the value of the
+// function at z = 1.
 func (l lattice) emptiness(c []float64, radius float64) float64 {
 	sum, power := 0.0, 1.0
 	if radius > 1 {
@@ -174,4 +167,41 @@ func (l lattice) emptiness(c []float64, radius float64) float64 {
 		sum += c[k] * power
 	}
 	return l.drift * float64(l.n) * math.Exp(-sum)
+}
+
+// convolve returns the product of two sequences, which has at most size terms.
+func convolve(a, b []float64, size int) []float64 {
+	fft := fourier.NewFFT(size)
+	x := fft.Coefficients(nil, padded(a, size))
+	y := fft.Coefficients(nil, padded(b, size))
+	for i := range x {
+		x[i] *= y[i]
+	}
+	out := fft.Sequence(nil, x)
+	for i := range out {
+		out[i] /= float64(size)
+	}
+	return out
+}
+
+func padded(s []float64, size int) []float64 {
+	out := make([]float64, size)
+	copy(out, s)
+	return out
+}
+
+// noise bounds the rounding error of a term of convolve: some units in the last place for each of
+// the log2(size) stages, by the Euclidean norms (N. J. Higham, Accuracy and Stability of Numerical
+// Algorithms, 24.1).
+func noise(a, b []float64, size int) float64 {
+	const unit = 0x1p-53
+	return 8 * unit * math.Log2(float64(size)) * norm(a) * norm(b)
+}
+
+func norm(s []float64) float64 {
+	total := 0.0
+	for _, v := range s {
+		total += v * v
+	}
+	return math.Sqrt(total)
 }

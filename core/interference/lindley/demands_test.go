@@ -9,9 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
-// parse reads demand: "exponential U", "pareto SHAPE U", "gamma SHAPE U", "lognormal SIGMA U",
-// "poisson PER U", "constant U", "values X P X P...".
-// After "disguised", nothing is known of it but its CDF.
+// parse reads a demand: "exponential U", "pareto SHAPE U", "gamma SHAPE U", "lognormal SIGMA U",
+// "poisson PER U", "constant U" or "values X P X P...". "disguised" before it hides everything but
+// the CDF.
 func parse(words []string) (demand.Distribution, error) {
 	if words[0] == "disguised" {
 		d, err := parse(words[1:])
@@ -56,7 +56,7 @@ func must(t testing.TB, words ...string) demand.Distribution {
 	return d
 }
 
-// values are demands with their probabilities.
+// values is demand with a finite number of values.
 type values []value
 
 type value struct{ amount, weight float64 }
@@ -76,7 +76,7 @@ func (v values) CDF(x float64) float64 {
 			beyond += y.weight
 		}
 	}
-	return 1 - beyond
+	return max(1-beyond, 0) // the sum of the weights may exceed 1 by a rounding error
 }
 
 func (v values) Draw(r *rand.Rand) float64 {
@@ -89,5 +89,5 @@ func (v values) Draw(r *rand.Rand) float64 {
 	return v[len(v)-1].amount
 }
 
-// disguised hides what a distribution says of itself beside its CDF.
+// disguised hides all properties of a distribution but its CDF.
 type disguised struct{ demand.Distribution }

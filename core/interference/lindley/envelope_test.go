@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 )
 
-// Tails lie between their envelopes, at the points and between them; and these are near: a
-// stochastic order that is off by O(1/n^2), but for the cell of the mode.
+// TestEnvelopes checks that a tail is between its envelopes, at and between the lattice points, and
+// that these differ by O(1/n^2) on average.
 func TestEnvelopes(t *testing.T) {
 	shapes := []func(u float64) (Unimodal, error){
 		func(u float64) (Unimodal, error) { return demand.NewExponential(u) },

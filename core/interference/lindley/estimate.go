@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// lightSupport in quotas: demand that goes no further is solved on a contour outside the
-	// unit circle.
+	// Demand up to lightSupport quotas is solved on a contour outside the unit circle.
 	lightSupport = 64
-	// digits is how small wrapped-around terms are to be: exp(-digits).
+	// Aliased terms of the transforms are smaller than exp(-digits).
 	digits = 36.0
 )
 
-// Estimate returns the probability of being throttled for each burst, without bounds: on
-// lattices of half the steps and of all, of which the error of second order is taken away
-// after Richardson. It suits demand that has a density; with atoms off the lattice use
-// the bounds.
+// Estimate returns the probability that a period is throttled for each burst, without bounds. It
+// solves on lattices of steps and steps/2 points per quota and removes the error of second order by
+// Richardson extrapolation. It suits demand with a density. For demand with atoms off the lattice
+// use [Bounds].
 func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Method, error) {
 	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {
@@ -55,11 +54,9 @@ func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Me
 	return result, method, nil
 }
 
-// bounded estimates for demand that goes so many quotas and no further, on a contour
-// outside the unit circle.
+// bounded estimates for demand of at most quotas quotas, on a contour outside the unit circle.
 func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([]float64, Method, error) {
-	l := lattice{n: steps, weights: meanWeights(d, steps, quotas+1)}
-	l.drift = 1 - l.mean()
+	l := newLattice(meanWeights(d, steps, quotas+1), steps)
 	theta, ok := l.decay()
 	if !ok {
 		return make([]float64, len(bursts)), Method{Name: "demand stays within the quota", Steps: steps, Horizon: quotas}, nil
@@ -71,8 +68,8 @@ func bounded(d demand.Distribution, bursts []float64, steps, quotas, far int) ([
 	return richardson(l, bursts, horizon, theta/2)
 }
 
-// checkMean compares what demand within the horizon sums up to, rounded to the lattice, with what the
-// distribution claims.
+// checkMean compares the mean that the CDF gives, with demand rounded down and up to the lattice,
+// with the mean that the distribution states.
 func checkMean(d demand.Distribution, steps, quotas int) error {
 	low, high := roundDown(d, steps, quotas).mean(), roundUp(d, steps, quotas).mean()
 	if mean := d.Mean(); !(low <= mean*(1+1e-9) && mean <= high*(1+1e-9)) {
@@ -81,16 +78,7 @@ func checkMean(d demand.Distribution, steps, quotas int) error {
 	return nil
 }
 
-// mean demand in quotas.
-func (l lattice) mean() float64 {
-	m := 0.0
-	for k, w := range l.weights {
-		m += float64(k) * w
-	}
-	return m / float64(l.n)
-}
-
-// richardson solves on the lattice and on one of half the steps.
+// richardson solves on the lattice and on one of half the steps, and extrapolates.
 func richardson(fine lattice, bursts []float64, horizon int, contour float64) ([]float64, Method, error) {
 	coarse := lattice{n: fine.n / 2, drift: fine.drift, weights: coarsen(fine.weights)}
 	rough, err := coarse.exceed(bursts, horizon, contour)
@@ -104,11 +92,11 @@ func richardson(fine lattice, bursts []float64, horizon int, contour float64) ([
 	for i, p := range result {
 		result[i] = min(max(p+(p-rough[i])/3, 0), 1)
 	}
-	return result, Method{Name: "Wiener-Hopf by FFT, Richardson", Steps: fine.n, Horizon: horizon, Contour: contour}, nil
+	return result, Method{Name: "Wiener-Hopf by FFT, Richardson", Steps: fine.n, Horizon: horizon}, nil
 }
 
-// exceed is P(V > b) for each burst, where the lattice stands for a density: what lies at
-// b counts half.
+// exceed returns P(V > b) for each burst. The lattice represents a density, so half of the mass at
+// b counts as above it.
 func (l lattice) exceed(bursts []float64, horizon int, contour float64) ([]float64, error) {
 	radius := math.Exp(contour / float64(l.n))
 	g, err := l.tails(radius, l.n*horizon)
@@ -125,8 +113,8 @@ func (l lattice) exceed(bursts []float64, horizon int, contour float64) ([]float
 	return out, nil
 }
 
-// midway undoes the scaling of tails and returns P(W > k/n) + P(W = k/n)/2, where
-// W = V + X - 1 is the queue before it is cut at 0.
+// midway undoes the scaling of tails and returns P(W > k/n) + P(W = k/n)/2, where W = V + X - 1 is
+// the queue before it is cut at 0.
 func (l lattice) midway(g []float64, radius float64) []float64 {
 	g = scaled(g, 1/radius, len(g))
 	nodes := make([]float64, len(g))
@@ -142,7 +130,7 @@ func (l lattice) midway(g []float64, radius float64) []float64 {
 	return nodes
 }
 
-// interpolate is the cubic through the four nodes nearest to x.
+// interpolate evaluates the cubic through the four nodes nearest to x.
 func interpolate(nodes []float64, x float64) float64 {
 	if k := int(x); float64(k) == x {
 		return nodes[k]
@@ -161,8 +149,8 @@ func interpolate(nodes []float64, x float64) float64 {
 	return total
 }
 
-// decay is theta > 0 with E exp(theta (X - 1)) = 1, at which P(V > b) falls; none when
-// demand never goes beyond the quota, and 0 when the mean does.
+// decay returns the theta > 0 with E exp(theta (X - 1)) = 1, the exponential rate at which P(V > b)
+// falls. It returns false if demand never exceeds the quota, and 0 if its mean does.
 func (l lattice) decay() (theta float64, ok bool) {
 	last := len(l.weights) - 1
 	for last > 0 && l.weights[last] <= 0 {
@@ -189,7 +177,7 @@ func (l lattice) decay() (theta float64, ok bool) {
 	return high, true
 }
 
-// phi is E exp(rho (X - 1)).
+// phi returns E exp(rho (X - 1)).
 func (l lattice) phi(rho float64) float64 {
 	total, factor, power := 0.0, math.Exp(rho/float64(l.n)), 1.0
 	for k, w := range l.weights {

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/interference/lindley"
 )
 
-// iterate is the slow reference: it carries the law of V from period to period until it stays,
-// for demand of weights[k] at k/n, and returns P(V > k/n).
+// iterate is the slow reference implementation. For demand of weights[k] at k/n, it computes the
+// distribution of V period by period until it is stationary, and returns P(V > k/n).
 func iterate(weights []float64, n int) []float64 {
 	const length = 4000
 	v := make([]float64, length)
@@ -44,7 +44,7 @@ func iterate(weights []float64, n int) []float64 {
 	return tails
 }
 
-// drawLattice draws demand on a lattice of n points, of mean below .85.
+// drawLattice draws demand on a lattice of n points with a mean below .85.
 func drawLattice(t *rapid.T, n int) (values, []float64) {
 	weights := make([]float64, 3*n)
 	for range rapid.IntRange(1, 6).Draw(t, "count") {
@@ -55,7 +55,7 @@ func drawLattice(t *rapid.T, n int) (values, []float64) {
 		total += w
 		mean += w * float64(k) / float64(n)
 	}
-	// Enough at 0 to bring the mean down.
+	// Increase P(X = 0) until the mean is low enough.
 	idle := max(mean/.85-total, 0)
 	weights[0] += idle
 	var v values
@@ -68,8 +68,8 @@ func drawLattice(t *rapid.T, n int) (values, []float64) {
 	return v, weights
 }
 
-// On its lattice demand has bounds that meet, at the reference; on a coarser one they
-// contain it.
+// TestBoundsContainIteration: for demand on the lattice the bounds meet at the reference; on a
+// coarser lattice they contain it.
 func TestBoundsContainIteration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 8
@@ -81,7 +81,7 @@ func TestBoundsContainIteration(t *testing.T) {
 		bursts := []float64{0, .125, .5, 1, 1.9, 3}
 		for _, steps := range []int{4, 8, 32, 20} {
 			got, _, err := lindley.Bounds(d, bursts, steps)
-			if steps == 4 && err != nil { // rounding up may be too much
+			if steps == 4 && err != nil { // demand rounded up may exceed the quota
 				continue
 			}
 			if err != nil {
@@ -92,7 +92,7 @@ func TestBoundsContainIteration(t *testing.T) {
 				if got[i].Lower > p+rounding || got[i].Upper < p-rounding {
 					t.Errorf("%d steps, burst %v: %v to %v does not contain %v", steps, b, got[i].Lower, got[i].Upper, p)
 				}
-				if steps%n == 0 && got[i].Width() > 1e-9 {
+				if steps%n == 0 && width(got[i]) > 1e-9 {
 					t.Errorf("%d steps, burst %v: the bounds %v and %v should meet", steps, b, got[i].Lower, got[i].Upper)
 				}
 			}
@@ -100,8 +100,9 @@ func TestBoundsContainIteration(t *testing.T) {
 	})
 }
 
-// A burst is on the lattice when it is but for rounding: 0.29 * 400 is a bit below 116, where
-// 0.07 * 400 is a bit above 28. Poisson demand lies on the lattice, and so bounds meet.
+// TestBurstsOnTheLattice: a burst that misses a lattice point by a rounding error counts as on it.
+// 0.29 * 400 is slightly below 116, and 0.07 * 400 slightly above 28. The bounds of Poisson demand
+// meet there, because it is on the lattice.
 func TestBurstsOnTheLattice(t *testing.T) {
 	d := must(t, "poisson", "100", ".9")
 	for b := 1; b <= 120; b++ {
@@ -116,7 +117,7 @@ func TestBurstsOnTheLattice(t *testing.T) {
 	}
 }
 
-// Requests of which two and a half fill a quota come on a lattice, too.
+// TestFractionsOfALattice: requests of which 2.5 fill a quota are on a lattice, too.
 func TestFractionsOfALattice(t *testing.T) {
 	bursts := []float64{0, .2, .4, 1}
 	for _, per := range []string{"2.5", "0.3", "1.75"} {
@@ -125,16 +126,16 @@ func TestFractionsOfALattice(t *testing.T) {
 			t.Fatal(per, err)
 		}
 		for _, x := range got {
-			if x.Width() > 1e-9 {
+			if width(x) > 1e-9 {
 				t.Errorf("%s per quota, burst %v: %v to %v", per, x.Burst, x.Lower, x.Upper)
 			}
 		}
 	}
 }
 
-// Tails whose probability is lost in rounding, and much of the mean with it, are not counted as
-// none. A container works whenever something is left to do, which is for the share u of the time
-// at least: where demand is rare and huge, it is throttled nearly as long.
+// TestUnseenTails: a tail whose probability is lost in rounding, and much of the mean with it,
+// still counts. A group is busy for the share u of the time at least, so if demand is rare and
+// huge, it is throttled for nearly that long.
 func TestUnseenTails(t *testing.T) {
 	for _, name := range []string{"lognormal 10 .5", "lognormal 30 .003", "pareto 1.0001 .5", "pareto 1.01 .5"} {
 		u := must(t, strings.Fields(name)...).Mean()
@@ -153,7 +154,8 @@ func TestUnseenTails(t *testing.T) {
 	}
 }
 
-// The closed form comes out to 1e-9, and lies inside the bounds at every step size.
+// TestExponential: the estimate equals the closed form to 1e-9, and the bounds contain it at every
+// number of steps.
 func TestExponential(t *testing.T) {
 	bursts := []float64{0, .3, 1, 2, 4, 7.77}
 	for _, u := range []float64{.05, .3, .5, .7, .9} {
@@ -164,20 +166,20 @@ func TestExponential(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, b := range bursts {
-				checkBracket(t, u, steps, got.Throttling[i], lindley.Exponential(u, b))
-				if p := got.Throttling[i].Probability; steps == 256 && u >= .3 && math.Abs(p-lindley.Exponential(u, b)) > 1e-9 {
-					t.Errorf("u=%v burst %v: %v, want %v", u, b, p, lindley.Exponential(u, b))
+				checkBracket(t, u, steps, got.Throttling[i], closedForm(u, b))
+				if p := got.Throttling[i].Probability; steps == 256 && u >= .3 && math.Abs(p-closedForm(u, b)) > 1e-9 {
+					t.Errorf("u=%v burst %v: %v, want %v", u, b, p, closedForm(u, b))
 				}
 			}
 			rounded, _, err := lindley.Bounds(disguised{d}, bursts, steps)
-			if u == .9 && steps == 16 && err != nil { // 1/16 is too much for it
+			if u == .9 && steps == 16 && err != nil { // demand rounded up by 1/16 exceeds the quota
 				continue
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, b := range bursts {
-				checkBracket(t, u, steps, rounded[i], lindley.Exponential(u, b))
+				checkBracket(t, u, steps, rounded[i], closedForm(u, b))
 			}
 		}
 	}
@@ -190,19 +192,36 @@ func checkBracket(t testing.TB, u float64, steps int, got lindley.Throttling, wa
 	}
 }
 
-// Of the issue: sigma at four loads.
+// closedForm solves for exponential demand of mean u in closed form: sigma^(1+burst), where sigma =
+// exp(-(1-sigma)/u).
+func closedForm(u, burst float64) float64 {
+	low, high := 0.0, 1-1e-15 // excludes the other solution, sigma = 1
+	for range 200 {
+		sigma := (low + high) / 2
+		if math.Exp(-(1-sigma)/u) > sigma {
+			low = sigma
+		} else {
+			high = sigma
+		}
+	}
+	return math.Pow((low+high)/2, 1+burst)
+}
+
+func width(t lindley.Throttling) float64 { return t.Upper - t.Lower }
+
+// TestClosedForm compares sigma at four loads with published values.
 func TestClosedForm(t *testing.T) {
 	for u, want := range map[float64]float64{.3: .04088226, .5: .20318787, .7: .46699642, .9: .80689983} {
-		if got := lindley.Exponential(u, 0); math.Abs(got-want) > 5e-9 {
+		if got := closedForm(u, 0); math.Abs(got-want) > 5e-9 {
 			t.Errorf("u=%v: sigma %v, want %v", u, got, want)
 		}
 	}
 }
 
-// Tails of 1e-9 and below.
+// TestSmallTails has probabilities of 1e-9 and below.
 func TestSmallTails(t *testing.T) {
 	for u, burst := range map[float64]float64{.3: 6, .5: 13, .7: 26} {
-		want := lindley.Exponential(u, burst)
+		want := closedForm(u, burst)
 		got, _, err := lindley.Estimate(must(t, "exponential", fmt.Sprint(u)), []float64{burst}, 0)
 		if err != nil || math.Abs(got[0]-want) > 1e-6*want {
 			t.Errorf("u=%v burst %v: %v, want %v, %v", u, burst, got, want, err)
@@ -210,7 +229,8 @@ func TestSmallTails(t *testing.T) {
 	}
 }
 
-// Without a closed form, eight times as many steps are the reference.
+// TestEstimateHasConverged compares demand without a closed form with the estimate at eight times
+// as many steps.
 func TestEstimateHasConverged(t *testing.T) {
 	bursts := []float64{0, .3, 1, 2, 4}
 	for _, name := range []string{"pareto 4 .7", "gamma 2 .7", "lognormal .5 .7"} {
@@ -231,8 +251,8 @@ func TestEstimateHasConverged(t *testing.T) {
 	}
 }
 
-// Bounds of each step size contain the estimate with far more steps, for demand of all
-// kinds, also when nothing is known of it but the CDF.
+// TestBoundsContainFineEstimate: the bounds at every number of steps contain the estimate at far
+// more steps, for all kinds of demand, also if only the CDF is known.
 func TestBoundsContainFineEstimate(t *testing.T) {
 	for _, kind := range []string{"pareto 4 %v", "pareto 3 %v", "gamma .5 %v", "gamma 3 %v", "gamma 30 %v", "lognormal .4 %v"} {
 		for _, u := range []float64{.28125, .7, .85} {
@@ -255,7 +275,7 @@ func checkFine(t *testing.T, name string, d, shown demand.Distribution) {
 			t.Fatal(name, err)
 		}
 		for i, b := range bursts {
-			// The estimate has an error of its own, 1e-6 of it at the most.
+			// The relative error of the estimate is up to 1e-6.
 			if got[i].Lower > want[i]*(1+1e-6)+1e-13 || got[i].Upper < want[i]*(1-1e-6)-1e-13 {
 				t.Errorf("%s, %d steps, burst %v, %s: %v to %v, estimate %v", name, steps, b, method.Name, got[i].Lower, got[i].Upper, want[i])
 			}
@@ -263,7 +283,7 @@ func checkFine(t *testing.T, name string, d, shown demand.Distribution) {
 	}
 }
 
-// More burst and less demand never mean more throttling.
+// TestMonotone: more burst or less demand never increases throttling.
 func TestMonotone(t *testing.T) {
 	bursts := []float64{0, .25, .5, 1, 1.5, 2, 4, 8, math.Inf(1)}
 	for _, kind := range []string{"exponential %v", "pareto 4 %v", "gamma 3 %v", "poisson 10 %v"} {
@@ -286,7 +306,8 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// Demand that never exceeds the quota is never throttled, however near it comes.
+// TestNeverThrottled: demand that never exceeds the quota is never throttled, however close it
+// comes.
 func TestNeverThrottled(t *testing.T) {
 	for _, d := range []string{"constant .3", "constant .99999", "values .1 .5 1 .5", "values .9999 1"} {
 		got, err := lindley.Solve(must(t, strings.Fields(d)...), []float64{0, 1}, 16)
@@ -301,7 +322,7 @@ func TestNeverThrottled(t *testing.T) {
 	}
 }
 
-// claimed is exponential demand that claims another mean.
+// claimed is a distribution that states a different mean.
 type claimed struct {
 	demand.Distribution
 	mean float64
@@ -328,7 +349,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// One group with its tokens and its backlog, as the kernel's controller has them.
+// TestMonteCarlo simulates one group with tokens and backlog, as the kernel's controller keeps
+// them.
 func TestMonteCarlo(t *testing.T) {
 	const batches, periods = 200, 5000
 	bursts := []float64{0, .5, 1, 2}

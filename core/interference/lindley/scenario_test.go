@@ -61,7 +61,7 @@ func throttle(solution lindley.Solution, err error) string {
 	return out.String()
 }
 
-// settled takes away what is rounding.
+// settled replaces rounding errors around 0 by 0.
 func settled(p float64) float64 {
 	if math.Abs(p) < 1e-13 {
 		return 0

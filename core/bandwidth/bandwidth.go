@@ -5,7 +5,7 @@
 //	limits := bandwidth.Limits{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}
 //	debt = bandwidth.NextDebt(debt, demand, limits.Quota) // once per period
 //
-// Package bandwidthtest contains models of the controller for testing policies.
+// Package bandwidthtest contains complete models of the controller for tests.
 package bandwidth
 
 import (
@@ -16,20 +16,20 @@ import (
 // Unlimited is the quota of a group without a limit.
 const Unlimited time.Duration = -1
 
-// The bounds of kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period,
-// max_cfs_quota_period, max_cfs_runtime).
+// The bounds in kernel/sched/core.c of Linux 6.18 (min_cfs_quota_period, max_cfs_quota_period,
+// max_cfs_runtime).
 const (
 	MinQuota  = time.Millisecond
 	MinPeriod = time.Millisecond
 	MaxPeriod = time.Second
-	MaxQuota  = (1<<44 - 1) * time.Microsecond // with the burst
+	MaxQuota  = (1<<44 - 1) * time.Microsecond // of quota plus burst
 )
 
 // Limits are a group's bandwidth settings in the kernel.
 type Limits struct {
 	Quota  time.Duration // CPU time per period, or Unlimited
 	Period time.Duration // 1 ms to 1 s
-	Burst  time.Duration // unused CPU time that may be saved up; 0 <= Burst <= Quota unless unlimited
+	Burst  time.Duration // maximum of unused CPU time that is saved; 0 <= Burst <= Quota unless unlimited
 }
 
 // WithoutBurst returns the limits with a burst of 0.
@@ -62,3 +62,16 @@ func (l Limits) Validate() error {
 	}
 	return nil
 }
+
+// NextDebt returns the debt of a group after one more period. The debt is the CPU time that is
+// missing in the group's bucket, plus the backlog:
+//
+//	debt = burst - tokens + backlog
+//	debt' = max(debt + demand - quota, 0)
+//
+// This is Lindley's recursion for a queue (D. V. Lindley, The theory of queues with a single
+// server, 1952). The group was throttled in that period if and only if the new debt exceeds the
+// burst, so one pass over a recording gives the result for every burst. A group that has been idle
+// for some periods has no debt. Source: __refill_cfs_bandwidth_runtime in kernel/sched/fair.c of
+// Linux 6.18, which package bandwidthtest models in full.
+func NextDebt[T ~int64](debt, demand, quota T) T { return max(debt+demand-quota, 0) }
