@@ -38,7 +38,7 @@ import (
 // fakeCluster is a whole kube-scheduler with the plugin and its default
 // configuration, in front of client-go's fake API servers.
 type fakeCluster struct {
-	t          *testing.T
+	t          testing.TB
 	client     *fake.Clientset
 	topologies *topologyfake.Clientset
 	scheduler  *kubescheduler.Scheduler
@@ -58,7 +58,7 @@ type sayings struct {
 
 var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"}
 
-func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
+func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	t.Helper()
 	c := &fakeCluster{
 		t: t, said: &sayings{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),

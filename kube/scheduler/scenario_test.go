@@ -147,7 +147,7 @@ func fields(words []string) map[string]string {
 	return m
 }
 
-func machineOf(t *testing.T, f map[string]string) *topology.Machine {
+func machineOf(t testing.TB, f map[string]string) *topology.Machine {
 	t.Helper()
 	n := func(key string) int {
 		if f[key] == "" {
