@@ -13,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// parallelRequests keeps the API server busy; more than this only makes requests wait
-// for each other.
+// parallelRequests keeps the API server busy. With more, requests wait for each other.
 const parallelRequests = 16
 
-func (r *rig) createPods(ctx context.Context, pods []*corev1.Pod) error {
+// forEach calls do for all pods in parallel.
+func forEach(ctx context.Context, verb string, pods []*corev1.Pod, do func(context.Context, *corev1.Pod) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelRequests)
 	for _, pod := range pods {
 		group.Go(func() error {
-			if _, err := r.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create pod %s: %w", pod.Name, err)
+			if err := do(ctx, pod); err != nil {
+				return fmt.Errorf("%s pod %s: %w", verb, pod.Name, err)
 			}
 			return nil
 		})
@@ -31,34 +31,37 @@ func (r *rig) createPods(ctx context.Context, pods []*corev1.Pod) error {
 	return group.Wait()
 }
 
-// deletePods returns when the pods are gone. Without grace the API server deletes them
-// itself, and waits for no kubelet.
+func (r *rig) createPods(ctx context.Context, pods []*corev1.Pod) error {
+	return forEach(ctx, "create", pods, func(ctx context.Context, pod *corev1.Pod) error {
+		_, err := r.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// deletePods returns when the pods are deleted. With a grace period of 0 the API server deletes them
+// without waiting for a kubelet.
 func (r *rig) deletePods(ctx context.Context, pods []*corev1.Pod) error {
-	group, inGroup := errgroup.WithContext(ctx)
-	group.SetLimit(parallelRequests)
-	for _, pod := range pods {
-		group.Go(func() error {
-			err := r.client.CoreV1().Pods(namespace).Delete(inGroup, pod.Name, *metav1.NewDeleteOptions(0))
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
-			}
+	err := forEach(ctx, "delete", pods, func(ctx context.Context, pod *corev1.Pod) error {
+		err := r.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
+		if apierrors.IsNotFound(err) {
 			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	left, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err == nil && len(left.Items) > 0 {
-		err = fmt.Errorf("pod %s is still there", left.Items[0].Name)
+		err = fmt.Errorf("pod %s was not deleted", left.Items[0].Name)
 	}
 	return err
 }
 
-// bindings tells when pods are bound.
+// bindings watches pods being bound.
 type bindings struct{ watch watch.Interface }
 
-// watchBindings follows pods from the moment at which they have a node.
+// watchBindings watches the pods that have a node. There must be none yet.
 func (r *rig) watchBindings(ctx context.Context) (*bindings, error) {
 	bound := metav1.ListOptions{FieldSelector: "spec.nodeName!="}
 	list, err := r.client.CoreV1().Pods(namespace).List(ctx, bound)
@@ -66,7 +69,7 @@ func (r *rig) watchBindings(ctx context.Context) (*bindings, error) {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	if len(list.Items) > 0 {
-		return nil, fmt.Errorf("pod %s is bound before the scheduler has started", list.Items[0].Name)
+		return nil, fmt.Errorf("pod %s was bound before the scheduler started", list.Items[0].Name)
 	}
 	bound.ResourceVersion = list.ResourceVersion
 	w, err := r.client.CoreV1().Pods(namespace).Watch(ctx, bound)
@@ -78,22 +81,21 @@ func (r *rig) watchBindings(ctx context.Context) (*bindings, error) {
 
 func (b *bindings) stop() { b.watch.Stop() }
 
-// errWatchEnded says that the API server has dropped the watch, as it does when events are
-// not taken off it fast enough. When pods were bound is then not known.
+// errWatchEnded means that the API server has dropped the watch, as it does if events are not read
+// fast enough. Then the times of the bindings are not known.
 var errWatchEnded = errors.New("the watch of pods has ended early")
 
-// stall is how long no pod is bound before the scheduler is taken to be stuck.
+// stall is the time without a binding after which the scheduler counts as stuck.
 const stall = 30 * time.Second
 
-// await returns the times at which so many pods were seen bound, ascending.
+// await returns the times of the next count bindings, in ascending order.
 func (b *bindings) await(ctx context.Context, count int) ([]time.Time, error) {
 	times := make([]time.Time, 0, count)
 	err := b.each(ctx, count, func(_ string, at time.Time) { times = append(times, at) })
 	return times, err
 }
 
-// each calls seen with the name of each of the next count pods that are bound, and the
-// time at which the watch told of it.
+// each calls seen for the next count bindings, with the pod's name and the time of the watch event.
 func (b *bindings) each(ctx context.Context, count int, seen func(pod string, at time.Time)) error {
 	for n := 0; n < count; {
 		select {
@@ -104,7 +106,7 @@ func (b *bindings) each(ctx context.Context, count int, seen func(pod string, at
 			if event.Type == watch.Error {
 				return fmt.Errorf("watch pods: %w", apierrors.FromObject(event.Object))
 			}
-			if event.Type == watch.Added { // into what the watch selects
+			if event.Type == watch.Added { // now matches the watch's selector
 				pod, ok := event.Object.(*corev1.Pod)
 				if !ok {
 					return fmt.Errorf("watch pods: the API server sent a %T", event.Object)

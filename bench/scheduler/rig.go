@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -21,8 +22,8 @@ import (
 
 const namespace = metav1.NamespaceDefault
 
-// rig is a cluster of simulated nodes on which one measurement follows the other. Its
-// scheduler is down in between.
+// rig is a cluster of simulated nodes for consecutive measurements. Its scheduler runs only during a
+// measurement.
 type rig struct {
 	options  options
 	stderr   io.Writer
@@ -30,8 +31,8 @@ type rig struct {
 	client   kubernetes.Interface
 	nodes    map[string]*simnode.Node // by name
 	indexes  map[*topology.Machine]*placement.Index
-	remove   func() error // what Stop leaves on disk
-	profiled int          // measurements so far
+	remove   func() error // deletes the data directory
+	profiled int          // number of profiles taken
 }
 
 func startRig(ctx context.Context, o options, count int, stderr io.Writer) (*rig, error) {
@@ -76,14 +77,14 @@ func (r *rig) clusterConfig(nodes []simnode.Node) (localcluster.Config, error) {
 	}
 	dir, err := os.MkdirTemp("", "pinfold-bench-")
 	if err != nil {
-		return config, fmt.Errorf("make a data directory: %w", err)
+		return config, fmt.Errorf("create a data directory: %w", err)
 	}
 	config.Dir = dir
 	r.remove = func() error { return os.RemoveAll(dir) }
 	return config, nil
 }
 
-// quieten ends what a measurement does without.
+// quieten stops the components that a measurement does not need, and creates the client.
 func (r *rig) quieten() error {
 	idle := []string{localcluster.Scheduler, localcluster.ControllerManager}
 	if !r.options.kubelets {
@@ -99,7 +100,7 @@ func (r *rig) quieten() error {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
 	r.client = client
 	return nil
@@ -107,4 +108,29 @@ func (r *rig) quieten() error {
 
 func (r *rig) stop() error {
 	return errors.Join(r.cluster.Stop(), r.remove())
+}
+
+// startScheduler returns the scheduler's process id when it is ready. The scheduler must be stopped
+// even after an error.
+func (r *rig) startScheduler(ctx context.Context, v variant) (pid int, err error) {
+	if err := r.cluster.ConfigureScheduler([]byte(v.config)); err != nil {
+		return 0, err
+	}
+	err = r.cluster.StartComponent(ctx, localcluster.Scheduler)
+	return r.cluster.PID(localcluster.Scheduler), err
+}
+
+// explain returns the scheduler's message about one of the pods that are not bound.
+func (r *rig) explain(ctx context.Context) error {
+	pods, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil || len(pods.Items) == 0 {
+		return err
+	}
+	reason := "the scheduler has not tried it"
+	for _, condition := range pods.Items[0].Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Message != "" {
+			reason = condition.Message
+		}
+	}
+	return fmt.Errorf("%d pods are not bound, %s first: %s", len(pods.Items), pods.Items[0].Name, reason)
 }

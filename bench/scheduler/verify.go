@@ -8,18 +8,16 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// maxProblems of a wrong outcome are told.
+// maxProblems is the number of problems that are printed.
 const maxProblems = 10
 
-// verify checks what a scheduler has made of the pods, which must all be bound.
+// verify checks that all pods are bound, and how.
 func (r *rig) verify(pods []corev1.Pod, annotated bool) error {
-	check := checker{nodes: r.nodes, indexes: r.indexes, owners: map[string]map[cpuset.CPU]string{}}
+	check := checker{rig: r, owners: map[string]map[cpuset.CPU]string{}}
 	if len(pods) != r.options.pods {
 		check.problem("there are %d pods, not %d", len(pods), r.options.pods)
 	}
@@ -37,18 +35,17 @@ func (r *rig) verify(pods []corev1.Pod, annotated bool) error {
 		check.found = append(check.found, fmt.Errorf("and %d more", check.count-maxProblems))
 	}
 	if len(check.found) > 0 {
-		return fmt.Errorf("the outcome is wrong: %w", errors.Join(check.found...))
+		return fmt.Errorf("the pods are bound wrongly: %w", errors.Join(check.found...))
 	}
 	return nil
 }
 
-// checker looks at CPUs one by one, and then asks the books.
+// checker checks every CPU on its own and then the books of every node.
 type checker struct {
-	nodes   map[string]*simnode.Node
-	indexes map[*topology.Machine]*placement.Index
-	owners  map[string]map[cpuset.CPU]string // pod, by node and exclusive CPU
-	found   []error
-	count   int
+	*rig
+	owners map[string]map[cpuset.CPU]string // pods by node and exclusive CPU
+	found  []error
+	count  int
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -85,7 +82,7 @@ func (c *checker) placed(pod *corev1.Pod) {
 	}
 }
 
-// take books one CPU for a pod alone.
+// take records the pod as owner of an exclusive CPU.
 func (c *checker) take(node *simnode.Node, cpu cpuset.CPU, pod string) {
 	owners := c.owners[node.Name]
 	if owners == nil {
@@ -93,15 +90,15 @@ func (c *checker) take(node *simnode.Node, cpu cpuset.CPU, pod string) {
 		c.owners[node.Name] = owners
 	}
 	if other, taken := owners[cpu]; taken {
-		c.problem("CPU %d of node %s is of both %s and %s", cpu, node.Name, other, pod)
+		c.problem("CPU %d of node %s belongs to both %s and %s", cpu, node.Name, other, pod)
 	}
 	if node.ReservedCPUs.Contains(cpu) {
-		c.problem("CPU %d of node %s is reserved, and of %s", cpu, node.Name, pod)
+		c.problem("CPU %d of node %s is reserved but belongs to %s", cpu, node.Name, pod)
 	}
 	owners[cpu] = pod
 }
 
-// books checks what the nodes have promised in sum.
+// books checks the books of every node for conflicts and overflow.
 func (c *checker) books(pods []corev1.Pod) {
 	claims := map[string][]ledger.Claim{}
 	names := map[ledger.PodID]string{}
@@ -112,7 +109,7 @@ func (c *checker) books(pods []corev1.Pod) {
 		}
 		claim, err := api.Claim(&pods[i], node.Machine)
 		if err != nil {
-			continue // placed has said so
+			continue // reported by placed
 		}
 		claims[node.Name] = append(claims[node.Name], claim)
 		names[claim.ID] = pods[i].Name

@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// smallRig is one node of 8 CPUs in two NUMA nodes, CPU 0 reserved, for n pods.
+// smallRig returns a rig for n pods with one node: 8 CPUs in two NUMA nodes, CPU 0 reserved.
 func smallRig(n int) *rig {
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 4}.MustBuild()
 	node := &simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: firstCore(machine)}
@@ -25,7 +25,7 @@ func smallRig(n int) *rig {
 	}
 }
 
-// boundPod is a pod of two CPUs with an allocation.
+// boundPod returns a bound pod with a limit of two CPUs and, unless it is "", this allocation.
 func boundPod(name string, policy placement.Policy, allocation string) corev1.Pod {
 	pod := *makePod(name, 2, 1000)
 	pod.UID, pod.Spec.NodeName = types.UID(name), "n1"
@@ -57,7 +57,7 @@ func TestVerify(t *testing.T) {
 		want string // part of the error, "" for none
 	}{
 		{"right", []corev1.Pod{static("a", "1-2"), static("b", "4-5"), burst("c", 0), burst("d", 1)}, ""},
-		{"one CPU twice", []corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "CPU 2 of node n1 is of both a and b"},
+		{"one CPU twice", []corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "CPU 2 of node n1 belongs to both a and b"},
 		{"a reserved CPU", []corev1.Pod{static("a", "0-1")}, "CPU 0 of node n1 is reserved"},
 		{"no allocation", []corev1.Pod{boundPod("a", placement.Static, "")}, "allocation of pod a"},
 		{"a CPU that is not there", []corev1.Pod{static("a", "7-8")}, "has no CPUs 8"},
@@ -85,11 +85,11 @@ func TestVerifyWithoutPlugin(t *testing.T) {
 		t.Errorf("a pod is missing: %v", err)
 	}
 	if err := smallRig(1).verify([]corev1.Pod{static("a", "1-2")}, false); err == nil || !strings.Contains(err.Error(), "without the plugin") {
-		t.Errorf("the plugin was there after all: %v", err)
+		t.Errorf("an allocation was accepted: %v", err)
 	}
 }
 
-func TestVerifyTellsNotAll(t *testing.T) {
+func TestVerifyLimitsProblems(t *testing.T) {
 	var pods []corev1.Pod
 	for i := range 30 {
 		pods = append(pods, boundPod(fmt.Sprint("p", i), placement.Static, ""))

@@ -15,11 +15,11 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// workloadSeed makes the pods. Changing it, or anything in this file, makes figures
-// that cannot be compared with earlier ones.
+// workloadSeed generates the pods. Results from before and after a change of the seed, or of anything
+// else in this file, cannot be compared.
 const workloadSeed = 20261120
 
-// machineKinds are the shapes of the nodes: of every ten nodes so many.
+// machineKinds returns the shapes of the nodes and how many of every ten nodes have them.
 func machineKinds() []struct {
 	name  string
 	shape topology.Shape
@@ -38,7 +38,7 @@ func machineKinds() []struct {
 	}
 }
 
-// makeNodes returns nodes of all kinds, mixed. The first core of each is reserved.
+// makeNodes returns nodes of all kinds, mixed. The first core of every node is reserved.
 func makeNodes(count int) []simnode.Node {
 	var ten []simnode.Node
 	for _, kind := range machineKinds() {
@@ -57,15 +57,15 @@ func makeNodes(count int) []simnode.Node {
 
 func firstCore(m *topology.Machine) cpuset.Set { return m.Cores()[0].CPUs }
 
-// limitWeights is how many of 20 pods have which limit, in CPUs.
+// limitWeights returns the pods' limits, in CPUs, and how many of 20 pods have them.
 func limitWeights() []struct{ cpus, of20 int } {
 	return []struct{ cpus, of20 int }{{1, 2}, {2, 5}, {4, 6}, {8, 4}, {16, 2}, {32, 1}}
 }
 
-// makePods returns pods of all sizes and both policies, in random order, except that no
-// pod follows one of the same limit and request: kube-scheduler would take over most of
-// what it found out for the one before, and less often where the two differ in policy.
-// Their names sort in the order of the slice.
+// makePods returns pods of all sizes and both policies in random order. Their names sort in the order
+// of the slice. Consecutive pods differ in limit or request: otherwise kube-scheduler would reuse
+// most results of the previous pod, and more often without the plugin, where policies do not
+// differ.
 func makePods(count int, annotated bool) []*corev1.Pod {
 	rng := rand.New(rand.NewPCG(workloadSeed, 0))
 	var limits []int

@@ -9,10 +9,10 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-func TestPodsAreTheSame(t *testing.T) {
+func TestPodsAreReproducible(t *testing.T) {
 	annotated, plain := makePods(2000, true), makePods(2000, false)
 	if diff := cmp.Diff(annotated, makePods(2000, true)); diff != "" {
-		t.Fatalf("two makings differ:\n%s", diff)
+		t.Fatalf("two results differ:\n%s", diff)
 	}
 	policies, limits := map[string]int{}, map[int64]int{}
 	for i, pod := range annotated {
@@ -24,10 +24,10 @@ func TestPodsAreTheSame(t *testing.T) {
 		limits[pod.Spec.Containers[0].Resources.Limits.Cpu().Value()]++
 		pod.Annotations = nil
 		if diff := cmp.Diff(pod, plain[i]); diff != "" {
-			t.Fatalf("without the plugin pod %d is another one:\n%s", i, diff)
+			t.Fatalf("without the plugin pod %d differs:\n%s", i, diff)
 		}
 		if i > 0 && (pod.Name <= annotated[i-1].Name || cmp.Equal(resources(pod), resources(annotated[i-1]))) {
-			t.Fatalf("pod %d, %s, does not follow %s in its name, or has the same resources", i, pod.Name, annotated[i-1].Name)
+			t.Fatalf("pod %d, %s, does not sort after %s or has the same resources", i, pod.Name, annotated[i-1].Name)
 		}
 	}
 	for policy, n := range policies {

@@ -4,14 +4,98 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"syscall"
 
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/command"
 )
 
 func main() {
 	os.Exit(cli.Run(newCommand()))
+}
+
+func newCommand() *cobra.Command {
+	cmd := command.New()
+	cmd.Use = "pinfold-scheduler"
+	cmd.Short = "kube-scheduler with the Pinfold plugin"
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		printVersion(cmd)
+		return useDefaultConfiguration(cmd)
+	}
+	return cmd
+}
+
+// printVersion prints Pinfold's version if --version is set. kube-scheduler then prints that of
+// Kubernetes and exits.
+func printVersion(cmd *cobra.Command) {
+	if flag := cmd.Flags().Lookup("version"); flag.Changed && flag.Value.String() != "false" {
+		fmt.Fprintln(cmd.OutOrStdout(), version.Of(cmd.Name()))
+	}
+}
+
+// useDefaultConfiguration sets --config if it is not set. kube-scheduler reads the configuration of
+// plugins from a file only. A pipe serves as one and needs no writable directory.
+func useDefaultConfiguration(cmd *cobra.Command) error {
+	flags := cmd.Flags()
+	if flags.Changed("config") {
+		return nil
+	}
+	// With --config, kube-scheduler ignores --kubeconfig.
+	kubeconfig, err := flags.GetString("kubeconfig")
+	if err != nil {
+		return fmt.Errorf("read --kubeconfig: %w", err)
+	}
+	text, err := configuration(kubeconfig)
+	if err != nil {
+		return err
+	}
+	path, err := pipe(text)
+	if err != nil {
+		return fmt.Errorf("pass the default configuration: %w", err)
+	}
+	return flags.Set("config", path)
+}
+
+// configuration returns the default configuration for the cluster of a kubeconfig file, or, for "",
+// for the cluster in which the process runs.
+func configuration(kubeconfig string) ([]byte, error) {
+	if kubeconfig == "" {
+		return []byte(scheduler.DefaultConfiguration), nil
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal([]byte(scheduler.DefaultConfiguration), &config); err != nil {
+		return nil, fmt.Errorf("read the default configuration: %w", err)
+	}
+	if err := unstructured.SetNestedField(config, kubeconfig, "clientConnection", "kubeconfig"); err != nil {
+		return nil, fmt.Errorf("set the kubeconfig: %w", err)
+	}
+	return yaml.Marshal(config)
+}
+
+// pipe returns a path from which text can be read once. The text is far below the 64 KiB that a
+// Linux pipe buffers, so writing does not block. It uses plain descriptors because an os.File would
+// be closed when it is garbage collected.
+func pipe(text []byte) (path string, err error) {
+	var ends [2]int
+	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
+		return "", err
+	}
+	if _, err := syscall.Write(ends[1], text); err != nil {
+		return "", err
+	}
+	if err := syscall.Close(ends[1]); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", ends[0]), nil
 }

@@ -7,28 +7,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AgentName is that of the policy that keeps agents to their nodes, and of its binding.
+// AgentName is the name of the policy that confines agents to their nodes, and of its binding.
 const AgentName = "pinfold-agents"
 
 const (
-	// agentAccount is the user that the agent's service account is.
+	// agentAccount is the user name of the agent's service account.
 	agentAccount = "system:serviceaccount:kube-system:pinfold-agent"
-	// tokenNode is where the API server says which node a token is bound to, by its pod or
-	// directly (Kubernetes 1.32).
+	// tokenNode is the key under which the API server names the node that a token is bound to, by
+	// its pod or directly (Kubernetes 1.32).
 	tokenNode = "authentication.kubernetes.io/node-name"
-	// AgentGroup is the group of agents that run outside the cluster, with a client
-	// certificate.
+	// AgentGroup is the group of agents that run outside the cluster with a client certificate.
 	AgentGroup = "pinfold:agents"
 	userPrefix = "pinfold:agent:"
 )
 
-// AgentUser is the user that the agent of a node is when it has a client certificate.
+// AgentUser returns the user name of a node's agent that has a client certificate.
 func AgentUser(node string) string { return userPrefix + node }
 
-// AgentPolicy refuses what agents write about other nodes than their own: about which node
-// an agent is, its token or its certificate says. It fails closed.
+// AgentPolicy rejects writes of agents about nodes other than their own. The agent's node is taken
+// from its token or certificate. The policy fails closed.
 func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
-	forbidden := metav1.StatusReasonForbidden
 	writes := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
 	return newPolicy(AgentName,
 		admissionv1.ValidatingAdmissionPolicySpec{
@@ -48,12 +46,12 @@ func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
 				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +
 					`use the token of a pod or one bound to the Node, or a certificate of user ` + userPrefix + `NODE" : ` +
 					`"the agent of node " + variables.node + " writes about that node only"`,
-				Reason: &forbidden,
+				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		})
 }
 
-// AgentBinding puts the policy in force.
+// AgentBinding enforces [AgentPolicy] everywhere.
 func AgentBinding() *admissionv1.ValidatingAdmissionPolicyBinding {
 	return newBinding(AgentName, nil)
 }

@@ -10,20 +10,19 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// The lease by which kube-scheduler elects a leader unless it is configured otherwise.
+// The lease of kube-scheduler's leader election in its default configuration.
 const (
 	LeaseNamespace = metav1.NamespaceSystem
 	LeaseName      = "kube-scheduler"
 )
 
-// FenceName is the name of the policy for a scheduler's lease, and of its binding.
+// FenceName returns the name of the policy for a scheduler's lease, and of its binding.
 func FenceName(lease string) string { return "pinfold-bindings-" + lease }
 
-// Fence refuses Bindings of a scheduler that does not lead any more. A Binding says by an
-// annotation which lease its scheduler holds, and as who; the policy compares that with the
-// lease. Bindings that say nothing, or name another lease, are not judged.
+// Fence rejects Bindings from a scheduler that is no longer the leader. An annotation of the Binding
+// names the scheduler's lease and its holder, and the policy compares it with the lease. Bindings
+// without the annotation, or with another lease, are not affected.
 func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
-	forbidden := metav1.StatusReasonForbidden
 	prefix := namespace + "/" + lease + " "
 	return newPolicy(FenceName(lease),
 		admissionv1.ValidatingAdmissionPolicySpec{
@@ -34,16 +33,15 @@ func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
 				`object.metadata.?annotations[?%q].orValue("").startsWith(%q)`, api.SchedulerAnnotation, prefix)}},
 			Validations: []admissionv1.Validation{{
 				Expression: fmt.Sprintf(`object.metadata.annotations[%q] == %q + params.spec.?holderIdentity.orValue("")`, api.SchedulerAnnotation, prefix),
-				Message:    "another scheduler holds the lease " + namespace + "/" + lease, Reason: &forbidden,
+				Message:    "another scheduler holds the lease " + namespace + "/" + lease, Reason: new(metav1.StatusReasonForbidden),
 			}},
 		})
 }
 
-// FenceBinding puts [Fence] in force in all namespaces. While there is no lease, there is
-// no leader either, and nothing is refused.
+// FenceBinding enforces [Fence] in all namespaces. While the lease does not exist, there is no leader,
+// and nothing is rejected.
 func FenceBinding(namespace, lease string) *admissionv1.ValidatingAdmissionPolicyBinding {
-	allow := admissionv1.AllowAction
 	binding := newBinding(FenceName(lease), inNamespaces(metav1.LabelSelector{}))
-	binding.Spec.ParamRef = &admissionv1.ParamRef{Namespace: namespace, Name: lease, ParameterNotFoundAction: &allow}
+	binding.Spec.ParamRef = &admissionv1.ParamRef{Namespace: namespace, Name: lease, ParameterNotFoundAction: new(admissionv1.AllowAction)}
 	return binding
 }

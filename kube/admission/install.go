@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Install creates the policies and their bindings. The API server follows them within
-// about a second.
+// Install creates the policies and their bindings. The API server enforces them within about a
+// second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err
@@ -21,7 +21,7 @@ func Install(ctx context.Context, client kubernetes.Interface) error {
 	return InstallFence(ctx, client, LeaseNamespace, LeaseName)
 }
 
-// InstallFence creates the policy for the lease of a scheduler, and its binding.
+// InstallFence creates the policy for a scheduler's lease and its binding.
 func InstallFence(ctx context.Context, client kubernetes.Interface, namespace, lease string) error {
 	return install(ctx, client, Fence(namespace, lease), FenceBinding(namespace, lease))
 }
@@ -33,7 +33,47 @@ func install(ctx context.Context, client kubernetes.Interface, policy *admission
 		return fmt.Errorf("create admission policy %s: %w", policy.Name, err)
 	}
 	if _, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("put admission policy %s in force: %w", policy.Name, err)
+		return fmt.Errorf("create the binding of admission policy %s: %w", policy.Name, err)
 	}
 	return nil
+}
+
+// newPolicy returns a policy that rejects requests for which its evaluation fails.
+func newPolicy(name string, spec admissionv1.ValidatingAdmissionPolicySpec) *admissionv1.ValidatingAdmissionPolicy {
+	spec.FailurePolicy = new(admissionv1.Fail)
+	return &admissionv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       spec,
+	}
+}
+
+// newBinding returns the policy's binding, of the same name. A nil match means everything that the
+// policy matches.
+func newBinding(policy string, match *admissionv1.MatchResources) *admissionv1.ValidatingAdmissionPolicyBinding {
+	return &admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: policy},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName:        policy,
+			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources:    match,
+		},
+	}
+}
+
+// inNamespaces matches all objects in the selected namespaces.
+func inNamespaces(namespaces metav1.LabelSelector) *admissionv1.MatchResources {
+	return &admissionv1.MatchResources{MatchPolicy: new(admissionv1.Equivalent), NamespaceSelector: &namespaces, ObjectSelector: &metav1.LabelSelector{}}
+}
+
+// matching matches operations on the resources of the rules, in all namespaces.
+func matching(scope admissionv1.ScopeType, operations []admissionv1.OperationType, rules ...admissionv1.Rule) *admissionv1.MatchResources {
+	match := inNamespaces(metav1.LabelSelector{})
+	for _, rule := range rules {
+		rule.Scope = &scope
+		match.ResourceRules = append(match.ResourceRules,
+			admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{Operations: operations, Rule: rule}})
+	}
+	return match
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// Name is that of the policy and of its binding.
+	// Name is the name of the policy and of its binding.
 	Name = "pinfold-cpu-allocations"
-	// UnprotectedLabel exempts the pods of a namespace on which it has the value "true".
+	// UnprotectedLabel exempts a namespace that has the label with value "true".
 	UnprotectedLabel = "pinfold.dev/unprotected"
 )
 
-// What the user reads who is refused.
+// Messages for users whose request is rejected.
 const (
 	messageAllocation = "annotation " + api.AllocationAnnotation + " is written by the scheduler alone, when it binds the pod: " +
 		"leave it out of new pods and as it is on others; delete a pod to have it placed again"
@@ -27,10 +27,9 @@ const (
 		") cannot be resized in place: delete the pod and create it with the new ones"
 )
 
-// Policy refuses what the package comment names. It fails closed: what
-// the API server cannot judge is refused too.
+// Policy protects allocations as described in the package comment. It fails closed: a request is
+// rejected if the evaluation of the policy fails.
 func Policy() *admissionv1.ValidatingAdmissionPolicy {
-	forbidden := metav1.StatusReasonForbidden
 	return newPolicy(Name,
 		admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: matching(admissionv1.AllScopes, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
@@ -45,30 +44,30 @@ func Policy() *admissionv1.ValidatingAdmissionPolicy {
 			},
 			Validations: []admissionv1.Validation{
 				{Expression: fmt.Sprintf("variables.before[?%[1]q] == variables.after[?%[1]q]", api.AllocationAnnotation),
-					Message: messageAllocation, Reason: &forbidden},
+					Message: messageAllocation, Reason: new(metav1.StatusReasonForbidden)},
 				{Expression: "!variables.bound || variables.asked || !variables.asks",
-					Message: messageAsking, Reason: &forbidden},
+					Message: messageAsking, Reason: new(metav1.StatusReasonForbidden)},
 				{Expression: "!variables.holds || " + cpus("oldObject.spec") + " == " + cpus("object.spec"),
-					Message: messageResize, Reason: &forbidden},
+					Message: messageResize, Reason: new(metav1.StatusReasonForbidden)},
 			},
 		})
 }
 
-// Binding puts the policy in force in all namespaces but those with
-// [UnprotectedLabel].
+// Binding enforces [Policy] in all namespaces without [UnprotectedLabel].
 func Binding() *admissionv1.ValidatingAdmissionPolicyBinding {
 	return newBinding(Name, inNamespaces(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: UnprotectedLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}}))
 }
 
-// asks is an expression in CEL: whether a bound pod with these annotations has the
-// CPUs of its allocation, as [api.AllocationOf] reads them.
+// asks returns a CEL expression: whether a bound pod with these annotations gets the CPUs of its
+// allocation, as in [api.AllocationOf].
 func asks(annotations string) string {
 	return only(annotations, "true", api.CPUSetSchedulerKeys()) + " && !(" +
 		only(annotations, string(api.PolicyNone), api.CPUPolicyKeys()) + ")"
 }
 
-// only is true where a word is there and says this under each of its keys.
+// only returns a CEL expression: whether at least one of the keys is set, and all that are set have
+// this value.
 func only(annotations, value string, keys []string) string {
 	quoted := make([]string, 0, len(keys))
 	for _, key := range keys {
@@ -78,13 +77,13 @@ func only(annotations, value string, keys []string) string {
 	return fmt.Sprintf("%[1]s.exists(k, k in %[2]s) && %[1]s.all(k, !(k in %[2]s) || %[2]s[k] == %[3]q)", list, annotations, value)
 }
 
-// cpus is an expression in CEL: all amounts of CPU in the spec of a pod.
+// cpus returns a CEL expression: all amounts of CPU in the spec of a pod.
 func cpus(spec string) string {
 	return fmt.Sprintf("(%[1]s.?initContainers.orValue([]) + %[1]s.containers).map(c, %[2]s) + [%[3]s]", spec, amounts("c"), amounts(spec))
 }
 
-// amounts are the request and the limit of a container, or of a pod as a whole. The API
-// server has brought their texts into one form: what was "1000m" is "1".
+// amounts returns a CEL expression: the CPU request and limit of a container, or of a pod as a whole.
+// The API server has normalized their texts: "1000m" is "1".
 func amounts(of string) string {
 	return fmt.Sprintf(`[%[1]s.?resources.?requests[?"cpu"].orValue(""), %[1]s.?resources.?limits[?"cpu"].orValue("")]`, of)
 }

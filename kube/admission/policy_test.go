@@ -18,16 +18,16 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// The manifests are the policies and their bindings, for kubectl apply.
+// The manifests contain the policies and their bindings.
 func TestManifest(t *testing.T) {
-	compareManifest(t, "scheduler-admission.yaml", "# Keeps CPUs with the pods that were given them: allocations are written by the scheduler alone, pods that\n"+
-		"# have a node do not begin to ask, and pods that have CPUs of their own do not change their number.\n"+
+	compareManifest(t, "scheduler-admission.yaml", "# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
+		"# and pods with allocated CPUs cannot change their number.\n"+
 		"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
-		"# The second policy refuses Bindings of a scheduler that has lost its lease. Where the lease is\n"+
-		"# not kube-system/kube-scheduler, put its name in, also where the annotation begins with it.\n",
+		"# The second policy rejects Bindings from a scheduler that has lost its lease. If the lease is not\n"+
+		"# kube-system/kube-scheduler, replace its name everywhere, also in the expressions about the annotation.\n",
 		Policy(), Binding(), Fence(LeaseNamespace, LeaseName), FenceBinding(LeaseNamespace, LeaseName))
-	compareManifest(t, "agent-admission.yaml", "# Keeps every agent to its own node: its token may not write about another one.\n"+
-		"# Where the agent's service account is another one than in agent-rbac.yaml, name it here.\n", AgentPolicy(), AgentBinding())
+	compareManifest(t, "agent-admission.yaml", "# Confines every agent to its own node: its token may not write about another one.\n"+
+		"# If the agent's service account differs from agent-rbac.yaml, replace its name here.\n", AgentPolicy(), AgentBinding())
 }
 
 func compareManifest(t *testing.T, name, comment string, objects ...any) {
@@ -42,7 +42,7 @@ func compareManifest(t *testing.T, name, comment string, objects ...any) {
 		if err := json.Unmarshal(text, &fields); err != nil {
 			t.Fatal(err)
 		}
-		delete(fields, "status") // the API server's
+		delete(fields, "status") // written by the API server
 		manifest, err := yaml.Marshal(fields)
 		if err != nil {
 			t.Fatal(err)
@@ -89,8 +89,7 @@ func newJudge(t *testing.T) *judge {
 	return j
 }
 
-// refuses returns the messages with which an update is refused, or, with nil before, a
-// creation.
+// refuses returns the messages with which an update is rejected, or, if before is nil, a creation.
 func (j *judge) refuses(t *rapid.T, before, after *corev1.Pod) map[string]bool {
 	variables := map[string]any{}
 	input := map[string]any{"oldObject": nil, "object": asFields(t, after), "variables": variables}
@@ -124,7 +123,7 @@ func asFields(t *rapid.T, pod *corev1.Pod) map[string]any {
 	return fields
 }
 
-// drawPod is a pod with any of the words, right or wrong, and an allocation or none.
+// drawPod returns a pod with any annotations, valid or not, with or without an allocation.
 func drawPod(t *rapid.T, node string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app"}}}}
 	draw := func(key string, values ...string) {
@@ -144,8 +143,8 @@ func drawPod(t *rapid.T, node string) *corev1.Pod {
 
 const allocation = `{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"3","numaNodes":[0]}]}`
 
-// resources are all those that a resize may change, of a pod with or without an init
-// container and resources as a whole.
+// resources returns everything that a resize may change: the resources of all containers and of the pod
+// as a whole.
 func resources(pod *corev1.Pod) []*corev1.ResourceRequirements {
 	all := []*corev1.ResourceRequirements{&pod.Spec.Containers[0].Resources}
 	for i := range pod.Spec.InitContainers {
@@ -157,8 +156,8 @@ func resources(pod *corev1.Pod) []*corev1.ResourceRequirements {
 	return all
 }
 
-// drawSizes gives two versions of a pod the same containers, and resources that
-// differ or not. It says whether an amount of CPU differs.
+// drawSizes gives two versions of a pod the same containers, with equal or different resources. It
+// reports whether an amount of CPU differs.
 func drawSizes(t *rapid.T, before, after *corev1.Pod) (resized bool) {
 	prepared, whole := rapid.Bool().Draw(t, "init container"), rapid.Bool().Draw(t, "pod as a whole")
 	for _, pod := range []*corev1.Pod{before, after} {
@@ -192,8 +191,8 @@ func drawSizes(t *rapid.T, before, after *corev1.Pod) (resized bool) {
 	return resized
 }
 
-// entitled asks package api whether a bound pod with these words would have the CPUs
-// of an allocation that matches its limits.
+// entitled reports whether a bound pod with these annotations would get the CPUs of an allocation that
+// matches its limits, according to package api.
 func entitled(pod *corev1.Pod) bool {
 	pod = pod.DeepCopy()
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{{Name: "app",
@@ -203,8 +202,8 @@ func entitled(pod *corev1.Pod) bool {
 	return a != nil && err == nil
 }
 
-// The policy and package api mean the same by asking.
-func TestPolicyMeansWhatTheBooksCount(t *testing.T) {
+// The policy and package api agree on which pods ask.
+func TestPolicyAgreesWithBooks(t *testing.T) {
 	j := newJudge(t)
 	seen, all := map[string]int{}, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -243,7 +242,7 @@ func TestPolicyMeansWhatTheBooksCount(t *testing.T) {
 	})
 	for message := range j.validations {
 		if n := seen[message]; n == 0 || n == all {
-			t.Errorf("in %d of %d cases refused with %q: that is no test", n, all, message)
+			t.Errorf("%d of %d cases are rejected with %q, so the test proves nothing", n, all, message)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -14,62 +15,101 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// ScoringStrategy says which of two nodes is better when the placements on them
-// are equally good.
+// DefaultConfiguration is the KubeSchedulerConfiguration of a cluster whose default scheduler has
+// the plugin, in YAML.
+//
+// Filter runs the plugins that check only the node first, then this plugin, then (by multiPoint)
+// all others. So a tainted node is rejected because of its taint, and a node whose CPUs are in use
+// with this plugin's reason instead of "Insufficient cpu". The weight lets a better placement
+// outweigh the other plugins, whose weights sum to 12, when there are few classes of quality; see
+// NormalizeScore.
+//
+// The lease is that of kube-scheduler, so that either this scheduler or a stock kube-scheduler is
+// active.
+const DefaultConfiguration = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceLock: leases
+  resourceNamespace: kube-system
+  resourceName: kube-scheduler
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled:
+      - name: Pinfold
+        weight: 20
+    filter:
+      enabled:
+      - name: NodeUnschedulable
+      - name: NodeName
+      - name: TaintToleration
+      - name: NodeAffinity
+      - name: Pinfold
+    bind:
+      disabled:
+      - name: DefaultBinder
+  pluginConfig:
+  - name: Pinfold
+    args:
+      apiVersion: pinfold.dev/v1alpha1
+      kind: PinfoldArgs
+      scoringStrategy: LeastAllocated
+      minSharedCPUs: 1
+      agentGracePeriod: 40s
+      agentLeaseNamespace: pinfold-system
+`
+
+// ScoringStrategy determines which of two nodes with equally good placements is preferred.
 type ScoringStrategy string
 
 const (
-	// LeastAllocated prefers the node with the larger share of CPUs left.
+	// LeastAllocated prefers the node with the larger share of free CPUs.
 	LeastAllocated ScoringStrategy = "LeastAllocated"
-	// MostAllocated prefers the node with the smaller share of CPUs left, so that
-	// other nodes stay empty.
+	// MostAllocated prefers the node with the smaller share of free CPUs, which keeps other nodes
+	// empty.
 	MostAllocated ScoringStrategy = "MostAllocated"
 )
 
-// ArgsVersion and ArgsKind may stand in the arguments, as they may in those of
-// kube-scheduler's own plugins.
+// ArgsVersion and ArgsKind are optional in the arguments, as in those of kube-scheduler's own
+// plugins.
 const (
 	ArgsVersion = "pinfold.dev/v1alpha1"
 	ArgsKind    = "PinfoldArgs"
 )
 
-// DefaultAgentGracePeriod is four renewals of an agent's lease.
+// DefaultAgentGracePeriod is the time in which an agent renews its lease four times.
 const DefaultAgentGracePeriod = 40 * time.Second
 
-// Args are the plugin's arguments in a KubeSchedulerConfiguration:
-//
-//	pluginConfig:
-//	- name: Pinfold
-//	  args:
-//	    scoringStrategy: LeastAllocated
-//	    minSharedCPUs: 1
-//	    agentGracePeriod: 40s
+// Args are the plugin's arguments in a KubeSchedulerConfiguration, for example in
+// [DefaultConfiguration].
 type Args struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
-	// ScoringStrategy is LeastAllocated when empty.
+	// ScoringStrategy defaults to LeastAllocated.
 	ScoringStrategy ScoringStrategy `json:"scoringStrategy,omitempty"`
-	// MinSharedCPUs is the least number of CPUs of every node that no container
-	// gets for itself, so that DaemonSets and the like have a place.
+	// MinSharedCPUs is the number of CPUs of every node that stay shared, for example for
+	// DaemonSets.
 	MinSharedCPUs *int `json:"minSharedCPUs,omitempty"`
-	// SigningKey is the file of the Ed25519 key (PEM, PKCS #8) by which allocations are
-	// signed. When it is empty they are not, and all count.
+	// SigningKey is the file of the Ed25519 key (PEM, PKCS #8) that signs allocations. If it is
+	// empty, allocations are not signed, and all allocations are accepted.
 	SigningKey string `json:"signingKey,omitempty"`
-	// VerifyKeys is a file of public keys (PEM) whose allocations count too: those of
-	// schedulers before and after this one.
+	// VerifyKeys is a file of further public keys (PEM) whose allocations are accepted: those of
+	// earlier and later schedulers.
 	VerifyKeys string `json:"verifyKeys,omitempty"`
-	// AgentGracePeriod is how long a node's agent may be silent before no pod that asks is
-	// scheduled there; 0s lets it be silent for ever.
+	// AgentGracePeriod is the time without a renewed lease after which an agent counts as silent.
+	// Pods that ask are not scheduled on nodes with silent agents. 0s disables the check.
 	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
-	// AgentLeaseNamespace is where agents have their leases.
+	// AgentLeaseNamespace is the namespace of the agents' leases.
 	AgentLeaseNamespace string `json:"agentLeaseNamespace,omitempty"`
-	// Ceilings bound what pods may ask for. Of each the scheduler looks at exclusiveCPUs;
-	// the rest is the agent's.
+	// Ceilings limit what pods may ask for. The scheduler enforces exclusiveCPUs, the agent the
+	// rest.
 	Ceilings api.Ceilings `json:"ceilings,omitzero"`
 }
 
-// parseArgs reads what the scheduler's configuration holds for this plugin. The
-// type is not registered with kube-scheduler, so it arrives as text.
+// parseArgs decodes and checks the plugin's arguments. Their type is not registered with
+// kube-scheduler, which therefore passes them as text.
 func parseArgs(obj runtime.Object) (Args, error) {
 	args, err := decodeArgs(obj)
 	if err == nil {
@@ -81,39 +121,32 @@ func parseArgs(obj runtime.Object) (Args, error) {
 	return args, nil
 }
 
-func decodeArgs(obj runtime.Object) (Args, error) {
+// decodeArgs rejects unknown, duplicate and misspelled fields (case matters).
+func decodeArgs(obj runtime.Object) (args Args, err error) {
 	if obj == nil {
-		return Args{}, nil
+		return args, nil
 	}
 	text, ok := obj.(*runtime.Unknown)
 	if !ok {
-		return Args{}, fmt.Errorf("they are a %T, not text", obj)
+		return args, fmt.Errorf("they are a %T, not text", obj)
 	}
-	// JSON is YAML, so this reads both. Double, unknown and miswritten fields (the
-	// case of letters counts) are errors: they would be ignored otherwise.
-	asJSON, err := yaml.YAMLToJSONStrict(text.Raw)
+	asJSON, err := yaml.YAMLToJSONStrict(text.Raw) // accepts JSON as well
 	if err != nil {
-		return Args{}, err
+		return args, err
 	}
-	var args Args
-	miswritten, err := json.UnmarshalStrict(asJSON, &args)
-	return args, errors.Join(append(miswritten, err)...)
+	strict, err := json.UnmarshalStrict(asJSON, &args)
+	return args, errors.Join(append(strict, err)...)
 }
 
-// complete fills in defaults and refuses what makes no sense.
+// complete sets defaults and checks values.
 func (a *Args) complete() error {
-	if a.ScoringStrategy == "" {
-		a.ScoringStrategy = LeastAllocated
-	}
+	a.ScoringStrategy = cmp.Or(a.ScoringStrategy, LeastAllocated)
+	a.AgentLeaseNamespace = cmp.Or(a.AgentLeaseNamespace, nodetopology.LeaseNamespace)
 	if a.MinSharedCPUs == nil {
-		n := api.DefaultMinSharedCPUs
-		a.MinSharedCPUs = &n
+		a.MinSharedCPUs = new(api.DefaultMinSharedCPUs)
 	}
 	if a.AgentGracePeriod == nil {
 		a.AgentGracePeriod = &metav1.Duration{Duration: DefaultAgentGracePeriod}
-	}
-	if a.AgentLeaseNamespace == "" {
-		a.AgentLeaseNamespace = nodetopology.LeaseNamespace
 	}
 	var errs []error
 	if a.APIVersion != "" && a.APIVersion != ArgsVersion {

@@ -70,7 +70,7 @@ func TestParseArgs(t *testing.T) {
 	}
 }
 
-// The default configuration spells out the plugin's own defaults.
+// The default configuration contains the plugin's own defaults.
 func TestDefaultConfigurationArgs(t *testing.T) {
 	var config struct {
 		Profiles []struct {

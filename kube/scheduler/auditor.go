@@ -17,22 +17,22 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// auditDelay lets the changes of a node come together before it is audited.
+// auditDelay collects the changes of a node before it is audited.
 const auditDelay = 500 * time.Millisecond
 
-// nodeIndex finds the pods of a node in the scheduler's informer.
+// nodeIndex is an index of the scheduler's informer: pods by node.
 const nodeIndex = "pinfold.dev/node"
 
-// auditor tells users what has come into the books of nodes beside the scheduler: by
-// an edit by hand, a forced deletion, another scheduler. It looks at a node after
-// every change of its pods' entitlements, its topology or its reserved amount, away
-// from the scheduling cycle, and says each thing once.
+// auditor reports changes to the books that did not come from this scheduler: manual edits, forced
+// deletions, other schedulers. It audits a node, outside the scheduling cycle, after every change of
+// its pods' entitlements, its topology or its reserved amount, and reports each problem once.
 type auditor struct {
 	ctx          context.Context //nolint:containedctx // of the scheduler, for its queue's workers
 	log          klog.Logger
@@ -45,23 +45,38 @@ type auditor struct {
 	nodes        corelisters.NodeLister
 	queue        workqueue.TypedDelayingInterface[string] // names of nodes
 	delay        time.Duration
-	busy         atomic.Int32
+	busy         atomic.Int32 // audits in progress
 
-	// active is true once this replica schedules: all replicas follow the cluster,
-	// and one should speak.
+	// active is true when this replica has begun to schedule. All replicas follow the cluster, but
+	// only the leader reports.
 	active atomic.Bool
 
-	mu        sync.Mutex
-	told      map[types.UID]string // the last thing said to each pod
-	overflows map[string]string    // the last thing logged of each node
-	stale     map[string]reuse     // the last such thing logged of each node
+	mu       sync.Mutex
+	reported map[string]string // the last report by podKey, overflowKey or staleKey
 }
 
-// reuse is that the topology of a node is about an earlier one of the same name.
-type reuse struct{ node, reported types.UID }
+func podKey(uid types.UID) string { return "pod/" + string(uid) }
+
+func overflowKey(node string) string { return "overflow/" + node }
+
+func staleKey(node string) string { return "stale/" + node }
+
+// changed stores a report and returns false if it repeats the last one under this key. "" means that
+// there is no problem.
+func (a *auditor) changed(key, text string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.reported[key] == text {
+		return false
+	}
+	if a.reported[key] = text; text == "" {
+		delete(a.reported, key)
+	}
+	return true
+}
 
 func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, reservations *reservations, minShared int, keys *api.Keys) (*auditor, error) {
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	pods, nodes := handle.SharedInformerFactory().Core().V1().Pods().Informer(), handle.SharedInformerFactory().Core().V1().Nodes()
 	err := pods.AddIndexers(cache.Indexers{nodeIndex: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
 			return []string{pod.Spec.NodeName}, nil
@@ -73,25 +88,13 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 	}
 	a := &auditor{
 		ctx: ctx, log: klog.FromContext(ctx), handle: handle, topologies: topologies, reservations: reservations,
-		minShared: minShared, keys: keys, delay: auditDelay,
-		pods: pods.GetIndexer(), nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
-		queue: workqueue.NewTypedDelayingQueue[string](),
-		told:  map[types.UID]string{}, overflows: map[string]string{}, stale: map[string]reuse{},
+		minShared: minShared, keys: keys, delay: auditDelay, pods: pods.GetIndexer(), nodes: nodes.Lister(),
+		queue: workqueue.NewTypedDelayingQueue[string](), reported: map[string]string{},
 	}
-	_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.podChanged(nil, obj) },
-		UpdateFunc: func(old, obj any) { a.podChanged(old, obj) },
-		DeleteFunc: onDeleted(a.podGone),
-	})
-	if err != nil {
+	if _, err = pods.AddEventHandler(onEvents(a.podChanged, a.podGone)); err != nil {
 		return nil, fmt.Errorf("follow pods: %w", err)
 	}
-	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.amountChanged(nil, obj) },
-		UpdateFunc: func(old, obj any) { a.amountChanged(old, obj) },
-		DeleteFunc: onDeleted(func(node *corev1.Node) { a.forgetNode(node.Name) }),
-	})
-	if err != nil {
+	if _, err = nodes.Informer().AddEventHandler(onEvents(a.reservedChanged, a.nodeGone)); err != nil {
 		return nil, fmt.Errorf("follow nodes: %w", err)
 	}
 	go a.run()
@@ -99,68 +102,57 @@ func newAuditor(ctx context.Context, handle fwk.Handle, topologies *topologies, 
 	return a, nil
 }
 
-// activate is called in every scheduling cycle.
+// activate is called in every scheduling cycle. The first call has all nodes audited.
 func (a *auditor) activate() {
 	if a.active.Load() || a.active.Swap(true) {
 		return
 	}
-	for _, node := range a.topologies.names() {
-		a.nodeChanged(node)
+	for node := range a.topologies.nodes.Range {
+		a.nodeChanged(node.(string))
 	}
 }
 
-func (a *auditor) podChanged(old, obj any) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
+func (a *auditor) podChanged(before, pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
 		return
 	}
-	before, ok := old.(*corev1.Pod)
 	switch {
-	case !ok: // it is new
+	case before == nil: // new to this scheduler
 	case before.Spec.NodeName != "":
 		if api.SameEntitlement(before, pod) && api.EffectiveRequest(before) == api.EffectiveRequest(pod) {
 			return
 		}
-	case a.reservations.made(before, pod):
-		// What was decided by the books breaks nothing in them; and what they did not
-		// know of then is audited when it comes.
+	case a.reservations.matches(before, pod):
+		// Decided from the books, so it is consistent with them. Anything that was missing in them
+		// is audited when it arrives.
 		return
 	}
 	a.nodeChanged(pod.Spec.NodeName)
 }
 
 func (a *auditor) podGone(pod *corev1.Pod) {
-	a.mu.Lock()
-	delete(a.told, pod.UID)
-	a.mu.Unlock()
+	a.changed(podKey(pod.UID), "")
 	if pod.Spec.NodeName != "" {
 		a.nodeChanged(pod.Spec.NodeName)
 	}
 }
 
-// amountChanged: a node has come, or keeps another amount for the system.
-func (a *auditor) amountChanged(old, obj any) {
-	node, ok := obj.(*corev1.Node)
-	if !ok {
-		return
+// reservedChanged audits a new node and one with another reserved amount.
+func (a *auditor) reservedChanged(before, node *corev1.Node) {
+	if before == nil || reservedCPU(before) != reservedCPU(node) || before.UID != node.UID {
+		a.nodeChanged(node.Name)
 	}
-	if before, ok := old.(*corev1.Node); ok && reservedCPU(before) == reservedCPU(node) && before.UID == node.UID {
-		return
-	}
-	a.nodeChanged(node.Name)
+}
+
+func (a *auditor) nodeGone(node *corev1.Node) {
+	a.changed(overflowKey(node.Name), "")
+	a.changed(staleKey(node.Name), "")
 }
 
 func (a *auditor) nodeChanged(node string) {
 	if a.active.Load() {
 		a.queue.AddAfter(node, a.delay)
 	}
-}
-
-func (a *auditor) forgetNode(name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.overflows, name)
-	delete(a.stale, name)
 }
 
 func (a *auditor) run() {
@@ -176,20 +168,23 @@ func (a *auditor) run() {
 	}
 }
 
-// audit says what is wrong with the pods of one node.
+// audit reports the problems of one node and its pods.
 func (a *auditor) audit(name string) {
 	t := a.topologies.get(name)
 	node, err := a.nodes.Get(name)
 	if err != nil || t == nil || t.err != nil {
-		return // nothing to judge by, until one of the two is there again
+		return // audited when the node and a usable topology are there
 	}
 	if !t.isOf(node) {
-		a.logStale(name, reuse{node.UID, t.owner})
+		if a.changed(staleKey(name), string(node.UID+" "+t.owner)) {
+			a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
+				"uid", node.UID, "reportedUID", t.owner)
+		}
 		return
 	}
-	a.logStale(name, reuse{})
+	a.changed(staleKey(name), "")
 	if !t.silent.IsZero() {
-		a.doubt(node, t)
+		a.setUnknown(node, t)
 	}
 	onNode, err := a.pods.ByIndex(nodeIndex, name)
 	if err != nil {
@@ -222,20 +217,29 @@ func (a *auditor) audit(name string) {
 		a.tell(byID[o.Pod], EventOffline, o.Describe(podName))
 		wrong[o.Pod] = true
 	}
-	a.settled(byID, wrong)
+	for id, pod := range byID {
+		if !wrong[id] {
+			a.changed(podKey(pod.UID), "")
+		}
+	}
 	var broken []string
 	for _, o := range books.Overflow() {
 		broken = append(broken, o.Describe(podName))
 	}
-	a.logOverflow(name, strings.Join(broken, "; "))
+	switch overflow := strings.Join(broken, "; "); {
+	case !a.changed(overflowKey(name), overflow):
+	case overflow == "":
+		a.log.Info("A node's CPUs are no longer overcommitted", "node", name)
+	default:
+		a.log.Info("A node's CPUs are overcommitted; the scheduler adds no more pods to them", "node", name, "overflow", overflow)
+	}
 }
 
-// SilentReason is the reason of the node's condition while its agent is silent.
+// SilentReason is the reason of the node's condition while the agent is silent.
 const SilentReason = "AgentSilent"
 
-// doubt turns the condition of a node to Unknown whose agent is silent. To turn it back is
-// the agent's business.
-func (a *auditor) doubt(node *corev1.Node, t *nodeTopology) {
+// setUnknown sets the condition of a node whose agent is silent to Unknown. The agent sets it back.
+func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 	c := corev1.NodeCondition{Type: nodetopology.BindingCondition}
 	for _, have := range node.Status.Conditions {
 		if have.Type == c.Type {
@@ -262,52 +266,36 @@ func (a *auditor) doubt(node *corev1.Node, t *nodeTopology) {
 	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.state.AgentLease, "since", t.silent)
 }
 
-// tell sends an event, unless it is what the pod was told last.
+// tell sends an event about a pod unless it repeats the last one.
 func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.told[pod.UID] == text {
-		return
-	}
-	a.told[pod.UID] = text
-	warn(a.handle, pod, reason, "Scheduling", text)
-}
-
-// settled forgets what was told to pods with which nothing is wrong any more.
-func (a *auditor) settled(pods map[ledger.PodID]*corev1.Pod, wrong map[ledger.PodID]bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for id := range pods {
-		if !wrong[id] {
-			delete(a.told, types.UID(id))
-		}
+	if a.changed(podKey(pod.UID), text) {
+		warn(a.handle, pod, reason, "Scheduling", text)
 	}
 }
 
-// logStale takes the zero reuse for a topology that is about the node itself.
-func (a *auditor) logStale(node string, now reuse) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case now == reuse{}:
-		delete(a.stale, node)
-	case a.stale[node] != now:
-		a.stale[node] = now
-		a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", node,
-			"uid", now.node, "reportedUID", now.reported)
-	}
+// Reasons of the plugin's events.
+const (
+	// EventConflict is about a pod that loses a CPU to an earlier one.
+	EventConflict = "CPUConflict"
+	// EventOffline is about a pod with offline CPUs.
+	EventOffline = "CPUOffline"
+	// EventInvalid is about a pod whose allocation is missing or invalid.
+	EventInvalid = "CPUAllocationInvalid"
+	// EventIgnored is about a pod with an annotation that has no effect.
+	EventIgnored = "CPUWordIgnored"
+)
+
+// warn sends a warning event about a pod.
+func warn(handle fwk.Handle, pod *corev1.Pod, reason, action, text string) {
+	handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, action, "%s", shorten(text, validation.NoteLengthLimit))
 }
 
-func (a *auditor) logOverflow(node, text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.overflows[node] == text:
-	case text == "":
-		delete(a.overflows, node)
-		a.log.Info("The CPUs of a node suffice again", "node", node)
-	default:
-		a.overflows[node] = text
-		a.log.Info("More is promised of a node's CPUs than there is; the scheduler adds nothing to that", "node", node, "overflow", text)
+// shorten cuts a text to a number of bytes. The API server rejects longer events, and values of
+// annotations and CPU lists can be long.
+func shorten(text string, limit int) string {
+	const mark = " ..."
+	if len(text) <= limit {
+		return text
 	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }

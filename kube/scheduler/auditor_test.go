@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A node that keeps back more than its pods leave is reported, although none of its
-// pods has changed, and so is that it suffices again.
-func TestShrunkNodeIsReported(t *testing.T) {
+// A node whose reserved amount grows beyond what its pods leave is reported, and so is the end of that.
+func TestReservedAmountOverflow(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=8", "pod asks cpus=6"} {
 		s.run(strings.Fields(command))
@@ -25,8 +25,7 @@ func TestShrunkNodeIsReported(t *testing.T) {
 	s.awaitOverflow("n1", "")
 }
 
-// A topology about an earlier node of the same name is logged once for each change, and
-// not at every audit.
+// A topology about an earlier node of the same name is logged once per change, not at every audit.
 func TestStaleTopologyIsLoggedOnce(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	a := s.plugin.shared.auditor
@@ -62,17 +61,56 @@ func (s *scenario) setAllocatable(node, cpu string) {
 	s.must(err)
 }
 
-// awaitOverflow waits for what the auditor last said about a node.
+// awaitOverflow waits until the auditor's last report about a node is the wanted one.
 func (s *scenario) awaitOverflow(node, want string) {
 	s.t.Helper()
 	a, got := s.plugin.shared.auditor, ""
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		a.mu.Lock()
-		got = a.overflows[node]
+		got = a.reported[overflowKey(node)]
 		a.mu.Unlock()
 		if got == want {
 			return
 		}
 	}
-	s.t.Fatalf("of node %s the auditor says %q, want %q", node, got, want)
+	s.t.Fatalf("the auditor reports %q about node %s, want %q", got, node, want)
+}
+
+func TestShorten(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 10, ""},
+		{"0123456789", 10, "0123456789"},
+		{"0123456789a", 10, "012345 ..."},
+		{"01234ö6789a", 10, "01234 ..."}, // not cut within the letter
+		{"0123ö56789a", 10, "0123ö ..."},
+	} {
+		if got := shorten(test.text, test.limit); got != test.want {
+			t.Errorf("shorten(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
+		}
+	}
+}
+
+// Long annotations are shortened to the limit for events.
+func TestLongAnnotationsFitIntoEvents(t *testing.T) {
+	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
+	for _, command := range []string{"node n1 cores=4", "pod plain request=1 cpu-policy=" + strings.Repeat("ö", 1000)} {
+		s.run(strings.Fields(command))
+		s.awaitIdle()
+	}
+	events := 0
+	for _, line := range s.changes() {
+		if _, note, ok := strings.Cut(line, "event on plain: "+EventIgnored+": "); ok {
+			events++
+			if len(note) > 1024 || !utf8.ValidString(note) {
+				t.Errorf("the event has %d bytes, want at most 1024 of valid UTF-8: %s", len(note), note)
+			}
+		}
+	}
+	if events != 1 {
+		t.Errorf("%d events, want 1", events)
+	}
 }

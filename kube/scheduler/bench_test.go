@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// BenchmarkUnchangedNode is what a node costs in a scheduling cycle that has not
-// changed since a pod like this one was last looked at.
+// BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with the
+// same question.
 func BenchmarkUnchangedNode(b *testing.B) {
 	p, node := barePlugin(b), nodeInfoOf("n", 256)
 	reportMachine(b, p, "n", topology.AMD256().MustBuild(), 1)
@@ -32,7 +32,7 @@ func BenchmarkUnchangedNode(b *testing.B) {
 	}
 }
 
-// BenchmarkChangedNode is what a node costs when a pod has come or gone since.
+// BenchmarkChangedNode measures Filter for a node that has changed.
 func BenchmarkChangedNode(b *testing.B) {
 	for _, pods := range []int{0, 10, 50} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
@@ -56,8 +56,8 @@ func BenchmarkChangedNode(b *testing.B) {
 	}
 }
 
-// BenchmarkNamespaceCeiling is what a ceiling costs per pod whose namespace has 4,000 pods
-// with CPUs of their own on 1,000 nodes.
+// BenchmarkNamespaceCeiling measures the check of a ceiling per pod if the namespace has 4,000 pods with
+// exclusive CPUs on 1,000 nodes.
 func BenchmarkNamespaceCeiling(b *testing.B) {
 	p := barePlugin(b)
 	most := 1 << 20
@@ -77,11 +77,11 @@ func BenchmarkNamespaceCeiling(b *testing.B) {
 	}
 	pod := askingPod("a", 4)
 	state := startCycle(b, p, pod, nodes[0])
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, node := range nodes { // as in the cycle before
+	for _, node := range nodes { // derives the states
 		p.Filter(context.Background(), state, pod, node)
 	}
 	b.ReportAllocs()
@@ -92,8 +92,8 @@ func BenchmarkNamespaceCeiling(b *testing.B) {
 	}
 }
 
-// BenchmarkReadTopology is what a node costs when the scheduler starts: its object is
-// decoded, checked and read.
+// BenchmarkReadTopology measures the cost per node when the scheduler starts: its object is decoded and
+// checked.
 func BenchmarkReadTopology(b *testing.B) {
 	for name, machine := range map[string]*topology.Machine{"intel-104": topology.Intel104().MustBuild(), "amd-256": topology.AMD256().MustBuild()} {
 		obj, err := nodetopology.FromMachine("n", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, AgentLease: nodetopology.LeaseNamespace + "/n"})
@@ -105,7 +105,7 @@ func BenchmarkReadTopology(b *testing.B) {
 			b.Fatal(err)
 		}
 		topologies := newTopologies(newHeartbeats("", 0))
-		kept, err := topologies.transform(obj) // as long as it is there, its index is
+		kept, err := topologies.transform(obj) // keeps the index from being collected
 		if err != nil {
 			b.Fatal(err)
 		}

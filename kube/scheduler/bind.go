@@ -22,15 +22,14 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Bind sends the pod's node, and with it the CPUs that Reserve has chosen, in one
-// Binding. The API server merges the annotations of a Binding into the pod together
-// with the node name (k8s.io/kubernetes pkg/registry/core/pod/storage, 1.37), so
-// there is no moment at which a pod has a node and not its CPUs, and an allocation
-// that stood on the pod before is overwritten. The Binding names the version of the pod
-// that was decided about, and the API server binds no other: a pod that was edited since
-// is decided about again.
+// Bind sends the pod's node and the CPUs that Reserve has chosen in one Binding. The API server
+// merges the annotations of a Binding into the pod together with the node name (k8s.io/kubernetes
+// pkg/registry/core/pod/storage, 1.37). So the pod gets its node and its CPUs at the same moment,
+// and an earlier allocation on the pod is overwritten. The Binding names the version of the pod for
+// which the CPUs were chosen, and the API server binds only that version: a pod that was edited
+// since is scheduled again.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -42,8 +41,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if ok {
 		binding.Annotations = map[string]string{api.AllocationAnnotation: res.allocation}
 	} else if c.question.asks {
-		return fwk.AsStatus(fmt.Errorf("bind to %s: nothing is reserved for this pod there any more; it is scheduled again", node))
-	} else if pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would count once the pod asks
+		return fwk.AsStatus(fmt.Errorf("bind to %s: the pod's reservation there is gone; it is scheduled again", node))
+	} else if pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
 		binding.Annotations = map[string]string{api.AllocationAnnotation: ""}
 	}
 	if fence := p.leadership.fence(); fence != "" {
@@ -75,23 +74,21 @@ func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error
 }
 
 const (
-	// bindPause is between two attempts to bind a pod, or to learn what became of one.
+	// bindPause is the pause between two attempts to bind a pod or to read whether it is bound.
 	bindPause = time.Second
-	// quickBinds is how often a pod is bound again at once because its version had moved on.
+	// quickBinds is the number of attempts without a pause while the pod's version changes.
 	quickBinds = 5
 )
 
-// carryOut returns when it is known whether the pod is bound as the Binding says. An
-// error does not tell: the answer may be lost, the API server answers 409 Conflict when
-// etcd takes too long, and the Binding may be carried out, now or in a moment. Were its
-// CPUs given back then, they would be given away a second time. As long as this does not
-// return, the pod stays assumed and its CPUs reserved.
+// carryOut sends a Binding and returns when the outcome is known. An error is not an outcome: the
+// answer may be lost, or the API server may answer 409 Conflict because etcd took too long, and the
+// Binding may be carried out now or a moment later. CPUs released in that situation could be
+// allocated twice. Until carryOut returns, the pod stays assumed and its CPUs stay reserved.
 //
-// A version of the pod that has moved on is no reason to decide again where nothing has
-// changed that decides: mostly it is the scheduler's own writing of the pod's status. The
-// pod is then bound at its new version.
+// If only the pod's version has changed, the decision remains valid, and the pod is bound at its new
+// version. In most cases the change is the scheduler's own update of the pod's status.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.Binding) error {
-	if p.leadership.elected() { // it outlives the end of the scheduler's work, see Leadership.end
+	if p.leadership.elected() { // Leadership.end waits for it
 		ctx = context.WithoutCancel(ctx)
 	}
 	for try := 1; ; try++ {
@@ -105,7 +102,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 		result, now := p.resolveBinding(ctx, binding, sent)
 		switch {
 		case result == bound:
-			klog.FromContext(ctx).Info("The binding succeeded in spite of its error", "pod", klog.KObj(pod), "node", binding.Target.Name, "err", sent)
+			klog.FromContext(ctx).Info("The pod is bound although its Binding returned an error", "pod", klog.KObj(pod), "node", binding.Target.Name, "err", sent)
 			return nil
 		case result == boundOtherwise:
 			return sent
@@ -120,49 +117,49 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 	}
 }
 
-// decidesAlike reports whether a decision about one version of a pod is one about the
-// other: whether all that users can edit and that plugins look at is the same.
+// decidesAlike reports whether two versions of a pod are equal in everything that users can edit
+// and plugins read, so that a decision about one is valid for the other.
 func decidesAlike(decided, now *corev1.Pod) bool {
 	spec := decided.Spec
-	spec.NodeName = "" // the scheduler's copy has it already
+	spec.NodeName = "" // already set in the scheduler's copy
 	return now.DeletionTimestamp == nil && equality.Semantic.DeepEqual(&spec, &now.Spec) &&
 		maps.Equal(decided.Annotations, now.Annotations) && maps.Equal(decided.Labels, now.Labels)
 }
 
-// wasRefused reports whether a request would be refused again, so that it is not worth
-// sending it again at once. It does not tell whether the request was carried out.
+// wasRefused reports whether an immediate repetition of the request would fail, too. It does not
+// tell whether the request was carried out.
 func wasRefused(err error) bool {
 	return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsConflict(err) &&
 		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
 }
 
-// isFenced reports whether the API server sees another holder of the lease. It may see a
-// new one a moment late.
+// isFenced reports whether the API server rejected the Binding because it sees another holder of the
+// lease. It may see a new holder with a short delay.
 func isFenced(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), admission.FenceName(""))
 }
 
-// outcome is what has become of a pod that was to be bound.
+// outcome is the result of a Binding.
 type outcome int
 
 const (
-	unbound        outcome = iota // and the Binding cannot be carried out any more
-	bound                         // to this node, with these CPUs
-	boundOtherwise                // or gone
+	unbound        outcome = iota // and the Binding can no longer be carried out
+	bound                         // to the node of the Binding, with its CPUs
+	boundOtherwise                // or deleted
 )
 
-// resolveBinding finds out what has become of a Binding, and makes sure that it is carried out now
-// or never. With "unbound" comes the pod as it is.
+// resolveBinding finds out whether a Binding that failed with error sent was carried out, and makes
+// sure that it cannot be carried out later. With "unbound" it returns the current pod.
 //
-// The API server carries out a Binding only at the version of the pod that it names, and
-// the version is compared in etcd's transaction (storage/etcd3, GuaranteedUpdate). So a
-// Binding is void as soon as the pod has another version. Where it still has that one, a
-// write to its status moves it on.
+// The API server carries out a Binding only at the version of the pod that it names, and compares
+// the version in etcd's transaction (storage/etcd3, GuaranteedUpdate). A Binding is therefore void
+// as soon as the pod has another version. If the pod still has that version, resolveBinding changes
+// it by a write to the pod's status.
 func (p *Plugin) resolveBinding(ctx context.Context, binding *corev1.Binding, sent error) (outcome, *corev1.Pod) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(binding), "node", binding.Target.Name)
 	pods := p.handle.ClientSet().CoreV1().Pods(binding.Namespace)
 	for {
-		pod, err := pods.Get(ctx, binding.Name, metav1.GetOptions{}) // a read of etcd's present state
+		pod, err := pods.Get(ctx, binding.Name, metav1.GetOptions{}) // reads from etcd
 		if err == nil && isPending(pod, binding) && pod.ResourceVersion == binding.ResourceVersion {
 			pod, err = pods.Patch(ctx, binding.Name, types.StrategicMergePatchType, moveVersion(binding), metav1.PatchOptions{}, "status")
 			if apierrors.IsConflict(err) {
@@ -177,15 +174,15 @@ func (p *Plugin) resolveBinding(ctx context.Context, binding *corev1.Binding, se
 		case apierrors.IsNotFound(err):
 			return boundOtherwise, nil
 		}
-		logger.Error(err, "It is not known whether a pod was bound; its CPUs stay reserved until the API server tells", "binding", sent)
-		if !sleep.For(ctx, bindPause) { // the scheduler ends, and with it all that is reserved
+		logger.Error(err, "Cannot find out whether a pod was bound; its CPUs stay reserved until the API server answers", "binding", sent)
+		if !sleep.For(ctx, bindPause) { // the scheduler stops, and all reservations end with it
 			return boundOtherwise, nil
 		}
 	}
 }
 
-// moveVersion is a patch of the pod's status that changes it, whatever it is, if the pod
-// has the version that the Binding names.
+// moveVersion returns a patch that changes the pod's status, and so its version, if the pod has the
+// version that the Binding names.
 func moveVersion(binding *corev1.Binding) []byte {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": binding.UID, "resourceVersion": binding.ResourceVersion},
@@ -195,17 +192,17 @@ func moveVersion(binding *corev1.Binding) []byte {
 		}}},
 	})
 	if err != nil {
-		panic(err) // there is nothing in it that JSON cannot say
+		panic(err) // maps of strings can always be encoded
 	}
 	return patch
 }
 
-// isPending reports whether the pod that was to be bound has no node.
+// isPending reports whether this is the pod of the Binding, without a node.
 func isPending(pod *corev1.Pod, binding *corev1.Binding) bool {
 	return pod.UID == binding.UID && pod.Spec.NodeName == ""
 }
 
-// outcomeOf is about a pod that is not pending.
+// outcomeOf returns the outcome for a pod that is not pending.
 func outcomeOf(pod *corev1.Pod, binding *corev1.Binding) outcome {
 	if pod.UID != binding.UID || pod.Spec.NodeName != binding.Target.Name {
 		return boundOtherwise

@@ -21,15 +21,15 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// clientOf is as much of a framework handle as Bind needs.
+// clientOf is a framework handle for Bind.
 type clientOf struct {
 	fwk.Handle
 	client kubernetes.Interface
-	said   *sayings
+	events *eventLog
 }
 
 func (c clientOf) EventRecorder() events.EventRecorderLogger {
-	return recorder{c.said}
+	return recorder{c.events}
 }
 
 func (c clientOf) ClientSet() kubernetes.Interface { return c.client }
@@ -41,15 +41,15 @@ func TestBind(t *testing.T) {
 		name     string
 		cpus     int
 		reserved bool
-		carryOut bool   // the API server does what the Binding says
+		carryOut bool   // the API server carries out the Binding
 		stolen   string // another scheduler binds the pod to this node first
 		answer   error
 		sent     map[string]string // annotations of the Binding; nil when none is sent
 		fails    bool
 	}{
 		{name: "with its CPUs", cpus: 2, reserved: true, carryOut: true, sent: map[string]string{api.AllocationAnnotation: "text"}},
-		{name: "without a wish", carryOut: true, sent: map[string]string{}},
-		{name: "nothing is reserved any more", cpus: 2, fails: true},
+		{name: "a pod that does not ask", carryOut: true, sent: map[string]string{}},
+		{name: "the reservation is gone", cpus: 2, fails: true},
 		{name: "refused", cpus: 2, reserved: true, answer: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod", nil), sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
 		{name: "carried out, and the answer lost", cpus: 2, reserved: true, carryOut: true, answer: lost,
 			sent: map[string]string{api.AllocationAnnotation: "text"}},
@@ -78,7 +78,7 @@ func TestBind(t *testing.T) {
 				return true, binding, test.answer
 			})
 			p := barePlugin(t)
-			p.handle = clientOf{client: client, said: &sayings{}}
+			p.handle = clientOf{client: client, events: &eventLog{}}
 			state := startCycle(t, p, pod)
 			assumed := pod.DeepCopy()
 			assumed.Spec.NodeName = "n"
@@ -96,14 +96,14 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// While the API server cannot be reached, nobody knows whether the pod is bound, and its
-// CPUs stay reserved.
+// While the API server is unreachable, it is unknown whether the pod is bound, and its CPUs stay
+// reserved.
 func TestBindThroughAnOutage(t *testing.T) {
 	const outage = 30 * time.Second
 	for _, test := range []struct {
 		name     string
-		carryOut int    // the request that is carried out, of those without an answer
-		then     string // what becomes of the pod meanwhile: "", gone or bound elsewhere
+		carryOut int    // the number of the request that is carried out without an answer
+		then     string // meanwhile the pod is "gone" or bound to this other node
 		fails    bool
 	}{
 		{name: "the first request was carried out", carryOut: 1},
@@ -143,7 +143,7 @@ func TestBindThroughAnOutage(t *testing.T) {
 					return true, binding, nil
 				})
 				p := barePlugin(t)
-				p.handle = clientOf{client: client, said: &sayings{}}
+				p.handle = clientOf{client: client, events: &eventLog{}}
 				state, assumed := startCycle(t, p, pod), pod.DeepCopy()
 				assumed.Spec.NodeName = "n"
 				p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
@@ -156,7 +156,7 @@ func TestBindThroughAnOutage(t *testing.T) {
 				default:
 				}
 				if _, ok := p.shared.reservations.of(assumed); !ok {
-					t.Error("the CPUs were given back during the outage")
+					t.Error("the CPUs were released during the outage")
 				}
 				switch test.then {
 				case "":

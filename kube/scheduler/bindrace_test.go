@@ -21,13 +21,13 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// onePod is an API server with one pod. It binds and patches the pod only at the version
-// that the request names.
+// onePod is an API server with one pod. It binds and patches the pod only at the version named in the
+// request.
 type onePod struct {
 	*fake.Clientset
 	mu  sync.Mutex
 	pod *corev1.Pod
-	// bind answers a Binding; apply unless given.
+	// bind handles a Binding; by default it is apply.
 	bind func(*corev1.Binding) error
 }
 
@@ -54,7 +54,7 @@ func (o *onePod) now() *corev1.Pod {
 	return o.pod.DeepCopy()
 }
 
-// edit changes the pod if it has this version; "" is any.
+// edit changes the pod if it has this version; "" means any version.
 func (o *onePod) edit(version string, change func(*corev1.Pod)) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,10 +88,10 @@ func (o *onePod) patch(text []byte) (*corev1.Pod, error) {
 	return o.now(), err
 }
 
-// bindOne binds a pod that was read at version 1 and has reserved CPUs.
+// bindOne binds a pod with reserved CPUs that was read at version 1.
 func (o *onePod) bindOne(t *testing.T, pod *corev1.Pod) error {
 	p := barePlugin(t)
-	p.handle = clientOf{client: o, said: &sayings{}}
+	p.handle = clientOf{client: o, events: &eventLog{}}
 	state, assumed := startCycle(t, p, pod), pod.DeepCopy()
 	assumed.Spec.NodeName = "n"
 	p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
@@ -104,13 +104,13 @@ func versionedPod() *corev1.Pod {
 	return pod
 }
 
-// The API server answers that etcd took too long, or does not answer, and carries the
-// Binding out later. A pod whose CPUs are given back is not bound to them afterwards.
+// The API server answers with an error, or not at all, and carries out the Binding later. A pod whose
+// CPUs were released must not be bound to them afterwards.
 func TestLateBindingsAreVoid(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods/binding"}
 	for name, answer := range map[string]error{
 		"conflict":     apierrors.NewConflict(resource, "pod", errors.New("etcdserver: request timed out")),
-		"forbidden":    apierrors.NewForbidden(resource, "pod", errors.New("a webhook said so")),
+		"forbidden":    apierrors.NewForbidden(resource, "pod", errors.New("a webhook rejected it")),
 		"internal":     apierrors.NewInternalError(errors.New("etcdserver: leader changed")),
 		"time-out":     apierrors.NewTimeoutError("it took too long", 0),
 		"no answer":    errors.New("connection lost"),
@@ -140,18 +140,18 @@ func TestLateBindingsAreVoid(t *testing.T) {
 	}
 }
 
-// A pod that was edited since it was decided about is not bound by that decision; one
-// whose status alone has changed is, at its new version.
+// A pod that was edited since the decision is not bound. A pod of which only the status has changed is
+// bound at its new version.
 func TestBindEditedPod(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*corev1.Pod)
 		bound  bool
 	}{
-		{"not at all", nil, true},
+		{"unchanged", nil, true},
 		{"its status", func(pod *corev1.Pod) { pod.Status.NominatedNodeName = "m" }, true},
 		{"a forged allocation", func(pod *corev1.Pod) { pod.Annotations[api.AllocationAnnotation] = "x" }, false},
-		{"it does not ask any more", func(pod *corev1.Pod) { delete(pod.Annotations, api.CPUSetSchedulerAnnotation) }, false},
+		{"it no longer asks", func(pod *corev1.Pod) { delete(pod.Annotations, api.CPUSetSchedulerAnnotation) }, false},
 		{"its limit", func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = nil }, false},
 		{"a label", func(pod *corev1.Pod) { pod.Labels = map[string]string{"a": "b"} }, false},
 		{"a gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }, false},
@@ -167,7 +167,7 @@ func TestBindEditedPod(t *testing.T) {
 			begun := time.Now()
 			err := o.bindOne(t, versionedPod())
 			if node := o.now().Spec.NodeName; (node == "n") != test.bound || (err == nil) != test.bound {
-				t.Errorf("%s: Bind returned %v, and the pod is on node %q; want that it is bound: %t", test.name, err, node, test.bound)
+				t.Errorf("%s: Bind returned %v, and the pod is on node %q; want bound: %t", test.name, err, node, test.bound)
 			}
 			if took := time.Since(begun); took > 0 {
 				t.Errorf("%s: it took %v", test.name, took)

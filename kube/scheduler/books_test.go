@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// life is one node's pods as the scheduler's cache has them, through all that can
-// happen to them.
+// life simulates the pods of one node in the scheduler's cache, with everything that can happen to
+// them.
 type life struct {
 	t              *testing.T
 	plugin         *Plugin
@@ -30,7 +30,7 @@ type life struct {
 	pods, version  int
 }
 
-// newPod comes, and is assumed if it fits.
+// newPod creates a pod, which is assumed if it fits.
 func (l *life) newPod(t *rapid.T) {
 	l.pods++
 	pod := askingPod(fmt.Sprint("p", l.pods), rapid.IntRange(0, 5).Draw(t, "cpus"))
@@ -51,14 +51,14 @@ func (l *life) newPod(t *rapid.T) {
 	l.assumed = append(l.assumed, assume(l.t, l.plugin, state, pod, l.node))
 }
 
-// bindingArrives: the watch brings an assumed pod with its annotation.
+// bindingArrives delivers an assumed pod, bound and with its annotation.
 func (l *life) bindingArrives(t *rapid.T) {
 	if pod := pick(t, &l.assumed); pod != nil {
 		l.bound = append(l.bound, comeBack(l.t, l.plugin, pod, l.node))
 	}
 }
 
-// bindingFails: the framework unreserves, and then forgets the pod.
+// bindingFails calls Unreserve and takes the pod off the node, as the framework does.
 func (l *life) bindingFails(t *rapid.T) {
 	if pod := pick(t, &l.assumed); pod != nil {
 		l.plugin.Unreserve(context.Background(), nil, pod, l.node.Node().Name)
@@ -78,8 +78,7 @@ func (l *life) remove(t *rapid.T, pod *corev1.Pod) {
 	}
 }
 
-// restart: a new scheduler lists what is there. What was assumed has either been
-// bound or not.
+// restart replaces the plugin. Assumed pods have been bound or not.
 func (l *life) restart(t *rapid.T) {
 	for len(l.assumed) > 0 {
 		if rapid.Bool().Draw(t, "binding was carried out") {
@@ -93,7 +92,7 @@ func (l *life) restart(t *rapid.T) {
 	l.report(machine)
 }
 
-// report: the node says the same again, as a new version of its object.
+// report reports the same topology as a new version of the object.
 func (l *life) report(m *topology.Machine) {
 	l.version++
 	reportMachine(l.t, l.plugin, "n", m, l.version)
@@ -109,20 +108,20 @@ func pick(t *rapid.T, from *[]*corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// check compares the books that the plugin keeps with books made from nothing but
-// the pods, and these with what the pods have been promised.
+// check compares the cached books with books derived from the pods, and these with the allocations of
+// the pods.
 func (l *life) check(t *rapid.T) {
 	p := l.plugin
 	now := p.shared.topologies.get("n")
 	kept := lastingState(p, l.node).books
 	fresh := p.derive(l.node, now, stateUse{}).books
 	if diff := cmp.Diff(fresh.Claims(), kept.Claims(), cmpopts.EquateComparable(cpuset.Set{})); diff != "" {
-		t.Fatalf("the books kept differ from the pods on the node (-pods +kept):\n%s", diff)
+		t.Fatalf("the cached books differ from the pods on the node (-pods +cached):\n%s", diff)
 	}
 	if len(fresh.Conflicts()) > 0 || len(fresh.Overflow()) > 0 {
-		t.Fatalf("conflicts %v, overflow %v, though all pods came through the scheduler", fresh.Conflicts(), fresh.Overflow())
+		t.Fatalf("conflicts %v, overflow %v, although this scheduler bound all pods", fresh.Conflicts(), fresh.Overflow())
 	}
-	var promised cpuset.Set
+	var allocated cpuset.Set
 	for _, pod := range l.bound {
 		a, err := api.AllocationOf(pod)
 		if err != nil {
@@ -132,10 +131,10 @@ func (l *life) check(t *rapid.T) {
 			continue
 		}
 		for _, c := range a.Containers {
-			if c.CPUs.Intersects(promised) {
-				t.Fatalf("pod %s has CPUs %s, of which another pod has some", pod.Name, c.CPUs)
+			if c.CPUs.Intersects(allocated) {
+				t.Fatalf("pod %s has CPUs %s, some of which belong to another pod", pod.Name, c.CPUs)
 			}
-			promised = promised.Union(c.CPUs)
+			allocated = allocated.Union(c.CPUs)
 			for cpu := range c.CPUs.All() {
 				if owner, _, _ := kept.Owner(cpu); owner != ledger.PodID(pod.UID) {
 					t.Fatalf("CPU %d of pod %s belongs to %q in the books", cpu, pod.Name, owner)
@@ -148,7 +147,7 @@ func (l *life) check(t *rapid.T) {
 	}
 }
 
-func TestBooksFollowThePods(t *testing.T) {
+func TestBooksFollowPods(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		shape := topology.Shape{Packages: 2, CoresPerLLC: rapid.IntRange(1, 4).Draw(rt, "cores"), ThreadsPerCore: 2}
 		machine := shape.MustBuild()

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,13 +16,12 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// boundPods selects the pods that take CPUs, of those that the scheduler watches.
+// boundPods selects the pods that hold CPUs.
 const boundPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// catchUp returns nil when this scheduler, which leads, may decide: when no Binding of the
-// leader before it is on its way any more, and the scheduler's list of pods on nodes, as
-// this cycle sees it, has all pods that were bound then. It can only be asked in a
-// scheduling cycle, and holds once it has returned nil.
+// catchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the previous
+// leader is in flight, and the snapshot of this cycle contains all pods that were bound then. It
+// must be called in a scheduling cycle. Once it has returned nil, it always does.
 func (p *Plugin) catchUp(ctx context.Context) error {
 	l := p.leadership
 	if !l.elected() || l.fresh.Load() {
@@ -31,30 +31,30 @@ func (p *Plugin) catchUp(ctx context.Context) error {
 	wait := time.Until(l.quiet)
 	l.mu.Unlock()
 	if wait > 0 {
-		klog.FromContext(ctx).Info("This scheduler has taken the lease from another one; it waits for the Bindings of that", "wait", wait)
+		klog.FromContext(ctx).Info("This scheduler has taken the lease from another one and waits for Bindings of that one", "wait", wait)
 		if !sleep.For(ctx, wait) {
 			return ctx.Err()
 		}
-		// This cycle began before, so what it sees may be too old.
-		return fmt.Errorf("this scheduler has just begun to lead and waited for Bindings of the one before")
+		// The snapshot of this cycle may be older than those Bindings.
+		return errors.New("this scheduler has just become the leader and waited for Bindings of the previous one")
 	}
 	pods, err := listBound(ctx, p.handle)
 	if err != nil {
-		return fmt.Errorf("list the bound pods before the first decision: %w", err)
+		return fmt.Errorf("list bound pods before the first decision: %w", err)
 	}
 	missing, err := p.notSeen(pods)
 	if err != nil {
-		return fmt.Errorf("compare the bound pods before the first decision: %w", err)
+		return fmt.Errorf("compare bound pods before the first decision: %w", err)
 	}
 	if missing > 0 {
-		return fmt.Errorf("this scheduler has just begun to lead, and %d bound pods have not reached it yet", missing)
+		return fmt.Errorf("this scheduler has just become the leader, and %d bound pods have not reached it yet", missing)
 	}
 	l.fresh.Store(true)
 	return nil
 }
 
-// listBound lists the pods that are bound now: without a resource version the API server
-// answers from etcd, or from a cache that is as fresh.
+// listBound lists the pods that are bound now. Without a resource version the API server answers
+// from etcd, or from a cache that is up to date.
 func listBound(ctx context.Context, handle fwk.Handle) ([]metav1.PartialObjectMetadata, error) {
 	client, err := metadata.NewForConfig(handle.KubeConfig())
 	if err != nil {
@@ -67,8 +67,8 @@ func listBound(ctx context.Context, handle fwk.Handle) ([]metav1.PartialObjectMe
 	return list.Items, nil
 }
 
-// notSeen counts the pods that are not on their nodes in this cycle's picture of the
-// cluster. A pod on a node that the scheduler does not know takes nothing from any other.
+// notSeen counts the pods that are missing on their nodes in this cycle's snapshot. Pods on nodes
+// that the scheduler does not know are not counted, because nothing can be scheduled there.
 func (p *Plugin) notSeen(bound []metav1.PartialObjectMetadata) (missing int, err error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {

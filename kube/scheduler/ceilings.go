@@ -12,18 +12,18 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// aboveCeiling says which ceiling of the administrator a pod would break that asks for
-// CPUs of its own, "" when it breaks none. What its namespace has is counted anew from the
-// scheduler's own list of pods: like the books it cannot drift, and a pod that is tried
-// again because another one has gone is judged by a list without that one.
+// aboveCeiling returns an error message if the pod's exclusive CPUs exceed a ceiling of the
+// administrator, otherwise "". It counts the CPUs of the namespace each time from the scheduler's
+// list of pods, so the number cannot diverge from the cluster: a pod that is tried again because
+// another one was deleted is compared with a list without that one.
 func (p *Plugin) aboveCeiling(q *question, pod *corev1.Pod, nodes []fwk.NodeInfo) string {
 	if !q.asks || q.ask.Policy == placement.StaticBurst {
 		return ""
 	}
-	most := p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs
-	err := most.CheckPod(q.cpus)
-	if err == nil && most.PerNamespace != nil {
-		err = most.CheckNamespace(q.cpus, p.exclusiveIn(pod.Namespace, nodes, pod.UID))
+	ceiling := p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs
+	err := ceiling.CheckPod(q.cpus)
+	if err == nil && ceiling.PerNamespace != nil {
+		err = ceiling.CheckNamespace(q.cpus, p.exclusiveIn(pod.Namespace, nodes, pod.UID))
 	}
 	if err != nil {
 		return fmt.Sprintf("%v (ceilings in the scheduler's configuration)", err)
@@ -31,8 +31,8 @@ func (p *Plugin) aboveCeiling(q *question, pod *corev1.Pod, nodes []fwk.NodeInfo
 	return ""
 }
 
-// aboveCeilingNow asks once more when a node has been chosen: pods of a group are looked at
-// before the first of them has anything reserved.
+// aboveCeilingNow checks the namespace's ceiling again in Reserve: the pods of a group pass PreFilter
+// before the first of them has a reservation.
 func (p *Plugin) aboveCeilingNow(c *cycle, pod *corev1.Pod) string {
 	if p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs.PerNamespace == nil {
 		return ""
@@ -44,12 +44,12 @@ func (p *Plugin) aboveCeilingNow(c *cycle, pod *corev1.Pod) string {
 	return p.aboveCeiling(&c.question, pod, nodes)
 }
 
-// exclusiveIn counts the CPUs that the pods of a namespace have for themselves or have
-// reserved, but for one pod.
-func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, without types.UID) (cpus int) {
+// exclusiveIn counts the exclusive CPUs, allocated or reserved, of a namespace's pods, except for
+// one pod.
+func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, except types.UID) (cpus int) {
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			if pod := info.GetPod(); pod.Namespace == namespace && pod.UID != without {
+			if pod := info.GetPod(); pod.Namespace == namespace && pod.UID != except {
 				cpus += p.exclusiveOf(pod, node.Node())
 			}
 		}
@@ -62,7 +62,7 @@ func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
 	if res, reserved := p.shared.reservations.of(pod); reserved {
 		claim = res.claim
 	} else if _, allocated := pod.Annotations[api.AllocationAnnotation]; allocated && !known {
-		claim, _ = p.shared.signing.keys.Claim(pod, nil) // an allocation that cannot be believed gives no CPUs
+		claim, _ = p.shared.signing.keys.Claim(pod, nil) // an invalid allocation claims no CPUs
 	}
 	var own cpuset.Set
 	for _, c := range claim.Containers {

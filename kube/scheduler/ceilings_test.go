@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// ceilings put a ceiling on pods, and on what a namespace has altogether.
+// withCeilings adds ceilings per pod and per namespace to a configuration.
 func withCeilings(configuration string) string {
 	return strings.Replace(configuration, "      minSharedCPUs: 1\n", `      minSharedCPUs: 1
       ceilings:
@@ -20,7 +20,7 @@ func withCeilings(configuration string) string {
 `, 1)
 }
 
-// No pod has more CPUs of its own than the administrator allows, and no namespace has.
+// Neither pods nor namespaces get more exclusive CPUs than the administrator allows.
 func TestCeilings(t *testing.T) {
 	const allowed = "the administrator allows"
 	s := &scenario{fakeCluster: newFakeCluster(t, withCeilings(DefaultConfiguration)), seen: map[string]string{}}
@@ -55,9 +55,8 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// Reserve counts again: of pods that were looked at together, as those of a group are, the
-// ones that come last may be too many.
-func TestReserveCountsAgain(t *testing.T) {
+// Reserve checks the ceiling again: pods of a group pass PreFilter before the first of them is reserved.
+func TestReserveChecksCeiling(t *testing.T) {
 	p := barePlugin(t)
 	args, err := parseArgs(nil)
 	if err != nil {
@@ -75,6 +74,6 @@ func TestReserveCountsAgain(t *testing.T) {
 	second.Spec.NodeName = "n"
 	status := p.Reserve(context.Background(), secondCycle, second, "n")
 	if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "its namespace has 4") {
-		t.Errorf("the second pod is reserved, too: %v", status)
+		t.Errorf("the second pod exceeds the ceiling, and its status is %v", status)
 	}
 }

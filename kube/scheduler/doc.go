@@ -30,7 +30,7 @@
 // Generation and topology address together identify the state of a node. A state is cached until
 // one of the two changes, with all answers it has given. For many equal pods, each pod costs one
 // new state, that of the node that took the previous pod. Copies of NodeInfo with pods added or
-// removed (nominated pods, preemption) have generations of their own; states made from them are not
+// removed (nominated pods, preemption) have generations of their own; states derived from them are not
 // cached.
 //
 // # Messages

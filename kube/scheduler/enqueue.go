@@ -2,19 +2,19 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// EventsToRegister lists the events that can make a pod fit that this plugin has refused.
-// Besides, [waitingPods] returns pods to the queue when a topology or an agent changes.
+// EventsToRegister returns the events after which a pod that this plugin has refused may fit.
+// [waitingPods] handles changes of topologies and agents.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: afterPodLeft},
@@ -25,92 +25,53 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// hint turns a condition into the framework's answer.
-func hint(queue bool) (fwk.QueueingHint, error) {
-	if queue {
-		return fwk.Queue, nil
+// hint turns a condition into the framework's answer. On error the pod is queued.
+func hint(queue bool, err error) (fwk.QueueingHint, error) {
+	if queue || err != nil {
+		return fwk.Queue, err
 	}
 	return fwk.QueueSkip, nil
 }
 
-func cast[T any](obj any) (T, error) {
-	t, ok := obj.(T)
-	if !ok {
-		return t, fmt.Errorf("expected a %T, got a %T", t, obj)
-	}
-	return t, nil
+// afterPodLeft handles a pod that was deleted, ended or failed to be bound.
+func afterPodLeft(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	gone, _, err := util.As[*corev1.Pod](oldObj, newObj)
+	return hint(err == nil && (api.EffectiveRequest(gone) > 0 || asks(gone)), err)
 }
 
-// afterPodLeft: a pod was deleted, ended, or was not bound after all.
-func afterPodLeft(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	gone, err := cast[*corev1.Pod](oldObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	return hint(api.EffectiveRequest(gone) > 0 || asks(gone))
-}
-
-// onlyWhenFreeing ends the search for pods to try again early, once per event: most
-// updates of bound pods are about their status.
+// onlyWhenFreeing skips updates of bound pods that free no CPUs, once per event instead of once per
+// waiting pod: most of them are status updates.
 func onlyWhenFreeing(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
 	frees, err := freesCPUs(oldObj, newObj)
-	return fwk.PreQueueingHintResult{AllPods: frees}, err
+	return fwk.PreQueueingHintResult{AllPods: frees || err != nil}, err
 }
 
-// afterAssignedPodChanged: the pod was scaled down, or what entitles it to CPUs of its
-// own was edited, as when it no longer asks.
+// afterAssignedPodChanged handles a pod that was scaled down or whose entitlement to exclusive CPUs
+// has changed.
 func afterAssignedPodChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	frees, err := freesCPUs(oldObj, newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	return hint(frees)
+	return hint(freesCPUs(oldObj, newObj))
 }
 
 func freesCPUs(oldObj, newObj any) (bool, error) {
-	before, err := cast[*corev1.Pod](oldObj)
-	if err != nil {
-		return true, err
-	}
-	after, err := cast[*corev1.Pod](newObj)
-	if err != nil {
-		return true, err
-	}
-	return api.EffectiveRequest(after) < api.EffectiveRequest(before) || !api.SameEntitlement(before, after), nil
+	before, after, err := util.As[*corev1.Pod](oldObj, newObj)
+	return err == nil && (api.EffectiveRequest(after) < api.EffectiveRequest(before) || !api.SameEntitlement(before, after)), err
 }
 
-// afterOwnChange: the user has edited the waiting pod's words, labels or resources.
+// afterOwnChange handles an edit of the waiting pod's annotations, labels or spec.
 func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, err := cast[*corev1.Pod](oldObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	after, err := cast[*corev1.Pod](newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	return hint(!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
-		!equality.Semantic.DeepEqual(before.Spec, after.Spec))
+	before, after, err := util.As[*corev1.Pod](oldObj, newObj)
+	return hint(err == nil && (!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec)), err)
 }
 
-// afterNodeChanged: a node was added, or has more CPU time to give.
+// afterNodeChanged handles a new node or one with more CPU time to allocate.
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	after, err := cast[*corev1.Node](newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	if oldObj == nil {
-		return fwk.Queue, nil
-	}
-	before, err := cast[*corev1.Node](oldObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	return hint(after.UID != before.UID || reservedCPU(after) < reservedCPU(before) ||
-		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0)
+	before, after, err := util.As[*corev1.Node](oldObj, newObj)
+	return hint(err == nil && (before == nil || after.UID != before.UID || reservedCPU(after) < reservedCPU(before) ||
+		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0), err)
 }
 
-// asks reports whether the pod asks to be placed, by annotations that may be invalid.
+// asks reports whether the pod asks for CPUs, possibly by invalid annotations.
 func asks(pod *corev1.Pod) bool {
 	intent, err := api.Parse(pod)
 	return err != nil || intent.Asks()

@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Each event that can make a refused pod fit queues it again, and nothing else does.
+// Events that can make a refused pod fit queue it again, and others do not.
 func TestQueueingHints(t *testing.T) {
 	waiting, plain := askingPod("waiting", 2), askingPod("plain", 0)
 	allocated := askingPod("allocated", 2)
@@ -28,7 +28,7 @@ func TestQueueingHints(t *testing.T) {
 	retried := waiting.DeepCopy()
 	retried.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
 
-	// A resize of the pod as a whole frees CPUs when the kubelet has done it.
+	// A resize of the pod's own resources frees CPUs once the kubelet has carried it out.
 	resizing := askingPod("resizing", 0)
 	resizing.Spec.Resources = &corev1.ResourceRequirements{Requests: cpus("1")}
 	resizing.Status.Resources = &corev1.ResourceRequirements{Requests: cpus("3")}
@@ -50,21 +50,21 @@ func TestQueueingHints(t *testing.T) {
 		old, new any
 		want     fwk.QueueingHint
 	}{
-		{"a pod with CPUs left", afterPodLeft, waiting, allocated, nil, fwk.Queue},
-		{"a pod without requests left", afterPodLeft, waiting, plain, nil, fwk.QueueSkip},
+		{"a pod with CPUs was deleted", afterPodLeft, waiting, allocated, nil, fwk.Queue},
+		{"a pod without requests was deleted", afterPodLeft, waiting, plain, nil, fwk.QueueSkip},
 		{"an allocation was removed", afterAssignedPodChanged, waiting, allocated, waiting, fwk.Queue},
 		{"a pod no longer asks", afterAssignedPodChanged, waiting, allocated, silent, fwk.Queue},
 		{"a pod was scaled down", afterAssignedPodChanged, waiting, askingPod("a", 2), askingPod("a", 1), fwk.Queue},
 		{"a pod was scaled up", afterAssignedPodChanged, waiting, allocated, raised, fwk.QueueSkip},
 		{"a pod as a whole was scaled down", afterAssignedPodChanged, waiting, resizing, resized, fwk.Queue},
-		{"a limit no longer is what was allocated", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.Queue},
+		{"a limit differs from the allocation", afterAssignedPodChanged, waiting, askingPod("a", 1), askingPod("a", 2), fwk.Queue},
 		{"a pod reported its status", afterAssignedPodChanged, waiting, allocated, running, fwk.QueueSkip},
-		{"its own words were edited", afterOwnChange, waiting, waiting, edited, fwk.Queue},
-		{"its own status was written", afterOwnChange, waiting, waiting, retried, fwk.QueueSkip},
-		{"a node came", afterNodeChanged, waiting, nil, node, fwk.Queue},
+		{"its own annotations were edited", afterOwnChange, waiting, waiting, edited, fwk.Queue},
+		{"its own status was updated", afterOwnChange, waiting, waiting, retried, fwk.QueueSkip},
+		{"a new node", afterNodeChanged, waiting, nil, node, fwk.Queue},
 		{"a node grew", afterNodeChanged, waiting, node, grown, fwk.Queue},
 		{"a node shrank", afterNodeChanged, waiting, grown, node, fwk.QueueSkip},
-		{"a node's heart beat", afterNodeChanged, waiting, node, heartbeat, fwk.QueueSkip},
+		{"a node's heartbeat", afterNodeChanged, waiting, node, heartbeat, fwk.QueueSkip},
 	} {
 		got, err := test.hint(klog.Background(), test.pod, test.old, test.new)
 		if err != nil || got != test.want {
@@ -74,7 +74,7 @@ func TestQueueingHints(t *testing.T) {
 	for name, hint := range map[string]fwk.QueueingHintFn{"pod left": afterPodLeft, "pod changed": afterAssignedPodChanged,
 		"own change": afterOwnChange, "node": afterNodeChanged} {
 		if got, err := hint(klog.Background(), waiting, "what", "is this"); err == nil || got != fwk.Queue {
-			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error, and the pod queued", name, got, err)
+			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error and Queue", name, got, err)
 		}
 	}
 }

@@ -35,33 +35,32 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 )
 
-// fakeCluster is a whole kube-scheduler with the plugin and its default
-// configuration, in front of client-go's fake API servers.
+// fakeCluster is a complete kube-scheduler with the plugin and client-go's fake API servers.
 type fakeCluster struct {
-	t          *testing.T
+	t          testing.TB
 	client     *fake.Clientset
 	topologies *topologyfake.Clientset
 	scheduler  *kubescheduler.Scheduler
 	plugin     *Plugin
 
-	log     logtext.Log // what the scheduler logs
-	said    *sayings
+	log     logtext.Log // of the scheduler
+	events  *eventLog
 	mu      sync.Mutex
 	version int
 }
 
-// sayings are the events that the plugin itself sends.
-type sayings struct {
+// eventLog collects the plugin's own events.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"}
 
-func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
+func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	t.Helper()
 	c := &fakeCluster{
-		t: t, said: &sayings{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
+		t: t, events: &eventLog{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
 	}
 	c.client.PrependReactor("create", "pods", c.bind)
 	c.topologies.PrependWatchReactor("*", refuseWatchList)
@@ -79,7 +78,7 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 		return p, err
 	}
 	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, nil,
-		func(string) events.EventRecorderLogger { return recorder{c.said} },
+		func(string) events.EventRecorderLogger { return recorder{c.events} },
 		kubescheduler.WithProfiles(obj.(*config.KubeSchedulerConfiguration).Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: newHere}),
 		kubescheduler.WithPodInitialBackoffSeconds(0), kubescheduler.WithPodMaxBackoffSeconds(0))
@@ -96,8 +95,8 @@ func newFakeCluster(t *testing.T, configuration string) *fakeCluster {
 	return c
 }
 
-// refuseWatchList makes reflectors list before they watch. Fake API servers that do
-// not know the newer way never answer it.
+// refuseWatchList makes reflectors list before they watch. Fake API servers without support for watch
+// lists never answer them.
 func refuseWatchList(action clienttesting.Action) (bool, watch.Interface, error) {
 	if w, ok := action.(clienttesting.WatchActionImpl); ok && w.ListOptions.SendInitialEvents != nil {
 		return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
@@ -112,7 +111,7 @@ func runIn(ctx context.Context, f func(context.Context)) <-chan struct{} {
 	return done
 }
 
-// nextVersion is a resource version, which fake API servers do not give.
+// nextVersion returns a new resource version. Fake API servers do not set any.
 func (c *fakeCluster) nextVersion() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +119,7 @@ func (c *fakeCluster) nextVersion() string {
 	return strconv.Itoa(c.version)
 }
 
-// bind does what the API server does with a Binding.
+// bind carries out a Binding as the API server does.
 func (c *fakeCluster) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create := action.(clienttesting.CreateAction)
 	if create.GetSubresource() != "binding" {
@@ -155,14 +154,14 @@ func setBound(pod *corev1.Pod, node, version string) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at}}
 }
 
-// awaitIdle waits until the scheduler has nothing to do with what is there.
+// awaitIdle waits until the scheduler has nothing left to do.
 func (c *fakeCluster) awaitIdle() {
 	c.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for quiet := 0; quiet < 4; {
 		if time.Now().After(deadline) {
 			_, queue := c.scheduler.SchedulingQueue.PendingPods()
-			c.t.Fatalf("the scheduler does not come to rest: %s", queue)
+			c.t.Fatalf("the scheduler does not become idle: %s", queue)
 		}
 		time.Sleep(5 * time.Millisecond)
 		if c.quiet() {
@@ -202,7 +201,7 @@ func (c *fakeCluster) pods() []corev1.Pod {
 	return list.Items
 }
 
-// condition is why the pod waits.
+// condition returns the reason why the pod waits.
 func condition(pod corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -212,7 +211,7 @@ func condition(pod corev1.Pod) string {
 	return ""
 }
 
-// publish makes or replaces a node's topology object.
+// publish creates or replaces a node's topology object.
 func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	c.t.Helper()
 	obj = obj.DeepCopy()
@@ -226,16 +225,16 @@ func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	}
 }
 
-// recorder keeps sayings.
-type recorder struct{ said *sayings }
+// recorder records events in eventLog.
+type recorder struct{ events *eventLog }
 
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	if !strings.HasPrefix(reason, "CPU") {
 		return
 	}
-	r.said.mu.Lock()
-	defer r.said.mu.Unlock()
-	r.said.lines = append(r.said.lines,
+	r.events.mu.Lock()
+	defer r.events.mu.Unlock()
+	r.events.lines = append(r.events.lines,
 		fmt.Sprintf("event on %s: %s: %s", regarding.(*corev1.Pod).Name, reason, fmt.Sprintf(note, args...)))
 }
 

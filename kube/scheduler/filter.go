@@ -14,12 +14,11 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Filter tells whether the node can take the pod by its books. A node without a
-// usable topology takes no pod that asks for CPUs. Other pods are left to
-// kube-scheduler's own checks there, so that a cluster in which not every node has
-// an agent works as it did; but CPUs that bound pods have for themselves still count.
+// Filter checks whether the pod fits the node's books. A node without a usable topology takes no
+// pod that asks for CPUs. There, other pods are left to kube-scheduler's own checks, so that a
+// cluster with agents on some nodes only keeps working; but the exclusive CPUs of bound pods count.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -32,35 +31,30 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if pod.Spec.NodeName != "" {
-		return nil // a resize in place, which kube-scheduler tries on the pod's own node
+		return nil // kube-scheduler tries a resize in place on the pod's own node
 	}
-	if _, known := c.known(state, node); known {
+	if _, known := c.knownRank(state, node); known {
 		return nil
 	}
-	kept, t := p.nodes.find(node.Node())
-	if missing := unfit(&c.question, t, p.shared.agents.now); missing != nil {
-		if c.question.asks {
-			return c.report.status(node.Node().Name, *missing)
-		}
-		if err := p.stateOf(state, c, pod, node, kept, t).fits(&c.question); err != nil {
-			return p.refuse(c, err, node)
-		}
-		return nil
+	t := p.shared.topologies.of(node.Node())
+	unfit := p.unfit(&c.question, t)
+	if unfit != nil && c.question.asks {
+		return c.report.status(node.Node().Name, *unfit)
 	}
-	s := p.stateOf(state, c, pod, node, kept, t)
+	s := p.stateOf(state, c, pod, node, t)
+	if unfit != nil {
+		return p.refuse(c, s.fits(&c.question), node)
+	}
 	a := s.answer(&c.question)
-	if a.err != nil {
-		return p.refuse(c, a.err, node)
-	}
-	if kept.last.Load() == s { // and not one that was made for once
+	if a.err == nil && s.lasting {
 		c.ranks.put(s.generation, p.rankOf(a))
 	}
-	return nil
+	return p.refuse(c, a.err, node)
 }
 
-// unfit returns why a pod that asks cannot run on a node with this topology whatever
-// else runs there, or nil. The books can be asked only where it returns nil.
-func unfit(q *question, t *nodeTopology, now func() time.Time) *finding {
+// unfit returns why a pod cannot run on a node with this topology whatever else runs there, or nil.
+// The node has books only if it returns nil.
+func (p *Plugin) unfit(q *question, t *nodeTopology) *finding {
 	switch {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
@@ -69,28 +63,35 @@ func unfit(q *question, t *nodeTopology, now func() time.Time) *finding {
 	case !q.asks:
 		return nil
 	case !t.silent.IsZero():
-		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + now().Sub(t.silent).Round(time.Second).String()}
+		silence := p.shared.agents.now().Sub(t.silent).Round(time.Second)
+		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + silence.String()}
 	case t.state.AgentHealth != nodetopology.AgentHealthy:
 		return &finding{shortage: shortage{kind: failingAgent}, detail: t.state.AgentHealth}
-	case t.badKubelet != "":
-		return &finding{shortage: shortage{kind: badKubelet, text: t.badKubelet}}
+	case t.state.KubeletPolicy != nodetopology.KubeletPolicyNone && t.state.KubeletPolicy != "": // "" is unknown
+		return &finding{shortage: shortage{kind: badKubelet, text: t.state.KubeletPolicy}}
 	case t.cpus < q.cpus:
 		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.cpus)}
 	}
 	return nil
 }
 
-// stateOf returns the state of a node as it is to be seen in this cycle.
-func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, kept *keptNode, t *nodeTopology) *nodeState {
+// stateOf returns the node's state for this cycle.
+func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) *nodeState {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {
-		use.without = pod.UID // pod groups are tried with their pods on the nodes
+		use.without = pod.UID // a pod group is tried with its pods on the nodes
 	}
-	return p.nodes.stateOf(kept, node, t, use)
+	return p.nodes.stateOf(node, t, use)
 }
 
-// refuse puts an error of Books.Decide into the terms of the report.
+// refuse returns the status for an error of the node's books. It returns nil if err is nil.
 func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
+	if err == nil {
+		return nil
+	}
+	report := func(kind shortageKind, want, have int64) *fwk.Status {
+		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: kind, want: want}, have: have})
+	}
 	var exclusive *ledger.ExclusiveError
 	var confinement *ledger.ConfinementError
 	var shared *ledger.SharedError
@@ -103,20 +104,20 @@ func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
 		if exclusive.Have > exclusive.Want {
 			kind = oddCores
 		}
-		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: kind, want: int64(exclusive.Want)}, have: int64(exclusive.Have)})
+		return report(kind, int64(exclusive.Want), int64(exclusive.Have))
 	case errors.As(err, &confinement):
-		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: noConfinement, want: int64(confinement.Want)}, have: int64(confinement.Have)})
+		return report(noConfinement, int64(confinement.Want), int64(confinement.Have))
 	case errors.As(err, &shared) && !c.question.asks && lacksRequests(node, shared.Need):
 		return fwk.NewStatus(fwk.Unschedulable, insufficientCPU)
 	case errors.As(err, &shared):
-		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: noShared, want: int64(shared.Need)}, have: int64(shared.Have)})
+		return report(noShared, int64(shared.Need), int64(shared.Have))
 	default:
 		return fwk.AsStatus(fmt.Errorf("ask the books of %s: %w", node.Node().Name, err))
 	}
 }
 
-// insufficientCPU is what NodeResourcesFit says. Where requests alone are too many,
-// as on a cluster without pods that ask, users and tools read what they know.
+// insufficientCPU is the reason of NodeResourcesFit. Users and tools know it, so it is used where
+// the requests alone exceed the node, as in a cluster without pods that ask.
 const insufficientCPU = "Insufficient cpu"
 
 func lacksRequests(node fwk.NodeInfo, need ledger.MilliCPU) bool {

@@ -16,32 +16,32 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// heartbeats knows since when agents have not renewed their leases. It goes by the time
-// at which this scheduler saw a renewal, as kube-controller-manager does for nodes: the
-// clocks of nodes may differ. Time in which it could see none does not count.
+// heartbeats tracks which agents are silent: those that have not renewed their leases for longer
+// than a grace period. It uses the times at which this scheduler saw the renewals, as
+// kube-controller-manager does for nodes, because the clocks of nodes may differ. Time in which it
+// could not see renewals does not count.
 type heartbeats struct {
 	namespace string
-	grace     time.Duration // 0: no agent is ever taken for dead
+	grace     time.Duration // 0: no agent ever counts as silent
 	now       func() time.Time
-	// changed is called for a node whose agent may have fallen silent, or has reported again.
+	// changed is called for a node whose agent has become silent or reports again.
 	changed func(node string)
 
-	mu    sync.Mutex
-	beats map[string]*beat // by the name of the lease, which is the node's
-	// ticked is when time was last seen to pass.
-	ticked time.Time
-	// blind is since when leases could not be followed, zero while they can be.
+	mu     sync.Mutex
+	beats  map[string]*beat // by the name of the lease, which is the node's
+	ticked time.Time        // the latest tick
+	// blind is when the scheduler lost sight of the leases, zero while it can watch them.
 	blind time.Time
 }
 
-// beat is the last renewal of a lease.
+// beat is the latest renewal of a lease.
 type beat struct {
-	renewed metav1.MicroTime // by the lease's own account; only compared for equality
+	renewed metav1.MicroTime // as written in the lease; only compared for equality
 	at      time.Time        // when it was seen
-	silent  bool             // as told last
+	silent  bool             // as last passed to changed
 }
 
-// heartbeatTick is how often it is looked for agents that have fallen silent.
+// heartbeatTick is the interval of the checks for silent agents.
 const heartbeatTick = time.Second
 
 func newHeartbeats(namespace string, grace time.Duration) *heartbeats {
@@ -50,7 +50,7 @@ func newHeartbeats(namespace string, grace time.Duration) *heartbeats {
 		ticked: now, blind: now, beats: map[string]*beat{}}
 }
 
-// follow has leases looked at until the context ends.
+// follow watches leases until the context ends.
 func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) error {
 	if h.grace == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 	if err := leases.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		h.lost()
 		if apierrors.IsForbidden(err) {
-			klog.FromContext(ctx).Error(err, "Agents that fall silent are not noticed: the scheduler may not list and watch leases; "+
+			klog.FromContext(ctx).Error(err, "Silent agents are not detected: the scheduler may not list and watch leases; "+
 				"apply deploy/manifests/scheduler-rbac.yaml of Pinfold", "namespace", h.namespace)
 			return
 		}
@@ -74,10 +74,7 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 	}); err != nil {
 		return err
 	}
-	if _, err := leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { h.seen(obj) },
-		UpdateFunc: func(_, obj any) { h.seen(obj) },
-	}); err != nil {
+	if _, err := leases.AddEventHandler(onEvents(func(_, lease *coordinationv1.Lease) { h.seen(lease) }, nil)); err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
@@ -94,7 +91,7 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 	return nil
 }
 
-// lost is called when leases cannot be listed or watched.
+// lost records that leases cannot be listed or watched.
 func (h *heartbeats) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +100,7 @@ func (h *heartbeats) lost() {
 	}
 }
 
-// regain is called when they can be again.
+// regain records that leases can be watched again. The caller holds h.mu.
 func (h *heartbeats) regain() {
 	if !h.blind.IsZero() {
 		h.forgive(h.now().Sub(h.blind))
@@ -111,17 +108,16 @@ func (h *heartbeats) regain() {
 	}
 }
 
-// forgive lets a time not count.
+// forgive excludes a time from all silences. The caller holds h.mu.
 func (h *heartbeats) forgive(d time.Duration) {
 	for _, b := range h.beats {
 		b.at = b.at.Add(d)
 	}
 }
 
-// seen takes a version of a lease.
-func (h *heartbeats) seen(obj any) {
-	lease, ok := obj.(*coordinationv1.Lease)
-	if !ok || lease.Spec.RenewTime == nil {
+// seen handles a version of a lease.
+func (h *heartbeats) seen(lease *coordinationv1.Lease) {
+	if lease.Spec.RenewTime == nil {
 		return
 	}
 	h.mu.Lock()
@@ -144,12 +140,12 @@ func (h *heartbeats) seen(obj any) {
 	}
 }
 
-// tick looks for agents that have fallen silent.
+// tick detects agents that have become silent.
 func (h *heartbeats) tick() {
 	h.mu.Lock()
 	now := h.now()
 	if late := now.Sub(h.ticked); late > 5*heartbeatTick {
-		h.forgive(late) // this process was stopped, and the others were not
+		h.forgive(late) // this process was stopped; the agents were not
 	}
 	h.ticked = now
 	var silent []string
@@ -167,8 +163,8 @@ func (h *heartbeats) tick() {
 	}
 }
 
-// silence returns since when the agent of a node that should renew this lease has been
-// silent, zero when it is not.
+// silence returns the time of the last renewal if the node's agent is silent, otherwise zero. The
+// first call for a node starts its grace period.
 func (h *heartbeats) silence(node, lease string) time.Time {
 	if h.grace == 0 || lease == "" {
 		return time.Time{}
@@ -176,7 +172,7 @@ func (h *heartbeats) silence(node, lease string) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := h.beats[node]
-	if b == nil { // from now on it has to show itself
+	if b == nil {
 		b = &beat{at: h.now()}
 		h.beats[node] = b
 	}
@@ -186,7 +182,7 @@ func (h *heartbeats) silence(node, lease string) time.Time {
 	return b.at
 }
 
-// forget drops a node that is gone.
+// forget drops a deleted node.
 func (h *heartbeats) forget(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

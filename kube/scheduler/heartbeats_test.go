@@ -43,7 +43,7 @@ func (s *scenario) renew(node string) {
 	}
 }
 
-// silence makes as if the last renewal was so long ago.
+// silence makes the last renewal this old.
 func (s *scenario) silence(node string, d time.Duration) {
 	h := s.plugin.shared.agents
 	h.mu.Lock()
@@ -52,9 +52,8 @@ func (s *scenario) silence(node string, d time.Duration) {
 	h.tick()
 }
 
-// The condition of a node whose agent is silent is Unknown, and stays so until the agent
-// changes it.
-func TestConditionOfASilentNode(t *testing.T) {
+// The condition of a node whose agent is silent is set to Unknown, and only the agent changes it back.
+func TestConditionOfSilentNode(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod asks cpus=1", "silence n1"} {
 		s.run(strings.Fields(command))
@@ -83,9 +82,8 @@ func (s *scenario) condition(node string) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// TestTimeThatDoesNotCount: while the scheduler was stopped, or could not follow leases,
-// no agent has fallen silent.
-func TestTimeThatDoesNotCount(t *testing.T) {
+// Time in which the scheduler was stopped or could not watch leases does not make agents silent.
+func TestUnobservedTime(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	h := newHeartbeats("", 40*time.Second)
 	h.now = func() time.Time { return now }
@@ -100,7 +98,7 @@ func TestTimeThatDoesNotCount(t *testing.T) {
 		}
 	}
 	lease := func() *coordinationv1.Lease {
-		renewed := metav1.NewMicroTime(now.Add(-time.Hour)) // the node's clock is another one
+		renewed := metav1.NewMicroTime(now.Add(-time.Hour)) // the node's clock differs
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 	}
 	first := lease()
@@ -118,17 +116,17 @@ func TestTimeThatDoesNotCount(t *testing.T) {
 	expect("after an hour in which the scheduler was stopped", false)
 	h.lost()
 	pass(time.Hour)
-	expect("while leases cannot be followed", false)
-	h.seen(first) // listed anew, and not renewed
+	expect("while leases cannot be watched", false)
+	h.seen(first) // listed again, not renewed
 	pass(time.Second)
 	expect("as soon as they can be", false)
 	pass(2 * time.Second)
-	expect("42 s that count", true)
+	expect("42 s observed", true)
 	h.seen(first)
-	expect("an event that is no renewal", true)
+	expect("an event without renewal", true)
 	h.seen(lease())
 	expect("a renewal", false)
 	if len(changed) != 2 {
-		t.Errorf("%d changes were told, want 2", len(changed))
+		t.Errorf("%d changes were reported, want 2", len(changed))
 	}
 }

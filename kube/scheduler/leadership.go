@@ -12,39 +12,36 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Leadership is what a scheduler knows of the lease that makes one of several replicas
-// active. It keeps a replica that was stopped, and goes on when another one leads, from
-// binding pods:
+// Leadership tracks the lease that makes one of several replicas of a scheduler the leader. It
+// prevents a replica that was paused and continues while another one leads from binding pods:
 //
-//   - before each Binding it looks when the lease was last renewed, as the API server
-//     has confirmed. A replica waits for longer than that before it takes the lease;
-//   - the Binding names the holder of the lease, and the API server refuses one that
-//     names another than the present (package admission), because a process can be
-//     stopped between looking and sending;
-//   - a leader that ends gives the lease away only when none of its Bindings is on its
-//     way. A leader that took the lease from one that did not waits for the retry period
-//     of the election before its first decision, and every new leader waits until it has
-//     seen all bound pods; see catchUp.
+//   - Before each Binding it checks when the lease was last renewed, as confirmed by the API
+//     server. Other replicas wait longer than that before they take the lease.
+//   - The Binding names the holder of the lease, and the API server rejects it if another replica
+//     holds the lease (package admission), because a process can be paused between the check and
+//     the request.
+//   - A leader that stops releases the lease only when none of its Bindings is in flight. A leader
+//     that took the lease from another holder waits for the election's retry period before its
+//     first decision, and every new leader waits until it has seen all bound pods; see catchUp.
 //
-// A nil *Leadership, or one that observes no lease, is of a scheduler without leader
-// election, and keeps nothing back.
+// A nil *Leadership, or one that observes no lease, allows everything: it belongs to a scheduler
+// without leader election.
 type Leadership struct {
 	mu       sync.Mutex
 	lock     resourcelock.Interface
-	lasts    time.Duration // of a renewal
-	quietFor time.Duration // after the lease was taken from another holder
+	lasts    time.Duration // validity of a renewal
+	quietFor time.Duration // pause after the lease was taken from another holder
 
-	renewed time.Time // when the last renewal was sent
+	renewed time.Time // when the last confirmed renewal was sent
 	holder  string    // of the lease, as last seen
-	quiet   time.Time // nothing is decided before
+	quiet   time.Time // no decision before this time
 	ended   bool
-	sending int
-	idle    chan struct{} // closed when sending becomes 0, nil when nobody waits
+	sending sync.WaitGroup // Bindings in flight
 
 	fresh atomic.Bool // see catchUp
 }
 
-// Observe makes an election tell l of its lease.
+// Observe makes an election report its lease to l.
 func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +49,7 @@ func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig) {
 	config.Lock = observedLock{config.Lock, l}
 }
 
-// observedLock tells a Leadership what is read of the lease and written to it.
+// observedLock reports all reads and writes of the lease to a Leadership.
 type observedLock struct {
 	resourcelock.Interface
 	leadership *Leadership
@@ -77,7 +74,7 @@ func (o observedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 	return err
 }
 
-// Update implements resourcelock.Interface. It renews the lease, takes it, or gives it away.
+// Update implements resourcelock.Interface. It renews, takes or releases the lease.
 func (o observedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		if err := o.leadership.end(ctx); err != nil {
@@ -102,21 +99,18 @@ func (l *Leadership) wrote(holder string, sent time.Time, err error) {
 	l.renewed, l.holder = sent, holder
 }
 
-// end lets no Binding begin any more, and returns when none is on its way.
+// end prevents new Bindings and returns when none is in flight.
 func (l *Leadership) end(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
-	idle := make(chan struct{})
-	if l.idle = idle; l.sending == 0 {
-		close(idle)
-		l.idle = nil
-	}
 	l.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { l.sending.Wait(); close(idle) }()
 	select {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("give the lease away: Bindings are still on their way, so it is left to run out: %w", ctx.Err())
+		return fmt.Errorf("release the lease: Bindings are still in flight, so the lease will expire instead: %w", ctx.Err())
 	}
 }
 
@@ -128,17 +122,10 @@ func (l *Leadership) begin() (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
-		return nil, errors.New("this scheduler ends")
+		return nil, errors.New("this scheduler is stopping")
 	}
-	l.sending++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.sending--; l.sending == 0 && l.idle != nil {
-			close(l.idle)
-			l.idle = nil
-		}
-	}, nil
+	l.sending.Add(1)
+	return l.sending.Done, nil
 }
 
 // elected reports whether there is a lease.
@@ -151,7 +138,7 @@ func (l *Leadership) elected() bool {
 	return l.lock != nil
 }
 
-// check returns an error when another replica may lead. It is called directly before a
+// check returns an error if another replica may be the leader. It is called directly before a
 // Binding is sent.
 func (l *Leadership) check() error {
 	if !l.elected() {
@@ -160,8 +147,8 @@ func (l *Leadership) check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	// The monotonic clock does not go on while a virtual machine is suspended, and the
-	// other one can be set back.
+	// The monotonic clock stops while a virtual machine is suspended, and the wall clock can be set
+	// back.
 	age := max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
 	if l.renewed.IsZero() || age >= l.lasts {
 		return fmt.Errorf("this scheduler renewed its lease %s last %v ago, so another one may lead", l.lock.Describe(), age.Round(time.Millisecond))
@@ -169,8 +156,8 @@ func (l *Leadership) check() error {
 	return nil
 }
 
-// fence is the value of the annotation by which a Binding names the lease and its holder,
-// "" without a lease.
+// fence returns the value of the annotation in which a Binding names the lease and its holder, ""
+// without a lease.
 func (l *Leadership) fence() string {
 	if !l.elected() {
 		return ""

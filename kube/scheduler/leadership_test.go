@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lease is a lease on an API server that can be slow or out of reach.
+// lease is a lease on an API server that can be slow or unreachable.
 type lease struct {
 	resourcelock.Interface
 	holder string
@@ -34,8 +34,7 @@ func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionReco
 func (l *lease) Identity() string { return "me" }
 func (l *lease) Describe() string { return "kube-system/kube-scheduler" }
 
-// observe returns what a scheduler knows of a lease that is held by somebody, and the lock
-// that its election uses.
+// observe returns a Leadership that observes the lease, and the lock for the election.
 func observe(t *testing.T, l *lease) (*Leadership, resourcelock.Interface) {
 	t.Helper()
 	leadership := &Leadership{}
@@ -49,7 +48,7 @@ func observe(t *testing.T, l *lease) (*Leadership, resourcelock.Interface) {
 
 var mine = resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
 
-// A scheduler may bind for as long as no other one can have taken its lease.
+// A scheduler may bind as long as no other one can have taken its lease.
 func TestLeadershipExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lease{holder: "other"}
@@ -61,12 +60,12 @@ func TestLeadershipExpires(t *testing.T) {
 			t.Fatalf("it has the lease: %v, %v", err, leadership.check())
 		}
 		if quiet := time.Until(leadership.quiet); quiet != 2*time.Second {
-			t.Errorf("the lease was another's, and it waits for %v", quiet)
+			t.Errorf("the lease was taken from another holder, and it waits for %v", quiet)
 		}
 		time.Sleep(9 * time.Second)
-		l.err = errors.New("out of reach")
+		l.err = errors.New("unreachable")
 		if err := lock.Update(t.Context(), mine); err == nil {
-			t.Error("the error is lost")
+			t.Error("the error is not returned")
 		}
 		if err := leadership.check(); err != nil {
 			t.Errorf("after 9s: %v", err)
@@ -85,7 +84,7 @@ func TestLeadershipExpires(t *testing.T) {
 	})
 }
 
-// A lease that was given away by its holder is taken without a pause.
+// A lease that its holder has released is taken without a pause.
 func TestReleasedLease(t *testing.T) {
 	leadership, lock := observe(t, &lease{})
 	if err := lock.Update(t.Context(), mine); err != nil || leadership.check() != nil || !leadership.quiet.IsZero() {
@@ -93,8 +92,8 @@ func TestReleasedLease(t *testing.T) {
 	}
 }
 
-// The lease is given away when no Binding is on its way any more, or not at all.
-func TestLeaderEnds(t *testing.T) {
+// The lease is released only when no Binding is in flight.
+func TestLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lease{holder: "me"}
 		leadership, lock := observe(t, l)
@@ -105,20 +104,20 @@ func TestLeaderEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := lock.Update(ctx, resourcelock.LeaderElectionRecord{}); !errors.Is(err, context.DeadlineExceeded) || l.holder != "me" {
-			t.Errorf("%v; the lease is of %q", err, l.holder)
+			t.Errorf("%v; the holder is %q", err, l.holder)
 		}
 		time.AfterFunc(time.Second, done)
 		begun := time.Now()
 		if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || l.holder != "" || time.Since(begun) != time.Second {
-			t.Errorf("%v after %v; the lease is of %q", err, time.Since(begun), l.holder)
+			t.Errorf("%v after %v; the holder is %q", err, time.Since(begun), l.holder)
 		}
 		if _, err := leadership.begin(); err == nil {
-			t.Error("a Binding may begin after the lease was given away")
+			t.Error("a Binding may begin after the lease was released")
 		}
 	})
 }
 
-// Without an election nothing is kept back.
+// Without an election nothing is prevented.
 func TestNoElection(t *testing.T) {
 	for _, leadership := range []*Leadership{nil, {}} {
 		done, err := leadership.begin()

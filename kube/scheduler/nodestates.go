@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -10,71 +9,41 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
 )
 
-// nodeStates keeps the last state of every node.
+// nodeStates caches the last state of every node.
 type nodeStates struct {
-	derive     func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
-	topologies *topologies
-
-	// byName is read for every node and pod, and changes with the nodes only: it is
-	// replaced, never changed.
-	byName atomic.Pointer[map[string]*keptNode]
-	mu     sync.Mutex // held while byName is replaced
+	derive func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
+	byName sync.Map // of *keptNode
 }
 
-// keptNode is one node's. Filter asks about many nodes at once, and mostly about
-// nodes that have not changed, so reading takes no lock.
+// keptNode holds the last state of one node. Filter runs for many nodes in parallel, and most of
+// them have not changed, so reading takes no lock.
 type keptNode struct {
-	last     atomic.Pointer[nodeState]
-	topology atomic.Pointer[nodeTopology] // when so many topologies had changed as `seen` says
-	seen     atomic.Uint64
-	mu       sync.Mutex // held while a state is made, or the topology is looked up
+	last atomic.Pointer[nodeState]
+	mu   sync.Mutex // held while a state is derived
 }
 
 func (s *nodeState) isFor(node fwk.NodeInfo, topology *nodeTopology) bool {
 	return s != nil && s.topology == topology && s.generation == node.GetGeneration()
 }
 
-// stateUse is what a state is wanted for.
+// stateUse describes what a state is needed for.
 type stateUse struct {
-	// transient is true when the NodeInfo is not, or may not be, the one of the
-	// scheduler's snapshot.
+	// transient is true if the NodeInfo may differ from the scheduler's snapshot.
 	transient bool
-	// without is a pod that is not counted: the one that is being decided about,
-	// where it is on the node already. "" leaves nobody out.
+	// without is the UID of a pod to leave out: the pod that is being scheduled, if it is on the
+	// node already. "" leaves out none.
 	without types.UID
-	// claims are those of the pods on the node at the last time.
+	// claims are those of the node's last state.
 	claims claimCache
 }
 
-func newNodeStates(topologies *topologies, derive func(fwk.NodeInfo, *nodeTopology, stateUse) *nodeState) *nodeStates {
-	n := &nodeStates{topologies: topologies, derive: derive}
-	n.byName.Store(&map[string]*keptNode{})
-	return n
-}
-
-// find returns what is kept of a node, and its topology, with one look-up by name as
-// long as no topology changes. The topology is nil when the node has reported none.
-func (n *nodeStates) find(node *corev1.Node) (*keptNode, *nodeTopology) {
-	name := node.Name
-	kept := n.kept(name)
-	now := n.topologies.changes.Load() // while there were none, no node has a topology
-	if kept.seen.Load() != now {
-		kept.mu.Lock()
-		kept.topology.Store(n.topologies.get(name)) // of now, or later
-		kept.seen.Store(now)
-		kept.mu.Unlock()
-	}
-	if t := kept.topology.Load(); t != nil && t.isOf(node) {
-		return kept, t
-	}
-	return kept, nil
-}
-
-// stateOf returns the state of a node with this topology, nil where it has reported none.
-func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
+// stateOf returns the state of a node with this topology, which is nil if it has reported none.
+func (n *nodeStates) stateOf(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
 	lasting := !use.transient && use.without == ""
+	kept := n.kept(node.Node().Name)
 	last := kept.last.Load()
 	if lasting && last.isFor(node, topology) {
 		return last
@@ -88,48 +57,87 @@ func (n *nodeStates) stateOf(kept *keptNode, node fwk.NodeInfo, topology *nodeTo
 		use.claims = last.claims
 	}
 	state := n.derive(node, topology, use)
-	if lasting && !state.virtual {
+	if state.lasting = lasting && !state.virtual; state.lasting {
 		kept.last.Store(state)
 	}
 	return state
 }
 
-// claimOf returns what a pod claimed in the last state of its node, false when it was not
-// there, or has changed since.
+// claimOf returns the pod's claim in the last state of its node. It returns false if the pod was not
+// on the node then, or has changed since.
 func (n *nodeStates) claimOf(node *corev1.Node, pod *corev1.Pod) (ledger.Claim, bool) {
 	last := n.kept(node.Name).last.Load()
 	if last == nil {
 		return ledger.Claim{}, false
 	}
-	read, ok := last.claims[pod.UID]
-	return read.claim, ok && read.pod == pod
+	entry, ok := last.claims[pod.UID]
+	return entry.claim, ok && entry.pod == pod
 }
 
 func (n *nodeStates) kept(name string) *keptNode {
-	if kept, ok := (*n.byName.Load())[name]; ok {
-		return kept
+	kept, ok := n.byName.Load(name)
+	if !ok {
+		kept, _ = n.byName.LoadOrStore(name, &keptNode{})
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if kept, ok := (*n.byName.Load())[name]; ok {
-		return kept
-	}
-	// Where one node is new, others are: at the start, all of them.
-	larger := maps.Clone(*n.byName.Load())
-	for _, node := range append(n.topologies.names(), name) {
-		if larger[node] == nil {
-			larger[node] = &keptNode{}
-		}
-	}
-	n.byName.Store(&larger)
-	return larger[name]
+	return kept.(*keptNode)
 }
 
-// forget drops what is kept of a node that is gone.
-func (n *nodeStates) forget(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	smaller := maps.Clone(*n.byName.Load())
-	delete(smaller, name)
-	n.byName.Store(&smaller)
+// forget drops the state of a deleted node.
+func (n *nodeStates) forget(name string) { n.byName.Delete(name) }
+
+// answer is what Filter and Score need to know about a node for one question. It is much smaller
+// than the decision, which Reserve computes for the chosen node only.
+type answer struct {
+	err     error
+	quality placement.Quality
+	use     int // of the node with the pod on it, in thousandths
+}
+
+// maxAnswers bounds the memory of a node that many different pods wait for.
+const maxAnswers = 256
+
+// answers are those given in one situation, by the key of the question.
+type answers struct {
+	mu    sync.Mutex
+	known map[string]answer
+}
+
+func (a *answers) of(key string, decide func() answer) answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.known[key]
+	if !ok {
+		if a.known == nil || len(a.known) >= maxAnswers {
+			a.known = map[string]answer{}
+		}
+		known = decide()
+		a.known[key] = known
+	}
+	return known
+}
+
+// maxSituations bounds the memory of situations that may occur again.
+const maxSituations = 4096
+
+// situations caches the answers of all nodes by what they depend on. Nodes of one shape pass
+// through the same situations as they fill up, and every node is in the same situation twice for
+// each pod: when the pod is assumed, and when it is bound.
+type situations struct {
+	mu    sync.Mutex
+	known map[ledger.Situation]*answers
+}
+
+// of returns the answers in a situation, to which callers may add.
+func (s *situations) of(situation ledger.Situation) *answers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.known[situation]; a != nil {
+		return a
+	}
+	if s.known == nil || len(s.known) >= maxSituations {
+		s.known = map[ledger.Situation]*answers{} // nodes keep the answers of their own situation
+	}
+	a := &answers{}
+	s.known[situation] = a
+	return a
 }

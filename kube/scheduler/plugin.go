@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -17,37 +15,32 @@ import (
 // Name is the plugin's name in the scheduler's configuration.
 const Name = "Pinfold"
 
-// Plugin decides about CPUs in every phase of scheduling.
+// Plugin allocates CPUs for one profile of a scheduler.
 type Plugin struct {
-	shared *shared
-	args   Args
-	handle fwk.Handle
-	// leadership keeps decisions of an earlier leader from being bound.
+	shared     *shared
+	args       Args
+	handle     fwk.Handle
 	leadership *Leadership
 	nodes      *nodeStates
 	ranks      rankTables
-	// situations are what nodes have answered, each and all.
 	situations situations
-	last       atomic.Pointer[lastCycle]
-	// misconfigured tells what in the scheduler's configuration keeps pods from
-	// getting their CPUs, or "". It can be asked when scheduling has begun.
+	// misconfigured returns the configuration error that prevents pods from getting their CPUs, or
+	// "". It must not be called before scheduling starts.
 	misconfigured func() string
 }
 
 var (
-	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
-	_ fwk.PreFilterExtensions = (*Plugin)(nil)
-	_ fwk.FilterPlugin        = (*Plugin)(nil)
-	_ fwk.ScorePlugin         = (*Plugin)(nil)
-	_ fwk.ScoreExtensions     = (*Plugin)(nil)
-	_ fwk.ReservePlugin       = (*Plugin)(nil)
-	_ fwk.BindPlugin          = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
-	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.BindPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// NewFactory makes what app.WithPlugin registers: a function that makes the plugin for one
-// profile of a scheduler, which may be elected by a lease.
+// NewFactory returns the plugin's factory for app.WithPlugin. The factory creates one plugin per
+// profile of the scheduler. The plugins send Bindings only while leadership allows it.
 func NewFactory(leadership *Leadership) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		p, err := newPlugin(ctx, args, handle, newTopologyClient)
@@ -68,10 +61,9 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 	if p.shared, err = sharedOf(ctx, parsed, handle, client); err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
-	p.nodes = newNodeStates(p.shared.topologies, p.derive)
-	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: onDeleted(func(node *corev1.Node) { p.nodes.forget(node.Name) }),
-	})
+	p.nodes = &nodeStates{derive: p.derive}
+	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(
+		onEvents(nil, func(node *corev1.Node) { p.nodes.forget(node.Name) }))
 	if err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
@@ -81,20 +73,19 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, clie
 // Name implements the framework's Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// otherBinder looks for a plugin that binds pods before this one would, and thereby
-// without their CPUs.
+// otherBinder returns an error message if another plugin binds pods before this one, because then
+// pods are bound without their CPUs. Otherwise it returns "".
 func otherBinder(handle fwk.Handle) string {
 	framework, ok := handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {
 		return ""
 	}
-	binders := framework.ListPlugins().Bind.Enabled
-	if len(binders) > 0 && binders[0].Name == Name {
-		return ""
-	}
 	first := "none"
-	if len(binders) > 0 {
+	if binders := framework.ListPlugins().Bind.Enabled; len(binders) > 0 {
 		first = binders[0].Name
+	}
+	if first == Name {
+		return ""
 	}
 	return fmt.Sprintf("the scheduler is misconfigured: plugin %s must be the first at extension point bind, and %s is; disable %s there",
 		Name, first, first)

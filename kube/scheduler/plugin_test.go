@@ -20,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// barePlugin is a plugin without a scheduler around it, for tests of single points.
+// barePlugin is a plugin without a scheduler, for tests of single extension points.
 func barePlugin(t testing.TB) *Plugin {
 	t.Helper()
 	args, err := parseArgs(nil)
@@ -33,11 +33,11 @@ func barePlugin(t testing.TB) *Plugin {
 		waiting: newWaitingPods(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }),
 		auditor: &auditor{topologies: newTopologies(agents)}, signing: &signing{}, synced: func() bool { return true },
 	}}
-	p.nodes = newNodeStates(p.shared.topologies, p.derive)
+	p.nodes = &nodeStates{derive: p.derive}
 	return p
 }
 
-// reportMachine has a node report a machine to the plugin.
+// reportMachine passes a node's topology to the plugin.
 func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
 	t.Helper()
 	obj, err := nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy})
@@ -55,7 +55,7 @@ func nodeInfoOf(name string, cpus int) *framework.NodeInfo {
 	return info
 }
 
-// askingPod asks for n CPUs; 0 asks for none.
+// askingPod asks for n CPUs. With 0 it does not ask.
 func askingPod(name string, n int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "1"},
@@ -79,8 +79,8 @@ func startCycle(t testing.TB, p *Plugin, pod *corev1.Pod, nodes ...fwk.NodeInfo)
 	return state
 }
 
-// assume does what the scheduler does with a pod that it has chosen a node for, and
-// Reserve with the plugin's part, and returns the assumed pod.
+// assume runs Reserve for the pod, adds it to the node as the scheduler does, and returns the assumed
+// pod.
 func assume(t testing.TB, p *Plugin, state fwk.CycleState, pod *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
 	t.Helper()
 	assumed := pod.DeepCopy()
@@ -93,7 +93,7 @@ func assume(t testing.TB, p *Plugin, state fwk.CycleState, pod *corev1.Pod, node
 	return assumed
 }
 
-// comeBack has an assumed pod come back bound from the API server.
+// comeBack replaces an assumed pod by the bound pod from the API server.
 func comeBack(t testing.TB, p *Plugin, assumed *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
 	t.Helper()
 	pod := assumed.DeepCopy()
@@ -108,7 +108,7 @@ func comeBack(t testing.TB, p *Plugin, assumed *corev1.Pod, node *framework.Node
 	return pod
 }
 
-// snapshotOf is as much of a framework handle as Reserve needs.
+// snapshotOf is a framework handle for Reserve.
 type snapshotOf struct {
 	fwk.Handle
 	nodes map[string]fwk.NodeInfo
@@ -137,8 +137,7 @@ func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
 	return nil, fmt.Errorf("no node %s", name)
 }
 
-// lastingState is the state of a node as the scheduler's snapshot has it.
+// lastingState is the node's state for the scheduler's snapshot.
 func lastingState(p *Plugin, node fwk.NodeInfo) *nodeState {
-	kept, t := p.nodes.find(node.Node())
-	return p.nodes.stateOf(kept, node, t, stateUse{})
+	return p.nodes.stateOf(node, p.shared.topologies.of(node.Node()), stateUse{})
 }

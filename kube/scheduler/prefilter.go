@@ -10,12 +10,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// syncTimeout bounds the wait for the first list of topologies. The scheduler waits for
-// the informer before it starts, so only the handling of the list is left.
+// syncTimeout bounds the wait for the first list of topologies. The scheduler waits for the
+// informer before it starts, so only the event handlers may still have to run.
 const syncTimeout = 10 * time.Second
 
-// PreFilter reads the pod's words. It never returns Skip: pods that ask for nothing
-// must not be promised CPUs that others have for themselves.
+// PreFilter parses the pod's annotations and rejects pods that no node can serve. It never returns
+// Skip, because Filter must also keep pods that ask for no CPUs off the exclusive CPUs of others.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.shared.waiting.deciding.Store(pod)
 	if err := p.waitForTopologies(ctx); err != nil {
@@ -37,8 +37,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 			}
 		}
 	}
-	known := p.ranks.of(q.key, p.shared.topologies.changes.Load(), len(nodes))
-	p.begin(state, &cycle{question: q, report: newReport(), ranks: known})
+	ranks := p.ranks.of(q.key, p.shared.topologies.changes.Load(), len(nodes))
+	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: ranks})
 	return nil, nil
 }
 
@@ -49,24 +49,22 @@ func (p *Plugin) waitForTopologies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), p.shared.synced) {
-		return fmt.Errorf("NodeResourceTopologies could not be listed within %v; the scheduler's log says why", syncTimeout)
+		return fmt.Errorf("NodeResourceTopologies could not be listed within %v: see the scheduler's log", syncTimeout)
 	}
 	return nil
 }
 
-// largerThanAll returns what to say to a pod that needs more CPUs than any machine
-// has, and "" where that is not so, or not known because a node has not reported.
+// largerThanAll returns an error message if the pod needs more CPUs than the largest machine has.
+// It returns "" if the pod fits some machine or a node has no usable topology.
 func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 	largest, where := 0, ""
 	for _, node := range nodes {
 		t := p.shared.topologies.of(node.Node())
-		if t == nil || t.err != nil {
+		if !t.usable() || t.cpus >= q.cpus {
 			return ""
 		}
-		if n := t.cpus; n >= q.cpus {
-			return ""
-		} else if n > largest || n == largest && node.Node().Name < where {
-			largest, where = n, node.Node().Name
+		if name := node.Node().Name; t.cpus > largest || t.cpus == largest && name < where {
+			largest, where = t.cpus, name
 		}
 	}
 	if where == "" {
@@ -75,19 +73,62 @@ func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 	return fmt.Sprintf("limit %d is more than the largest machine has (%d CPUs on %s)", q.cpus, largest, where)
 }
 
+// cycleKey is the plugin's key in the CycleState.
+const cycleKey fwk.StateKey = Name
+
+// cycle is the plugin's part of a CycleState. It does not depend on the pods of any node, so AddPod
+// and RemovePod have no bookkeeping to do.
+type cycle struct {
+	question question
+	report   *report
+	ranks    *ranks
+	// trial is true in the clones with which preemption tries nodes without its victims.
+	trial bool
+}
+
+// Clone implements the framework's StateData. The clone shares the report: the framework filters
+// nodes with nominated pods on a clone, and their results belong to the pod's message.
+func (c *cycle) Clone() fwk.StateData {
+	clone := *c
+	return &clone
+}
+
+// cycleOf returns the plugin's part of a CycleState.
+func cycleOf(state fwk.CycleState) (*cycle, error) {
+	data, err := state.Read(cycleKey)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: its PreFilter has not run in this cycle: %w", Name, err)
+	}
+	c, ok := data.(*cycle)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s: its state is a %T", Name, data)
+	}
+	return c, nil
+}
+
+// knownRank returns the rank of a node that has not changed since a pod with the same question was
+// found to fit it. It returns false in trials and for pod groups: there the NodeInfo has pods added
+// or removed without a new generation.
+func (c *cycle) knownRank(state fwk.CycleState, node fwk.NodeInfo) (rank, bool) {
+	if c.trial || state.IsPodGroupSchedulingCycle() {
+		return 0, false
+	}
+	return c.ranks.find(node.GetGeneration())
+}
+
 // PreFilterExtensions implements the framework's PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod has nothing to do: Filter derives all from the NodeInfo that it is given.
+// AddPod does nothing, because Filter reads the pods of the NodeInfo that it is passed.
 func (p *Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// RemovePod is called for the pods that preemption tries to do without, on a clone
-// of the cycle's state. What nodes say from then on is not about the cluster as it
-// is, and must not get into the message about it.
+// RemovePod marks the cycle as a trial. Preemption calls it for each possible victim, with a clone
+// of the CycleState. Results of trials do not describe the cluster as it is, so they go to a report
+// of their own.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

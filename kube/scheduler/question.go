@@ -1,49 +1,41 @@
 package scheduler
 
 import (
+	"context"
 	"strconv"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// question is what a pod wants of a node. Pods with equal keys get the same answers
-// from the same books.
+// question is what a pod needs from a node. Pods with equal keys get equal answers from the same
+// books.
 type question struct {
-	// asks is false for a pod that wants no CPUs of its own choice.
+	// asks reports whether the pod asks for CPUs of its own.
 	asks bool
 	ask  ledger.Ask
-	// cpus is the number of CPUs it asks for, 0 when it does not ask.
-	cpus int
-	key  questionKey
-	// warnings are about words of the pod that have no effect.
+	cpus int // that the pod asks for, 0 if it does not ask
+	key  string
+	// warnings are about annotations that have no effect.
 	warnings []string
 }
 
-// questionKey is a text of which each exists once, so that two are compared, hundreds of
-// times for every pod, without being read.
-type questionKey = unique.Handle[string]
-
-// newQuestion reads a pod's words. The error is for the user.
+// newQuestion parses a pod's annotations. The error is for the user.
 func newQuestion(pod *corev1.Pod) (question, error) {
 	intent, err := api.Parse(pod)
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask, warnings: intent.Warnings}
-	q.cpus = q.ask.CPUs()
-	q.key = keyOf(&q.ask)
-	return q, nil
+	return question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), key: keyOf(&intent.Ask), warnings: intent.Warnings}, nil
 }
 
-// keyOf writes down all of a question that makes a difference to whether and how well a
-// pod can be placed. That excludes what containers request that get CPUs for themselves,
-// and their names.
-func keyOf(ask *ledger.Ask) questionKey {
+// keyOf encodes everything that affects whether and how well a pod can be placed. Names of
+// containers do not, nor do the requests of containers that get exclusive CPUs.
+func keyOf(ask *ledger.Ask) string {
 	text := make([]byte, 0, 128)
 	text = append(text, ask.Policy...)
 	text = append(append(text, ' '), ask.FullCores...)
@@ -56,10 +48,23 @@ func keyOf(ask *ledger.Ask) questionKey {
 			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
 	}
-	return unique.Make(string(text))
+	return string(text)
 }
 
-// amount is how much of a node's CPU time the pod will take, in CPUs or as a share.
+// amount returns how much of a node's CPU time the pod takes, as exclusive CPUs or by request.
 func (q *question) amount() ledger.MilliCPU {
 	return q.ask.SharedRequest + ledger.MilliCPU(q.cpus)*1000
+}
+
+// SignPod returns the part of the pod's signature that this plugin depends on. The framework reuses
+// results about nodes for pods with equal signatures, unless a plugin does not sign.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	q, err := newQuestion(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
+	}
+	if q.asks && p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs.PerNamespace != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what its namespace has is counted for each pod")
+	}
+	return []fwk.SignFragment{{Key: "pinfold.dev/v1.Pod.ask()", Value: q.key}}, nil
 }

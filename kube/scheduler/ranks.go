@@ -6,23 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// ranks are those of the nodes that have room for the pods of one question, by the
-// generation of their NodeInfo. Generations are unique among all nodes (see the package
-// comment), so the name of a node, its topology and its state need not be looked at:
-// what they say is spread over the memory, and reading it for hundreds of nodes, twice
-// for every pod, cost more than all decisions.
+// ranks caches the ranks of the nodes that fit the pods of one question, by the generation of their
+// NodeInfo. Generations are unique among all nodes (see the package comment), so a hit needs neither
+// the node's name nor its topology nor its state. Those are spread over the memory, and reading them
+// for hundreds of nodes, twice per pod, costs more than the decisions.
 //
-// It is a cache of lines. A generation has its place in one line, and where that is full
-// it takes the place of another. An entry is one word, so that none is ever read while it
-// is half written, and finding needs no lock; and a line is as long as one of the
-// processor's caches, of which the tables of all questions have to share the second level.
+// The cache consists of lines of the size of a CPU cache line. Each generation belongs to one line,
+// and replaces another generation if the line is full. An entry is one word, so that reads need no
+// lock, and so that the tables of all questions fit in the second-level CPU cache.
 type ranks struct {
-	// changes is how many topologies had changed when the table was begun. It is used as
-	// long as no more have.
+	// changes is the number of topology changes when the table was created. The table is valid
+	// until the next change.
 	changes uint64
-	shift   int // of the hash, that leaves the number of a line
-	// entries are generation<<codeBits | code, or 0; lines of lineEntries.
-	entries []atomic.Uint64
+	shift   int             // turns a hash into the number of a line
+	entries []atomic.Uint64 // generation<<codeBits | code, or 0; lines of lineEntries
 
 	values atomic.Pointer[[]rank] // by code; only ever appended to
 	mu     sync.Mutex             // held while values grows
@@ -31,10 +28,10 @@ type ranks struct {
 
 const (
 	lineEntries = 8
-	// codeBits leave 48 for generations, which a scheduler does not count to.
+	// codeBits leaves 48 bits for generations, more than a scheduler ever uses.
 	codeBits = 16
 	maxCodes = 1 << codeBits
-	// entriesPerNode leaves room for generations that are past.
+	// entriesPerNode leaves room for past generations.
 	entriesPerNode = 8
 )
 
@@ -45,15 +42,15 @@ func newRanks(changes uint64, nodes int) *ranks {
 	return r
 }
 
-// line returns the line of a generation, and which of its entries has to go when it is
-// full (Fibonacci hashing).
+// line returns the line of a generation and the entry to replace if the line is full (Fibonacci
+// hashing).
 func (r *ranks) line(generation int64) (entries []atomic.Uint64, victim int) {
 	hash := uint64(generation) * 0x9e3779b97f4a7c15
 	at := int(hash>>r.shift) * lineEntries
 	return r.entries[at : at+lineEntries], int(hash>>(r.shift-3)) % lineEntries
 }
 
-// find may be called on nil, in which there is nothing.
+// find returns false on a nil table.
 func (r *ranks) find(generation int64) (rank, bool) {
 	if r == nil || generation <= 0 {
 		return 0, false
@@ -67,7 +64,7 @@ func (r *ranks) find(generation int64) (rank, bool) {
 	return 0, false
 }
 
-// put does nothing on nil, and when there are too many ranks.
+// put does nothing on a nil table and if there are too many different ranks.
 func (r *ranks) put(generation int64, value rank) {
 	if r == nil || generation <= 0 || generation >= 1<<(64-codeBits) {
 		return
@@ -105,17 +102,17 @@ func (r *ranks) code(value rank) (code uint64, ok bool) {
 
 func (r *ranks) full() bool { return len(*r.values.Load()) == maxCodes }
 
-// maxRanks bounds the memory of clusters with many different pods.
+// maxRanks bounds the number of tables, for clusters with many different pods.
 const maxRanks = 64
 
-// rankTables are the ranks for all questions.
+// rankTables holds the tables of all questions.
 type rankTables struct {
 	mu         sync.Mutex
-	byQuestion map[questionKey]*ranks
+	byQuestion map[string]*ranks
 }
 
-// of returns the table that a scheduling cycle uses.
-func (t *rankTables) of(key questionKey, changes uint64, nodes int) *ranks {
+// of returns the table for a scheduling cycle.
+func (t *rankTables) of(key string, changes uint64, nodes int) *ranks {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.byQuestion[key]
@@ -123,7 +120,7 @@ func (t *rankTables) of(key questionKey, changes uint64, nodes int) *ranks {
 		return r
 	}
 	if t.byQuestion == nil || r == nil && len(t.byQuestion) >= maxRanks {
-		t.byQuestion = map[questionKey]*ranks{}
+		t.byQuestion = map[string]*ranks{}
 	}
 	r = newRanks(changes, nodes)
 	t.byQuestion[key] = r

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"unique"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -15,12 +14,11 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// TestRanksAgainstMap: a table finds what has just been put into it, and later that or
-// nothing, never anything else.
+// A table finds what was just put into it. Later it finds that or nothing, never a wrong rank.
 func TestRanksAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, want := newRanks(0, rapid.IntRange(0, 20).Draw(t, "nodes")), map[int64]rank{}
-		// Of few numbers, so that many meet; multiples, so that hashes do.
+		// Few numbers, so that generations repeat, and multiples, so that hashes collide.
 		number := rapid.Map(rapid.Int64Range(-1, 200), func(n int64) int64 { return n << rapid.IntRange(0, 40).Draw(t, "shift") })
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			generation := number.Draw(t, "generation")
@@ -36,15 +34,14 @@ func TestRanksAgainstMap(t *testing.T) {
 	})
 }
 
-// TestRanksKeepNodes: while nodes change one after the other, most of what is known of
-// the others stays known.
+// While nodes change one after the other, most ranks of the others stay in the table.
 func TestRanksKeepNodes(t *testing.T) {
 	const nodes = 1000
 	r, rng := newRanks(0, nodes), rand.New(rand.NewPCG(1, 2))
 	var now [nodes]int64
 	var generation, misses int64
 	for change := range 10 * nodes {
-		generation += 1 + rng.Int64N(3) // generations of pods that other questions are about
+		generation += 1 + rng.Int64N(3) // some generations are used up by other nodes
 		now[rng.IntN(nodes)] = generation
 		if change%100 != 0 {
 			continue
@@ -56,21 +53,21 @@ func TestRanksKeepNodes(t *testing.T) {
 			}
 		}
 	}
-	// Each change must be asked about; a tenth more may be asked about once again.
+	// Each change causes a miss. A tenth more may be replaced too early.
 	if misses > 11*nodes {
-		t.Errorf("asked %d times about %d changes", misses, 10*nodes)
+		t.Errorf("%d misses after %d changes", misses, 10*nodes)
 	}
 }
 
-func TestNoRanks(t *testing.T) {
+func TestNilRanks(t *testing.T) {
 	var none *ranks
 	none.put(1, 2)
 	if _, ok := none.find(1); ok {
-		t.Error("something is found where there is nothing")
+		t.Error("a nil table contains a rank")
 	}
 }
 
-func TestRanksAreSharedByGoroutines(t *testing.T) {
+func TestRanksConcurrently(t *testing.T) {
 	const goroutines, each = 8, 500
 	r := newRanks(0, goroutines*each)
 	var group sync.WaitGroup
@@ -79,7 +76,7 @@ func TestRanksAreSharedByGoroutines(t *testing.T) {
 			for i := range each {
 				generation := int64(1 + i*goroutines + g)
 				r.put(generation, rank(generation))
-				r.put(int64(1+i), rank(1+i)) // somebody else's too
+				r.put(int64(1+i), rank(1+i)) // also put by another goroutine
 				if got, ok := r.find(generation); !ok || got != rank(generation) {
 					t.Errorf("generation %d: %d, %v", generation, got, ok)
 				}
@@ -89,29 +86,29 @@ func TestRanksAreSharedByGoroutines(t *testing.T) {
 	group.Wait()
 }
 
-func TestTablesOfRanks(t *testing.T) {
+func TestRankTables(t *testing.T) {
 	var tables rankTables
-	key := func(i int) questionKey { return unique.Make(fmt.Sprint("question ", i)) }
+	key := func(i int) string { return fmt.Sprint("question ", i) }
 	first := tables.of(key(0), 7, 100)
 	if tables.of(key(0), 7, 100) != first {
-		t.Error("a question has another table")
+		t.Error("a question has two tables")
 	}
 	if tables.of(key(1), 7, 100) == first {
-		t.Error("two questions have one table")
+		t.Error("two questions share a table")
 	}
 	second := tables.of(key(0), 8, 100)
 	if second == first {
-		t.Error("the table is kept although a topology has changed")
+		t.Error("the table is used although a topology has changed")
 	}
 	for generation := int64(1); !second.full(); generation++ {
 		second.put(generation, rank(generation))
 	}
 	second.put(1<<20, -1)
 	if _, ok := second.find(1 << 20); ok {
-		t.Error("a table knows more ranks than it can tell apart")
+		t.Error("a full table contains a further rank")
 	}
 	if tables.of(key(0), 8, 100) == second {
-		t.Error("the table is kept although it is full")
+		t.Error("the table is used although it is full")
 	}
 	for i := range 3 * maxRanks {
 		tables.of(key(i), 8, 100)
@@ -121,8 +118,8 @@ func TestTablesOfRanks(t *testing.T) {
 	}
 }
 
-// What a node said is not what it says after it has changed: when its topology is
-// another one, when a pod has come, and when its pods are counted otherwise.
+// Ranks are not used after the node has changed: after a pod was assumed, and after the topology
+// changed.
 func TestRanksFollowNodes(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
 	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 8}.MustBuild(), 1)
@@ -145,9 +142,9 @@ func TestRanksFollowNodes(t *testing.T) {
 	expect := func(when string, want int) {
 		t.Helper()
 		for cpus := 1; cpus <= 7; cpus++ {
-			for range 2 { // asked for the first time, and known
+			for range 2 { // the second time from the table
 				if got := fits(cpus); got != (cpus <= want) {
-					t.Errorf("%s: room for %d is %v", when, cpus, got)
+					t.Errorf("%s: %d CPUs fit: %v", when, cpus, got)
 				}
 			}
 		}

@@ -10,40 +10,38 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// The message of a pod that fits nowhere is composed by the framework: it counts
-// how many nodes gave the same reason, word for word, and writes "2 REASON, 1
-// REASON". Reasons that name the best node, "have fewer than 8 exclusive CPUs left
-// (most: 6 on n2)", are only known when all nodes have been asked, and must then be
-// the same on all of them. So a node's status carries a [nodeReason], which is put
-// into words when the message is composed, after all nodes have reported to the
-// [report] of the scheduling cycle.
+// The framework composes the message of a pod that fits no node. It counts the nodes that gave
+// exactly the same reason and writes "2 REASON, 1 REASON". A reason that names the best node, for
+// example "have fewer than 8 exclusive CPUs left (most: 6 on n2)", must be the same for all these
+// nodes, but is only known when all nodes have been filtered. So a node's status carries a
+// [nodeReason], which produces its text when the message is composed, from the [report] of the
+// scheduling cycle.
 
-// shortage says what is wrong with a node, apart from figures.
+// shortage describes why a node cannot take a pod, without the node's own figures.
 type shortage struct {
 	kind shortageKind
-	want int64  // what the pod needs: CPUs, or thousandths of one for noShared
-	text string // for badKubelet, the policy
+	want int64  // what the pod needs: CPUs, or thousandths of a CPU for noShared
+	text string // for badKubelet: the policy
 }
 
 type shortageKind int
 
 const (
 	noTopology    shortageKind = iota // the node has reported no topology
-	badTopology                       // one that cannot be used
+	badTopology                       // the topology cannot be used
 	silentAgent                       // the agent does not report
-	failingAgent                      // the agent says that it can enforce nothing
+	failingAgent                      // the agent cannot enforce anything
 	badKubelet                        // the kubelet binds CPUs itself
-	tooSmall                          // fewer CPUs than the pod needs
-	noExclusive                       // fewer CPUs left that can be exclusive
-	noWholeCores                      // fewer of them in whole cores
-	noConfinement                     // no NUMA nodes with enough shared CPUs
-	noShared                          // the shared CPUs are promised to others
-	oddCores                          // free whole cores do not add up to so many
+	tooSmall                          // the machine has fewer CPUs than the pod needs
+	noExclusive                       // too few CPUs can be exclusive
+	noWholeCores                      // too few of them are in whole cores
+	noConfinement                     // no NUMA nodes have enough shared CPUs
+	noShared                          // the shared CPUs are requested by other pods
+	oddCores                          // no set of free whole cores has exactly the wanted size
 )
 
-// words are the reason without its number of nodes: for one node and for several,
-// and what the figure in parentheses is of.
-func (s shortage) words() (one, several string) {
+// texts returns the reason without the number of nodes, for one node and for several.
+func (s shortage) texts() (one, several string) {
 	switch s.kind {
 	case noTopology:
 		return "has not reported its CPU topology", "have not reported their CPU topology"
@@ -54,8 +52,7 @@ func (s shortage) words() (one, several string) {
 	case failingAgent:
 		return "has a Pinfold agent that cannot enforce anything", "have Pinfold agents that cannot enforce anything"
 	case badKubelet:
-		policy := fmt.Sprintf("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
-		return "has " + policy, "have " + policy
+		return have("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
 	case tooSmall:
 		return have("fewer than %d CPUs", s.want)
 	case noExclusive:
@@ -71,25 +68,25 @@ func (s shortage) words() (one, several string) {
 	}
 }
 
-func have[T any](format string, want T) (one, several string) {
+func have(format string, want any) (one, several string) {
 	text := fmt.Sprintf(format, want)
 	return "has " + text, "have " + text
 }
 
-// hasFigure tells whether findings of this kind carry one.
+// hasFigure reports whether findings of this kind have a figure.
 func (k shortageKind) hasFigure() bool { return k >= tooSmall && k <= noShared }
 
-// resolvable tells whether the eviction of pods can help.
+// resolvable reports whether evicting pods can help.
 func (k shortageKind) resolvable() bool { return k >= noExclusive }
 
-// finding is what one node has instead.
+// finding is a shortage with the figure of one node.
 type finding struct {
 	shortage
-	have   int64  // where the kind has a figure
-	detail string // where there is more to say of the node: what is wrong with its topology
+	have   int64  // if the kind has a figure, in the unit of want
+	detail string // of this node, for example the error in its topology
 }
 
-// report collects what is wrong with the nodes in one scheduling cycle.
+// report collects the findings of one scheduling cycle.
 type report struct {
 	refused atomic.Bool // by any node
 	mu      sync.Mutex
@@ -98,10 +95,10 @@ type report struct {
 
 func newReport() *report { return &report{nodes: map[string]finding{}} }
 
-// first reports whether it is called for the first time.
+// first reports whether this is the first call.
 func (r *report) first() bool { return !r.refused.Load() && !r.refused.Swap(true) }
 
-// status records what is wrong with a node and returns the status that says so.
+// status records a node's finding and returns it as a status.
 func (r *report) status(node string, f finding) *fwk.Status {
 	r.mu.Lock()
 	r.nodes[node] = f
@@ -113,7 +110,7 @@ func (r *report) status(node string, f finding) *fwk.Status {
 	return fwk.NewStatus(code).WithError(&nodeReason{report: r, shortage: f.shortage})
 }
 
-// nodeReason is a reason whose words depend on what other nodes report.
+// nodeReason is a reason whose text depends on the findings of other nodes.
 type nodeReason struct {
 	report *report
 	shortage
@@ -121,8 +118,8 @@ type nodeReason struct {
 
 func (n *nodeReason) Error() string { return n.report.describe(n.shortage) }
 
-// describe puts a shortage into words, with the best figure or the first detail of
-// the nodes that have it.
+// describe returns the text of a shortage, with the best figure or the first detail of the nodes
+// that have it. The first node is the one with the smallest name.
 func (r *report) describe(s shortage) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +133,7 @@ func (r *report) describe(s shortage) string {
 			best = node
 		}
 	}
-	text, several := s.words()
+	text, several := s.texts()
 	if count > 1 {
 		text = several
 	}

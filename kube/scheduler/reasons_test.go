@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The words are put together by the framework's own FitError, as in a pod's event.
+// The message is composed by the framework's own FitError, as in a pod's event.
 func TestReport(t *testing.T) {
 	exclusive := func(have int64) finding {
 		return finding{shortage: shortage{kind: noExclusive, want: 8}, have: have}
@@ -23,9 +23,9 @@ func TestReport(t *testing.T) {
 		nodes []finding // of n1, n2, ...
 		want  string
 	}{
-		{"as promised", []finding{exclusive(4), exclusive(6), missing},
+		{"two reasons", []finding{exclusive(4), exclusive(6), missing},
 			"1 has not reported its CPU topology, 2 have fewer than 8 exclusive CPUs left (most: 6 on n2)."},
-		{"first of equals", []finding{exclusive(6), exclusive(6)}, "2 have fewer than 8 exclusive CPUs left (most: 6 on n1)."},
+		{"equal figures", []finding{exclusive(6), exclusive(6)}, "2 have fewer than 8 exclusive CPUs left (most: 6 on n1)."},
 		{"nothing left", []finding{exclusive(0)}, "1 has fewer than 8 exclusive CPUs left (most: 0 on n1)."},
 		{"several without topology", []finding{missing, missing}, "2 have not reported their CPU topology."},
 		{"detail of the first", []finding{bad("b"), bad("b2")}, "2 have reported CPU topologies that cannot be used (b)."},
@@ -41,7 +41,7 @@ func TestReport(t *testing.T) {
 			statuses := framework.NewDefaultNodeToStatus()
 			for i, f := range test.nodes {
 				node := fmt.Sprintf("n%d", i+1)
-				r.status(node, finding{shortage: shortage{kind: tooSmall}}) // a second look replaces the first
+				r.status(node, finding{shortage: shortage{kind: tooSmall}}) // replaced by the second
 				statuses.Set(node, r.status(node, f))
 			}
 			err := &framework.FitError{Pod: &corev1.Pod{}, NumAllNodes: len(test.nodes), Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
@@ -53,7 +53,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Preemption may only be tried where it can help.
+// Preemption is only tried if evicting pods can help.
 func TestReportCodes(t *testing.T) {
 	for kind, want := range map[shortageKind]fwk.Code{
 		noTopology: fwk.UnschedulableAndUnresolvable, badTopology: fwk.UnschedulableAndUnresolvable,

@@ -10,28 +10,25 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// reservation is what a pod has been given between Reserve and the moment at which
-// the scheduler's cache holds the bound pod with its annotation.
+// reservation is the decision about a pod from Reserve until the scheduler's cache contains the
+// bound pod with its annotation.
 type reservation struct {
 	node string
-	// resourceVersion is that of the pod which was decided about. The pod that
-	// the scheduler's cache assumes to be bound is a copy of it; any other
-	// version on the node has come from the API server and speaks for itself.
+	// resourceVersion is the version of the pod for which the decision was made. The assumed pod in
+	// the scheduler's cache has the same version. Any other version comes from the API server, and
+	// its annotation is valid instead.
 	resourceVersion string
 	claim           ledger.Claim
-	// allocation is the text of the annotation.
-	allocation string
+	allocation      string // the annotation's text
 }
 
-// reservations are those of all pods, by their UID.
+// reservations holds the reservations of all pods by UID.
 type reservations struct {
 	mu   sync.RWMutex
 	pods map[types.UID]reservation
 }
 
-func newReservations() *reservations {
-	return &reservations{pods: map[types.UID]reservation{}}
-}
+func newReservations() *reservations { return &reservations{pods: map[types.UID]reservation{}} }
 
 func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.mu.Lock()
@@ -39,9 +36,9 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.pods[pod.UID] = res
 }
 
-// made reports whether a pod that has just been bound is the one that was decided about
-// here, and has what was reserved for it.
-func (r *reservations) made(before, bound *corev1.Pod) bool {
+// matches reports whether a pod that has just been bound got what was reserved for it. before is the
+// pod as it was before it was bound.
+func (r *reservations) matches(before, bound *corev1.Pod) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	res, ok := r.pods[bound.UID]
@@ -49,7 +46,7 @@ func (r *reservations) made(before, bound *corev1.Pod) bool {
 		res.allocation == bound.Annotations[api.AllocationAnnotation]
 }
 
-// arrived is called with a pod that has been seen bound: its annotation takes over.
+// arrived drops the reservation of a pod that has been seen bound, with its annotation.
 func (r *reservations) arrived(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,14 +55,14 @@ func (r *reservations) arrived(pod *corev1.Pod) {
 	}
 }
 
-// drop is called when the pod will not be bound, and when it is gone.
+// drop removes the reservation of a pod that will not be bound or was deleted.
 func (r *reservations) drop(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, uid)
 }
 
-// of returns the reservation that holds for a pod of the scheduler's cache.
+// of returns the valid reservation of a pod in the scheduler's cache.
 func (r *reservations) of(pod *corev1.Pod) (reservation, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// The auditor passes over pods that have what was decided here, and no others.
-func TestReservationsThatWereMade(t *testing.T) {
+// Only a pod that got what was reserved for it needs no audit.
+func TestReservationMatches(t *testing.T) {
 	all := newReservations()
 	waiting := askingPod("pod", 2)
 	all.put(waiting, reservation{node: "n", resourceVersion: waiting.ResourceVersion, allocation: "mine"})
@@ -30,14 +30,14 @@ func TestReservationsThatWereMade(t *testing.T) {
 		{"with another allocation", waiting, "pod", "n", "other", false},
 		{"without one", waiting, "pod", "n", "", false},
 		{"edited between decision and binding", edited, "pod", "n", "mine", false},
-		{"a pod that was not decided about", waiting, "other", "n", "mine", false},
+		{"a pod without a reservation", waiting, "other", "n", "mine", false},
 	} {
 		bound := waiting.DeepCopy()
 		bound.UID, bound.ResourceVersion, bound.Spec.NodeName = test.uid, "3", test.node
 		if test.allocation != "" {
 			metav1.SetMetaDataAnnotation(&bound.ObjectMeta, api.AllocationAnnotation, test.allocation)
 		}
-		if got := all.made(test.before, bound); got != test.want {
+		if got := all.matches(test.before, bound); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

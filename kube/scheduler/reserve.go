@@ -13,14 +13,12 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// assumedRank lets pods that are not bound yet lose against all that are, and win
-// against those that are only nominated. Where allocations are signed, the time of the
-// decision counts for them too.
+// assumedRank ranks the claims of assumed pods after those of bound pods and before those of
+// nominated pods. Signed allocations are ranked by the time of the decision instead.
 const assumedRank = math.MaxInt64 - 1
 
-// Reserve decides once more, on the node that was chosen, and remembers the decision
-// for Bind and for the pods that come next. The state is the one that Filter used, so
-// the answer is the same.
+// Reserve decides on the chosen node and stores the decision for Bind and for the next pods. It uses
+// the same state as Filter, so the pod still fits.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	status := p.reserve(ctx, state, pod, nodeName)
 	if status.IsSuccess() {
@@ -32,7 +30,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 }
 
 func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -46,11 +44,11 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if message := p.aboveCeilingNow(c, pod); message != "" {
 		return fwk.NewStatus(fwk.Unschedulable, message)
 	}
-	kept, t := p.nodes.find(node.Node())
-	if missing := unfit(&c.question, t, p.shared.agents.now); missing != nil {
-		return c.report.status(nodeName, *missing)
+	t := p.shared.topologies.of(node.Node())
+	if unfit := p.unfit(&c.question, t); unfit != nil {
+		return c.report.status(nodeName, *unfit)
 	}
-	decision, err := p.stateOf(state, c, pod, node, kept, t).books.Decide(c.question.ask)
+	decision, err := p.stateOf(state, c, pod, node, t).books.Decide(c.question.ask)
 	if err != nil {
 		return p.refuse(c, err, node)
 	}
@@ -65,8 +63,8 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return nil
 }
 
-// Unreserve gives back what Reserve took. The framework calls it for every failure
-// between Reserve and the end of Bind, before it takes the pod off the node.
+// Unreserve releases the pod's reservation. The framework calls it after every failure between
+// Reserve and the end of Bind, before it takes the pod off the node.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	p.shared.reservations.drop(pod.UID)
 }

@@ -25,9 +25,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// A scenario is a dialogue with a whole scheduler: lines that start with "> " are
-// commands, and below each stands what changed for pods until the scheduler came to
-// rest. See scenario.run for the commands.
+// A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands, followed
+// by the changes of pods until the scheduler was idle. See scenario.run for the commands.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/scenarios/*.txt", replay)
 }
@@ -56,7 +55,7 @@ func replay(t *testing.T, text string) string {
 	return out.String()
 }
 
-// Pods that ask are not bound by a binder that knows nothing of their CPUs.
+// Pods that ask are rejected if another plugin would bind them without their CPUs.
 func TestOtherBinderFirst(t *testing.T) {
 	const disabled = "    bind:\n      disabled:\n      - name: DefaultBinder\n"
 	if !strings.Contains(DefaultConfiguration, disabled) {
@@ -78,23 +77,23 @@ func TestOtherBinderFirst(t *testing.T) {
 
 type scenario struct {
 	*fakeCluster
-	seen map[string]string
-	told int
+	seen  map[string]string
+	shown int
 }
 
-// run carries out one command:
+// run executes one command:
 //
-//	node NAME SHAPE... [reserved=2] [uid=U]  a node with that machine, which reports it
-//	replace NAME SHAPE... [uid=U]     the node is deleted and registered anew
-//	silent NAME SHAPE...              a node that does not report
+//	node NAME SHAPE... [reserved=2] [uid=U]  add a node, which reports its topology
+//	replace NAME SHAPE... [uid=U]     delete the node and add one of the same name
+//	silent NAME SHAPE...              add a node that does not report
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
-//	renew NAME                        the node's agent renews its lease
-//	silence NAME                      it did so last 73 s ago
-//	withdraw NAME                     what the node has reported is deleted
-//	pod NAME FIELD...                 see podOf
-//	edit NAME KEY=VALUE...            annotations of a pod; KEY- removes one
-//	delete NAME                       a pod
-//	end NAME                          the pod succeeds and stays
+//	renew NAME                        renew the lease of the node's agent
+//	silence NAME                      make the last renewal 73 s old
+//	withdraw NAME                     delete the node's topology
+//	pod NAME FIELD...                 create a pod, see podOf
+//	edit NAME KEY=VALUE...            set annotations of a pod; KEY- removes one
+//	delete NAME                       delete a pod
+//	end NAME                          set a pod's phase to Succeeded
 func (s *scenario) run(words []string) {
 	s.t.Helper()
 	name, rest := words[1], words[2:]
@@ -147,7 +146,7 @@ func fields(words []string) map[string]string {
 	return m
 }
 
-func machineOf(t *testing.T, f map[string]string) *topology.Machine {
+func machineOf(t testing.TB, f map[string]string) *topology.Machine {
 	t.Helper()
 	n := func(key string) int {
 		if f[key] == "" {
@@ -225,10 +224,10 @@ func (s *scenario) report(name string, words []string) {
 	s.publish(obj)
 }
 
-// podOf makes a pod of one container: cpus=N is a request and limit of N CPUs and the
-// wish to be placed; request= and limit= set one; priority=, on=NODE, uid=, namespace=;
-// bound=NODE binds it at once; all other fields are annotations, with the prefix
-// where there is no "/" in them.
+// podOf builds a pod with one container. cpus=N sets request and limit to N CPUs and asks for them;
+// request= and limit= set one of them. bound=NODE binds the pod at once. Further fields are priority=,
+// on=NODE and namespace=. All others are annotations, to which the prefix is added unless they
+// contain "/".
 func (s *scenario) podOf(name string, words []string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: s.nextVersion(),
@@ -297,7 +296,7 @@ func (s *scenario) edit(name string, words []string) {
 	s.must(err)
 }
 
-// changes are the lines about pods that differ from those of the last time.
+// changes returns the lines about pods that have changed since the last call.
 func (s *scenario) changes() []string {
 	var lines []string
 	present := map[string]bool{}
@@ -315,14 +314,14 @@ func (s *scenario) changes() []string {
 		}
 	}
 	slices.Sort(lines)
-	s.said.mu.Lock()
-	defer s.said.mu.Unlock()
-	lines = append(lines, s.said.lines[s.told:]...)
-	s.told = len(s.said.lines)
+	s.events.mu.Lock()
+	defer s.events.mu.Unlock()
+	lines = append(lines, s.events.lines[s.shown:]...)
+	s.shown = len(s.events.lines)
 	return lines
 }
 
-// silentFor depends on how fast the test is.
+// silentFor matches a time that depends on the speed of the test.
 var silentFor = regexp.MustCompile(`\(for [^)]*\)`)
 
 func describe(pod corev1.Pod) string {

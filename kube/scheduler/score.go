@@ -2,37 +2,40 @@ package scheduler
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/core/placement"
 )
 
-// Score is the [rank] of the best placement that the node has for the pod: the
-// smaller the better, until NormalizeScore. To pods that ask for nothing all nodes
-// are alike.
+// Score returns the [rank] of the node's best placement for the pod. Until NormalizeScore, smaller
+// is better. All nodes are equal for pods that ask for no CPUs.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	c, err := p.cycleOf(state)
+	c, err := cycleOf(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
 	if !c.question.asks {
 		return 0, nil
 	}
-	if r, known := c.known(state, node); known {
+	if r, known := c.knownRank(state, node); known {
 		return int64(r), nil
 	}
-	kept, t := p.nodes.find(node.Node())
-	if unfit(&c.question, t, p.shared.agents.now) != nil {
+	t := p.shared.topologies.of(node.Node())
+	if p.unfit(&c.question, t) != nil {
 		return 0, nil
 	}
-	a := p.stateOf(state, c, pod, node, kept, t).answer(&c.question)
+	a := p.stateOf(state, c, pod, node, t).answer(&c.question)
 	if a.err != nil {
-		return 0, fwk.AsStatus(a.err) // Filter has just let it pass
+		return 0, fwk.AsStatus(a.err) // unexpected: Filter has just accepted the node
 	}
 	return int64(p.rankOf(a)), nil
 }
 
-func (p *Plugin) rankOf(a *answer) rank {
+func (p *Plugin) rankOf(a answer) rank {
 	use := a.use
 	if p.args.ScoringStrategy == MostAllocated {
 		use = fullUse - use
@@ -47,4 +50,68 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	normalize(scores)
 	return nil
+}
+
+// A rank is a placement's quality and the use of its node as one number, because the framework
+// carries one int64 per node. Ranks order like the criteria of package placement (kinds of core,
+// NUMA nodes, distance, split cores, LLCs), then by use; smaller is better. A value that exceeds
+// its field counts as the field's maximum, which keeps the order of all others.
+type rank int64
+
+// Bits of the fields of a rank, 62 in all. Distance is a sum over pairs of NUMA nodes: 20 bits hold
+// the pairs of 64 nodes at the SLIT's largest distance.
+const (
+	kindBits     = 4
+	nodeBits     = 8
+	distanceBits = 20
+	splitBits    = 10
+	llcBits      = 10
+	useBits      = 10
+)
+
+// fullUse is a use of 100%, in thousandths.
+const fullUse = 1000
+
+func rankOf(q placement.Quality, use int) rank {
+	var r rank
+	for _, field := range []struct{ value, bits int }{
+		{q.Kinds, kindBits}, {q.NUMANodes, nodeBits}, {q.Distance, distanceBits},
+		{q.SplitCores, splitBits}, {q.LLCs, llcBits}, {use, useBits},
+	} {
+		r = r<<field.bits | rank(min(max(field.value, 0), 1<<field.bits-1))
+	}
+	return r
+}
+
+// class returns the rank without the node's use.
+func (r rank) class() rank { return r >> useBits }
+
+func (r rank) use() int { return int(r & (1<<useBits - 1)) }
+
+// useScore is the largest part of a score that depends on the node's use. It is small, because the
+// plugin's weight is meant for quality, and NodeResourcesFit scores use as well.
+const useScore = 10
+
+// normalize replaces ranks by scores between 0 and 100. Classes of quality divide the range evenly,
+// the best one at the top. Within a class, use lowers the score by up to useScore, and by less than
+// the step to the next class if the classes are few.
+func normalize(scores fwk.NodeScoreList) {
+	var classes []rank // ascending; they are few
+	for _, s := range scores {
+		class := rank(s.Score).class()
+		if at, ok := slices.BinarySearch(classes, class); !ok {
+			classes = slices.Insert(classes, at, class)
+		}
+	}
+	step := float64(fwk.MaxScore - useScore)
+	if len(classes) > 1 {
+		step /= float64(len(classes) - 1)
+	}
+	forUse := min(useScore, step*0.9)
+	for i := range scores {
+		r := rank(scores[i].Score)
+		place, _ := slices.BinarySearch(classes, r.class())
+		score := float64(fwk.MaxScore) - step*float64(place) - forUse*float64(r.use())/fullUse
+		scores[i].Score = min(max(int64(math.Round(score)), fwk.MinScore), fwk.MaxScore)
+	}
 }

@@ -19,12 +19,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// shared is what the plugins of all profiles of one scheduler have in common: they
-// decide about the same nodes, so each must know what the others have reserved.
+// shared is the state that the plugins of all profiles of one scheduler share. They decide about the
+// same nodes, so each must know what the others have reserved.
 //
-// The scheduler makes a plugin for every profile and has no place for what they
-// share, except its informers. So shared is one: the informer of the topologies,
-// which the scheduler's factory makes once, starts, and waits for.
+// The framework creates one plugin per profile, and the plugins can share only its informers. So
+// the state is attached to an informer, that of the topologies, which the informer factory creates
+// once, starts and waits for.
 type shared struct {
 	topologies   *topologies
 	reservations *reservations
@@ -36,28 +36,27 @@ type shared struct {
 	synced cache.InformerSynced
 }
 
-// sharingInformer is shared as the informer's factory keeps it.
+// sharingInformer is the informer to which the shared state is attached.
 type sharingInformer struct {
 	cache.SharedIndexInformer
 	shared
 }
 
-// makeClient returns a client for NodeResourceTopologies.
+// makeClient creates a client for NodeResourceTopologies.
 type makeClient func(*rest.Config) (versioned.Interface, error)
 
 func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
 	config = rest.CopyConfig(config)
-	// Custom resources have no protobuf form, which the scheduler's own
-	// configuration asks for.
+	// The scheduler's configuration asks for protobuf, which custom resources do not support.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	return versioned.NewForConfig(config)
 }
 
-// sharedOf returns what the plugins of this scheduler share.
+// sharedOf returns the state that the plugins of this scheduler share. The first call creates it.
 func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClient) (*shared, error) {
 	topologies, err := client(handle.KubeConfig())
 	if err != nil {
-		return nil, fmt.Errorf("make a client for NodeResourceTopologies: %w", err)
+		return nil, fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
 	}
 	first := false
 	informer := handle.SharedInformerFactory().InformerFor(&v1alpha2.NodeResourceTopology{},
@@ -68,9 +67,9 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 		})
 	s, ok := informer.(*sharingInformer)
 	if !ok {
-		return nil, errors.New("another plugin of this scheduler watches NodeResourceTopologies its own way; disable it")
+		return nil, errors.New("another plugin of this scheduler has its own informer of NodeResourceTopologies; disable that plugin")
 	}
-	if first { // the factory must not be used while it makes an informer
+	if first { // not in the function above: the factory is locked there
 		if s.signing, err = newSigning(ctx, args); err != nil {
 			return nil, err
 		}
@@ -84,7 +83,7 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 	return &s.shared, nil
 }
 
-// start makes what is shared and has the informers feed it.
+// start creates the shared state and registers it with the informers.
 func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
 	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	s.waiting = newWaitingPods(
@@ -100,13 +99,11 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 		return err
 	}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
-	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: onDeleted(func(pod *corev1.Pod) {
-			s.reservations.drop(pod.UID)
-			s.waiting.remove(pod.UID)
-			s.signing.keys.Forget(pod)
-		}),
-	}); err != nil {
+	if _, err := pods.AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
+		s.reservations.drop(pod.UID)
+		s.waiting.remove(pod.UID)
+		s.signing.keys.Forget(pod)
+	})); err != nil {
 		return err
 	}
 	if err := s.agents.follow(ctx, handle.ClientSet()); err != nil {
@@ -115,17 +112,20 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
 		return err
 	}
-	if err := s.SetTransform(s.topologies.transform); err != nil { // the factory has set its own
+	if err := s.SetTransform(s.topologies.transform); err != nil { // replaces the factory's
 		return err
 	}
-	registration, err := s.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    s.setTopology,
-		UpdateFunc: func(_, obj any) { s.setTopology(obj) },
-		DeleteFunc: onDeleted(func(t *nodeTopology) {
+	registration, err := s.AddEventHandler(onEvents(
+		func(_, t *nodeTopology) {
+			if s.topologies.set(t) {
+				s.auditor.nodeChanged(t.Name)
+				s.waiting.release()
+			}
+		},
+		func(t *nodeTopology) {
 			s.topologies.remove(t.Name)
-			s.waiting.release() // pods that do not ask may run where no topology is known
-		}),
-	})
+			s.waiting.release() // pods that do not ask may run on nodes without a topology
+		}))
 	if err != nil {
 		return err
 	}
@@ -133,14 +133,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	return nil
 }
 
-func (s *sharingInformer) setTopology(obj any) {
-	if t, ok := obj.(*nodeTopology); ok && s.topologies.set(t) {
-		s.auditor.nodeChanged(t.Name)
-		s.waiting.release()
-	}
-}
-
-// agentChanged is called when a node's agent has fallen silent, or reports again.
+// agentChanged handles a node's agent that has become silent or reports again.
 func (s *shared) agentChanged(node string) {
 	now, changed := s.topologies.judgeAgent(node)
 	if !changed {
@@ -152,8 +145,7 @@ func (s *shared) agentChanged(node string) {
 	}
 }
 
-// explainWatchError says what to do about the one failure that does not pass by
-// itself.
+// explainWatchError logs what to do about a missing CustomResourceDefinition.
 func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "The cluster has no NodeResourceTopology resource, so nothing is scheduled; "+
@@ -163,14 +155,27 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// onDeleted finds the object in what an informer hands over when it is gone.
-func onDeleted[T any](do func(T)) func(obj any) {
-	return func(obj any) {
-		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = last.Obj
+// onEvents returns handlers for an informer's events about objects of type T. changed is called with
+// a new object, and then before is nil, or with two versions of an object. Either function may be nil.
+func onEvents[T any](changed func(before, now *T), deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
+	if changed != nil {
+		handlers.UpdateFunc = func(oldObj, newObj any) {
+			before, _ := oldObj.(*T)
+			if now, ok := newObj.(*T); ok {
+				changed(before, now)
+			}
 		}
-		if t, ok := obj.(T); ok {
-			do(t)
+		handlers.AddFunc = func(obj any) { handlers.UpdateFunc(nil, obj) }
+	}
+	if deleted != nil {
+		handlers.DeleteFunc = func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if object, ok := obj.(*T); ok {
+				deleted(object)
+			}
 		}
 	}
+	return handlers
 }

@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// handleOf is as much of a framework handle as making a plugin needs.
+// handleOf is a framework handle for newPlugin.
 type handleOf struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
@@ -33,8 +33,8 @@ func fakeTopologies(*rest.Config) (versioned.Interface, error) {
 	return topologyfake.NewSimpleClientset(), nil
 }
 
-// The plugins of two profiles decide about the same nodes: each sees what the other
-// has reserved. Plugins of two schedulers in one process share nothing.
+// The plugins of two profiles share their reservations, because they decide about the same nodes.
+// Plugins of two schedulers in one process share nothing.
 func TestProfilesShareReservations(t *testing.T) {
 	newHandle := func() fwk.Handle {
 		client := fake.NewSimpleClientset()
@@ -60,7 +60,7 @@ func TestProfilesShareReservations(t *testing.T) {
 	}
 }
 
-func TestNewRefusesBadArguments(t *testing.T) {
+func TestNewPluginRejectsBadArguments(t *testing.T) {
 	handle := handleOf{informers: informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)}
 	_, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte("minSharedCPUs: -1")}, handle, fakeTopologies)
 	if err == nil || !strings.Contains(err.Error(), "minSharedCPUs is -1") {
@@ -68,7 +68,7 @@ func TestNewRefusesBadArguments(t *testing.T) {
 	}
 }
 
-// A topology that says the same as before changes nothing; all else does.
+// A new version of a topology counts as a change only if its content differs.
 func TestTopologyChanges(t *testing.T) {
 	topologies := newTopologies(newHeartbeats("", 0))
 	set := func(shape topology.Shape, state nodetopology.State, version string, owner types.UID) bool {
@@ -92,13 +92,13 @@ func TestTopologyChanges(t *testing.T) {
 		do   func() bool
 		want bool
 	}{
-		{"it came", func() bool { return set(small, none, "1", "a") }, true},
-		{"it was touched", func() bool { return set(small, none, "2", "a") }, false},
+		{"new", func() bool { return set(small, none, "1", "a") }, true},
+		{"same content", func() bool { return set(small, none, "2", "a") }, false},
 		{"other CPUs", func() bool { return set(large, none, "3", "a") }, true},
 		{"another kubelet", func() bool { return set(large, nodetopology.State{KubeletPolicy: "static"}, "4", "a") }, true},
 		{"another node", func() bool { return set(large, none, "5", "b") }, true},
-		{"it went", func() bool { topologies.remove("n"); return topologies.get("n") == nil }, true},
-		{"it came again", func() bool { return set(large, none, "5", "b") }, true},
+		{"deleted", func() bool { topologies.remove("n"); return topologies.get("n") == nil }, true},
+		{"new again", func() bool { return set(large, none, "5", "b") }, true},
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)

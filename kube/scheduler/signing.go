@@ -15,13 +15,13 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// signing writes allocations down and says which count. Without a key, allocations are
-// not signed, and all count.
+// signing encodes allocations and determines which allocations are accepted. Without a key,
+// allocations are not signed, and all are accepted.
 type signing struct {
-	args Args // from which it was made
+	args Args // from which it was created
 	key  ed25519.PrivateKey
-	keys *api.Keys // nil believes every allocation
-	// last is the latest time of decision given or seen, in nanoseconds of Unix time.
+	keys *api.Keys // nil accepts all allocations
+	// last is the latest decision time issued or seen, in nanoseconds of Unix time.
 	last atomic.Int64
 }
 
@@ -30,28 +30,21 @@ func newSigning(ctx context.Context, args Args) (*signing, error) {
 	s := &signing{args: args}
 	switch {
 	case args.SigningKey == "" && args.VerifyKeys != "":
-		return nil, errors.New("verifyKeys without signingKey: this scheduler's own allocations would not count; give both or none")
+		return nil, errors.New("verifyKeys without signingKey: this scheduler's own allocations would not be accepted; set both or neither")
 	case args.SigningKey == "":
-		klog.FromContext(ctx).Info("Allocations are not signed, so whoever may write annotations of pods can write allocations; " +
+		klog.FromContext(ctx).Info("Allocations are not signed, so everyone who may write pod annotations can write allocations; " +
 			"set signingKey in the arguments of the plugin (docs/scheduler.md)")
 		return s, nil
 	}
-	text, err := os.ReadFile(args.SigningKey)
-	if err == nil {
-		s.key, err = api.ParsePrivateKey(text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("signingKey %s: %w", args.SigningKey, err)
+	var err error
+	if s.key, err = readKeys("signingKey", args.SigningKey, api.ParsePrivateKey); err != nil {
+		return nil, err
 	}
 	public := []ed25519.PublicKey{s.key.Public().(ed25519.PublicKey)}
 	if args.VerifyKeys != "" {
-		text, err := os.ReadFile(args.VerifyKeys)
-		var others []ed25519.PublicKey
-		if err == nil {
-			others, err = api.ParsePublicKeys(text)
-		}
+		others, err := readKeys("verifyKeys", args.VerifyKeys, api.ParsePublicKeys)
 		if err != nil {
-			return nil, fmt.Errorf("verifyKeys %s: %w", args.VerifyKeys, err)
+			return nil, err
 		}
 		public = append(public, others...)
 	}
@@ -59,8 +52,19 @@ func newSigning(ctx context.Context, args Args) (*signing, error) {
 	return s, nil
 }
 
-// agrees reports whether the arguments of another profile name the same keys: all profiles
-// decide about the same nodes.
+func readKeys[T any](argument, path string, parse func([]byte) (T, error)) (keys T, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		keys, err = parse(text)
+	}
+	if err != nil {
+		return keys, fmt.Errorf("%s %s: %w", argument, path, err)
+	}
+	return keys, nil
+}
+
+// agrees returns an error if the arguments of another profile name other keys. All profiles decide
+// about the same nodes.
 func (s *signing) agrees(args Args) error {
 	if args.SigningKey != s.args.SigningKey || args.VerifyKeys != s.args.VerifyKeys {
 		return fmt.Errorf("signingKey %q and verifyKeys %q differ from those of another profile, %q and %q: all profiles need the same",
@@ -69,7 +73,7 @@ func (s *signing) agrees(args Args) error {
 	return nil
 }
 
-// write dates a decision and returns the text of the annotation and the rank of the claim.
+// write sets the decision time and returns the annotation's text and the claim's rank.
 func (s *signing) write(pod types.UID, a api.Allocation) (text string, rank int64) {
 	a.Time = s.now()
 	if s.keys == nil {
@@ -80,9 +84,9 @@ func (s *signing) write(pod types.UID, a api.Allocation) (text string, rank int6
 	return text, a.Rank()
 }
 
-// now is a time of decision. Of signed allocations the later one wins, so it is later than
-// all that this scheduler has given or seen, although clocks are set back and those of
-// replicas differ.
+// now returns a decision time. Of two conflicting signed allocations the later one wins, so the time
+// is later than all that this scheduler has issued or seen, even if the clock was set back or the
+// clocks of replicas differ.
 func (s *signing) now() time.Time {
 	for now := time.Now().UnixNano(); ; {
 		last := s.last.Load()
@@ -93,7 +97,7 @@ func (s *signing) now() time.Time {
 	}
 }
 
-// saw is called with the rank of a signed claim.
+// saw records the rank of a signed claim.
 func (s *signing) saw(rank int64) {
 	for last := s.last.Load(); -rank > last && !s.last.CompareAndSwap(last, -rank); {
 		last = s.last.Load()

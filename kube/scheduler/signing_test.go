@@ -16,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// keyFiles are a new key and its public part.
+// keyFiles writes a new key and its public key.
 func keyFiles(t *testing.T) (private, public string) {
 	t.Helper()
 	publicKey, key, err := ed25519.GenerateKey(rand.Reader)
@@ -40,7 +40,7 @@ func keyFiles(t *testing.T) (private, public string) {
 	return private, public
 }
 
-// play runs commands and returns all that changed.
+// play runs commands and returns all changes.
 func (s *scenario) play(commands ...string) (changes []string) {
 	for _, command := range commands {
 		s.run(strings.Fields(command))
@@ -52,9 +52,8 @@ func (s *scenario) play(commands ...string) (changes []string) {
 
 const forgedAllocation = `{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}]}`
 
-// With a key, pods that were bound past the scheduler with allocations of their own take
-// nothing: neither CPUs of others nor, as exclusive ones, any at all.
-func TestForgedAllocationsTakeNothing(t *testing.T) {
+// With a key, an unsigned allocation on a pod that was not bound by the scheduler claims no CPUs.
+func TestForgedAllocationClaimsNothing(t *testing.T) {
 	key, _ := keyFiles(t)
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration+"      signingKey: "+key+"\n"), seen: map[string]string{}}
 	s.play("node n1 cores=8", "pod innocent cpus=2")
@@ -63,10 +62,10 @@ func TestForgedAllocationsTakeNothing(t *testing.T) {
 	forged.UID, forged.Status.Conditions = "a", innocent.Status.Conditions // bound in the same second, with the lower UID
 	s.must(s.client.Tracker().Add(forged))
 	s.awaitIdle()
-	if said := s.changes(); !slices.ContainsFunc(said, func(line string) bool {
+	if events := s.changes(); !slices.ContainsFunc(events, func(line string) bool {
 		return strings.HasPrefix(line, "event on forged: CPUAllocationInvalid:") && strings.Contains(line, "it has no signature")
 	}) {
-		t.Errorf("changes %q, want an event about the forged pod", said)
+		t.Errorf("changes %q, want an event about the forged pod", events)
 	}
 	// 6 are left for exclusive use, less 4 for what the forged pod requests of the shared ones.
 	want := []string{"next on n1: static 2-3 of NUMA [0]"}
@@ -75,18 +74,17 @@ func TestForgedAllocationsTakeNothing(t *testing.T) {
 	}
 }
 
-// A pod gives its CPUs back, another gets them, and the first has its allocation restored:
-// the other keeps them.
-func TestRestoredAllocationTakesNothing(t *testing.T) {
+// A pod whose allocation is removed and later restored does not get its CPUs back from another pod.
+func TestRestoredAllocationClaimsNothing(t *testing.T) {
 	key, _ := keyFiles(t)
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration+"      signingKey: "+key+"\n"), seen: map[string]string{}}
 	s.play("node n1 cores=4", "pod first request=100m limit=3 cpuset-scheduler=true")
 	allocation := s.pods()[0].Annotations[api.AllocationAnnotation]
 	s.play("edit first cpu-allocation-", "pod second request=100m limit=3 cpuset-scheduler=true")
-	said := s.play("edit first cpu-allocation=" + allocation)
-	if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "event on first: CPUConflict:") }) ||
-		slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "event on second") }) {
-		t.Errorf("changes %q, want that first loses", said)
+	events := s.play("edit first cpu-allocation=" + allocation)
+	if !slices.ContainsFunc(events, func(line string) bool { return strings.HasPrefix(line, "event on first: CPUConflict:") }) ||
+		slices.ContainsFunc(events, func(line string) bool { return strings.HasPrefix(line, "event on second") }) {
+		t.Errorf("changes %q, want an event that first loses its CPUs", events)
 	}
 }
 
@@ -103,7 +101,7 @@ func TestForgedAllocationIsOverwritten(t *testing.T) {
 	}
 }
 
-// Files of keys are read when the scheduler starts, with errors that name them.
+// Key files are read when the scheduler starts, and errors name them.
 func TestSigningFiles(t *testing.T) {
 	key, public := keyFiles(t)
 	for _, test := range []struct {
@@ -129,13 +127,13 @@ func TestSigningFiles(t *testing.T) {
 			t.Errorf("%+v: %v, %v", test.args, s, err)
 		}
 		if err := s.agrees(Args{SigningKey: "other"}); err == nil {
-			t.Errorf("%+v: another profile may have another key", test.args)
+			t.Errorf("%+v: another profile with another key was accepted", test.args)
 		}
 	}
 }
 
-// Times of decision grow, whatever the clock does.
-func TestDecisionTimesGrow(t *testing.T) {
+// Decision times increase even if the clock is behind another replica's.
+func TestDecisionTimesIncrease(t *testing.T) {
 	s := &signing{}
 	last := s.now()
 	s.saw(-last.Add(1e12).UnixNano()) // a replica whose clock is ahead

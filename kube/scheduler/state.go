@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,39 +13,30 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// nodeState is what there is to know of a node for decisions about pods: its books,
-// and the answers that have been given from them.
+// nodeState holds the books of one version of a node.
 type nodeState struct {
-	// What the state was made from.
-	generation int64
-	topology   *nodeTopology
+	generation int64         // of the NodeInfo
+	topology   *nodeTopology // nil if the node has reported none
+	// lasting is true if later cycles may use the state, and ranks from it, for this generation.
+	lasting bool
 
-	last    atomic.Pointer[answer] // of the pods that are being scheduled
 	answers *answers
-	books   *ledger.Books // nil while the topology is not usable
+	books   *ledger.Books // nil if the topology is not usable
 	claims  claimCache
-	// exclusive and left stand for the books: how many CPUs belong to one pod each, and
-	// what is left of the allocatable amount beside them and all requests.
+	// exclusive and left replace the books if the topology is not usable: the number of exclusive
+	// CPUs, and the allocatable amount minus those and all requests.
 	exclusive int
 	left      ledger.MilliCPU
-	// virtual is true when pods are booked that are not on the node yet.
+	// virtual is true if the books contain pods that are not on the node yet.
 	virtual bool
 }
 
-// answer tells whether and how well the pods of this question can be taken.
-func (s *nodeState) answer(q *question) *answer {
-	if last := s.last.Load(); last != nil && last.key == q.key {
-		return last
-	}
-	s.answers.mu.Lock()
-	defer s.answers.mu.Unlock()
-	a := s.answers.find(q.key)
-	if a == nil {
+// answer rates the node for pods with this question.
+func (s *nodeState) answer(q *question) answer {
+	return s.answers.of(q.key, func() answer {
 		quality, err := s.books.Rate(q.ask)
-		a = s.answers.add(answer{key: q.key, err: err, quality: quality, use: s.useWith(q)})
-	}
-	s.last.Store(a)
-	return a
+		return answer{err: err, quality: quality, use: s.useWith(q)}
+	})
 }
 
 func (s *nodeState) useWith(q *question) int {
@@ -55,22 +45,18 @@ func (s *nodeState) useWith(q *question) int {
 	return min(int(taken)/max(exclusive+shared, 1), fullUse)
 }
 
-// claimCache keeps what bound pods claim, because reading an allocation costs more
-// than booking it. A pod's claim holds as long as the pod is the same object.
-type claimCache map[types.UID]readClaim
+// claimCache holds the claims of bound pods, because parsing an allocation costs more than booking
+// it. An entry is valid for one pod object: informers never change an object.
+type claimCache map[types.UID]podClaim
 
-type readClaim struct {
+type podClaim struct {
 	pod   *corev1.Pod
 	claim ledger.Claim
 }
 
-// derive makes the state of a node from its topology and the pods on it.
+// derive builds a node's state from its topology and the pods on it.
 func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeState {
-	s := &nodeState{
-		generation: node.GetGeneration(),
-		topology:   t,
-		claims:     make(claimCache, len(node.GetPods())),
-	}
+	s := &nodeState{generation: node.GetGeneration(), topology: t, claims: make(claimCache, len(node.GetPods()))}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
 	for _, info := range node.GetPods() {
@@ -83,6 +69,7 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 			claims = append(claims, p.claimOf(s, pod, t, use.claims))
 		}
 	}
+	s.virtual = len(nominated) > 0
 	if !t.usable() {
 		s.sumUp(node, claims, nominated)
 		return s
@@ -93,9 +80,8 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 	return s
 }
 
-// sumUp does without a topology.
+// sumUp computes the amounts of a node without a usable topology.
 func (s *nodeState) sumUp(node fwk.NodeInfo, claims []ledger.Claim, nominated []*corev1.Pod) {
-	s.virtual = len(nominated) > 0
 	exclusive, requests := ledger.Amounts(claims)
 	for _, pod := range nominated {
 		if q, err := newQuestion(pod); err == nil {
@@ -106,8 +92,8 @@ func (s *nodeState) sumUp(node fwk.NodeInfo, claims []ledger.Claim, nominated []
 	s.left = ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue()) - ledger.MilliCPU(s.exclusive)*1000 - requests
 }
 
-// fits reports whether a pod that does not ask can be taken by the amounts alone. Where no
-// pod has CPUs of its own, kube-scheduler's own checks suffice.
+// fits checks the amounts of a node without a usable topology for a pod that does not ask. If no pod
+// has exclusive CPUs, kube-scheduler's own checks suffice.
 func (s *nodeState) fits(q *question) error {
 	if need := q.amount(); s.exclusive > 0 && need > 0 && need > s.left {
 		return &ledger.SharedError{Need: need, Have: max(0, s.left)}
@@ -115,7 +101,7 @@ func (s *nodeState) fits(q *question) error {
 	return nil
 }
 
-// bookConfig is what a node keeps back.
+// bookConfig returns what the node withholds from pods.
 func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config {
 	return ledger.Config{
 		Reserved:     ledger.MilliCPU(reservedCPU(node)),
@@ -124,36 +110,33 @@ func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config
 	}
 }
 
-// reservedCPU is what the node keeps for the system, in thousandths of a CPU.
+// reservedCPU returns the amount that the node reserves for the system, in thousandths of a CPU.
 func reservedCPU(node *corev1.Node) int64 {
 	return max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue())
 }
 
-// claimOf is the claim of a pod that is on the node, or is assumed to be.
+// claimOf returns the claim of a pod that is bound to the node or assumed to be.
 func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known claimCache) ledger.Claim {
 	if res, ok := p.shared.reservations.of(pod); ok {
 		return res.claim
 	}
-	read, ok := known[pod.UID]
-	if !ok || read.pod != pod {
-		// An error is the auditor's matter: the claim is then all that the pod
-		// requests, of the shared CPUs.
+	entry, ok := known[pod.UID]
+	if !ok || entry.pod != pod {
+		// On error, which the auditor reports, the claim is the pod's request, as shared CPUs.
 		claim, _ := p.shared.signing.keys.Claim(pod, t.machine())
 		if p.shared.signing.keys != nil {
 			p.shared.signing.saw(claim.Rank)
 		}
-		read = readClaim{pod, claim}
+		entry = podClaim{pod, claim}
 		p.shared.reservations.arrived(pod)
 	}
-	s.claims[pod.UID] = read
-	return read.claim
+	s.claims[pod.UID] = entry
+	return entry.claim
 }
 
-// bookNominated books the pods that are to run on the node once their victims are
-// gone: those of higher priority first, so that the answer does not depend on the
-// order in which they were nominated.
+// bookNominated books the pods that will run on the node when their victims are gone. Pods of higher
+// priority come first, so that the result does not depend on the order of their nomination.
 func (s *nodeState) bookNominated(pods []*corev1.Pod) {
-	s.virtual = len(pods) > 0
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -163,14 +146,13 @@ func (s *nodeState) bookNominated(pods []*corev1.Pod) {
 	}
 }
 
-// virtualClaim is what a nominated pod would be given now. While its victims hold
-// their CPUs that may be nothing; then the amount counts, so that no other pod takes
-// what is left of it meanwhile.
+// virtualClaim returns what a nominated pod would be given now. It may not fit while its victims
+// hold their CPUs. Then the claim is the amount, so that no other pod takes what is free of it.
 func (s *nodeState) virtualClaim(pod *corev1.Pod) ledger.Claim {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: math.MaxInt64}
 	q, err := newQuestion(pod)
 	if err != nil {
-		return claim // it will not be bound before its words are changed
+		return claim // it cannot be bound until its annotations are changed
 	}
 	if decision, err := s.books.Decide(q.ask); err == nil {
 		return decision.Claim(claim.ID, claim.Rank)

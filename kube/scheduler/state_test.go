@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// A nominated pod keeps what it was promised, whether or not its victims have ended.
-// The framework adds it to a copy of the NodeInfo.
+// A nominated pod keeps the CPUs that it will get, whether or not its victims have ended. The
+// framework adds it to a copy of the NodeInfo.
 func TestNominatedPods(t *testing.T) {
 	eight := topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild()
 	for _, test := range []struct {
@@ -27,14 +27,14 @@ func TestNominatedPods(t *testing.T) {
 		asks      int
 		fits      bool
 	}{
-		{"nobody is nominated", 5, nil, 2, true},
+		{"no pod is nominated", 5, nil, 2, true},
 		{"the victim has ended", 0, []int{6}, 1, true},
 		{"the victim has ended, too many", 0, []int{6}, 2, false},
 		{"the victim still runs", 5, []int{6}, 1, false},
-		{"the victim still runs, and nobody could take what it leaves", 5, []int{3}, 1, false},
+		{"the victim still runs beside a nominated pod that does not fit", 5, []int{3}, 1, false},
 		{"several are nominated", 0, []int{3, 2}, 2, true},
 		{"several are nominated, too many", 0, []int{3, 3}, 2, false},
-		{"a pod without a wish", 5, []int{6}, 0, true},
+		{"a pod that does not ask", 5, []int{6}, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, node := barePlugin(t), nodeInfoOf("n", 8)
@@ -54,7 +54,7 @@ func TestNominatedPods(t *testing.T) {
 				t.Errorf("fits: %v, want %v (%s)", status.IsSuccess(), test.fits, status.Message())
 			}
 			if lastingState(p, node) != kept {
-				t.Error("the copy of the node has taken the place of the node")
+				t.Error("the state of the copy was cached for the node")
 			}
 		})
 	}
@@ -69,8 +69,8 @@ func podInfo(t *testing.T, pod *corev1.Pod) fwk.PodInfo {
 	return info
 }
 
-// What preemption tries out must not be remembered, nor get into the message.
-func TestTrialsLeaveNoTrace(t *testing.T) {
+// Results of preemption's trials are neither cached nor part of the message.
+func TestTrials(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
 	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
 	victim := askingPod("victim", 5)
@@ -104,8 +104,7 @@ func TestTrialsLeaveNoTrace(t *testing.T) {
 	}
 }
 
-// A scheduler assumes a copy of the pod; until the bound pod comes back, the copy's
-// annotation is whatever the user wrote on it.
+// An allocation that the user wrote on a pod is ignored while the pod is assumed.
 func TestForgedAllocationOnAssumedPod(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
 	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
@@ -119,8 +118,8 @@ func TestForgedAllocationOnAssumedPod(t *testing.T) {
 	}
 }
 
-// Filter and Score run on many nodes at once, while nodes report new topologies.
-// (Worth most under the race detector.)
+// Filter and Score run for many nodes in parallel while nodes report new topologies. Meant for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	const nodes, pods = 8, 50
 	p := barePlugin(t)
@@ -147,7 +146,7 @@ func TestConcurrentUse(t *testing.T) {
 		state := startCycle(t, p, pod, infos[0])
 		var filters sync.WaitGroup
 		for _, info := range infos {
-			for range 4 { // nominated pods have a node filtered twice, and batches again
+			for range 4 { // nodes with nominated pods are filtered twice, and batches filter again
 				filters.Go(func() {
 					if status := p.Filter(context.Background(), state, pod, info); !status.IsSuccess() {
 						t.Error(status.Message())

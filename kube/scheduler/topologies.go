@@ -4,38 +4,37 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// nodeTopology is what one version of a node's NodeResourceTopology says. The informer
-// stores it in place of the object, of which only name and version are kept. It is never
-// changed, so that its address identifies what the node has reported.
+// nodeTopology is one decoded version of a node's NodeResourceTopology. The informer stores it in
+// place of the object. It is immutable, so that its address identifies what the node has reported.
 type nodeTopology struct {
-	metav1.ObjectMeta
-	// err says why the object cannot be used. Then only the owner is set besides.
+	metav1.ObjectMeta // name and versions only
+	// err is the reason why the object cannot be used. Then only the owner is set besides.
 	err error
-	// index is of this machine or of one that differs in its memory only.
+	// index is the index of this machine, or of one that differs in its memory only.
 	index *placement.Index
 	cpus  int // of the machine
-	// badKubelet is the kubelet's CPU manager policy where it is one that binds
-	// CPUs itself.
-	badKubelet string
-	state      nodetopology.State
-	// owner is the node that the object is about, "" when it does not say.
+	state nodetopology.State
+	// owner is the UID of the node that the object describes, "" if the object does not say.
 	owner types.UID
-	// silent is since when the node's agent has not renewed its lease, zero when it has.
+	// silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
+	// zero.
 	silent time.Time
 }
 
-// same reports whether two versions of an object say the same.
+// same reports whether two versions of an object have the same content.
 func (t *nodeTopology) same(other *nodeTopology) bool {
 	if t.err != nil || other.err != nil {
 		return t.err != nil && other.err != nil && t.err.Error() == other.err.Error() && t.owner == other.owner
@@ -43,14 +42,15 @@ func (t *nodeTopology) same(other *nodeTopology) bool {
 	return t.index == other.index && t.state == other.state && t.owner == other.owner
 }
 
-// isOf reports whether the object is about this node, and not about an earlier one of the
-// same name, which may have been another machine.
+// isOf reports whether the object describes this node, and not an earlier node of the same name,
+// which may have been another machine.
 func (t *nodeTopology) isOf(node *corev1.Node) bool { return t.owner == "" || t.owner == node.UID }
 
-// usable reports whether a node has reported a topology by which books can be kept.
+// usable reports whether the node has reported a topology from which books can be built. t may be
+// nil.
 func (t *nodeTopology) usable() bool { return t != nil && t.err == nil }
 
-// machine returns nil where the topology is not usable.
+// machine returns nil if the topology is not usable.
 func (t *nodeTopology) machine() *topology.Machine {
 	if !t.usable() {
 		return nil
@@ -58,8 +58,21 @@ func (t *nodeTopology) machine() *topology.Machine {
 	return t.index.Machine()
 }
 
-// transform is the informer's transform: it reads an object, and lets go of its many
-// strings.
+// topologies holds the topology of every node that has reported one. One informer feeds it.
+type topologies struct {
+	indexes *indexes
+	agents  *heartbeats
+	nodes   sync.Map      // name to *nodeTopology
+	changes atomic.Uint64 // of nodes, incremented after each
+	mu      sync.Mutex    // held while nodes changes
+}
+
+func newTopologies(agents *heartbeats) *topologies {
+	return &topologies{indexes: newIndexes(), agents: agents}
+}
+
+// transform is the informer's transform. It decodes an object so that its many strings can be
+// collected.
 func (t *topologies) transform(obj any) (any, error) {
 	if object, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
 		return t.read(object), nil
@@ -76,27 +89,10 @@ func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
 		return read
 	}
 	read.index, read.cpus, read.state = t.indexes.of(machine), len(machine.CPUs), state
-	if state.KubeletPolicy != nodetopology.KubeletPolicyNone {
-		read.badKubelet = state.KubeletPolicy
-	}
 	return read
 }
 
-// topologies holds the topology of every node that has reported one. It is fed by one
-// informer.
-type topologies struct {
-	indexes *indexes
-	agents  *heartbeats
-	nodes   sync.Map      // name to *nodeTopology
-	changes atomic.Uint64 // of nodes, counted after each
-	mu      sync.Mutex    // held while nodes changes
-}
-
-func newTopologies(agents *heartbeats) *topologies {
-	return &topologies{indexes: newIndexes(), agents: agents}
-}
-
-// get returns nil when the node has reported nothing.
+// get returns nil if no node of this name has reported a topology.
 func (t *topologies) get(node string) *nodeTopology {
 	if found, ok := t.nodes.Load(node); ok {
 		return found.(*nodeTopology)
@@ -104,7 +100,7 @@ func (t *topologies) get(node string) *nodeTopology {
 	return nil
 }
 
-// of returns nil when this node, and not just one of its name, has reported nothing.
+// of returns nil if this node, and not an earlier one of its name, has not reported a topology.
 func (t *topologies) of(node *corev1.Node) *nodeTopology {
 	if found := t.get(node.Name); found != nil && found.isOf(node) {
 		return found
@@ -112,54 +108,81 @@ func (t *topologies) of(node *corev1.Node) *nodeTopology {
 	return nil
 }
 
-// names returns the nodes that have reported.
-func (t *topologies) names() []string {
-	var names []string
-	for name := range t.nodes.Range {
-		names = append(names, name.(string))
-	}
-	return names
-}
-
-// set takes over what a node reports and returns false where that is no change.
+// set stores what a node reports. It returns false if the content has not changed.
 func (t *topologies) set(reported *nodeTopology) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if have := t.get(reported.Name); have != nil && have.same(reported) {
 		return false
 	}
-	now := *reported
-	now.silent = t.agents.silence(now.Name, now.state.AgentLease)
-	t.nodes.Store(now.Name, &now)
-	t.changes.Add(1)
+	t.store(*reported, t.agents.silence(reported.Name, reported.state.AgentLease))
 	return true
 }
 
-// judgeAgent takes over whether a node's agent is silent. It returns false where nothing
-// has changed.
+// judgeAgent updates whether a node's agent is silent. It returns false if that has not changed.
 func (t *topologies) judgeAgent(node string) (now *nodeTopology, changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now = t.get(node)
-	if now == nil {
+	have := t.get(node)
+	if have == nil {
 		return nil, false
 	}
-	silent := t.agents.silence(node, now.state.AgentLease)
-	if silent.Equal(now.silent) {
-		return now, false
+	silent := t.agents.silence(node, have.state.AgentLease)
+	if silent.Equal(have.silent) {
+		return have, false
 	}
-	other := *now
-	other.silent = silent
-	t.nodes.Store(node, &other)
-	t.changes.Add(1)
-	return &other, true
+	return t.store(*have, silent), true
 }
 
-// remove forgets a node whose object was deleted.
+func (t *topologies) store(now nodeTopology, silent time.Time) *nodeTopology {
+	now.silent = silent
+	t.nodes.Store(now.Name, &now)
+	t.changes.Add(1)
+	return &now
+}
+
+// remove deletes the topology of a node whose object was deleted.
 func (t *topologies) remove(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.nodes.Delete(node)
 	t.agents.forget(node)
 	t.changes.Add(1)
+}
+
+// indexes shares placement indexes between equal machines. A cluster has few kinds of machine, and
+// an index, with the working memory for placements, is large: sharing keeps it in the CPU caches of
+// the threads that filter nodes. Unused indexes are garbage collected.
+type indexes struct {
+	mu    sync.Mutex
+	known map[cpuset.Set][]weak.Pointer[placement.Index] // by online CPUs
+}
+
+func newIndexes() *indexes {
+	return &indexes{known: map[cpuset.Set][]weak.Pointer[placement.Index]{}}
+}
+
+// of returns an index of a machine, or of one that differs in its memory only.
+func (x *indexes) of(m *topology.Machine) *placement.Index {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	online := m.Online()
+	used := x.known[online][:0]
+	var found *placement.Index
+	for _, candidate := range x.known[online] {
+		index := candidate.Value()
+		if index == nil {
+			continue
+		}
+		used = append(used, candidate)
+		if found == nil && index.Machine().SameCPUs(m) {
+			found = index
+		}
+	}
+	if found == nil {
+		found = placement.NewIndex(m)
+		used = append(used, weak.Make(found))
+	}
+	x.known[online] = used
+	return found
 }

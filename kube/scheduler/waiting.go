@@ -10,40 +10,40 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A release waits for releaseDelay, to collect the changes of many nodes. The delay doubles
-// while releases follow each other, as at the start of a large cluster or where an agent
-// flaps, so that the scheduler does not try the same pods all the time. The maximum is that
-// of the scheduling queue's own backoff.
+// A release waits for releaseDelay, to collect the changes of many nodes. The delay doubles while
+// releases follow each other, for example at the start of a large cluster or while an agent
+// flaps, so that the scheduler does not try the same pods all the time. The maximum is that of the
+// scheduling queue's own backoff.
 const (
 	releaseDelay    = 100 * time.Millisecond
 	maxReleaseDelay = 10 * time.Second
 )
 
-// waitingPods are the pods that this plugin has refused. They are tried again when a node's
-// topology changes, or its agent reports again: the framework has no event for the one, and
-// would list and watch all topologies a second time for the other.
+// waitingPods holds the pods that this plugin has refused. They are tried again when a node's
+// topology changes or its agent reports again. The framework has no event for agents, and for
+// topologies it would list and watch all objects a second time.
 type waitingPods struct {
-	activate func(map[string]*corev1.Pod) // by namespace and name; as fwk.Handle's Activate
+	activate func(map[string]*corev1.Pod) // fwk.Handle's Activate; keys are namespace/name
 	exists   func(*corev1.Pod) bool       // in the scheduler's list of pods
 	delay    time.Duration                // before the first release
 
-	// deciding is the pod of the current scheduling cycle. It is tried again, too: it may
-	// just be refused by what a node reported before.
+	// deciding is the pod of the current scheduling cycle. It is released as well, because it may
+	// be refused on the basis of an outdated topology.
 	deciding atomic.Pointer[corev1.Pod]
 
 	mu      sync.Mutex
 	refused map[types.UID]*corev1.Pod
 	pending bool // a release
 	next    time.Duration
-	last    time.Time // when pods were released
+	last    time.Time // of the latest release
 }
 
 func newWaitingPods(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool) *waitingPods {
 	return &waitingPods{activate: activate, exists: exists, delay: releaseDelay, refused: map[types.UID]*corev1.Pod{}}
 }
 
-// add records that a pod was refused. One that was deleted during its scheduling cycle is
-// removed again: remove was called for it before.
+// add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded: its
+// call of remove came too early.
 func (w *waitingPods) add(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.refused[pod.UID] = pod
@@ -53,15 +53,14 @@ func (w *waitingPods) add(pod *corev1.Pod) {
 	}
 }
 
-// remove drops a pod that was deleted or has been given a node.
+// remove drops a pod that was deleted or has a node.
 func (w *waitingPods) remove(pod types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.refused, pod)
 }
 
-// release returns all pods to the scheduling queue after a delay. Those that are refused
-// again wait again.
+// release returns all pods to the scheduling queue after a delay.
 func (w *waitingPods) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

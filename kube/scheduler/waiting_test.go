@@ -11,8 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A release returns the pods that were refused, and the one that is being decided about, to
-// the queue, once; what was given a node stays away.
+// A release activates the refused pods and the one being scheduled, once, but not pods that have a node.
 func TestWaitingPods(t *testing.T) {
 	released := make(chan []string, 1)
 	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) },
@@ -36,8 +35,8 @@ func TestWaitingPods(t *testing.T) {
 	}
 }
 
-// Changes that follow each other release pods less and less often, and at most every ten
-// seconds; after a pause the next release is prompt again.
+// While changes follow each other, the delay of releases doubles up to ten seconds. After a pause it
+// starts again with the shortest.
 func TestReleasesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -59,7 +58,7 @@ func TestReleasesBackOff(t *testing.T) {
 		defer mu.Unlock()
 		ms := time.Millisecond
 		want := []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 22700 * ms, 32700 * ms, 42700 * ms}
-		// Each release comes up to 10 ms after the change before it.
+		// Each release comes up to 10 ms after a change.
 		if len(at) != len(want) {
 			t.Fatalf("released at %v, want about %v", at, want)
 		}

@@ -10,19 +10,20 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// ErrUsage is wrapped by errors of the command line.
+// ErrUsage is wrapped by errors in the command line.
 var ErrUsage = errors.New("wrong usage, see -help")
 
-// Main runs a program until it is done or interrupted, and returns its exit status: 0, 1 on
+// Main runs a program until it returns or is interrupted. It returns the exit status: 0, 1 on
 // failure, 2 on wrong usage.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -35,7 +36,7 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 	return 1
 }
 
-// Parse parses flags and rejects other arguments.
+// Parse parses flags and rejects all other arguments.
 func Parse(flags *flag.FlagSet, args []string) error {
 	err := flags.Parse(args)
 	switch {
@@ -49,13 +50,13 @@ func Parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// Progress returns a function that prints what is being done and the elapsed time, if stderr is a
+// Progress returns a function that prints the current step and the elapsed time, if stderr is a
 // terminal.
-func Progress(stderr io.Writer) func(what string) {
+func Progress(stderr io.Writer) func(step string) {
 	begin := time.Now()
-	return func(what string) {
+	return func(step string) {
 		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			fmt.Fprintf(stderr, "%5.0fs  %s\n", time.Since(begin).Seconds(), what)
+			fmt.Fprintf(stderr, "%5.0fs  %s\n", time.Since(begin).Seconds(), step)
 		}
 	}
 }

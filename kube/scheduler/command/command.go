@@ -8,23 +8,21 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/cli/globalflag"
-	"k8s.io/component-base/logs"
 
 	"pinfold.dev/pinfold/kube/scheduler"
 )
@@ -48,7 +46,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// run is as the app's own, but for the lease.
+// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe.
 func run(cmd *cobra.Command, o *options.Options) error {
 	verflag.PrintAndExitIfRequested()
 	gate := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -64,12 +62,7 @@ func run(cmd *cobra.Command, o *options.Options) error {
 		}
 		o.InformerName = name
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		<-server.SetupSignalHandler()
-		cancel()
-	}()
+	ctx := server.SetupSignalContext()
 	leadership := &scheduler.Leadership{}
 	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
 	if err != nil {

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// steady returns the times of n bindings, one every so often after the first.
+// steady returns the times of n bindings at regular intervals.
 func steady(first time.Time, n int, every time.Duration) []time.Time {
 	times := make([]time.Time, n)
 	for i := range times {
@@ -24,7 +25,7 @@ func TestFigures(t *testing.T) {
 	first := ready.Add(250 * time.Millisecond)
 	even := steady(first, 100, 2*time.Millisecond)
 	slowEnds := steady(first, 100, 2*time.Millisecond)
-	for i := 5; i < 100; i++ { // one second is lost among the first tenth, one among the last
+	for i := 5; i < 100; i++ { // one second is lost in the first tenth, one in the last
 		slowEnds[i] = slowEnds[i].Add(time.Second)
 		if i >= 95 {
 			slowEnds[i] = slowEnds[i].Add(time.Second)
@@ -48,8 +49,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestLines checks what golang.org/x/perf/benchfmt asks of a line: a name without
-// spaces, a number of iterations, and pairs of a value and a unit.
+// Lines have the format of golang.org/x/perf/benchfmt: a name without spaces, the number of iterations,
+// and pairs of a value and a unit.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	printFigures(&out, 500, variant{name: withPlugin}, figures{2000, 512.34, 498.76, 1702 * time.Microsecond, 310 * time.Millisecond})
@@ -79,35 +80,30 @@ func TestCompare(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	var order []string
-	for round := range 4 {
-		for _, v := range inTurn(round) {
-			order = append(order, v.name)
-		}
-	}
+	err := inTurns(4, func(v variant) error {
+		order = append(order, v.name)
+		return nil
+	})
 	const want = "pinfold none none pinfold pinfold none none pinfold"
-	if got := strings.Join(order, " "); got != want {
-		t.Errorf("turns %s, want %s", got, want)
+	if got := strings.Join(order, " "); got != want || err != nil {
+		t.Errorf("turns %s, %v, want %s", got, err, want)
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	const fields = " S 1 2 3 0 -1 4194560 100 0 0 0 250 50 7 9 20 0 12 0 12345"
-	for _, test := range []struct {
-		text string
-		want time.Duration
-		ok   bool
-	}{
-		{"42 (kube-scheduler)" + fields, 3 * time.Second, true},
-		{"42 (a) 1 (b c)" + fields, 3 * time.Second, true},
-		{"42 (kube-scheduler) S 1 2", 0, false},
-		{"42 (kube-scheduler)" + strings.Replace(fields, "250", "x", 1), 0, false},
-		{"", 0, false},
-	} {
-		got, err := parseStat(test.text)
-		if got != test.want || (err == nil) != test.ok {
-			t.Errorf("%q: %v, %v", test.text, got, err)
+func TestCPUTime(t *testing.T) {
+	before, err := cpuTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
+		if now, err := cpuTime(os.Getpid()); err != nil || now > before {
+			if err != nil || now-before > time.Second {
+				t.Errorf("%v after %v, %v", now, before, err)
+			}
+			return
 		}
 	}
+	t.Error("a busy process uses no CPU time")
 }
 
 func TestOptions(t *testing.T) {
@@ -119,7 +115,7 @@ func TestOptions(t *testing.T) {
 		{"-scale -rate 100", ""},
 		{"-scale -rate 0", "it must be 1 to 1000 pods a second"},
 		{"-count 0", "-count 1 or more"},
-		{"500", `unexpected "500"`},
+		{"500", `"500" is not a flag`},
 		{"-speed", "flag provided but not defined"},
 	} {
 		_, err := parseOptions(strings.Fields(test.args), io.Discard)

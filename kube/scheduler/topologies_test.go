@@ -8,23 +8,23 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-func TestMachinesAlikeHaveOneIndex(t *testing.T) {
+func TestEqualMachinesShareIndex(t *testing.T) {
 	x := newIndexes()
 	amd := x.of(topology.AMD256().MustBuild())
 
 	larger := topology.AMD256()
 	larger.MemoryBytesNUMA *= 2
 	if x.of(larger.MustBuild()) != amd {
-		t.Error("more memory makes another index")
+		t.Error("machines that differ in memory have two indexes")
 	}
-	other := topology.AMD256() // as many CPUs, numbered otherwise
+	other := topology.AMD256() // the same number of CPUs, numbered differently
 	other.Numbering = topology.SiblingsAdjacent
 	adjacent := x.of(other.MustBuild())
 	if adjacent == amd || !adjacent.Machine().SameCPUs(other.MustBuild()) {
-		t.Error("a machine has the index of one that numbers its CPUs otherwise")
+		t.Error("machines that number their CPUs differently share an index")
 	}
 	if x.of(topology.Intel104().MustBuild()) == amd {
-		t.Error("two shapes have one index")
+		t.Error("two shapes share an index")
 	}
 	runtime.KeepAlive(amd)
 }
@@ -40,10 +40,10 @@ func TestUnusedIndexesAreCollected(t *testing.T) {
 	}
 	runtime.GC()
 	if x.of(topology.AMD256().MustBuild()) != amd {
-		t.Error("an index in use was collected")
+		t.Error("a used index was collected")
 	}
 	if n := len(x.known[online]); n != 1 {
-		t.Errorf("%d indexes are left, want the one in use", n)
+		t.Errorf("%d indexes are left, want the used one", n)
 	}
 	runtime.KeepAlive(amd)
 }

@@ -28,8 +28,8 @@ func decode(t *testing.T, text []byte) *config.KubeSchedulerConfiguration {
 	return c
 }
 
-// Without --config the command hands kube-scheduler the default configuration, with
-// the kubeconfig of the command line.
+// Without --config the command passes the default configuration to kube-scheduler, with the kubeconfig
+// of the command line.
 func TestDefaultConfiguration(t *testing.T) {
 	cmd := newCommand()
 	if err := cmd.ParseFlags([]string{"--kubeconfig", "/some/where"}); err != nil {
@@ -51,11 +51,11 @@ func TestDefaultConfiguration(t *testing.T) {
 		t.Errorf("kubeconfig %q", got)
 	}
 	if !c.LeaderElection.LeaderElect || c.LeaderElection.ResourceName != "kube-scheduler" {
-		t.Errorf("leader election %+v: one replica is active, by kube-scheduler's lease", c.LeaderElection)
+		t.Errorf("leader election %+v, want it enabled with kube-scheduler's lease", c.LeaderElection)
 	}
 }
 
-// TestVersion: --version says Pinfold's version, too. Kubernetes's is printed at the run.
+// --version prints Pinfold's version as well. That of Kubernetes is printed when the command runs.
 func TestVersion(t *testing.T) {
 	for flag, want := range map[string]string{"--version": "pinfold-scheduler ", "--version=raw": "pinfold-scheduler ", "--version=false": "", "--v=0": ""} {
 		cmd := newCommand()
@@ -86,8 +86,7 @@ func TestGivenConfigurationIsKept(t *testing.T) {
 	}
 }
 
-// In a cluster the configuration names no kubeconfig, and the plugin replaces the
-// default binder of the default scheduler.
+// In a cluster the configuration has no kubeconfig. The plugin replaces the default scheduler's binder.
 func TestConfigurationInCluster(t *testing.T) {
 	text, err := configuration("")
 	if err != nil {

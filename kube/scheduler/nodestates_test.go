@@ -1,0 +1,96 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/topology"
+)
+
+// A question is answered once, and answers beyond the maximum are forgotten.
+func TestAnswersAreCached(t *testing.T) {
+	var all answers
+	decided := false
+	ask := func(i int) answer {
+		return all.of(fmt.Sprint("question ", i), func() answer {
+			decided = true
+			return answer{use: i}
+		})
+	}
+	for i := range 2*maxAnswers + 3 {
+		decided = false
+		if got := ask(i); !decided || got.use != i {
+			t.Fatalf("question %d has the answer %+v, decided now: %t", i, got, decided)
+		}
+		decided = false
+		if got := ask(i); decided || got.use != i {
+			t.Fatalf("question %d asked again has the answer %+v, decided again: %t", i, got, decided)
+		}
+		if n := len(all.known); n > maxAnswers {
+			t.Fatalf("%d answers are cached, want at most %d", n, maxAnswers)
+		}
+	}
+}
+
+// Two static pods that differ only in their requests ask the same question. Each is booked with its
+// own request.
+func TestRequestsOfStaticContainers(t *testing.T) {
+	for _, test := range []struct {
+		policy string
+		same   bool
+	}{{"static", true}, {"static-burst", false}} {
+		t.Run(test.policy, func(t *testing.T) {
+			p, node := barePlugin(t), nodeInfoOf("n", 8)
+			reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 8}.MustBuild(), 1)
+			var keys []string
+			for _, request := range []string{"2", "500m"} {
+				pod := askingPod("pod-"+request, 2)
+				pod.Annotations["pinfold.dev/cpu-policy"] = test.policy
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(request)}
+				q, err := newQuestion(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, q.key)
+				assumed := assume(t, p, startCycle(t, p, pod, node), pod, node)
+				res, ok := p.shared.reservations.of(assumed)
+				if !ok {
+					t.Fatal("no CPUs are reserved")
+				}
+				want := resource.MustParse(request)
+				if got := int64(res.claim.Containers[0].Request); got != want.MilliValue() {
+					t.Errorf("request %s: %d thousandths of a CPU are booked", request, got)
+				}
+			}
+			if same := keys[0] == keys[1]; same != test.same {
+				t.Errorf("equal keys: %v, want %v", same, test.same)
+			}
+		})
+	}
+}
+
+// Nodes in the same situation share their answers.
+func TestAnswersAreSharedBetweenSituations(t *testing.T) {
+	var s situations
+	index := newIndexes().of(topology.Shape{CoresPerLLC: 16}.MustBuild())
+	books := func(minShared int, claims ...ledger.Claim) ledger.Situation {
+		return ledger.New(index, ledger.Config{MinShared: minShared}, claims...).Situation()
+	}
+	one := s.of(books(1, ledger.Claim{ID: "a", SharedRequest: 5}))
+	if s.of(books(1, ledger.Claim{ID: "b", Rank: 7, SharedRequest: 5})) != one {
+		t.Error("the same situation with another pod has different answers")
+	}
+	if s.of(books(2, ledger.Claim{ID: "a", SharedRequest: 5})) == one {
+		t.Error("two situations share their answers")
+	}
+	for i := range maxSituations + 5 {
+		s.of(books(i))
+		if n := len(s.known); n > maxSituations {
+			t.Fatalf("%d situations are cached, want at most %d", n, maxSituations)
+		}
+	}
+}

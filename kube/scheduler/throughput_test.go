@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// BenchmarkSchedulePod measures the scheduling of static pods of several sizes in a whole
+// kube-scheduler, from the snapshot to the end of Reserve. Pods come back bound after some
+// further pods, and other pods end, so that the cluster stays equally full. No API server is
+// involved. cpu-ns/op is the CPU time of the process.
+func BenchmarkSchedulePod(b *testing.B) {
+	for _, nodes := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			c := newSimulatedCluster(b, nodes)
+			for range 200 {
+				c.schedule()
+			}
+			before := processTime(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.schedule()
+			}
+			b.ReportMetric(float64(processTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+func processTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// simulatedCluster is a scheduler whose cache is filled directly, without informers.
+type simulatedCluster struct {
+	*fakeCluster
+	ctx      context.Context
+	log      klog.Logger
+	profile  framework.Framework
+	snapshot *internalcache.Snapshot
+	rng      *rand.Rand
+	created  int
+	assumed  []*corev1.Pod // oldest first
+	bound    []*corev1.Pod
+}
+
+// podsInFlight is how many pods are assumed and not yet bound, as at a real API server.
+const podsInFlight = 16
+
+func newSimulatedCluster(b *testing.B, nodes int) *simulatedCluster {
+	c := &simulatedCluster{fakeCluster: newFakeCluster(b, DefaultConfiguration), ctx: b.Context(), log: klog.Background(),
+		rng: rand.New(rand.NewPCG(1, 2))}
+	c.profile = c.scheduler.Profiles[corev1.DefaultSchedulerName]
+	c.snapshot = c.profile.SnapshotSharedLister().(*internalcache.Snapshot)
+	machines := []*topology.Machine{topology.Intel104().MustBuild(), topology.AMD256().MustBuild(),
+		topology.Shape{Packages: 2, CoresPerLLC: 16, ThreadsPerCore: 2}.MustBuild()}
+	for i := range nodes {
+		c.addNode(fmt.Sprint("n", i), machines[i%len(machines)])
+	}
+	return c
+}
+
+func (c *simulatedCluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// addNode adds a node with a few bound pods.
+func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
+	topologies := c.plugin.shared.topologies
+	index := topologies.indexes.of(machine)
+	topologies.set(&nodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name}, index: index, cpus: len(machine.CPUs),
+		state: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}})
+	node := nodeInfoOf(name, len(machine.CPUs)).Node()
+	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("500")
+	c.scheduler.Cache.AddNode(c.log, node)
+	books := ledger.New(index, ledger.Config{MinShared: 1})
+	for range 6 {
+		pod := c.newPod()
+		q, err := newQuestion(pod)
+		c.must(err)
+		decision, err := books.Decide(q.ask)
+		if err != nil {
+			return // the node is full
+		}
+		books.Add(decision.Claim(ledger.PodID(pod.UID), int64(c.created)))
+		allocation, _ := c.plugin.shared.signing.write(pod.UID, api.NewAllocation(name, machine, decision))
+		pod.Spec.NodeName = name
+		c.confirm(pod, allocation)
+	}
+}
+
+func (c *simulatedCluster) newPod() *corev1.Pod {
+	c.created++
+	sizes := []int{1, 2, 2, 4, 4, 8, 16}
+	pod := askingPod(fmt.Sprint("p", c.created), sizes[c.rng.IntN(len(sizes))])
+	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+	return pod
+}
+
+// confirm passes the bound pod to the scheduler's cache.
+func (c *simulatedCluster) confirm(pod *corev1.Pod, allocation string) {
+	bound := pod.DeepCopy()
+	setBound(bound, pod.Spec.NodeName, "2")
+	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, api.AllocationAnnotation, allocation)
+	c.must(c.scheduler.Cache.AddPod(c.log, bound))
+	c.bound = append(c.bound, bound)
+}
+
+// schedule runs one scheduling cycle. Then the oldest assumed pod is bound, and a bound pod ends.
+func (c *simulatedCluster) schedule() {
+	c.must(c.scheduler.Cache.UpdateSnapshot(c.log, c.snapshot))
+	pod := c.newPod()
+	info, err := framework.NewPodInfo(pod)
+	c.must(err)
+	state := framework.NewCycleState()
+	result, err := c.scheduler.SchedulePod(c.ctx, c.profile, state, &framework.QueuedPodInfo{PodInfo: info})
+	c.must(err)
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = result.SuggestedHost
+	c.must(c.scheduler.Cache.AssumePod(c.log, assumed))
+	c.must(c.profile.RunReservePluginsReserve(c.ctx, state, assumed, result.SuggestedHost).AsError())
+	c.assumed = append(c.assumed, assumed)
+	if len(c.assumed) <= podsInFlight {
+		return
+	}
+	reserved, ok := c.plugin.shared.reservations.of(c.assumed[0])
+	if !ok {
+		c.t.Fatal("an assumed pod has no reservation")
+	}
+	c.confirm(c.assumed[0], reserved.allocation)
+	c.assumed = c.assumed[1:]
+	ends, last := c.rng.IntN(len(c.bound)), len(c.bound)-1
+	c.must(c.scheduler.Cache.RemovePod(c.log, c.bound[ends]))
+	c.plugin.shared.reservations.drop(c.bound[ends].UID)
+	c.bound[ends], c.bound = c.bound[last], c.bound[:last]
+}
