@@ -60,6 +60,7 @@ type goalJSON struct {
 type containerJSON struct {
 	File string `json:"file"`
 	advice.Container
+	Verdict    string            `json:"verdict"`
 	Timescales []recording.Scale `json:"timescales"`
 	Node       *advice.Node      `json:"node,omitempty"`
 }
@@ -69,7 +70,7 @@ func (r *Report) JSON() any {
 	out := reportJSON{Goal: goalJSON{r.Goal.ThrottleRatio, 100 * r.Goal.Burst, r.Goal.ProbabilityWCET1}, Seed: r.Seed}
 	for _, c := range r.Containers {
 		out.Containers = append(out.Containers, containerJSON{
-			File: c.File, Container: c.Container, Timescales: recording.NewScales(c.Timescales), Node: c.Node,
+			File: c.File, Container: c.Container, Verdict: c.verdict(r.Goal), Timescales: recording.NewScales(c.Timescales), Node: c.Node,
 		})
 	}
 	return out
