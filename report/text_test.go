@@ -26,7 +26,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestWrap: no line is too long, none could take a word of the next, and no letter is lost.
+// TestWrap: no line is too long, none has room for the next word, and no letter is lost.
 func TestWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("ab é日 \t"))).Draw(t, "text")

@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 )
 
-// TestInterruptedBefore: nothing is printed when it was interrupted before the first advice.
+// TestInterruptedBefore: without any advice, an interrupted command prints nothing.
 func TestInterruptedBefore(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

@@ -24,7 +24,7 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// group makes a control group with a limit on this machine, removed at the end.
+// group makes a control group with a limit on this machine, and removes it after the test.
 func group(t *testing.T, quota, period time.Duration) (*cgroup.FS, string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -83,8 +83,8 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 	}
 }
 
-// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file
-// has what the kernel counted meanwhile.
+// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains what
+// the kernel counted meanwhile.
 func TestSampleThrottled(t *testing.T) {
 	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
 	spin(t, fs, name)
@@ -114,7 +114,7 @@ func TestSampleThrottled(t *testing.T) {
 	if sum.Usage > after.Usage-before.Usage || sum.Throttled > after.Throttled-before.Throttled || sum.Periods > after.Periods-before.Periods {
 		t.Errorf("more was recorded than the kernel counted: %+v to %+v", before, after)
 	}
-	// On a machine however busy, it wanted more than it got, and a late sample loses nothing.
+	// Even on a busy machine it wanted more than it got, and a late sample loses nothing.
 	if sum.Throttled == 0 || sum.Usage == 0 || sum.ThrottledShare == 0 || sum.Time < 1500*time.Millisecond {
 		t.Errorf("nothing was throttled: %+v", sum)
 	}
@@ -128,8 +128,8 @@ func TestSampleThrottled(t *testing.T) {
 	}
 }
 
-// TestSampleFullDisk records until a small disk is full: the recording ends by itself, says
-// where it is, and can be recovered elsewhere.
+// TestSampleFullDisk records until a small disk is full: the recording ends with an error that names
+// the journal, which can be recovered on another disk.
 func TestSampleFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")

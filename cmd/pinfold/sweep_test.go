@@ -27,7 +27,7 @@ func TestSweepInterrupted(t *testing.T) {
 	}
 }
 
-// TestDocsNumbers: some rows of docs/charts/sweep.csv are what the simulator says today.
+// TestDocsNumbers checks that the simulator still computes some rows of docs/charts/sweep.csv.
 func TestDocsNumbers(t *testing.T) {
 	text, err := os.ReadFile("../../docs/charts/sweep.csv")
 	if err != nil {

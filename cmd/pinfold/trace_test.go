@@ -32,7 +32,7 @@ func TestInterruptedConversion(t *testing.T) {
 	}
 }
 
-// TestNoStream: what is no file cannot be read from its end, as Parquet is.
+// TestNoStream opens what is not a regular file: Parquet is read from its end.
 func TestNoStream(t *testing.T) {
 	for _, name := range []string{"/dev/null", t.TempDir()} {
 		if _, err := tracefile.Open(name, 0); err == nil {

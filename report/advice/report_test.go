@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// given is a container as testdata has it.
+// given is a container in testdata.
 type given struct {
 	File string `json:"file"`
 	advice.Container
@@ -42,7 +42,7 @@ func reportOf(t *testing.T, files []txtar.File) *Report {
 	return r
 }
 
-// TestReports shows the containers of testdata/reports in all ways.
+// TestReports renders the containers of testdata/reports in all formats.
 func TestReports(t *testing.T) {
 	golden.Archives(t, "testdata/reports/*.txtar", "want", func(t *testing.T, a *txtar.Archive) string {
 		r := reportOf(t, a.Files)
@@ -69,7 +69,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// outline leaves out what is golden elsewhere.
+// outline removes style and charts, which have their own tests.
 func outline(page string) string {
 	for from, to := range map[string]string{
 		`(?s)<style>.*?</style>`: "<style></style>",
@@ -110,7 +110,7 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// TestFailingWriter: an error of the writer is passed on.
+// TestFailingWriter: an error of the writer is returned.
 func TestFailingWriter(t *testing.T) {
 	r := &Report{Containers: []Container{{}}}
 	w := failing{errors.New("disk full")}

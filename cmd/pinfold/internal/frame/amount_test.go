@@ -20,8 +20,8 @@ func TestParseAmount(t *testing.T) {
 	}
 }
 
-// FuzzParseAmount: what is read prints as something that reads the same, and makes a
-// quota that the kernel takes or that is refused.
+// FuzzParseAmount: an accepted amount parses as the same value after it is printed, and its quota is
+// in range.
 func FuzzParseAmount(f *testing.F) {
 	for _, text := range []string{"1", "0.5", "500m", "100000", "1.", "1.0000", "m"} {
 		f.Add(text)
@@ -42,7 +42,7 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-// TestLeastLimit: the advice is right, and no more than needed.
+// TestLeastLimit: the kernel accepts the limit, but not a lower one.
 func TestLeastLimit(t *testing.T) {
 	for _, period := range []time.Duration{time.Millisecond, 3 * time.Millisecond, 7777 * time.Microsecond, 100 * time.Millisecond, time.Second} {
 		least, err := ParseAmount(LeastLimit(period).String())

@@ -38,7 +38,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// TestListGrows gives a flag twice.
+// TestListGrows repeats a flag.
 func TestListGrows(t *testing.T) {
 	v := NewList("U", "0.1", ParseNumber)
 	for _, text := range []string{"0.5", "70%,0.9"} {
@@ -51,8 +51,8 @@ func TestListGrows(t *testing.T) {
 	}
 }
 
-// FuzzBurst reads anything. What is accepted is 0 or more, and reads the same when it is
-// printed.
+// FuzzBurst parses any text. Accepted values are at least 0, and parse as the same value after they
+// are printed.
 func FuzzBurst(f *testing.F) {
 	for _, text := range []string{"0", "1.5%", "200%", "inf", "1e300%", "1e300", "-0", "0x1p-3", "NaN", "1_0"} {
 		f.Add(text)

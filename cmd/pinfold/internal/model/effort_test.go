@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzPeriods reads anything. What is accepted is 1 or more.
+// FuzzPeriods parses any text. Accepted values are at least 1.
 func FuzzPeriods(f *testing.F) {
 	for _, text := range []string{"1", "1e6", "1.5", "9e18", "-1", "0", "1e400", strings.Repeat("9", 30)} {
 		f.Add(text)

@@ -17,22 +17,22 @@ import (
 	"pinfold.dev/pinfold/report/sweep"
 )
 
-// ours are the names that the tests below replace.
-func ours(name string) bool { return slices.Contains([]string{"a", "b"}, name) }
+// replaceable reports whether the tests may replace a file.
+func replaceable(name string) bool { return slices.Contains([]string{"a", "b"}, name) }
 
 func contents(text string) []sweep.File {
 	return []sweep.File{{Name: "a", Content: []byte(text)}, {Name: "b", Content: []byte(text)}}
 }
 
 func writeFolder(ctx context.Context, path string, force bool, files []sweep.File) error {
-	f, err := newFolder(path, force, ours)
+	f, err := newFolder(path, force, replaceable)
 	if err != nil {
 		return err
 	}
 	return f.write(ctx, files)
 }
 
-// tree is what there is below a folder, with the contents of files.
+// tree returns the files below a folder with their contents, and its subfolders.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -72,9 +72,9 @@ func TestFolder(t *testing.T) {
 		{name: "taken by an empty folder", given: map[string]string{"d/": ""}, want: map[string]string{"d/": ""}, err: "file already exists"},
 		{name: "replaced", given: map[string]string{"d/a": "old"}, force: true, want: whole},
 		{name: "an empty one replaced", given: map[string]string{"d/": ""}, force: true, want: whole},
-		{name: "not ours", given: map[string]string{"d/a": "old", "d/letter": "dear"}, force: true,
+		{name: "other files", given: map[string]string{"d/a": "old", "d/letter": "dear"}, force: true,
 			want: map[string]string{"d/": "", "d/a": "old", "d/letter": "dear"}, err: "letter"},
-		{name: "a folder of our name", given: map[string]string{"d/a/x": "old"}, force: true,
+		{name: "a folder with the name of a file", given: map[string]string{"d/a/x": "old"}, force: true,
 			want: map[string]string{"d/": "", "d/a/": "", "d/a/x": "old"}, err: "not of an earlier sweep"},
 		{name: "a file", given: map[string]string{"d": "old"}, force: true, want: map[string]string{"d": "old"}, err: "d is not a folder"},
 		{name: "interrupted", ctx: cancelled, want: map[string]string{}, err: "context canceled"},
@@ -122,7 +122,7 @@ func plant(t *testing.T, dir string, given map[string]string) {
 	}
 }
 
-// TestFolderPlaces: what is wrong with the place is found before anything is simulated.
+// TestFolderPlaces: newFolder rejects places where a folder cannot be made.
 func TestFolderPlaces(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"file": "", "real/a": "old"})
@@ -130,7 +130,7 @@ func TestFolderPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"none/d": "no such file or directory", "file/d": "not a directory", "link": "link is not a folder"} {
-		if _, err := newFolder(filepath.Join(dir, path), true, ours); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newFolder(filepath.Join(dir, path), true, replaceable); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", path, err, want)
 		}
 	}
@@ -141,8 +141,8 @@ func TestFolderPlaces(t *testing.T) {
 	}
 }
 
-// TestFoldersAtOnce: of those who make the same folder at once, one wins, and what is there
-// is whole and of one of them.
+// TestFoldersAtOnce: when several goroutines make the same folder at once, one wins, and the folder is
+// complete and that of one of them.
 func TestFoldersAtOnce(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprint("force ", force), func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestBatches: groups are read in batches of one file that have so many samples at most,
-// larger groups alone.
+// TestBatches: a batch contains groups of one file with at most so many samples, or one larger group.
 func TestBatches(t *testing.T) {
 	groups := []group{{Group: simulation.Group{File: "a"}, samples: 5}, {Group: simulation.Group{File: "a"}, samples: 5}, {Group: simulation.Group{File: "a"}, samples: 1}, {Group: simulation.Group{File: "b"}, samples: 1}, {Group: simulation.Group{File: "b"}, samples: 99}, {Group: simulation.Group{File: "b"}, samples: 9}}
 	var got []int
@@ -27,8 +26,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestEachSeries: every chosen group is passed on once, with all its samples and no others',
-// however many are read at a time.
+// TestEachSeries: every chosen group is passed on once, with exactly its samples, for every size of
+// batches.
 func TestEachSeries(t *testing.T) {
 	const groups, samples = 7, 5
 	file := recordingOf(t, groups, samples)

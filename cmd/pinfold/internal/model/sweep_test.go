@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSweepFiles: whatever distribution, its files are known as those of a sweep.
+// TestSweepFiles replaces a sweep of all distributions: isSweepFile knows all its files.
 func TestSweepFiles(t *testing.T) {
 	dir := t.TempDir()
 	var names []string

@@ -26,8 +26,7 @@ const (
 	placed = `{"cpus":"0","numaNodes":[0],"packages":1,"llcs":1,"splitCores":0}` + "\n"
 )
 
-// TestBatchTalks asks through a pipe and waits for each answer before it asks
-// again.
+// TestBatchTalks writes requests to a pipe and waits for each answer before the next request.
 func TestBatchTalks(t *testing.T) {
 	questions, ask := io.Pipe()
 	replies, answers := io.Pipe()
@@ -55,7 +54,7 @@ func TestBatchTalks(t *testing.T) {
 	}
 }
 
-// TestBatchLineLength asks with lines around the longest one that is allowed.
+// TestBatchLineLength sends lines around the maximum length.
 func TestBatchLineLength(t *testing.T) {
 	line := func(size int) string {
 		head := fmt.Sprintf(`{"machine":%s,"cpus":1`, oneCPU)
@@ -73,7 +72,7 @@ func TestBatchLineLength(t *testing.T) {
 	}
 }
 
-// endless repeats a line n times without holding it n times.
+// endless repeats a line n times without keeping the copies in memory.
 type endless struct {
 	n    int
 	line string
@@ -163,8 +162,7 @@ func TestBatchStops(t *testing.T) {
 	})
 }
 
-// TestMachinesAreKept looks a machine up again and again: it is the same index
-// until many others have been used since.
+// TestMachinesAreKept checks that the cache drops a machine after many others have been used.
 func TestMachinesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	ms := &machineCache{dir: dir}
@@ -210,8 +208,7 @@ func TestMachinesAreKept(t *testing.T) {
 	}
 }
 
-// TestLines compares the line reader with bytes.Split, for inputs that arrive in
-// pieces.
+// TestLines compares the line reader with bytes.Split, for input that arrives in pieces.
 func TestLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "\n", "\r", "0123456789abcdef"})).Draw(t, "text"), ""))
@@ -237,8 +234,8 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// FuzzRequest checks the decoder against encoding/json: what it accepts, that
-// accepts too and understands the same.
+// FuzzRequest compares the decoder with encoding/json, which must accept everything that the decoder
+// accepts, with the same result.
 func FuzzRequest(f *testing.F) {
 	script, err := os.ReadFile("../../testdata/script/batch-refusals.txtar")
 	if err != nil {

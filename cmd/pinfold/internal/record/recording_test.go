@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestMemory keeps the newest samples when there are too many.
+// TestMemory adds too many samples: the newest are kept.
 func TestMemory(t *testing.T) {
 	m := newMemory(time.Second)
 	m.most = 100
@@ -53,7 +53,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestAbsentLines: hundreds of groups that vanish together are not hundreds of lines.
+// TestAbsentLines: the number of messages about groups that vanish together is bounded.
 func TestAbsentLines(t *testing.T) {
 	absent := make([]sampler.Absent, maxAbsentLines+3)
 	for i := range absent {

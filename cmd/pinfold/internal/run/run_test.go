@@ -21,8 +21,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestChoose chooses CPUs, a case a line of testdata/run/cpus.txt: flag and value, the
-// parent's cpuset, affinity, what other runs have and what is isolated; then the answer.
+// TestChoose chooses CPUs. Each line of testdata/cpus.txt is a case: flag and value, the parent's
+// cpuset, affinity, the CPUs of other runs, isolated CPUs; then the answer.
 func TestChoose(t *testing.T) {
 	golden.Scenarios(t, "testdata/cpus.txt", func(t *testing.T, text string) string {
 		var got strings.Builder
@@ -38,7 +38,7 @@ func TestChoose(t *testing.T) {
 	})
 }
 
-// chosen answers one case.
+// chosen returns the answer for one case.
 func chosen(t *testing.T, fields []string) string {
 	if len(fields) != 6 {
 		t.Fatalf("%q are not six fields", fields)
@@ -118,7 +118,7 @@ func TestReport(t *testing.T) {
 	golden.Compare(t, "testdata/report.txtar", string(txtar.Format(got)))
 }
 
-// TestNameFlag: errors of files say which flag they come from.
+// TestNameFlag: errors of the kernel's files name the flag that caused them.
 func TestNameFlag(t *testing.T) {
 	for want, err := range map[string]error{
 		"--burst: the kernel has no cpu.max.burst: Linux has it since 5.14; use that or a newer one, or leave --burst out": &cgroup.UnsupportedError{File: "cpu.max.burst", Since: "5.14"},

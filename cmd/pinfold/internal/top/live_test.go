@@ -20,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
-// person looks at a terminal and waits for what it shows.
+// person presses keys of a terminal and waits for what it shows.
 type person struct {
 	t     *testing.T
 	side  *os.File
@@ -65,8 +65,8 @@ func (p *person) press(keys string) {
 	}
 }
 
-// TestTopOnTerminal sorts, makes the terminal narrow, and ends by a key or a signal; the
-// terminal is as before.
+// TestTopOnTerminal sorts, makes the terminal narrow, and ends by a key or a signal. The terminal's
+// settings are restored.
 func TestTopOnTerminal(t *testing.T) {
 	root := idleNode(t)
 	for name, end := range map[string]func(*person){
@@ -140,7 +140,7 @@ func settings(t *testing.T, tty *os.File) *unix.Termios {
 	return s
 }
 
-// widest is the width of the longest line of the last whole frame; 0 without one.
+// widest returns the width of the longest line of the last complete drawing, 0 without one.
 func widest(shown string) (width int) {
 	frames := strings.Split(shown, toTopLeft)
 	if len(frames) < 3 {
