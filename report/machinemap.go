@@ -63,10 +63,7 @@ func MachineMap(w io.Writer, m *topology.Machine, opts MapOptions) error {
 			p.print(l)
 		}
 	}
-	if err := p.Flush(); err != nil {
-		return fmt.Errorf("draw machine: %w", err)
-	}
-	return nil
+	return Flush(p.Writer, "draw machine")
 }
 
 func summary(m *topology.Machine) []string {

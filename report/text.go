@@ -29,6 +29,14 @@ func Line(w io.Writer, name, format string, args ...any) {
 	fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 }
 
+// Flush flushes what was printed. The error says what was being done.
+func Flush(b *bufio.Writer, doing string) error {
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
 // Table prints right-aligned columns, two spaces apart.
 func Table(w io.Writer, rows [][]string) {
 	widths := make([]int, len(rows[0]))

@@ -77,7 +77,6 @@ It changes nothing else on the machine.`,
   pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?`,
 		Version:                    version.Of("pinfold"),
 		Args:                       cobra.ArbitraryArgs, // RunE reports unknown commands
-		DisableFlagsInUseLine:      true,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
@@ -102,14 +101,13 @@ It changes nothing else on the machine.`,
 // printUsage prints how a command is called, 80 columns wide.
 func printUsage(cmd *cobra.Command) error {
 	var b strings.Builder
-	use := cmd.UseLine()
-	switch {
-	case cmd.HasAvailableSubCommands() && !cmd.HasParent():
-		use += " COMMAND [flags]"
-	case cmd.HasAvailableSubCommands():
-		use += "\n  " + cmd.CommandPath() + " COMMAND [flags]"
+	b.WriteString("Usage:\n")
+	if cmd.HasParent() {
+		fmt.Fprintf(&b, "  %s %s\n", cmd.Parent().CommandPath(), cmd.Use)
 	}
-	fmt.Fprintf(&b, "Usage:\n  %s\n", use)
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", cmd.CommandPath())
+	}
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
@@ -127,9 +125,8 @@ func printUsage(cmd *cobra.Command) error {
 // newHelp returns cobra's help command, except that an unknown command is an error.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:                   "help [COMMAND]",
-		Short:                 "Show the help of a command",
-		DisableFlagsInUseLine: true,
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
@@ -143,10 +140,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 
 func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:                   "version [-o text|json]",
-		Short:                 "Print the version",
-		Args:                  frame.NoArguments,
-		DisableFlagsInUseLine: true,
+		Use:   "version [-o text|json]",
+		Short: "Print the version",
+		Args:  frame.NoArguments,
 	}
 	output := frame.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -155,10 +155,7 @@ func (r *Report) Text(w io.Writer, width int) error {
 		}
 		p.container(&r.Containers[i], r.Goal)
 	}
-	if err := p.Flush(); err != nil {
-		return fmt.Errorf("print the advice: %w", err)
-	}
-	return nil
+	return report.Flush(p.Writer, "print the advice")
 }
 
 type printer struct {

@@ -28,7 +28,7 @@ func PrintSummary(w io.Writer, rec *trace.Recording) error {
 		}
 		printDoubt(b, &sum)
 	}
-	return flush(b)
+	return report.Flush(b, "print the summary")
 }
 
 // PrintInfo prints for each group what was recorded and a table of timescales.
@@ -45,14 +45,7 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, report.CPUs(sc.Max), report.CPUs(sc.P99), 100*sc.Throttled)
 		}
 	}
-	return flush(b)
-}
-
-func flush(b *bufio.Writer) error {
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("print the summary: %w", err)
-	}
-	return nil
+	return report.Flush(b, "print the summary")
 }
 
 // thinned returns the timescales that are at least 1.5 times as long as the one before, the usual

@@ -26,10 +26,7 @@ func (r *Report) Text(w io.Writer) error {
 		report.Table(b, r.groupRows())
 	}
 	fmt.Fprintf(b, "\n%s\n", verdict(r.Outcomes))
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return nil
+	return report.Flush(b, "print the result")
 }
 
 func (r *Report) printRecorded(w io.Writer) {
@@ -206,8 +203,5 @@ func PrintThrottling(w io.Writer, demand string, answers []Throttling, s lindley
 		fmt.Fprintf(b, ", with burst %v in %s", most.Burst, quantity.Share(most.Probability))
 	}
 	fmt.Fprintln(b, ".")
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return nil
+	return report.Flush(b, "print the result")
 }

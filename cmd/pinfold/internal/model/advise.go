@@ -47,8 +47,7 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args:                  someTraces,
-		DisableFlagsInUseLine: true,
+		Args: someTraces,
 	}
 	cmd.RunE = newConsultation(cmd).run
 	return cmd

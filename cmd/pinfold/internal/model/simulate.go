@@ -35,7 +35,6 @@ served: 1 when the machine serves it in the same period.`,
 		Example: `  pinfold simulate --distribution exponential --mean 0.5,70% --cgroups 10,20
   pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 200%,inf
   pinfold simulate --trace web.parquet --cgroups 10 --burst 200% --cpus 4`,
-		DisableFlagsInUseLine: true,
 	}
 	s := &scenario{
 		distribution: newDistributionFlags(cmd),

@@ -33,8 +33,7 @@ sweep.csv with the numbers and their standard errors. It appears complete or not
 at all. --force replaces a DIR that an earlier sweep has made.`,
 		Example: `  pinfold simulate sweep -o sweep
   pinfold simulate sweep -o many --distribution lognormal --cgroups 40,80`,
-		Args:                  frame.NoArguments,
-		DisableFlagsInUseLine: true,
+		Args: frame.NoArguments,
 	}
 	q := &sweeping{
 		distributions: newDistributionFlags(cmd),

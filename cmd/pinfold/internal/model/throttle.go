@@ -30,8 +30,7 @@ with proven bounds. The demands of periods are assumed to be independent;
 demand.`,
 		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,200%
   pinfold throttle --trace web.parquet --limit 2 -o json`,
-		DisableFlagsInUseLine: true,
-		Args:                  frame.NoArguments,
+		Args: frame.NoArguments,
 	}
 	t := &throttle{
 		distribution: newDistributionFlags(cmd),

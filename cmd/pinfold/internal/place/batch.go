@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/report"
 )
 
 // maxLine is the size of the longest accepted request, without its line end.
@@ -61,12 +62,7 @@ func answerBatch(ctx context.Context, name string, stdin io.Reader, stdout io.Wr
 	}
 	lines := &lineReader{r: bufio.NewReaderSize(in, 64<<10)}
 	out := bufio.NewWriterSize(stdout, 64<<10)
-	flush := func() error {
-		if err := out.Flush(); err != nil {
-			return fmt.Errorf("print the answers: %w", err)
-		}
-		return nil
-	}
+	flush := func() error { return report.Flush(out, "print the answers") }
 	machines := &machineCache{dir: dir}
 	for number := 1; ; number++ {
 		if err := ctx.Err(); err != nil {

@@ -46,8 +46,7 @@ answered becomes {"error":"line 3: ..."}.`,
 		Example: `  pinfold place --sysfs /sys --cpus 4
   pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json
   pinfold place --batch requests.jsonl -o json`,
-		Args:                  frame.NoArguments,
-		DisableFlagsInUseLine: true,
+		Args: frame.NoArguments,
 	}
 	q := &question{from: sourceFlags(cmd, ""), output: frame.OutputFlag(cmd)}
 	flags := cmd.Flags()
@@ -174,8 +173,8 @@ func explain(w io.Writer, m *topology.Machine, free cpuset.Set, request placemen
 		fmt.Fprintf(b, "note         too many NUMA nodes to prove that no other choice of nodes is nearer\n")
 	}
 	fmt.Fprintln(b)
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("print the result: %w", err)
+	if err := report.Flush(b, "print the result"); err != nil {
+		return err
 	}
 	options := terminal.MapOptions(w, os.Getenv)
 	options.Rest = "free"

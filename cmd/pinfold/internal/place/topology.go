@@ -37,8 +37,7 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
   pinfold topology --machine machine.json
   pinfold topology --sysfs /tmp/copy-of-sys
   pinfold topology capture -o machine.txtar`,
-		Args:                  frame.NoArguments,
-		DisableFlagsInUseLine: true,
+		Args: frame.NoArguments,
 	}
 	from := sourceFlags(cmd, "/sys")
 	output := frame.OutputFlag(cmd)
@@ -74,8 +73,7 @@ accepts it in place of a folder.`,
 		Example: `  pinfold topology capture -o machine.txtar
   pinfold topology --sysfs machine.txtar
   pinfold place --sysfs machine.txtar --cpus 4`,
-		Args:                  frame.NoArguments,
-		DisableFlagsInUseLine: true,
+		Args: frame.NoArguments,
 	}
 	dir := cmd.Flags().String("sysfs", hostSysfs, "capture the tree in `DIR`: /sys or a copy of one")
 	file := cmd.Flags().StringP("output", "o", "-", "write to `FILE`, which must not exist yet; - for standard output")

@@ -41,7 +41,6 @@ or kill -9 lose only the last second: see 'pinfold trace recover'.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --interval 10ms --duration 1m -o web.parquet
   pinfold sample '/system.slice/*.service' -o services.parquet`,
-		DisableFlagsInUseLine: true,
 	}
 	q := &sampling{}
 	f := cmd.Flags()

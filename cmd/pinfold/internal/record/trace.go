@@ -25,8 +25,7 @@ func NewTrace() *cobra.Command {
 		Long: `Look at recordings of 'pinfold sample', convert them, and recover those that
 were cut short. Every command reads Parquet, CSV, .npy and journals, and detects
 the format from the content.`,
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -48,8 +47,7 @@ windows of every length from one sample to a minute, the largest usage and the
 timescale.`,
 		Example: `  pinfold trace info web.parquet
   pinfold trace info demand.npy --interval 100ms`,
-		Args:                  oneFile,
-		DisableFlagsInUseLine: true,
+		Args: oneFile,
 	}
 	interval := frame.IntervalFlag(cmd)
 	output := frame.OutputFlag(cmd)
@@ -75,8 +73,7 @@ func newConvert() *cobra.Command {
 .csv, .npy (usage of one group in nanoseconds), or - for CSV on standard output.`,
 		Example: `  pinfold trace convert web.parquet -o web.csv
   pinfold trace convert web.parquet --group /kubepods/podX/Y -o web.npy`,
-		Args:                  oneFile,
-		DisableFlagsInUseLine: true,
+		Args: oneFile,
 	}
 	c := conversionFlags(cmd)
 	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
@@ -91,9 +88,8 @@ func newRecover() *cobra.Command {
 		Long: `Make a file of the journal of a recording that was cut short: by a full disk, a
 crash or kill -9. The journal is kept; remove it after you have checked the
 file.`,
-		Example:               `  pinfold trace recover web.parquet.journal -o web.parquet`,
-		Args:                  oneFile,
-		DisableFlagsInUseLine: true,
+		Example: `  pinfold trace recover web.parquet.journal -o web.parquet`,
+		Args:    oneFile,
 	}
 	conversionFlags(cmd).interval = new(time.Duration)
 	return cmd

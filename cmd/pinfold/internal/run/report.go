@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/recording"
 )
 
@@ -75,10 +76,7 @@ func (q *confinement) report(w io.Writer, r *confine.Result) error {
 		fmt.Fprintln(b) // separates the figures from the command's output
 	}
 	q.print(lines{b}, r)
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("print the figures: %w", err)
-	}
-	return nil
+	return report.Flush(b, "print the figures")
 }
 
 // lines prints lines with names.

@@ -45,7 +45,6 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 		Example: `  pinfold run --limit 0.5 --burst 100% -- ./server
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
-		DisableFlagsInUseLine: true,
 	}
 	q := &confinement{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()

@@ -50,7 +50,6 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
   pinfold top --sort throttled
   pinfold top /user.slice '/system.slice/*.service'
   pinfold top --once > table.txt`,
-		DisableFlagsInUseLine: true,
 	}
 	t := &watch{}
 	cmd.Flags().DurationVar(&t.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
