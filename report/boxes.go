@@ -9,13 +9,12 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// frame is what a box takes of a line: "│ " and " │".
+// frame is the width of "│ " and " │".
 const frame = 4
 
-// cellGap is between cells of one row of cells.
+// cellGap is the space between two cells.
 const cellGap = 3
 
-// boxes draws the packages.
 func boxes(m *topology.Machine, k *key, width int) []line {
 	sections := sectionsOf(m)
 	inner := width - frame
@@ -50,7 +49,7 @@ func boxes(m *topology.Machine, k *key, width int) []line {
 	return out
 }
 
-// rule draws a horizontal line with a heading in it.
+// rule returns a horizontal line with a heading.
 func rule(left rune, heading string, right rune, content int) line {
 	l := text(string(left), dim)
 	if heading != "" {
@@ -60,14 +59,14 @@ func rule(left rune, heading string, right rune, content int) line {
 	return append(l, text(string(right), dim)...)
 }
 
-// heading returns the section's heading, and as lines of the body what does not
-// fit in it and who is confined here.
+// heading returns the section's heading. The part that does not fit and the confined owners become
+// lines of the body.
 func (s *section) heading(withPackage bool, k *key, inner int) (head []string, body []line) {
 	notes := s.notes
 	if withPackage {
 		notes = append([]string{fmt.Sprintf("Package %d", s.pkg)}, notes...)
 	}
-	head = wrap(joined(notes, " · "), inner)
+	head = wrap(separated(notes, " · "), inner)
 	for i := range head[:len(head)-1] {
 		head[i] = strings.TrimSuffix(head[i], " ·")
 	}
@@ -77,8 +76,8 @@ func (s *section) heading(withPackage bool, k *key, inner int) (head []string, b
 	return head, append(body, k.confinedHere(s.cpus, inner)...)
 }
 
-// cutCells makes every cell narrow enough and returns the width of row labels,
-// one for the whole drawing so that regular machines come out in columns.
+// cutCells cuts cells that are too wide and returns the width of row labels. It is the same in the
+// whole drawing, so that the cells of regular machines are aligned.
 func cutCells(sections []section, inner int) int {
 	longest := 0
 	for _, s := range sections {
@@ -103,15 +102,14 @@ func cutCells(sections []section, inner int) int {
 	return labelWidth
 }
 
-// columnsIn returns how many columns fit, with a gap after every group.
+// columnsIn returns how many columns fit into a width, with a gap after every group.
 func columnsIn(width int) int { return width - (width-1)/(groupSize+1) }
 
-// width returns the number of characters of the cell's longest line.
+// width returns the length of the cell's longest line.
 func (c cell) width(labelWidth int) int {
 	return max(utf8.RuneCountInString(c.title), labelWidth+1+c.cores+(c.cores-1)/groupSize)
 }
 
-// draw returns the cell's title and its rows.
 func (c cell) draw(k *key, labelWidth int) []line {
 	lines := []line{text(c.title, plain)}
 	for r := range c.first {
@@ -127,11 +125,11 @@ func (c cell) draw(k *key, labelWidth int) []line {
 	return lines
 }
 
-// shelves sets cells side by side, from left to right and top to bottom.
+// shelves arranges cells from left to right and top to bottom.
 func shelves(cells []cell, k *key, labelWidth, inner int) []line {
 	var out, shelf []line
 	used := 0
-	widest := map[int]int{} // cells of as many cores are drawn as wide, to stand in columns
+	widest := map[int]int{} // by number of cores: such cells get the same width, to be aligned
 	for _, c := range cells {
 		widest[c.cores] = max(widest[c.cores], c.width(labelWidth))
 	}

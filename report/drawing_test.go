@@ -14,10 +14,9 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// TestDrawingReadBack draws machines without any order in them, with owners who
-// contradict each other, and reads the drawing as a person would: row label by row
-// label. Every online CPU must be there once, with the character it should have,
-// and no line may be too wide.
+// TestDrawingReadBack draws irregular machines with contradictory owners, and reads the drawing as a
+// person would, by the labels of rows. Every online CPU must occur once with the right character, and
+// no line may be too wide.
 func TestDrawingReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := randomMachine(t)
@@ -106,7 +105,7 @@ func subset(t *rapid.T, m *topology.Machine, label string) cpuset.Set {
 	return s
 }
 
-// expected says what each CPU should look like, one CPU at a time.
+// expected returns the character of each CPU, computed one CPU at a time.
 func expected(m *topology.Machine, opts report.MapOptions) map[cpuset.CPU]string {
 	want := map[cpuset.CPU]string{}
 	for _, c := range m.CPUs {

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Symbols of CPUs that no owner holds, and of those that two hold.
+// Symbols of CPUs without an owner, and of CPUs with two.
 const (
 	symbolRest     = '.'
 	symbolConfined = ':'
@@ -19,26 +19,24 @@ const (
 	symbolIsolated = '~'
 	symbolOffline  = 'x'
 	symbolClash    = '!'
-	symbolMany     = '*' // an owner for whom no letter was left
+	symbolMany     = '*' // of an owner when all letters are taken
 )
 
-// Letters for owners. Greek letters that look like Latin ones are left out; x is
-// an offline CPU.
+// Letters for owners, without Greek letters that look like Latin ones, and without x, the symbol of
+// offline CPUs.
 const (
 	capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	smalls   = "abcdefghijklmnopqrstuvwyz"
 	greek    = "ΓΔΘΛΞΠΣΦΨΩαβγδεζηθλμξπρστφψω"
 )
 
-// key maps CPUs to characters and explains them.
+// key assigns characters to CPUs and explains them in the legend.
 type key struct {
 	machine *topology.Machine
 	online  cpuset.Set
 	rest    string
-	owners  []Owner // every one with its symbol
-	colours []colour
-	// The CPUs by what is drawn on them, disjoint; isolated and reserved ones only
-	// as far as no owner holds them.
+	owners  []Owner // with symbols
+	// The following are disjoint. Owned CPUs are in neither isolated nor reserved.
 	owned                                  map[cpuset.CPU]int // index in owners
 	clash, reserved, isolated, confinement cpuset.Set
 }
@@ -74,7 +72,7 @@ func newKey(m *topology.Machine, opts MapOptions) *key {
 	return k
 }
 
-// assignSymbols gives a letter to every owner without one, and colours in turn.
+// assignSymbols gives a letter to every owner without a symbol.
 func (k *key) assignSymbols() {
 	taken := map[rune]bool{}
 	for _, o := range k.owners {
@@ -89,10 +87,7 @@ func (k *key) assignSymbols() {
 		}
 		return symbolMany
 	}
-	palette := ownerColours()
-	k.colours = make([]colour, len(k.owners))
 	for i := range k.owners {
-		k.colours[i] = palette[i%len(palette)]
 		if o := &k.owners[i]; o.Confined && o.Symbol == 0 {
 			o.Symbol = next(smalls)
 		}
@@ -104,17 +99,15 @@ func (k *key) assignSymbols() {
 	}
 }
 
-// glyph draws one CPU.
 func (k *key) glyph(c cpuset.CPU) glyph {
-	if k.clash.Contains(c) {
-		return glyph{symbolClash, warning}
-	}
-	if i, ok := k.owned[c]; ok && k.online.Contains(c) {
-		return glyph{k.owners[i].Symbol, k.colours[i]}
-	}
+	i, owned := k.owned[c]
 	switch {
+	case k.clash.Contains(c):
+		return glyph{symbolClash, warning}
 	case !k.online.Contains(c):
 		return glyph{symbolOffline, dim}
+	case owned:
+		return glyph{k.owners[i].Symbol, ownerColour(i)}
 	case k.reserved.Contains(c):
 		return glyph{symbolReserved, plain}
 	case k.isolated.Contains(c):
@@ -126,7 +119,7 @@ func (k *key) glyph(c cpuset.CPU) glyph {
 	}
 }
 
-// confinedHere names the owners whose confinement reaches into these CPUs.
+// confinedHere lists the owners that are confined to some of these CPUs.
 func (k *key) confinedHere(cpus cpuset.Set, width int) []line {
 	tokens := []string{"confined here: "}
 	for _, o := range k.owners {
@@ -137,14 +130,10 @@ func (k *key) confinedHere(cpus cpuset.Set, width int) []line {
 	if len(tokens) == 1 {
 		return nil
 	}
-	var out []line
-	for _, s := range wrap(tokens, width) {
-		out = append(out, text(s, plain))
-	}
-	return out
+	return wrapped(tokens, width)
 }
 
-// legend explains the symbols that occur, then the owners.
+// legend explains the symbols in the drawing and lists the owners.
 func (k *key) legend(width int) []line {
 	drawn := map[rune]bool{}
 	for _, s := range sectionsOf(k.machine) {
@@ -172,15 +161,10 @@ func (k *key) legend(width int) []line {
 			pieces = append(pieces, fmt.Sprintf("%c %s", e.symbol, e.meaning))
 		}
 	}
-	var out []line
-	for _, s := range wrap(joined(pieces, "   "), width) {
-		out = append(out, text(s, plain))
-	}
-	return append(out, k.ownerLines(width)...)
+	return append(wrapped(separated(pieces, "   "), width), k.ownerLines(width)...)
 }
 
-// ownerLines lists the owners: symbol, name, CPUs. Long names and long lists of
-// CPUs take more lines and lose nothing.
+// ownerLines lists the owners with symbol, name and CPUs. Long names and lists are wrapped.
 func (k *key) ownerLines(width int) []line {
 	nameWidth := 0
 	for _, o := range k.owners {
@@ -198,7 +182,7 @@ func (k *key) ownerLines(width int) []line {
 		for j, name := range names {
 			l := text("  ", plain)
 			if j == 0 {
-				l = text(string(o.Symbol)+" ", k.colours[i])
+				l = text(string(o.Symbol)+" ", ownerColour(i))
 			}
 			out = append(out, append(l, text(name, plain)...))
 		}
@@ -216,25 +200,25 @@ func (k *key) ownerLines(width int) []line {
 	return out
 }
 
-// facts are the tokens behind an owner's name.
+// facts returns the tokens that follow an owner's name.
 func (k *key) facts(o Owner) []string {
 	head := quantity.Count(o.CPUs.Len(), "CPU")
 	if o.Confined {
 		head = "confined to " + head
 	}
-	tokens := joined(strings.Split(head, " "), " ")
+	tokens := separated(strings.Split(head, " "), " ")
 	if !o.CPUs.IsEmpty() {
 		tokens[len(tokens)-1] += ": "
-		tokens = append(tokens, joined(strings.Split(o.CPUs.String(), ","), ",")...)
+		tokens = append(tokens, separated(strings.Split(o.CPUs.String(), ","), ",")...)
 	}
 	if missing := o.CPUs.Difference(k.online); !missing.IsEmpty() {
 		tokens[len(tokens)-1] += " "
 		tokens = append(tokens, "(not ", "online: ")
-		tokens = append(tokens, joined(strings.Split(missing.String()+")", ","), ",")...)
+		tokens = append(tokens, separated(strings.Split(missing.String()+")", ","), ",")...)
 	}
 	if o.Note != "" {
 		tokens[len(tokens)-1] += "; "
-		tokens = append(tokens, joined(strings.Fields(o.Note), " ")...)
+		tokens = append(tokens, separated(strings.Fields(o.Note), " ")...)
 	}
 	return tokens
 }

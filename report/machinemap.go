@@ -1,9 +1,9 @@
 package report
 
 import (
+	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -17,40 +17,34 @@ const (
 	MinWidth     = 40
 )
 
-// MapOptions say how [MachineMap] draws. The zero value draws the machine alone,
-// 80 characters wide, without colour.
+// MapOptions control [MachineMap]. The zero value draws only the machine, 80 characters wide, without
+// colour.
 type MapOptions struct {
-	// Width is the largest number of characters in a line, DefaultWidth when 0.
+	// Width is the maximum length of a line, DefaultWidth if 0.
 	Width int
-	// Colour repeats in ANSI colours what the characters say. The caller knows
-	// whether the writer is a terminal and NO_COLOR is unset.
+	// Colour adds ANSI colours. The caller checks that the writer is a terminal and NO_COLOR unset.
 	Colour bool
-	// Owners are who holds CPUs, or is confined to some.
 	Owners []Owner
-	// Reserved CPUs are kept for the system: never exclusive to an owner.
+	// Reserved CPUs are reserved for the system and exclusive to no owner.
 	Reserved cpuset.Set
-	// Rest is what the legend calls CPUs that nothing else is known of. Empty means
-	// "shared" when there are owners or reserved CPUs, otherwise "CPU".
+	// Rest is the name of all other CPUs in the legend. The default is "shared" if there are owners or
+	// reserved CPUs, otherwise "CPU".
 	Rest string
 }
 
-// Owner is somebody who has CPUs: a container of a pod, say.
+// Owner holds CPUs exclusively or is confined to shared CPUs, such as a container.
 type Owner struct {
-	// Name is shown in the legend.
-	Name string
-	// CPUs are its own, or with Confined those that it shares with others.
-	CPUs cpuset.Set
-	// Confined says that the CPUs are not its own: it may run there and nowhere else.
-	Confined bool
-	// Symbol marks its CPUs. 0 takes the next free letter, capitals for
-	// owners of CPUs, small ones for the confined.
+	Name     string // in the legend
+	CPUs     cpuset.Set
+	Confined bool // to CPUs, which it shares with others
+	// Symbol marks its CPUs. 0 selects the next free letter: a capital for exclusive CPUs, a small
+	// letter for a confinement.
 	Symbol rune
-	// Note is shown behind the CPUs in the legend.
-	Note string
+	Note   string // in the legend, after the CPUs
 }
 
-// MachineMap draws the machine as the package comment describes. It returns an
-// error when opts.Width is below [MinWidth], and the writer's.
+// MachineMap draws the machine as the package comment describes. A width below [MinWidth] is an
+// error.
 func MachineMap(w io.Writer, m *topology.Machine, opts MapOptions) error {
 	if opts.Width == 0 {
 		opts.Width = DefaultWidth
@@ -58,30 +52,20 @@ func MachineMap(w io.Writer, m *topology.Machine, opts MapOptions) error {
 	if opts.Width < MinWidth {
 		return fmt.Errorf("draw machine: a width of %d characters is too small, use %d or more", opts.Width, MinWidth)
 	}
-	p := newPrinter(w, opts.Colour)
+	p := &printer{bufio.NewWriter(w), opts.Colour}
 	k := newKey(m, opts)
-	for _, s := range wrap(joined(summary(m), ", "), opts.Width) {
-		p.print(text(s, plain))
-	}
-	p.print(nil)
-	for _, l := range boxes(m, k, opts.Width) {
-		p.print(l)
-	}
-	for _, part := range [][]line{outside(m, opts.Width), distances(m, opts.Width), k.legend(opts.Width)} {
-		if len(part) > 0 {
+	head := wrapped(separated(summary(m), ", "), opts.Width)
+	for i, part := range [][]line{head, boxes(m, k, opts.Width), outside(m, opts.Width), distances(m, opts.Width), k.legend(opts.Width)} {
+		if i > 0 && len(part) > 0 {
 			p.print(nil)
 		}
 		for _, l := range part {
 			p.print(l)
 		}
 	}
-	if err := p.w.Flush(); err != nil {
-		return fmt.Errorf("draw machine: %w", err)
-	}
-	return nil
+	return Flush(p.Writer, "draw machine")
 }
 
-// summary counts the parts of the machine.
 func summary(m *topology.Machine) []string {
 	cores := m.Cores()
 	smallest, largest := len(m.CPUs), 0
@@ -113,11 +97,11 @@ func summary(m *topology.Machine) []string {
 	return out
 }
 
-// outside tells what has no place in the boxes.
+// outside describes what the boxes do not show: NUMA nodes without CPUs, offline and isolated CPUs.
 func outside(m *topology.Machine, width int) []line {
 	var out []line
 	add := func(head, list string) {
-		tokens := append([]string{head + ": "}, joined(strings.Split(list, ","), ",")...)
+		tokens := append([]string{head + ": "}, separated(strings.Split(list, ","), ",")...)
 		for i, s := range wrap(tokens, width-2) {
 			if i > 0 {
 				s = "  " + s
@@ -148,8 +132,8 @@ func outside(m *topology.Machine, width int) []line {
 	return out
 }
 
-// distances draws the matrix of distances between NUMA nodes, in as many pieces
-// side by side as the width asks for. Rows are "from", columns "to".
+// distances draws the matrix of NUMA distances, cut into pieces that fit the width. Rows are "from",
+// columns "to".
 func distances(m *topology.Machine, width int) []line {
 	if len(m.NUMANodes) < 2 {
 		return nil
@@ -164,21 +148,18 @@ func distances(m *topology.Machine, width int) []line {
 	}
 	perPiece := (width - len(head) - size - 1) / (size + 1)
 	var out []line
-	columns := make([]int, len(m.NUMANodes))
-	for i := range columns {
-		columns[i] = i
-	}
-	for piece := range slices.Chunk(columns, perPiece) {
+	for from := 0; from < len(m.NUMANodes); from += perPiece {
+		to := min(from+perPiece, len(m.NUMANodes))
 		s := fmt.Sprintf("%s%*s", head, size+1, "")
-		for _, to := range piece {
-			s += fmt.Sprintf(" %*d", size, m.NUMANodes[to].ID)
+		for _, n := range m.NUMANodes[from:to] {
+			s += fmt.Sprintf(" %*d", size, n.ID)
 		}
 		out = append(out, text(s, dim))
 		for _, n := range m.NUMANodes {
 			s := fmt.Sprintf("%*d", len(head)+size+1, n.ID)
 			l := text(s, dim)
-			for _, to := range piece {
-				l = append(l, text(fmt.Sprintf(" %*d", size, n.Distances[to]), plain)...)
+			for _, distance := range n.Distances[from:to] {
+				l = append(l, text(fmt.Sprintf(" %*d", size, distance), plain)...)
 			}
 			out = append(out, l)
 		}

@@ -15,9 +15,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestMaps draws the machines of testdata/maps. Every file there is a txtar
-// archive of a machine (see parseMachine), options (see parseOptions) and the map
-// expected.
+// TestMaps draws the machines of testdata/maps. Every file is a txtar archive of a machine (see
+// parseMachine), options (see parseOptions) and the expected map.
 func TestMaps(t *testing.T) {
 	golden.Archives(t, "testdata/maps/*.txtar", "map", func(t *testing.T, given *txtar.Archive) string {
 		parts := map[string]string{}
@@ -107,7 +106,7 @@ func TestTooNarrow(t *testing.T) {
 	}
 }
 
-// full refuses everything after some bytes, like a full disk.
+// full fails after some bytes, like a full disk.
 type full struct{ left int }
 
 func (w *full) Write(b []byte) (int, error) {

@@ -3,86 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/tracefile"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 )
 
-// TestBatches: groups are read in batches of one file that have so many samples at most,
-// larger groups alone.
-func TestBatches(t *testing.T) {
-	groups := []surveyed{{groupID: groupID{file: "a"}, samples: 5}, {groupID: groupID{file: "a"}, samples: 5}, {groupID: groupID{file: "a"}, samples: 1}, {groupID: groupID{file: "b"}, samples: 1}, {groupID: groupID{file: "b"}, samples: 99}, {groupID: groupID{file: "b"}, samples: 9}}
-	var got []int
-	for rest := groups; len(rest) > 0; {
-		n := batchOf(rest, 10)
-		got, rest = append(got, n), rest[n:]
-	}
-	if diff := cmp.Diff([]int{2, 1, 1, 1, 1}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestEachSeries: every chosen group is passed on once, with all its samples and no others',
-// however many are read at a time.
-func TestEachSeries(t *testing.T) {
-	const groups, samples = 7, 5
-	file := recordingOf(t, groups, samples)
-	survey, err := surveyFile(t.Context(), &bytes.Buffer{}, file, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	survey = append(survey[:2], survey[3:]...) // one was not chosen
-	for _, atOnce := range []int{1, 2 * samples, 100} {
-		var got []string
-		err := eachSeries(t.Context(), survey, 0, atOnce, func(_ string, interval time.Duration, s *trace.Series) error {
-			for i := range s.Samples {
-				if want := time.Duration(s.Group[1]); s.Samples[i].Usage != want {
-					t.Errorf("sample %d of %s used %v, want %v", i, s.Group, s.Samples[i].Usage, want)
-				}
-			}
-			if len(s.Samples) != samples || interval != time.Millisecond {
-				t.Errorf("%s has %d samples of %v", s.Group, len(s.Samples), interval)
-			}
-			got = append(got, s.Group)
-			return nil
-		})
-		if diff := cmp.Diff([]string{"/a", "/b", "/d", "/e", "/f", "/g"}, got); err != nil || diff != "" {
-			t.Errorf("%d at once: error %v, groups (-want +got):\n%s", atOnce, err, diff)
-		}
-	}
-}
-
-// recordingOf writes a recording of groups /a, /b ..., whose usage is their letter.
-func recordingOf(t *testing.T, groups, samples int) string {
-	t.Helper()
-	rec := &trace.Recording{Start: time.Unix(0, 0), Interval: time.Millisecond}
-	for g := range groups {
-		s := trace.Series{Group: "/" + string(rune('a'+g))}
-		for i := range samples {
-			s.Samples = append(s.Samples, trace.Sample{At: time.Duration(i+1) * time.Millisecond, Interval: time.Millisecond, Usage: time.Duration('a' + g)})
-		}
-		rec.Series = append(rec.Series, s)
-	}
-	file := filepath.Join(t.TempDir(), "groups.parquet")
-	if _, err := tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// TestInterruptedBefore: nothing is printed when it was interrupted before the first advice.
+// TestInterruptedBefore: without any advice, an interrupted command prints nothing.
 func TestInterruptedBefore(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout, stderr bytes.Buffer
 	err := run(ctx, []string{"advise", "testdata/recordings/shop.csv"}, strings.NewReader(""), &stdout, &stderr)
-	if err == nil || err.Error() != "interrupted, and nothing is printed" || exitStatus(err) != 1 || stdout.Len() > 0 {
-		t.Errorf("error %v, status %d, output %q", err, exitStatus(err), stdout.String())
+	if err == nil || err.Error() != "interrupted, and nothing is printed" || frame.ExitStatus(err) != 1 || stdout.Len() > 0 {
+		t.Errorf("error %v, status %d, output %q", err, frame.ExitStatus(err), stdout.String())
 	}
 }

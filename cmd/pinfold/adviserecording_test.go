@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// server is a container that is simulated for an example recording.
+// server is a simulated container of an example recording.
 type server struct {
 	group, name string
 	limits      bandwidth.Limits
@@ -33,8 +33,8 @@ func shop() server {
 	}
 }
 
-// TestRecordings makes the recordings of testdata/recordings, on which the manual and the
-// scripts ask for advice, out of requests and the model of the kernel's bandwidth controller.
+// TestRecordings makes the recordings of testdata/recordings for the manual and the scripts, from
+// random requests and the model of the kernel's bandwidth controller.
 func TestRecordings(t *testing.T) {
 	fine := shop()
 	fine.group, fine.name = "/fine", ""
@@ -94,7 +94,7 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 	return out
 }
 
-// sample is what happened between two readings.
+// sample returns the difference of two readings.
 func (s server) sample(end, interval time.Duration, before, now bandwidthtest.Stats) trace.Sample {
 	return trace.Sample{
 		At: end, Interval: interval, Usage: now.Usage - before.Usage, Limits: s.limits,

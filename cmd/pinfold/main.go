@@ -5,29 +5,31 @@
 // The command changes nothing on the machine, except files that it is asked to write and the
 // cgroups in which "pinfold run" runs a command, and it does not use the network. Results go to
 // standard output, messages to standard error. The exit status is 0 on success, 1 on failure, and 2
-// on wrong usage. "pinfold run" exits with the status of its command: see runStatus.
+// on wrong usage. "pinfold run" exits with the status of its command.
+//
+// Each group of subcommands is a package: internal/place, internal/record, internal/model,
+// internal/run and internal/top. This package assembles them; internal/frame contains what they
+// share.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"pinfold.dev/pinfold/report"
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/model"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/place"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/record"
 )
 
 const runName = "run"
-
-// The statuses of "pinfold run" that are not its command's, as of env(1), timeout(1)
-// and shells.
-const (
-	statusOurs    = 125 // what pinfold itself could not do, wrong usage included
-	statusNotRun  = 126 // the command cannot be executed
-	statusMissing = 127 // there is no such command
-)
 
 func main() {
 	if status, ok := runHelper(os.Args[1:]); ok {
@@ -35,18 +37,9 @@ func main() {
 	}
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(os.Stderr, "pinfold:", printable(err.Error()))
+		frame.Notef(os.Stderr, "%v", err)
 	}
-	os.Exit(exitStatus(err))
-}
-
-// printable is report.Printable for a text of several lines.
-func printable(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = report.Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
+	os.Exit(frame.ExitStatus(err))
 }
 
 // run executes one command line.
@@ -57,54 +50,107 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
-	var failed *failure
-	if err != nil && !errors.As(err, &failed) {
+	if usage.ExitStatus(err) == 2 {
 		err = fmt.Errorf("%w\nsee '%s --help'", err, command.CommandPath())
 	}
 	if command.Name() == runName {
-		return runStatus(err)
+		return runExitStatus(err)
 	}
 	return err
 }
 
-// failure is an error of a command that was asked rightly.
-type failure struct{ err error }
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// wrongUsage is an error in the question, noticed after the command began.
-type wrongUsage struct{ message string }
-
-func (u *wrongUsage) Error() string { return u.message }
-
-// exit is an exit status of its own, with or without something to say.
-type exit struct {
-	status int
-	err    error
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pinfold",
+		Short: "Choose the right CPUs on a machine, and see why",
+		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
+as the scheduler plugin, and runs commands with CPUs, limit and burst of their own.
+It records what control groups use, period by period, shows how containers use
+their limits and are throttled, and computes what limits and burst would do.
+It changes nothing else on the machine.`,
+		Example: `  pinfold topology                    # a map of this machine
+  pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
+  pinfold run --cpus 4 -- make        # a command on them
+  pinfold sample /kubepods/burstable  # what limit does it need?
+  pinfold top                         # containers, their limits and throttling
+  pinfold advise web.parquet          # and which burst? why?
+  pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?`,
+		Version:                    version.Of("pinfold"),
+		Args:                       cobra.ArbitraryArgs, // RunE reports unknown commands
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage.Errorf("no command given: use topology, place, run, sample, top, trace, simulate, throttle, advise or version")
+		}
+		return frame.UnknownCommand(cmd, args[0])
+	}
+	root.AddCommand(linuxCommands()...)
+	root.AddCommand(place.NewTopology(), place.NewPlace(), record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), newVersion())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage.Errorf("%w", err) })
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
+	root.SetHelpCommand(newHelp(root))
+	root.SetUsageFunc(printUsage)
+	return root
 }
 
-func (e *exit) Error() string {
-	if e.err == nil {
-		return ""
+// printUsage prints how a command is called, 80 columns wide.
+func printUsage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.HasParent() {
+		fmt.Fprintf(&b, "  %s %s\n", cmd.Parent().CommandPath(), cmd.Use)
 	}
-	return e.err.Error()
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nCommands:\n")
+	}
+	for _, sub := range cmd.Commands() {
+		fmt.Fprintf(&b, "  %-10s %s\n", sub.Name(), sub.Short)
+	}
+	fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(80))
+	_, err := io.WriteString(cmd.OutOrStdout(), b.String())
+	return err
 }
-func (e *exit) Unwrap() error { return e.err }
 
-// exitStatus is 1 for a failure; every other error that is no exit comes from the
-// command line.
-func exitStatus(err error) int {
-	var own *exit
-	var failed *failure
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &own):
-		return own.status
-	case errors.As(err, &failed):
-		return 1
-	default:
-		return 2
+// newHelp returns cobra's help command, except that an unknown command is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return frame.UnknownCommand(root, args[0])
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
 	}
+}
+
+func newVersion() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version [-o text|json]",
+		Short: "Print the version",
+		Args:  frame.NoArguments,
+	}
+	output := frame.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *output == frame.JSON {
+			return frame.PrintJSON(cmd.OutOrStdout(), version.This())
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Of("pinfold"))
+		return err
+	}
+	return cmd
 }

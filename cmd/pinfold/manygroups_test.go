@@ -38,8 +38,8 @@ func manyGroups(tb testing.TB, groups int) string {
 	return file
 }
 
-// manyGroupsQuestions are asked of all groups of a recording. The first two are refused, with
-// what to do.
+// manyGroupsQuestions are commands for all groups of a recording. The first two fail, with an error
+// that says what to do.
 func manyGroupsQuestions() []struct{ args, refusal string } {
 	return []struct{ args, refusal string }{
 		{"throttle --trace", "groups were recorded, such as shop/job-00000/app in "},
@@ -56,8 +56,8 @@ func askOf(tb testing.TB, file, args, refusal string) {
 	}
 }
 
-// TestManyGroupsCost compares what questions of many groups cost with what they cost of fewer:
-// not much more a group. Allocations are counted, which do not depend on the machine.
+// TestManyGroupsCost checks that the cost of a command per group does not grow much with the number of
+// groups. It counts allocations, which do not depend on the machine.
 func TestManyGroupsCost(t *testing.T) {
 	const few, times = 250, 4
 	small, large := manyGroups(t, few), manyGroups(t, times*few)
@@ -73,7 +73,7 @@ func TestManyGroupsCost(t *testing.T) {
 	}
 }
 
-// BenchmarkManyGroups asks of 60,000 groups.
+// BenchmarkManyGroups runs the commands for 60,000 groups.
 func BenchmarkManyGroups(b *testing.B) {
 	file := manyGroups(b, 60_000)
 	for _, q := range manyGroupsQuestions() {

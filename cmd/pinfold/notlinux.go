@@ -7,38 +7,36 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 )
 
-// Control groups are Linux's. The other commands work anywhere: on captured machines and
-// on recordings.
-
-func newRun() *cobra.Command { return linuxOnly(runName, "Run a command with CPU settings") }
-
-func newSample() *cobra.Command {
-	return linuxOnly("sample", "Record what control groups use, period by period")
-}
-
-func newTop() *cobra.Command {
-	return linuxOnly("top", "Watch containers use their limits, and being throttled")
-}
-
-// linuxOnly stands in for a command that this system has not.
-func linuxOnly(name, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: short + " (Linux only)", DisableFlagParsing: true,
-		RunE: asked(func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("'%s' is about control groups, which Linux has and %s has not: use it on a Linux machine", cmd.CommandPath(), runtime.GOOS)
-		}),
+// linuxCommands returns commands that fail: only Linux has cgroups. The other commands work
+// everywhere, on captured machines and recordings.
+func linuxCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for name, short := range map[string]string{
+		runName:  "Run a command with CPU settings",
+		"sample": "Record what control groups use, period by period",
+		"top":    "Watch containers use their limits, and being throttled",
+	} {
+		commands = append(commands, &cobra.Command{
+			Use: name, Short: short + " (Linux only)", DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return fmt.Errorf("'%s' is about control groups, which Linux has and %s has not: use it on a Linux machine", cmd.CommandPath(), runtime.GOOS)
+			},
+		})
 	}
+	return commands
 }
 
-// runHelper has nothing to help with.
+// runHelper returns false: there are no helper processes.
 func runHelper([]string) (status int, ok bool) { return 0, false }
 
-// runStatus gives errors of "pinfold run" their status.
-func runStatus(err error) error {
+// runExitStatus gives errors of "run" the same status as on Linux.
+func runExitStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exit{statusOurs, err}
+	return &frame.Exit{Status: 125, Err: err}
 }

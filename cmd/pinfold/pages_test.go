@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// measuring is a page with others in frames of some widths. When it is loaded it holds what a
-// reader of each would see, as JSON. Widths of frames are those of windows for the pages' styles.
+// measuring is a page that shows others in frames of several widths, which are the widths of windows
+// for the pages' styles. After loading, it contains what a reader of each page sees, as JSON.
 const measuring = `<!DOCTYPE html><body><pre id="seen"></pre><script>
 const seen = [];
 function measure(frame) {
@@ -30,7 +30,7 @@ function measure(frame) {
 }
 </script>%s</body>`
 
-// layout is what measuring says about a page at a width, in CSS pixels.
+// layout is the result of measuring for a page at a width, in CSS pixels.
 type layout struct {
 	Page          string
 	Width, Needed int
@@ -42,8 +42,8 @@ type layout struct {
 const leastChart = 450
 
 // TestPagesFit shows every HTML page that the program can write in a browser, at the widths of a
-// telephone, a half and a whole screen. No page has to be scrolled sideways as a whole, and
-// on a screen no part of it either.
+// telephone, half a screen and a screen. No page needs to be scrolled sideways, and on a screen no part
+// of it.
 func TestPagesFit(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestPagesFit(t *testing.T) {
 	}
 }
 
-// showIn shows the pages of a folder at some widths.
+// showIn shows the pages of a folder at several widths.
 func showIn(t *testing.T, browser, dir string, pages []string, widths []int) []layout {
 	t.Helper()
 	var frames strings.Builder
@@ -103,7 +103,7 @@ func showIn(t *testing.T, browser, dir string, pages []string, widths []int) []l
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, measuring, frames.String()) })
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	// Its sandbox takes privileges that tests do not have; the pages are our own.
+	// The browser's sandbox needs privileges that tests do not have.
 	command := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+t.TempDir(), "--window-size=1300,900", "--dump-dom", server.URL)
 	var messages strings.Builder

@@ -18,14 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/sampler"
-	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// group makes a control group with a limit on this machine, removed at the end.
+// group makes a control group with a limit on this machine, and removes it after the test.
 func group(t *testing.T, quota, period time.Duration) (*cgroup.FS, string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -84,8 +83,8 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 	}
 }
 
-// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file
-// has what the kernel counted meanwhile.
+// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains what
+// the kernel counted meanwhile.
 func TestSampleThrottled(t *testing.T) {
 	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
 	spin(t, fs, name)
@@ -115,7 +114,7 @@ func TestSampleThrottled(t *testing.T) {
 	if sum.Usage > after.Usage-before.Usage || sum.Throttled > after.Throttled-before.Throttled || sum.Periods > after.Periods-before.Periods {
 		t.Errorf("more was recorded than the kernel counted: %+v to %+v", before, after)
 	}
-	// On a machine however busy, it wanted more than it got, and a late sample loses nothing.
+	// Even on a busy machine it wanted more than it got, and a late sample loses nothing.
 	if sum.Throttled == 0 || sum.Usage == 0 || sum.ThrottledShare == 0 || sum.Time < 1500*time.Millisecond {
 		t.Errorf("nothing was throttled: %+v", sum)
 	}
@@ -129,8 +128,8 @@ func TestSampleThrottled(t *testing.T) {
 	}
 }
 
-// TestSampleFullDisk records until a small disk is full: the recording ends by itself, says
-// where it is, and can be recovered elsewhere.
+// TestSampleFullDisk records until a small disk is full: the recording ends with an error that names
+// the journal, which can be recovered on another disk.
 func TestSampleFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")
@@ -152,7 +151,7 @@ func TestSampleFullDisk(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(dir, "a.csv")
 	err := run(ctx, []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
-	if !errors.Is(err, syscall.ENOSPC) || exitStatus(err) != 1 {
+	if !errors.Is(err, syscall.ENOSPC) || frame.ExitStatus(err) != 1 {
 		t.Fatalf("error %v, want %v\n%s", err, syscall.ENOSPC, &stderr)
 	}
 	for _, want := range []string{"the recording stops after ", "pinfold trace recover " + file + ".journal -o FILE"} {
@@ -174,90 +173,5 @@ func TestSampleFullDisk(t *testing.T) {
 	}
 	if n := len(rec.Series[0].Samples); n < 100 {
 		t.Errorf("%d samples are left, want those of some seconds", n)
-	}
-}
-
-// TestMemory keeps the newest samples when there are too many.
-func TestMemory(t *testing.T) {
-	m := newMemory(time.Second)
-	m.most = 100
-	for i := range 1000 {
-		for _, g := range []string{"/a", "/b"} {
-			at := time.Duration(i+1) * time.Second
-			m.add(&tracefile.Row{Group: g, Sample: trace.Sample{At: at, Interval: time.Second, Late: i%10 == 0}})
-			if m.kept > m.most {
-				t.Fatalf("%d samples are kept, want at most %d", m.kept, m.most)
-			}
-		}
-	}
-	if m.samples != 2000 || m.late != 200 || m.longest != 1000 {
-		t.Errorf("%d samples, %d late, %d of a group", m.samples, m.late, m.longest)
-	}
-	for _, s := range m.recording().Series {
-		if n := len(s.Samples); n < 20 || s.Samples[n-1].At != 1000*time.Second || len(s.Segments(time.Second)) != 1 {
-			t.Errorf("group %s: %d samples, want the newest, without gaps", s.Group, n)
-		}
-	}
-	if !strings.Contains(m.note(), "of 2000 samples") || newMemory(time.Second).note() != "" {
-		t.Errorf("note %q", m.note())
-	}
-}
-
-func TestProgress(t *testing.T) {
-	m := &memory{samples: 30, late: 1, longest: 15}
-	for want, p := range map[string]*progress{
-		"[###############...............]  50%  1.5s  30 samples, 1 late": {duration: 3 * time.Second},
-		"[##############################] 100%  1.5s  30 samples, 1 late": {samples: 15},
-		"1.5s  30 samples, 1 late  (ctrl-C ends)":                         {},
-	} {
-		if got := p.line(1500*time.Millisecond, m); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	var b bytes.Buffer
-	p := newProgress(&b, time.Second, 0)
-	p.show(time.Second, m)
-	p.say("message")
-	if b.String() != "message\n" {
-		t.Errorf("what is no terminal gets %q", &b)
-	}
-	p.w, p.shown = &b, -time.Second
-	b.Reset()
-	p.show(time.Second, m)
-	p.show(time.Second+progressStep/2, m) // too soon
-	p.say("message")
-	p.end()
-	if got := b.String(); strings.Count(got, "100%") != 1 || !strings.HasSuffix(got, "\r\x1b[Kmessage\n") {
-		t.Errorf("a terminal gets %q", got)
-	}
-}
-
-// TestNarrowProgress draws lines that fit on the terminal, so that the next replaces them.
-func TestNarrowProgress(t *testing.T) {
-	person, screen := terminaltest.Pair(t, 20)
-	p := newProgress(screen, time.Second, 0)
-	p.show(time.Second, &memory{samples: 30})
-	shown := make([]byte, 200)
-	n, err := person.Read(shown)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "\r\x1b[K[##################"; string(shown[:n]) != want {
-		t.Errorf("%q, want %q", shown[:n], want)
-	}
-}
-
-// TestAbsentLines: hundreds of groups that vanish together are not hundreds of lines.
-func TestAbsentLines(t *testing.T) {
-	absent := make([]sampler.Absent, maxAbsentLines+3)
-	for i := range absent {
-		absent[i] = sampler.Absent{Group: fmt.Sprint("/g", i), Err: cgroup.ErrGone}
-	}
-	lines := absentLines(time.Second, absent)
-	if got, want := lines[len(lines)-1], "pinfold: after 1s: and 3 groups more"; len(lines) != maxAbsentLines+1 || got != want {
-		t.Errorf("%d lines, the last %q, want %q", len(lines), got, want)
-	}
-	if lines := absentLines(time.Second, absent[:maxAbsentLines]); len(lines) != maxAbsentLines || lines[0] != "pinfold: after 1s: control group does not exist" {
-		t.Errorf("%q", lines)
 	}
 }

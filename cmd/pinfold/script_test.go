@@ -26,16 +26,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"pinfold": main, "terminal": runOnTerminal})
 }
 
-// TestScripts runs the command as a user does; see testdata/script. Besides the
-// words of testscript and the command terminal there are
+// TestScripts runs the command as a user does; see testdata/script. Besides the commands of testscript
+// and the command terminal there are
 //
 //	machine intel104|amd256|NAME=N,... FILE    writes a machine file
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
-// and the conditions [cgroups], whether control groups can be made, and [race], whether the
-// race detector is on. The variable
-// RECORDINGS is the folder testdata/recordings.
+// and the conditions [cgroups], whether control groups can be made, and [race], whether the race
+// detector is on. The variable RECORDINGS is the folder testdata/recordings.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
@@ -78,7 +77,7 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// canMakeGroups says why this test cannot make control groups.
+// canMakeGroups returns an error if this test cannot make control groups.
 func canMakeGroups() error {
 	fs, err := cgroup.Open("/")
 	if err == nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 )
 
 // TestSweepInterrupted: an interruption leaves nothing, and says so.
@@ -16,8 +18,8 @@ func TestSweepInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	err := run(ctx, []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--periods", "1e12"}, strings.NewReader(""), io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "interrupted: 0 of 216 combinations were done; ") || exitStatus(err) != 1 {
-		t.Errorf("error %v, exit status %d", err, exitStatus(err))
+	if err == nil || !strings.Contains(err.Error(), "interrupted: 0 of 216 combinations were done; ") || frame.ExitStatus(err) != 1 {
+		t.Errorf("error %v, exit status %d", err, frame.ExitStatus(err))
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 0 {
@@ -25,37 +27,7 @@ func TestSweepInterrupted(t *testing.T) {
 	}
 }
 
-// TestSweepFiles: whatever distribution, its files are known as those of a sweep.
-func TestSweepFiles(t *testing.T) {
-	dir := t.TempDir()
-	var names []string
-	for _, f := range families() {
-		names = append(names, f.name)
-	}
-	for range 2 {
-		err := run(t.Context(), []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--force", "--distribution", strings.Join(names, ","),
-			"--mean", ".5", "--cgroups", "2", "--burst", "100%", "--periods", "6400"}, strings.NewReader(""), io.Discard, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	entries, err := os.ReadDir(filepath.Join(dir, "sweep"))
-	if err != nil || len(entries) != 2+4*len(names) {
-		t.Errorf("%d files for %d distributions: %v", len(entries), len(names), err)
-	}
-}
-
-func TestShellWord(t *testing.T) {
-	for given, want := range map[string]string{
-		"a/b-c_1,2=:@%+.": "a/b-c_1,2=:@%+.", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'", "a;b": "'a;b'", "~": "'~'",
-	} {
-		if got := shellWord(given); got != want {
-			t.Errorf("%q is quoted as %s, want %s", given, got, want)
-		}
-	}
-}
-
-// TestDocsNumbers: some rows of docs/charts/sweep.csv are what the simulator says today.
+// TestDocsNumbers checks that the simulator still computes some rows of docs/charts/sweep.csv.
 func TestDocsNumbers(t *testing.T) {
 	text, err := os.ReadFile("../../docs/charts/sweep.csv")
 	if err != nil {

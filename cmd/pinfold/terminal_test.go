@@ -13,10 +13,9 @@ import (
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
-// runOnTerminal runs the command in its arguments on a pseudo-terminal of its own. What
-// is on standard input are keys, and what the terminal shows goes to standard output. It
-// reads until the command has ended and nothing is left, which the word ttyin of
-// testscript does not: on a busy machine some of the output is lost with it.
+// runOnTerminal runs the command in its arguments on a pseudo-terminal. It passes standard input on as
+// keys, and writes what the terminal shows to standard output. It reads until the command has ended
+// and nothing is left. ttyin of testscript does not, and loses output on a busy machine.
 func runOnTerminal() {
 	if err := onTerminal(os.Stdin, os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "terminal:", err)
@@ -41,8 +40,8 @@ func onTerminal(keys io.Reader, shown io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	go func() { _, _ = io.Copy(master, keys) }() // nobody need read them
-	// The end is EIO, once no process has the other side and all is read: pty(7).
+	go func() { _, _ = io.Copy(master, keys) }() // the command may end without reading them
+	// EIO is the end: no process has the other side open, and everything is read; see pty(7).
 	if _, err := io.Copy(shown, master); err != nil && !errors.Is(err, syscall.EIO) {
 		return err
 	}

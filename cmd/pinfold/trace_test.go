@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -22,8 +23,8 @@ func TestInterruptedConversion(t *testing.T) {
 	cancel()
 	var stdout, stderr bytes.Buffer
 	err := run(ctx, []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
-	if !errors.Is(err, errInterrupted) || exitStatus(err) != 1 {
-		t.Errorf("error %v, want %v", err, errInterrupted)
+	if !errors.Is(err, frame.ErrInterrupted) || frame.ExitStatus(err) != 1 {
+		t.Errorf("error %v, want %v", err, frame.ErrInterrupted)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
@@ -31,7 +32,7 @@ func TestInterruptedConversion(t *testing.T) {
 	}
 }
 
-// TestNoStream: what is no file cannot be read from its end, as Parquet is.
+// TestNoStream opens what is not a regular file: Parquet is read from its end.
 func TestNoStream(t *testing.T) {
 	for _, name := range []string{"/dev/null", t.TempDir()} {
 		if _, err := tracefile.Open(name, 0); err == nil {

@@ -13,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestAnyContainer: whatever core/advice says can be shown.
+// TestAnyContainer: every possible result of core/advice can be rendered.
 func TestAnyContainer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Report{Goal: advice.DefaultGoal()}

@@ -2,10 +2,14 @@ package advice
 
 import (
 	"bytes"
+	_ "embed" // for the page
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
+	"time"
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/interference"
@@ -13,18 +17,23 @@ import (
 	"pinfold.dev/pinfold/report/chart"
 )
 
-// openAtMost containers are shown unfolded.
+// openAtMost is the number of containers up to which all are shown unfolded.
 const openAtMost = 3
 
-// page is what the template shows.
+//go:embed page.html.tmpl
+var pageTemplate string
+
+//go:embed page.css
+var pageCSS string
+
+// page is the data of the template.
 type page struct {
 	Style      template.CSS
 	Goal       string
 	Containers []section
-	Summary    bool // a table of all, above
+	Summary    bool // with a table of all containers
 }
 
-// section is one container on the page.
 type section struct {
 	ID, Title, Group string
 	Verdict          string
@@ -37,26 +46,20 @@ type section struct {
 	Limit            row // with the goal's burst
 }
 
-// figure is a chart with what there is to say about it.
 type figure struct {
 	SVG     template.HTML
 	Keys    []key
 	Caption string
 }
 
-// key is the name of a line, with the CSS class of its sample.
+// key is the name of a line and the CSS class of its sample.
 type key struct{ Name, Class string }
 
-// density is a row of the node's table.
 type density struct{ What, Containers, Load, InTime, WCET, Throttled string }
 
-// HTML writes the page. Nothing is written when something cannot be drawn.
+// HTML writes the page, or nothing if a chart cannot be drawn.
 func (r *Report) HTML(w io.Writer) error {
-	style, err := files.ReadFile("page.css")
-	if err != nil {
-		return err
-	}
-	p := page{Style: template.CSS(chart.CSS() + string(style)), Goal: r.goalText(), Summary: len(r.Containers) > 1} //nolint:gosec // files of ours
+	p := page{Style: template.CSS(chart.CSS() + pageCSS), Goal: r.goalText(), Summary: len(r.Containers) > 1} //nolint:gosec // embedded files
 	for i := range r.Containers {
 		s, err := r.section(i)
 		if err != nil {
@@ -64,7 +67,7 @@ func (r *Report) HTML(w io.Writer) error {
 		}
 		p.Containers = append(p.Containers, s)
 	}
-	tmpl, err := pageTemplate()
+	tmpl, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
 		return err
 	}
@@ -115,7 +118,7 @@ func (r *Report) section(i int) (section, error) {
 const scalesCaption = "A limit serves the container at a timescale when it is above the line there: " +
 	"without burst at the enforcement period, with saved quota at longer windows. What was throttled while recording wanted more than is shown."
 
-// throttleCaption says what the curves are, and what is missing.
+// throttleCaption explains the curves and says what is missing.
 func (c *Container) throttleCaption() string {
 	text := "As recorded: the periods in their order. In any order: the same periods, independent of each other, with proven bounds. " +
 		"Where the first is far above the second, busy periods come in rows. The line as recorded ends where no period is throttled any more."
@@ -133,10 +136,105 @@ func densities(n *advice.Node) []density {
 	return []density{row("as the limits allow", &n.ByLimits), row("advised", &n.Fits)}
 }
 
-// estimate prints a figure with its standard error.
+// estimate formats a figure with its standard error.
 func estimate(e interference.Estimate, unit float64, suffix string) string {
 	if e.StandardError == 0 {
 		return quantity.Number(unit*e.Value, 4) + suffix
 	}
 	return fmt.Sprintf("%.4g%s ± %.1g", unit*e.Value, suffix, unit*e.StandardError)
+}
+
+// timescaleChart draws the CPU time used in windows of every length.
+func (c *Container) timescaleChart() *chart.Chart {
+	largest := chart.Series{Name: "most in any window", Style: chart.Style{Colour: chart.Blue}}
+	usual := chart.Series{Name: "99% of the windows", Style: chart.Style{Colour: chart.Sky, Dash: chart.Dashed}}
+	for _, s := range c.Timescales {
+		seconds := s.Window.Seconds()
+		largest.Points = append(largest.Points, chart.Point{X: seconds, Y: s.Max})
+		usual.Points = append(usual.Points, chart.Point{X: seconds, Y: s.P99})
+	}
+	return &chart.Chart{
+		Title:       "CPUs used at every timescale",
+		Description: fmt.Sprintf("The most CPUs that %s used in windows of every length, and the 99th percentile, beside its limits.", c.title()),
+		X:           chart.Axis{Label: "length of the window", Scale: chart.Logarithmic, Format: timeLabel},
+		Y:           chart.Axis{Label: "CPUs"},
+		Series:      []chart.Series{largest, usual},
+		References:  c.limits(),
+	}
+}
+
+// limits returns the lines of the present and the recommended limits.
+func (c *Container) limits() []chart.Reference {
+	all := []chart.Reference{{Value: 0}} // the axis starts at 0
+	if now := c.Recorded.LimitCPUs; now > 0 {
+		all = append(all, chart.Reference{Value: now, Label: "now " + quantity.CPUs(now).Amount()})
+	}
+	if l := &c.LimitWithoutBurst; l.Enough {
+		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "advised " + quantity.CPUs(l.LimitCPUs).Amount()})
+	}
+	if l := &c.LimitWithBurst; l.Enough && l.BurstPercent > 0 {
+		all = append(all, chart.Reference{Value: l.LimitCPUs, Label: "with burst " + quantity.CPUs(l.LimitCPUs).Amount()})
+	}
+	return all
+}
+
+func timeLabel(seconds float64) string {
+	d := time.Duration(math.Round(seconds * float64(time.Second)))
+	if d >= time.Second {
+		return quantity.Number(d.Seconds(), 3) + " s"
+	}
+	return quantity.Number(1000*d.Seconds(), 3) + " ms"
+}
+
+// mostLeast is the highest share at which the axis of throttled periods starts.
+const mostLeast = .1
+
+// throttleChart draws the share of throttled periods over the burst.
+func (c *Container) throttleChart(wanted float64) *chart.Chart {
+	// Shares below one period of the recording are unknown.
+	least := min(mostLeast, math.Pow(10, math.Floor(math.Log10(1/float64(max(1, c.Recorded.Periods))))))
+	replay := chart.Series{Name: "as recorded", Style: chart.Style{Colour: chart.Blue, Marker: chart.Circle}}
+	independent := chart.Series{Name: "in any order", Style: chart.Style{Colour: chart.Vermillion, Dash: chart.Dashed}, Error: chart.Band}
+	drawn := func(share float64) float64 {
+		if share < least {
+			return math.NaN()
+		}
+		return share
+	}
+	for _, p := range c.Curve.Points {
+		replay.Points = append(replay.Points, chart.Point{X: p.BurstPercent, Y: drawn(p.ThrottleRatio)})
+		if i := p.Independent; i != nil {
+			independent.Points = append(independent.Points,
+				chart.Point{X: p.BurstPercent, Y: drawn(i.Probability), Lower: max(least, i.Lower), Upper: i.Upper})
+		}
+	}
+	return &chart.Chart{
+		Title:       fmt.Sprintf("Throttled periods with a limit of %s", quantity.CPUs(c.Curve.AtLimitCPUs)),
+		Description: fmt.Sprintf("The share of the periods of %s that are throttled, over the burst.", c.title()),
+		X:           chart.Axis{Label: "burst", Unit: "% of the quota"},
+		Y:           chart.Axis{Label: "throttled periods", Scale: chart.Logarithmic, Least: least, Most: 1, Format: func(share float64) string { return quantity.Share(share).String() }},
+		Series:      []chart.Series{replay, independent},
+		References: []chart.Reference{
+			{Value: max(wanted, least), Label: "wanted " + quantity.Share(wanted).String()},
+			{Value: 100, Vertical: true, Label: "the kernel's most"},
+		},
+	}
+}
+
+// drawing returns a chart for the page, false if it is empty. The page names the lines below the
+// chart, where they take no width from it.
+func drawing(c *chart.Chart, caption string) (figure, bool, error) {
+	f := figure{Caption: caption}
+	for i := range c.Series {
+		if s := &c.Series[i]; len(s.Points) > 0 {
+			f.Keys = append(f.Keys, key{s.Name, map[chart.Colour]string{chart.Blue: "blue", chart.Sky: "sky", chart.Vermillion: "vermillion"}[s.Style.Colour]})
+			s.Name = ""
+		}
+	}
+	svg, err := c.HTML()
+	if errors.Is(err, chart.ErrEmpty) {
+		return figure{}, false, nil
+	}
+	f.SVG = template.HTML(svg) //nolint:gosec // made by report/chart, which escapes text
+	return f, err == nil, err
 }

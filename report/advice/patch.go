@@ -2,35 +2,37 @@ package advice
 
 import (
 	"bytes"
+	_ "embed" // for the template
 	"fmt"
 	"io"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
 
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
-// burstAnnotation is the word of kube/api, which is not linked here.
-const burstAnnotation = "pinfold.dev/cpu-burst"
+//go:embed patch.yaml.tmpl
+var patchTemplate string
 
-// pod is what one patch is for.
+// pod is the pod of one patch.
 type pod struct {
 	Namespace, Name string
 	Burst           float64 // multiples of the quota
 	Containers      []patched
 }
 
-// patched is a container of it.
+// patched is a container of a pod.
 type patched struct {
 	Name string
 	*Container
 }
 
-// Patches writes a strategic merge patch for each pod, as YAML documents. What is left out
-// is returned as sentences. Only names that Kubernetes would take are passed on.
+// Patches writes a strategic merge patch for each pod, as YAML documents, and returns sentences on
+// what is omitted. Names that Kubernetes does not accept are omitted.
 func (r *Report) Patches(w io.Writer) (pods int, left []string, err error) {
 	var all []*pod
 	for i := range r.Containers {
@@ -38,14 +40,14 @@ func (r *Report) Patches(w io.Writer) (pods int, left []string, err error) {
 		namespace, name, container, ok := podNames(c.Name)
 		switch {
 		case !ok:
-			left = append(left, fmt.Sprintf("%s is no container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
+			left = append(left, fmt.Sprintf("%s is not a container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
 		case !c.LimitWithBurst.Enough:
 			left = append(left, fmt.Sprintf("%s is left out: %s", c.title(), report.Printable(c.LimitWithBurst.Reason)))
 		default:
 			all = addTo(all, namespace, name, r.Goal.Burst, patched{container, c})
 		}
 	}
-	tmpl, err := patchTemplate()
+	tmpl, err := template.New("patch").Parse(patchTemplate)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -64,8 +66,7 @@ func (r *Report) Patches(w io.Writer) (pods int, left []string, err error) {
 	return len(all), left, nil
 }
 
-// addTo adds a container to its pod. Of several recordings of it, the one that needs most
-// counts.
+// addTo adds a container to its pod. If it was recorded several times, the highest limit is used.
 func addTo(all []*pod, namespace, name string, burst float64, c patched) []*pod {
 	at := slices.IndexFunc(all, func(p *pod) bool { return p.Namespace == namespace && p.Name == name })
 	if at < 0 {
@@ -84,7 +85,7 @@ func addTo(all []*pod, namespace, name string, burst float64, c patched) []*pod 
 	return all
 }
 
-// podNames reads NAMESPACE/POD/CONTAINER.
+// podNames parses NAMESPACE/POD/CONTAINER.
 func podNames(name string) (namespace, pod, container string, ok bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 {
@@ -96,12 +97,12 @@ func podNames(name string) (namespace, pod, container string, ok bool) {
 	return parts[0], parts[1], parts[2], ok
 }
 
-// Quantity is the limit as Kubernetes writes it.
+// Quantity returns the limit as a Kubernetes quantity.
 func (p patched) Quantity() string {
 	return fmt.Sprintf("%.0fm", math.Ceil(1000*p.LimitWithBurst.LimitCPUs-1e-6))
 }
 
-// Policy is the annotation's value.
+// Policy returns the value of the annotation.
 func (p *pod) Policy() string {
 	percent := int(math.Round(100 * p.Burst))
 	if percent == 0 && p.Burst > 0 {
@@ -113,28 +114,28 @@ func (p *pod) Policy() string {
 	return fmt.Sprintf(`{"policy":"burst","burstPercent":%d}`, percent)
 }
 
-// Resize is the patch of a running pod. It has one container, since a merge of several may
-// put them in another order, which the API server refuses.
+// Resize returns the patch of a running pod. It contains one container: a merge of several may change
+// their order, which the API server rejects.
 func (p patched) Resize() string {
 	return fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"limits":{"cpu":%q}}}]}}`, p.Name, p.Quantity())
 }
 
-// Annotation is its name.
-func (*pod) Annotation() string { return burstAnnotation }
+// Annotation returns its name, that of kube/api, which may not be imported here.
+func (*pod) Annotation() string { return "pinfold.dev/cpu-burst" }
 
-// Because are comments on where the limits come from.
+// Because returns comments on where the limits come from.
 func (p *pod) Because() []string {
 	var lines []string
 	for _, c := range p.Containers {
 		with := limitRow("", &c.LimitWithBurst, 0)
-		lines = append(lines, wrap(fmt.Sprintf("Container %s, recorded for %s in %s: %s.", c.Name, lasting(c.Recorded.Time.Duration),
-			report.Printable(c.File), with.sentence()), widest-2)...)
+		lines = append(lines, report.Wrap(fmt.Sprintf("Container %s, recorded for %s in %s: %s.", c.Name, rounded(c.Recorded.Time.Duration),
+			report.Printable(c.File), with.sentence()), maxWidth-2)...)
 		if l := &c.LimitWithoutBurst; l.Enough && p.Burst > 0 {
-			lines = append(lines, wrap(fmt.Sprintf("Where pinfold-agent does not run there is no burst: then take %s (%.0fm).",
-				quantity.CPUs(l.LimitCPUs), 1000*l.LimitCPUs), widest-2)...)
+			lines = append(lines, report.Wrap(fmt.Sprintf("Where pinfold-agent does not run there is no burst: then take %s (%.0fm).",
+				quantity.CPUs(l.LimitCPUs), 1000*l.LimitCPUs), maxWidth-2)...)
 		}
 		for _, w := range c.Warnings {
-			lines = append(lines, wrap("Note: "+report.Printable(w)+".", widest-2)...)
+			lines = append(lines, report.Wrap("Note: "+report.Printable(w)+".", maxWidth-2)...)
 		}
 	}
 	return lines

@@ -51,13 +51,13 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The order of merged lists is not what counts.
+	// The order of merged lists does not matter.
 	if diff := cmp.Diff(byName(wanted), byName(merged)); diff != "" {
 		t.Errorf("the template (-want +got):\n%s", diff)
 	}
 }
 
-// byName is a template with its containers in a map.
+// byName returns a template with its containers in a map.
 func byName(template map[string]any) map[string]any {
 	spec := template["spec"].(map[string]any)
 	named := map[string]any{}
@@ -67,7 +67,7 @@ func byName(template map[string]any) map[string]any {
 	return map[string]any{"metadata": template["metadata"], "containers": named}
 }
 
-// TestPolicies are the annotation's values for bursts of all sizes.
+// TestPolicies checks the annotation's value for bursts of all sizes.
 func TestPolicies(t *testing.T) {
 	for burst, want := range map[float64]string{
 		0: `{"policy":"none"}`, .001: `{"policy":"burst","burstPercent":1}`, .5: `{"policy":"burst","burstPercent":50}`, 1: `{"policy":"burst","burstPercent":100}`,

@@ -1,25 +1,82 @@
+// Package advice renders the recommendations of core/advice as text, as an HTML page, and as
+// patches for Kubernetes.
+//
+// Text and page show the same rows ([Container.rows]): the recommendation, its value, its
+// confidence interval, and a sentence with the reason. Where there was not enough data, only the
+// sentence is shown.
+//
+// The page has two charts per container. The first shows the CPU time used in windows of every
+// length, together with the limits: where the largest usage is below a limit, that limit serves the
+// container at that timescale. The second shows the share of throttled periods over the burst, both
+// for the recorded order of periods and, with proven bounds, for random order. Its logarithmic axis
+// starts at the power of ten below one period of the recording. The page is one file without
+// scripts and loads nothing from the network.
+//
+// A patch is a strategic merge patch of a pod template. It sets the limit for the goal's burst on
+// each container, and that burst as the pod's annotation. A recording contains pods but not the
+// objects that own them, so comments in the patch explain how to find the owner and apply the
+// patch.
 package advice
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/recording"
 )
 
-// Report is advice on any number of containers.
+// Report is the advice for any number of containers.
 type Report struct {
 	Goal       advice.Goal
+	Seed       uint64 // of the random numbers
 	Containers []Container
 }
 
 // Container is the advice for one container, or any other group.
 type Container struct {
-	File string // the recording
+	File string // of the recording
 	advice.Container
-	// Node is nil when nobody asked about one.
-	Node *advice.Node
+	Node *advice.Node // nil if not requested
 }
 
-// title is what people call it.
+// reportJSON is a report as JSON.
+type reportJSON struct {
+	Goal       goalJSON        `json:"goal"`
+	Seed       uint64          `json:"seed"`
+	Containers []containerJSON `json:"containers"`
+}
+
+type goalJSON struct {
+	ThrottleRatio    float64 `json:"throttleRatio"`
+	BurstPercent     float64 `json:"burstPercent"`
+	ProbabilityWCET1 float64 `json:"probabilityWCET1"`
+}
+
+type containerJSON struct {
+	File string `json:"file"`
+	advice.Container
+	Verdict    string            `json:"verdict"`
+	Timescales []recording.Scale `json:"timescales"`
+	Node       *advice.Node      `json:"node,omitempty"`
+}
+
+// JSON returns a value to encode as JSON. Times are in seconds.
+func (r *Report) JSON() any {
+	out := reportJSON{Goal: goalJSON{r.Goal.ThrottleRatio, 100 * r.Goal.Burst, r.Goal.ProbabilityWCET1}, Seed: r.Seed}
+	for _, c := range r.Containers {
+		out.Containers = append(out.Containers, containerJSON{
+			File: c.File, Container: c.Container, Verdict: c.verdict(r.Goal), Timescales: recording.NewScales(c.Timescales), Node: c.Node,
+		})
+	}
+	return out
+}
+
+// title returns the container's name, or the path of its group.
 func (c *Container) title() string {
 	if c.Name != "" {
 		return report.Printable(c.Name)
@@ -27,11 +84,110 @@ func (c *Container) title() string {
 	return report.Printable(c.Group)
 }
 
-// DecidedLimit is the limit to set: the one for the goal's burst where it is known, else the
-// present one; 0 when there is neither.
+// heading returns the name and the path of the group.
+func (c *Container) heading() string {
+	if c.Name == "" {
+		return c.title()
+	}
+	return report.Printable(fmt.Sprintf("%s (%s)", c.Name, c.Group))
+}
+
+// verdict is the advice in one sentence: which limit and burst to set, and what that does.
+func (c *Container) verdict(goal advice.Goal) string {
+	l, r := &c.LimitWithBurst, &c.Recorded
+	if !l.Enough {
+		return fmt.Sprintf("%s: set no new limit yet: the recording has too little data, as it says below.", c.title())
+	}
+	text := fmt.Sprintf("%s: set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)",
+		c.title(), setting(l), quantity.Share(l.ThrottleRatio), quantity.Share(goal.ThrottleRatio))
+	if r.LimitCPUs > 0 {
+		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
+	}
+	return text + "."
+}
+
+// setting formats a limit with its burst.
+func setting(l *advice.Limit) string {
+	if l.BurstPercent == 0 {
+		return quantity.CPUs(l.LimitCPUs).String() + " without burst"
+	}
+	return fmt.Sprintf("%s and a burst of %s", quantity.CPUs(l.LimitCPUs), percent(l.BurstPercent))
+}
+
+// DecidedLimit returns the limit to set: the one for the goal's burst if it is known, otherwise the
+// present one. It is 0 without both.
 func DecidedLimit(c *advice.Container) float64 {
 	if c.LimitWithBurst.Enough {
 		return c.LimitWithBurst.LimitCPUs
 	}
 	return c.Recorded.LimitCPUs
+}
+
+func percent(value float64) string { return quantity.Number(value, 1) + "%" }
+
+// rounded formats a time with a suitable precision.
+func rounded(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		d = d.Round(10 * time.Microsecond)
+	}
+	return d.String()
+}
+
+const (
+	nameWidth = 11  // of the names of rows
+	maxWidth  = 110 // longer lines are hard to read
+)
+
+// Text prints the report in lines of at most width characters, [report.DefaultWidth] if 0.
+func (r *Report) Text(w io.Writer, width int) error {
+	if width == 0 {
+		width = report.DefaultWidth
+	}
+	p := printer{bufio.NewWriter(w), min(max(width, report.MinWidth), maxWidth)}
+	for i := range r.Containers {
+		if i > 0 {
+			fmt.Fprintln(p)
+		}
+		p.container(&r.Containers[i], r.Goal)
+	}
+	return report.Flush(p.Writer, "print the advice")
+}
+
+type printer struct {
+	*bufio.Writer
+	width int
+}
+
+func (p printer) container(c *Container, goal advice.Goal) {
+	for _, part := range report.Wrap(c.verdict(goal), p.width) {
+		fmt.Fprintln(p, part)
+	}
+	fmt.Fprintln(p)
+	p.line("group", c.heading())
+	for _, fact := range c.facts() {
+		p.line(fact[0], fact[1])
+	}
+	before := ""
+	for _, row := range c.rows(goal) {
+		text := row.sentence()
+		if text == before {
+			text = "the same"
+		} else {
+			before = text
+		}
+		p.line(row.Name, text)
+	}
+}
+
+// line prints a name and a text, wrapped.
+func (p printer) line(name, text string) {
+	for _, part := range report.Wrap(text, p.width-nameWidth) {
+		fmt.Fprintf(p, "%-*s%s\n", nameWidth, name, part)
+		name = ""
+	}
 }

@@ -9,17 +9,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
-	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// given is a container as testdata has it.
+// given is a container in testdata.
 type given struct {
 	File string `json:"file"`
 	advice.Container
@@ -44,7 +42,7 @@ func reportOf(t *testing.T, files []txtar.File) *Report {
 	return r
 }
 
-// TestReports shows the containers of testdata/reports in all ways.
+// TestReports renders the containers of testdata/reports in all formats.
 func TestReports(t *testing.T) {
 	golden.Archives(t, "testdata/reports/*.txtar", "want", func(t *testing.T, a *txtar.Archive) string {
 		r := reportOf(t, a.Files)
@@ -71,7 +69,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// outline leaves out what is golden elsewhere.
+// outline removes style and charts, which have their own tests.
 func outline(page string) string {
 	for from, to := range map[string]string{
 		`(?s)<style>.*?</style>`: "<style></style>",
@@ -112,7 +110,7 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// TestFailingWriter: an error of the writer is passed on.
+// TestFailingWriter: an error of the writer is returned.
 func TestFailingWriter(t *testing.T) {
 	r := &Report{Containers: []Container{{}}}
 	w := failing{errors.New("disk full")}
@@ -127,28 +125,3 @@ func TestFailingWriter(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
-// TestWrap: no line is too long, none could take a word of the next, and no letter is lost.
-func TestWrap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOf(rapid.SampledFrom([]rune("ab é日 \t"))).Draw(t, "text")
-		width := rapid.IntRange(1, 12).Draw(t, "width")
-		lines := wrap(text, width)
-		letters := func(s string) string { return strings.Join(strings.Fields(s), "") }
-		if got := letters(strings.Join(lines, " ")); got != letters(text) {
-			t.Fatalf("%q has become %q", text, lines)
-		}
-		for i, line := range lines {
-			if utf8.RuneCountInString(line) > width {
-				t.Fatalf("line %q of %q is longer than %d", line, lines, width)
-			}
-			if i+1 == len(lines) || i+1 == len(lines)-1 && lines[i+1] == "" {
-				continue
-			}
-			next := strings.Fields(lines[i+1])[0]
-			if utf8.RuneCountInString(line+" "+next) <= width {
-				t.Fatalf("line %q of %q has room for %q", line, lines, next)
-			}
-		}
-	})
-}

@@ -10,17 +10,16 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// row is one piece of advice.
+// row is one recommendation.
 type row struct {
-	Name string
-	// Value and Interval, of confidence, are empty where there was not enough data; the interval
-	// also where there is none.
-	Value, Interval string
-	Reason          string
-	Change          bool // what is recommended differs from what there is
+	Name     string
+	Value    string // "" without enough data
+	Interval string // of confidence; "" if there is none
+	Reason   string
+	Change   bool // the recommendation differs from the present setting
 }
 
-// rows are all pieces of advice, in the order in which they are shown.
+// rows returns all recommendations in the order of the report.
 func (c *Container) rows(goal advice.Goal) []row {
 	present := c.Recorded.LimitCPUs
 	all := []row{limitRow("limit", &c.LimitWithoutBurst, present)}
@@ -36,21 +35,13 @@ func (c *Container) rows(goal advice.Goal) []row {
 	if c.Node != nil {
 		all = append(all, nodeRow(c.Node))
 	}
-	all = joined(all)
+	if !slices.ContainsFunc(all, func(r row) bool { return r.Value != "" || r.Reason != all[0].Reason }) {
+		all = []row{{Name: "advice", Reason: all[0].Reason}} // all lack the same data
+	}
 	if c.LimitWithBurst.Enough {
 		all = append(all, c.patchRow(goal))
 	}
 	return all
-}
-
-// joined makes one row of all when each lacks the same.
-func joined(all []row) []row {
-	for _, r := range all {
-		if r.Value != "" || r.Reason != all[0].Reason {
-			return all
-		}
-	}
-	return []row{{Name: "advice", Reason: all[0].Reason}}
 }
 
 func newRow(name string, f advice.Finding, value string) row {
@@ -61,7 +52,18 @@ func newRow(name string, f advice.Finding, value string) row {
 	return r
 }
 
-// Why is the reason where it is said elsewhere that there was not enough data.
+// sentence returns the whole row as text. Some reasons contain the confidence interval.
+func (r *row) sentence() string {
+	switch {
+	case r.Value == "":
+		return r.Reason
+	case r.Interval == "" || strings.Contains(r.Reason, "confidence"):
+		return r.Value + ": " + r.Reason
+	}
+	return fmt.Sprintf("%s (%s with 95%% confidence): %s", r.Value, r.Interval, r.Reason)
+}
+
+// Why returns the reason for the page, which says "not enough data" in another column.
 func (r row) Why() string {
 	if r.Value == "" {
 		return strings.TrimPrefix(r.Reason, "not enough data: ")
@@ -69,7 +71,7 @@ func (r row) Why() string {
 	return r.Reason
 }
 
-// between adds the confidence interval.
+// between sets the confidence interval.
 func (r row) between(format string, args ...any) row {
 	if r.Value != "" {
 		r.Interval = fmt.Sprintf(format, args...)
@@ -86,14 +88,14 @@ func (r row) when(change bool) row {
 func limitRow(name string, l *advice.Limit, present float64) row {
 	value := quantity.CPUs(l.LimitCPUs).String()
 	if l.BurstPercent > 0 {
-		value += fmt.Sprintf(" and a burst of %s", percentOf(l.BurstPercent))
+		value += fmt.Sprintf(" and a burst of %s", percent(l.BurstPercent))
 	}
 	return newRow(name, l.Finding, value).between("%s to %s", quantity.CPUs(l.LowCPUs).Amount(), quantity.CPUs(l.HighCPUs).Amount()).
 		when(present > 0 && (present < l.LowCPUs || present > l.HighCPUs))
 }
 
 func burstRow(b *advice.Burst) row {
-	value := percentOf(b.BurstPercent)
+	value := percent(b.BurstPercent)
 	switch {
 	case !b.ReachesGoal && b.BurstPercent == 0:
 		value = "of no use"
@@ -102,14 +104,14 @@ func burstRow(b *advice.Burst) row {
 	case b.BurstPercent == 0:
 		value = "not needed"
 	}
-	return newRow("burst", b.Finding, value).between("%s to %s", percentOf(b.LowPercent), percentOf(b.HighPercent)).
+	return newRow("burst", b.Finding, value).between("%s to %s", percent(b.LowPercent), percent(b.HighPercent)).
 		when(b.BurstPercent > 0 || !b.ReachesGoal)
 }
 
 func periodRow(p *advice.Period, present advice.Seconds) row {
 	value := "none would do"
 	if p.Period.Duration > 0 {
-		value = lasting(p.Period.Duration)
+		value = rounded(p.Period.Duration)
 	}
 	return newRow("period", p.Finding, value).when(p.Period != present)
 }
@@ -143,15 +145,15 @@ func nodeRow(n *advice.Node) row {
 	return r.between("%d to %d", n.Low, n.High)
 }
 
-// facts are what the advice rests on, as names and values.
+// facts describes the recording, as names and values.
 func (c *Container) facts() [][2]string {
 	r := &c.Recorded
-	periods := "no whole period of " + lasting(r.Period.Duration)
+	periods := "no whole period of " + rounded(r.Period.Duration)
 	if r.Periods > 0 {
-		periods = fmt.Sprintf("%s of %s", quantity.Count(r.Periods, "period"), lasting(r.Period.Duration))
+		periods = fmt.Sprintf("%s of %s", quantity.Count(r.Periods, "period"), rounded(r.Period.Duration))
 	}
 	facts := [][2]string{
-		{"recorded", fmt.Sprintf("%s, %s, in %s", lasting(r.Time.Duration), periods, report.Printable(c.File))},
+		{"recorded", fmt.Sprintf("%s, %s, in %s", rounded(r.Time.Duration), periods, report.Printable(c.File))},
 		{"wanted", wanted(r)},
 	}
 	now, under := "no limit", ""
@@ -159,7 +161,7 @@ func (c *Container) facts() [][2]string {
 		under = ", under all the limits that there were"
 	}
 	if r.LimitCPUs > 0 {
-		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", quantity.CPUs(r.LimitCPUs), percentOf(r.BurstPercent), quantity.Share(r.ThrottleRatio), under)
+		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), quantity.Share(r.ThrottleRatio), under)
 	}
 	facts = append(facts, [2]string{"limit now", now})
 	for _, w := range c.warnings() {
@@ -168,11 +170,10 @@ func (c *Container) facts() [][2]string {
 	return facts
 }
 
-// mostOpen is the largest share of the time in which nobody knows what was wanted that leaves
-// the 99th percentile.
+// mostOpen is the largest share of time with unknown demand for which the 99th percentile is known.
 const mostOpen = .01
 
-// wanted is the demand, against the limit if there is one.
+// wanted describes the demand, compared with the limit if there is one.
 func wanted(r *advice.Recorded) string {
 	of := func(cpus float64, what string) string {
 		if r.LimitCPUs <= 0 {
@@ -191,7 +192,7 @@ func wanted(r *advice.Recorded) string {
 	return text
 }
 
-// warnings are those of the recording, and of the node.
+// warnings returns the warnings about the recording and the node.
 func (c *Container) warnings() []string {
 	all := slices.Clone(c.Warnings)
 	if c.Node != nil {
@@ -203,4 +204,26 @@ func (c *Container) warnings() []string {
 		all[i] = report.Printable(all[i])
 	}
 	return all
+}
+
+// patchRow says which of the recommendations the patch contains, and why.
+func (c *Container) patchRow(goal advice.Goal) row {
+	l := &c.LimitWithBurst
+	if _, _, _, ok := podNames(c.Name); !ok {
+		return row{Name: "patch", Value: "none", Reason: "kubectl can patch pods only, and the recording has no NAMESPACE/POD/CONTAINER for this group; record with 'pinfold sample --pod'"}
+	}
+	answer, others := "limit", []string(nil)
+	if l.BurstPercent > 0 {
+		answer, others = "with burst", []string{"'limit' is for nodes without pinfold-agent, where there is no burst"}
+	}
+	if c.Recorded.LimitCPUs > 0 && c.Burst.Enough {
+		others = append(others, "'burst' is for pods that keep their present limit")
+	}
+	why := []string{fmt.Sprintf("%s, the lowest limit that meets the goal", setting(l))}
+	if l.HeldOut.JudgedThrottleRatio > goal.ThrottleRatio {
+		why = append(why, fmt.Sprintf("the check on held-out data misses the goal: the limit from the first half throttles %s of the second; "+
+			"the patch keeps the limit from the whole recording; to be safer, record for longer, or set %s, the upper end of the confidence interval",
+			quantity.Share(l.HeldOut.JudgedThrottleRatio), quantity.CPUs(l.HighCPUs)))
+	}
+	return row{Name: "patch", Value: fmt.Sprintf("contains '%s'", answer), Reason: strings.Join(append(why, others...), "; ")}
 }

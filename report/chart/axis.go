@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,18 +16,17 @@ const (
 	wantedTicks = 6  // of a linear axis, or fewer
 	mostDecades = 10 // of a logarithmic axis that get a label each
 
-	// smallest and largest amount that a chart has a place for; far enough from where
-	// floating-point numbers end.
+	// The range of absolute values, with a distance to the limits of floating-point numbers.
 	smallest, largest = 1e-300, 1e300
 )
 
-// extent is an axis with its two ends and its marks.
+// extent is the ends and marks of an axis.
 type extent struct {
 	min, max float64
 	ticks    []plot.Tick // major ones have a label
 }
 
-// extentOf finds round ends around values.
+// extentOf returns an extent with round ends that contains the values.
 func (a *Axis) extentOf(values []float64) extent {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -38,9 +38,9 @@ func (a *Axis) extentOf(values []float64) extent {
 	return a.linear(low, high)
 }
 
-// linear has marks at 1, 2, 2.5 or 5 times a power of ten.
+// linear returns an extent with marks at multiples of 1, 2, 2.5 or 5 times a power of ten.
 func (a *Axis) linear(low, high float64) extent {
-	if high-low < max(math.Abs(low), math.Abs(high), smallest)*1e-12 { // one value: in the middle
+	if high-low < max(math.Abs(low), math.Abs(high), smallest)*1e-12 { // one value: centre it
 		room := math.Abs(low) / 2
 		if room < smallest {
 			room = 1
@@ -51,7 +51,7 @@ func (a *Axis) linear(low, high float64) extent {
 		low, high = max(low, a.Least), min(high, a.Most)
 	}
 	step := roundStep((high - low) / wantedTicks)
-	// A value that rounding moved off a mark must not cost a whole step.
+	// Rounding errors must not add a step.
 	first, last := math.Floor(low/step+1e-9), math.Ceil(high/step-1e-9)
 	e := extent{min: first * step, max: last * step}
 	if a.bounded() {
@@ -66,7 +66,7 @@ func (a *Axis) linear(low, high float64) extent {
 	return e
 }
 
-// roundStep is the next larger of 1, 2, 2.5, 5 times a power of ten.
+// roundStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least x.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, factor := range []float64{1, 2, 2.5, 5} {
@@ -77,9 +77,10 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// logarithmic has labels at powers of ten; at 1, 2 and 5 of each when there are few.
+// logarithmic returns an extent with labels at powers of ten, and at 2 and 5 times them if there are
+// few.
 func (a *Axis) logarithmic(low, high float64) extent {
-	if high/low < 1+1e-6 { // one value: in the middle
+	if high/low < 1+1e-6 { // one value: centre it
 		low, high = low/2, high*2
 	}
 	decades := math.Log10(high / low)
@@ -97,7 +98,7 @@ func (a *Axis) logarithmic(low, high float64) extent {
 		for digit := 1.0; digit <= 9; digit++ {
 			value := digit * math.Pow(10, n)
 			tick := plot.Tick{Value: value}
-			if has(labelled, digit) && math.Mod(n-first, every) == 0 {
+			if slices.Contains(labelled, digit) && math.Mod(n-first, every) == 0 {
 				tick.Label = a.label(value, value)
 			}
 			if value >= e.min*(1-1e-9) && value <= e.max*(1+1e-9) && (every == 1 || tick.Label != "") {
@@ -108,16 +109,7 @@ func (a *Axis) logarithmic(low, high float64) extent {
 	return e
 }
 
-func has(all []float64, x float64) bool {
-	for _, one := range all {
-		if one == x {
-			return true
-		}
-	}
-	return false
-}
-
-// below is the largest labelled value that is at most x; above the smallest at least x.
+// below returns the largest labelled value that is at most x, above the smallest that is at least x.
 func below(x float64, labelled []float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)+1e-9))
 	found := power
@@ -139,7 +131,7 @@ func above(x float64, labelled []float64) float64 {
 	return 10 * power
 }
 
-// label writes a value, with as many digits as the distance of marks asks for.
+// label formats a value with the digits that marks at this distance need.
 func (a *Axis) label(value, step float64) string {
 	if a.Format != nil {
 		return report.Printable(a.Format(value))
@@ -157,7 +149,7 @@ func (a *Axis) label(value, step float64) string {
 	return strings.ReplaceAll(text, "-", "−")
 }
 
-// decimals are the digits behind the point that a step has.
+// decimals returns the number of decimal places of a step.
 func decimals(step float64) int {
 	for digits := range 15 {
 		scaled := step * math.Pow10(digits)
@@ -168,10 +160,9 @@ func decimals(step float64) int {
 	return 15
 }
 
-// Ticks makes extent a plot.Ticker.
+// Ticks implements [plot.Ticker].
 func (e extent) Ticks(_, _ float64) []plot.Tick { return e.ticks }
 
-// normalizer is the scale for gonum.
 func (a *Axis) normalizer() plot.Normalizer {
 	var n plot.Normalizer = plot.LinearScale{}
 	if a.Scale == Logarithmic {
@@ -183,7 +174,7 @@ func (a *Axis) normalizer() plot.Normalizer {
 	return n
 }
 
-// text is the label with its unit.
+// text returns the label with its unit.
 func (a *Axis) text() string {
 	if a.Unit == "" {
 		return a.Label
@@ -191,8 +182,8 @@ func (a *Axis) text() string {
 	return a.Label + " (" + a.Unit + ")"
 }
 
-// dress gives gonum's axis its ends, marks and looks. The label is ours: gonum reserves
-// room for it in the wrong place when the axis is logarithmic.
+// dress sets the ends, marks and style of gonum's axis. The label is drawn by Chart.label, because
+// gonum reserves space for it in the wrong place on a logarithmic axis.
 func (a *Axis) dress(axis *plot.Axis, e extent) {
 	axis.Min, axis.Max = e.min, e.max
 	axis.Scale = a.normalizer()

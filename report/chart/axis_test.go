@@ -41,8 +41,8 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// TestMarksFit: whatever the values, the axis shows them and has a readable number of
-// marks, in order and inside.
+// TestMarksFit: for any values, the axis contains them and has a readable number of marks, in order and
+// inside.
 func TestMarksFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := Axis{Scale: Scale(rapid.IntRange(0, 1).Draw(t, "scale"))}
@@ -78,7 +78,7 @@ func TestMarksFit(t *testing.T) {
 	})
 }
 
-// TestExtremes: what cannot be drawn well must still not hang or panic.
+// TestExtremes: extreme values do not hang or panic.
 func TestExtremes(t *testing.T) {
 	for _, values := range [][]float64{{math.MaxFloat64, -math.MaxFloat64}, {5e-324}, {0}, {0, 5e-324}, {1, 1 + 1e-16}, {1e15, 1e15 + 1}} {
 		for _, scale := range []Scale{Linear, Logarithmic} {

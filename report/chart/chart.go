@@ -1,34 +1,64 @@
+// Package chart draws line charts as SVG, PNG and HTML.
+//
+//	c := chart.Chart{...}
+//	err := c.SVG(w)
+//
+// A [Chart] contains the data: axes, series of points with their error, and reference lines. The
+// package decides on the appearance, so that all charts of Pinfold look alike:
+//
+//   - Axes are linear or logarithmic, may point down or left, and end at round numbers outside the
+//     data. An axis may have natural bounds (a probability does not exceed 1), which it does not
+//     exceed.
+//   - The legend is beside the drawing, where it covers no line. Labels of vertical lines are above
+//     it.
+//   - The colours are those of Okabe and Ito, which colour-blind people can distinguish. Series
+//     should also differ in dashes or markers, for print in grey.
+//   - A NaN value is unknown and interrupts the line. A point without neighbours is drawn as a dot.
+//     A hollow marker is an uncertain value.
+//   - Error bands and bars are clipped at the end of the axis.
+//
+// SVG files contain text as text, so they are small and searchable. The typeface is Liberation Sans
+// or one with the same widths (Arial, Helvetica). PNG files have twice as many pixels as the SVG
+// has units, and use an embedded typeface. The same chart gives the same bytes.
+//
+// [Chart.HTML] returns the same drawing for use in pages, without a background. Every colour is a
+// CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the print colour as its default,
+// so that a page may be dark.
 package chart
 
-// Chart is what there is to see.
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Chart is the content of a chart.
 type Chart struct {
-	Title    string
-	Subtitle string // under the title, smaller; may be empty
-	// Description is for those who cannot see the chart: what it shows, in a sentence.
-	Description string
+	Title       string
+	Subtitle    string // under the title, smaller; may be empty
+	Description string // in a sentence, for people who cannot see the chart
 	X, Y        Axis
 	Series      []Series
 	References  []Reference
 }
 
-// Axis is one of the two directions.
+// Axis is the x axis or the y axis.
 type Axis struct {
 	Label string
 	Unit  string // of the values; may be empty
 	Scale Scale
-	// Inverted axes count downwards, or to the left.
+	// Inverted axes point down or left.
 	Inverted bool
-	// Least and Most are bounds of what values can be: the axis never goes beyond. Both
-	// 0: there are none.
+	// Least and Most bound the values and the axis, unless both are 0.
 	Least, Most float64
-	// Format writes a value beside its mark; nil writes plain numbers.
+	// Format formats the labels of marks. nil formats plain numbers.
 	Format func(value float64) string
 }
 
-// Scale says how values become lengths.
+// Scale is the scale of an axis.
 type Scale int
 
-// The scales. On Logarithmic axes all values are above 0.
+// The scales. All values on a Logarithmic axis must be positive.
 const (
 	Linear Scale = iota
 	Logarithmic
@@ -36,23 +66,22 @@ const (
 
 // Series is a line.
 type Series struct {
-	Name string
-	// Points, with X not falling.
-	Points []Point
+	Name   string
+	Points []Point // in order of X
 	Style  Style
 	Error  Error
 }
 
-// Point is a value at a place. Y is NaN where it is not known.
+// Point is a point of a line. Y is NaN if it is unknown.
 type Point struct {
 	X, Y float64
-	// Lower <= Y <= Upper is what Y may be; they count when the series has an Error.
+	// Lower <= Y <= Upper is the range of error. It is used if the series has an Error.
 	Lower, Upper float64
-	// Uncertain values have a hollow marker.
+	// Uncertain points have a hollow marker.
 	Uncertain bool
 }
 
-// Error is how Lower and Upper are drawn.
+// Error determines how Lower and Upper are drawn.
 type Error int
 
 // The ways to draw errors.
@@ -62,16 +91,107 @@ const (
 	Bars          // a bar at each point
 )
 
-// Reference is a value to compare with: a line through the whole chart.
+// Reference is a straight line through the whole chart, to compare values with.
 type Reference struct {
 	Value    float64
-	Vertical bool // at an X; otherwise at a Y
+	Vertical bool // Value is an X; otherwise it is a Y
 	Label    string
 }
 
-// Width and Height of a chart, in units of the SVG. PNG files have PixelsPerUnit as many.
+// The size of a chart in units of the SVG, and the pixels of a PNG file per unit.
 const (
 	Width         = 800
 	Height        = 480
 	PixelsPerUnit = 2
 )
+
+// ErrEmpty is returned when there is no value to draw.
+var ErrEmpty = errors.New("nothing to draw: no series has a value")
+
+// check returns an error if the chart cannot be drawn.
+func (c *Chart) check() error {
+	if err := errors.Join(c.X.check("x"), c.Y.check("y")); err != nil {
+		return err
+	}
+	known := 0
+	for _, s := range c.Series {
+		n, err := s.check(&c.X, &c.Y)
+		if err != nil {
+			return fmt.Errorf("series %q: %w", s.Name, err)
+		}
+		known += n
+	}
+	for _, r := range c.References {
+		axis := &c.Y
+		if r.Vertical {
+			axis = &c.X
+		}
+		if err := axis.checkValue(r.Value); err != nil {
+			return fmt.Errorf("reference %q: %w", r.Label, err)
+		}
+	}
+	if known == 0 {
+		return ErrEmpty
+	}
+	return nil
+}
+
+func (a *Axis) check(name string) error {
+	switch {
+	case a.Scale != Linear && a.Scale != Logarithmic:
+		return fmt.Errorf("%s axis: unknown scale %d", name, a.Scale)
+	case a.bounded() && !(a.Least < a.Most) || max(-a.Least, a.Most) > largest:
+		return fmt.Errorf("%s axis: values from %g to %g: the first must be less, and both finite", name, a.Least, a.Most)
+	case a.bounded() && a.Scale == Logarithmic && a.Least <= 0:
+		return fmt.Errorf("%s axis: a logarithmic axis cannot begin at %g", name, a.Least)
+	}
+	return nil
+}
+
+func (a *Axis) bounded() bool { return a.Least != 0 || a.Most != 0 }
+
+// checkValue returns an error if the axis cannot show a value.
+func (a *Axis) checkValue(value float64) error {
+	switch {
+	case math.IsNaN(value) || math.Abs(value) > largest:
+		return fmt.Errorf("%g cannot be drawn", value)
+	case a.Scale == Logarithmic && value < smallest:
+		return fmt.Errorf("%g cannot be drawn on a logarithmic axis", value)
+	case a.bounded() && (value < a.Least || value > a.Most):
+		return fmt.Errorf("%g is outside the axis, which is from %g to %g", value, a.Least, a.Most)
+	}
+	return nil
+}
+
+// check returns the number of known values.
+func (s *Series) check(x, y *Axis) (known int, err error) {
+	if err := s.Style.check(); err != nil {
+		return 0, err
+	}
+	for i, p := range s.Points {
+		if err := x.checkValue(p.X); err != nil {
+			return 0, fmt.Errorf("point %d: x = %w", i, err)
+		}
+		if i > 0 && p.X < s.Points[i-1].X {
+			return 0, fmt.Errorf("point %d: x = %g is left of the one before, %g", i, p.X, s.Points[i-1].X)
+		}
+		if math.IsNaN(p.Y) {
+			continue
+		}
+		if err := y.checkValue(p.Y); err != nil {
+			return 0, fmt.Errorf("point %d: y = %w", i, err)
+		}
+		if s.Error != NoError && !(p.Lower <= p.Y && p.Y <= p.Upper) {
+			return 0, fmt.Errorf("point %d: y = %g is not between %g and %g", i, p.Y, p.Lower, p.Upper)
+		}
+		known++
+	}
+	return known, nil
+}
+
+func (s Style) check() error {
+	if s.Colour < 0 || s.Colour >= colours || s.Dash < 0 || s.Dash >= dashes || s.Marker < 0 || s.Marker >= markers {
+		return fmt.Errorf("there is no style %+v", s)
+	}
+	return nil
+}

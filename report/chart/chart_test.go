@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// described is a chart as testdata has it.
+// described is a chart in testdata.
 type described struct {
 	Title, Subtitle string
 	X, Y            struct {
@@ -78,7 +78,7 @@ func read(t *testing.T, text []byte) *Chart {
 	return d.chart()
 }
 
-// TestCharts compares what is drawn, or the error. After an update, look at the files.
+// TestCharts compares drawings and errors. After an update, look at the files.
 func TestCharts(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "chart.svg", func(t *testing.T, given *txtar.Archive) string {
 		c := read(t, given.Files[0].Data)
@@ -145,7 +145,7 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-// malformed says why a text is no XML.
+// malformed returns an error if a text is not XML.
 func malformed(text string) error {
 	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
@@ -168,8 +168,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestCSS: pages have a colour for everything, once for light ground, the one of SVG
-// files, and once for dark.
+// TestCSS: the style sheet sets every colour for the light theme, as in SVG files, and for the dark
+// theme.
 func TestCSS(t *testing.T) {
 	for _, p := range paints() {
 		if n := strings.Count(CSS(), p.variable+":"); n != 2 {

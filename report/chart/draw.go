@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -16,10 +17,10 @@ import (
 
 const (
 	margin    = 14 // around everything
-	axisLabel = 22 // room for the label of an axis
+	axisLabel = 22 // for the label of an axis
 )
 
-// draw draws the chart. It has been checked.
+// draw draws the chart, which must be valid.
 func (c *Chart) draw(canvas draw.Canvas) {
 	canvas = draw.Crop(canvas, margin, -margin, margin-4, -margin)
 	canvas.Max.Y -= c.drawTitle(canvas)
@@ -46,7 +47,7 @@ func (c *Chart) draw(canvas draw.Canvas) {
 	}})
 }
 
-// label names the axes.
+// label draws the labels of the axes.
 func (c *Chart) label(canvas, inside draw.Canvas) {
 	style := writing(face(12.5, false), ink())
 	style.XAlign, style.YAlign = text.XCenter, text.YBottom
@@ -55,7 +56,7 @@ func (c *Chart) label(canvas, inside draw.Canvas) {
 	canvas.FillText(style, vg.Point{X: canvas.Min.X, Y: inside.Center().Y}, fit(style, c.Y.text(), canvas.Max.Y-canvas.Min.Y))
 }
 
-// drawTitle returns the height that it took.
+// drawTitle draws title and subtitle and returns their height.
 func (c *Chart) drawTitle(canvas draw.Canvas) vg.Length {
 	y := canvas.Max.Y
 	for _, l := range []struct {
@@ -78,7 +79,7 @@ func (c *Chart) drawTitle(canvas draw.Canvas) vg.Length {
 	return canvas.Max.Y - y
 }
 
-// along are all values in one direction that the axis must show.
+// along returns all values that the x axis or the y axis must show.
 func (c *Chart) along(x bool) []float64 {
 	var all []float64
 	for _, s := range c.Series {
@@ -103,15 +104,15 @@ func (c *Chart) along(x bool) []float64 {
 	return all
 }
 
-// drawable is a bound, or the value itself where the axis has no place for the bound.
+// drawable returns the bound of an error, or the value itself if the axis cannot show the bound.
 func (a *Axis) drawable(bound, value float64) float64 {
-	if a.shows(bound) != nil {
+	if a.checkValue(bound) != nil {
 		return value
 	}
 	return bound
 }
 
-// gridLines are at the labelled marks only.
+// gridLines returns lines at the labelled marks.
 func gridLines() *plotter.Grid {
 	g := plotter.NewGrid()
 	g.Vertical = draw.LineStyle{Color: grid().colour, Width: 1}
@@ -119,7 +120,6 @@ func gridLines() *plotter.Grid {
 	return g
 }
 
-// face is the typeface in a size.
 func face(size vg.Length, bold bool) font.Font {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	if bold {
@@ -140,4 +140,84 @@ func fit(style text.Style, s string, width vg.Length) string {
 		short = string(runes[:n]) + "…"
 	}
 	return short
+}
+
+// curve draws a series. It is a [plot.Plotter].
+type curve struct {
+	series Series
+	x, y   extent
+}
+
+// Plot draws the errors, then the line, then the markers, for each run of known values.
+func (c *curve) Plot(canvas draw.Canvas, p *plot.Plot) {
+	trX, trY := p.Transforms(&canvas)
+	at := func(x, y float64) vg.Point {
+		return vg.Point{X: trX(x), Y: trY(min(max(y, c.y.min), c.y.max))}
+	}
+	for _, run := range known(c.series.Points) {
+		c.errors(canvas, run, at)
+		line := make([]vg.Point, len(run))
+		for i, point := range run {
+			line[i] = at(point.X, point.Y)
+		}
+		if len(line) > 1 {
+			canvas.StrokeLines(c.series.Style.line(), line)
+		}
+		for i, point := range run {
+			if c.series.Style.Marker != NoMarker || point.Uncertain || len(run) == 1 {
+				c.series.Style.glyph(&canvas, line[i], point.Uncertain)
+			}
+		}
+	}
+}
+
+// known divides points into runs of known values.
+func known(points []Point) [][]Point {
+	var runs [][]Point
+	begin := 0
+	for i := 0; i <= len(points); i++ {
+		if i < len(points) && !math.IsNaN(points[i].Y) {
+			continue
+		}
+		if i > begin {
+			runs = append(runs, points[begin:i])
+		}
+		begin = i + 1
+	}
+	return runs
+}
+
+const capWidth = 3 // on each side of an error bar
+
+// errors draws the band or the bars. The band of a single point is a bar.
+func (c *curve) errors(canvas draw.Canvas, run []Point, at func(x, y float64) vg.Point) {
+	if c.series.Error == Band && len(run) > 1 {
+		var above, below []vg.Point
+		for _, p := range run {
+			above = append(above, at(p.X, p.Upper))
+			below = append(below, at(p.X, p.Lower))
+		}
+		slices.Reverse(below)
+		canvas.FillPolygon(c.series.Style.band(), append(above, below...))
+		return
+	}
+	if c.series.Error == NoError {
+		return
+	}
+	for _, p := range run {
+		c.bar(canvas, at(p.X, p.Lower), at(p.X, p.Y), at(p.X, p.Upper))
+	}
+}
+
+// bar draws an error bar, unless the marker hides it.
+func (c *curve) bar(canvas draw.Canvas, low, middle, high vg.Point) {
+	reach := max(math.Abs(float64(high.Y-middle.Y)), math.Abs(float64(low.Y-middle.Y)))
+	if reach < markerSize && c.series.Style.Marker != NoMarker {
+		return
+	}
+	style := draw.LineStyle{Color: c.series.Style.Colour.paint().colour, Width: 1}
+	canvas.StrokeLine2(style, low.X, low.Y, high.X, high.Y)
+	for _, end := range []vg.Point{low, high} {
+		canvas.StrokeLine2(style, end.X-capWidth, end.Y, end.X+capWidth, end.Y)
+	}
 }

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	_ "embed" // for the style sheet
 	"fmt"
 	"html"
 	"image/color"
@@ -15,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// SVG writes the chart as a file of its own, on white.
+// SVG writes the chart as an SVG file with a white background.
 func (c *Chart) SVG(w io.Writer) error {
 	body, err := c.body(true)
 	if err != nil {
@@ -25,8 +26,8 @@ func (c *Chart) SVG(w io.Writer) error {
 	return err
 }
 
-// HTML returns an element for a page: the chart as wide as there is room, without a
-// background, with colours that the page may set.
+// HTML returns the chart as an element of a page. It is as wide as possible, has no background, and
+// the page may set its colours.
 func (c *Chart) HTML() (string, error) {
 	body, err := c.body(false)
 	if err != nil {
@@ -39,7 +40,7 @@ func (c *Chart) HTML() (string, error) {
 	return c.svg("", strings.NewReplacer(variables...).Replace(body)), nil
 }
 
-// svg puts a head around the drawing, for programs that read it to people, too.
+// svg adds the root element, with title and description for screen readers.
 func (c *Chart) svg(size, body string) string {
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" %sviewBox=\"0 0 %d %d\" role=\"img\" font-family=\"%s\">\n<title>%s</title>\n<desc>%s</desc>\n%s",
 		size, Width, Height, "'Liberation Sans',Arial,Helvetica,sans-serif", escape(c.Title), escape(c.Description), body)
@@ -47,10 +48,10 @@ func (c *Chart) svg(size, body string) string {
 
 func escape(s string) string { return html.EscapeString(report.Printable(s)) }
 
-// hex is a colour as vgsvg writes it.
+// hex formats a colour as vgsvg does.
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
-// body is the drawing, from behind the head to the end of the file.
+// body returns the SVG without its head.
 func (c *Chart) body(background bool) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
@@ -73,15 +74,15 @@ func (c *Chart) body(background bool) (string, error) {
 	return typeface().Replace(body), nil
 }
 
-// typeface takes away what the head says once for all texts.
+// typeface removes from texts what the root element specifies.
 func typeface() *strings.Replacer {
 	return strings.NewReplacer("font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", "",
 		"font-family:Liberation Sans;font-variant:normal;font-weight:bold;font-style:normal;", "font-weight:bold;")
 }
 
-const pointsPerInch = 72 // a unit of the SVG is a point to gonum
+const pointsPerInch = 72 // gonum takes a unit of the SVG for a point
 
-// PNG writes the chart as an image, on white.
+// PNG writes the chart as an image with a white background.
 func (c *Chart) PNG(w io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
@@ -95,3 +96,10 @@ func (c *Chart) PNG(w io.Writer) error {
 	}
 	return nil
 }
+
+//go:embed chart.css
+var css string
+
+// CSS returns a style sheet for pages with charts. It sets the colours for light and dark themes. A
+// page may use --chart-ink, --chart-muted, --chart-grid and --chart-ground for its own content.
+func CSS() string { return css }

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Style is how a series looks.
+// Style is the style of a series.
 type Style struct {
 	Colour Colour
 	Dash   Dash
@@ -25,7 +25,7 @@ const (
 	Purple
 	Orange
 	Sky
-	colours // how many there are
+	colours // the number of colours
 )
 
 // Dash is the pattern of a line.
@@ -37,10 +37,10 @@ const (
 	Dashed
 	Dotted
 	DashDotted
-	dashes // how many there are
+	dashes // the number of patterns
 )
 
-// Marker is what is drawn at each point.
+// Marker is the symbol at each point.
 type Marker int
 
 // The markers.
@@ -49,16 +49,16 @@ const (
 	Circle
 	Square
 	Triangle
-	markers // how many there are
+	markers // the number of markers
 )
 
-// paint is a colour with its CSS variable.
+// paint is a colour and its CSS variable.
 type paint struct {
 	variable string
 	colour   color.RGBA
 }
 
-// Besides the series. None is pure black, which SVG leaves out as the default.
+// The colours of everything except series. None is pure black, the default that SVG omits.
 func ink() paint    { return paint{"--chart-ink", color.RGBA{0x22, 0x22, 0x26, 0xff}} }
 func muted() paint  { return paint{"--chart-muted", color.RGBA{0x5c, 0x5f, 0x66, 0xff}} }
 func grid() paint   { return paint{"--chart-grid", color.RGBA{0xe3, 0xe4, 0xe8, 0xff}} }
@@ -75,7 +75,7 @@ func (c Colour) paint() paint {
 	}[c]
 }
 
-// paints are all colours of a chart.
+// paints returns all colours of a chart.
 func paints() []paint {
 	all := []paint{ink(), muted(), grid(), ground()}
 	for c := range colours {
@@ -108,12 +108,12 @@ func (s Style) band() color.Color {
 	return color.NRGBA{c.R, c.G, c.B, bandOpacity}
 }
 
-// glyph is the marker of one point; a hollow one has the background inside, so that the
-// line does not go through it.
+// glyph draws the marker of one point. A hollow one is filled with the background, which hides the
+// line.
 func (s Style) glyph(c *draw.Canvas, at vg.Point, uncertain bool) {
 	style := draw.GlyphStyle{Color: s.Colour.paint().colour, Radius: markerSize, Shape: s.Marker.shape()}
 	if s.Marker == Triangle {
-		style.Radius *= 1.25 // to cover as much as the others
+		style.Radius *= 1.25 // for the same area as the others
 	}
 	if uncertain {
 		style.Radius += ringWidth / 2
@@ -125,7 +125,7 @@ func (s Style) glyph(c *draw.Canvas, at vg.Point, uncertain bool) {
 	}
 }
 
-// shape of the marker; without one, that of a point that stands alone.
+// shape returns the marker's shape, a circle for NoMarker.
 func (m Marker) shape() draw.GlyphDrawer {
 	switch m {
 	case Square:

@@ -2,12 +2,46 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
+	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report/chart"
 )
 
-// chart draws one measure of one distribution.
+// measure is a figure of a simulation that has a chart.
+type measure struct {
+	name   string // in file names
+	title  string
+	about  string
+	unit   float64 // values are displayed in multiples of it
+	places int     // maximum number of decimal places in tables
+	of     func(*interference.Result) interference.Estimate
+	axis   chart.Axis
+}
+
+func measures() []measure {
+	return []measure{
+		{
+			name: "expected-wcet", title: "E[WCET]", about: "periods until what was wanted in one is done, on average; further down is longer", unit: 1, places: 5,
+			of:   func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
+			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Least: 1, Most: math.MaxInt32},
+		},
+		{
+			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which all is done that was wanted", unit: 0.01, places: 4,
+			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
+			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Least: 0, Most: 100},
+		},
+	}
+}
+
+// estimate returns the figure of a result in the unit of the chart.
+func (m *measure) estimate(r *interference.Result) interference.Estimate {
+	e := m.of(r)
+	return interference.Estimate{Value: e.Value / m.unit, StandardError: e.StandardError / m.unit}
+}
+
+// chart returns the chart of one measure of one distribution.
 func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 	lines := s.lines(d.Name)
 	c := &chart.Chart{
@@ -35,7 +69,7 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 	return c
 }
 
-// points ends bars where values end.
+// points returns a line's points. Error bars end at the bounds of the measure.
 func (m *measure) points(l line) []chart.Point {
 	var points []chart.Point
 	for _, p := range l.points {
@@ -49,7 +83,7 @@ func (m *measure) points(l line) []chart.Point {
 	return points
 }
 
-// subtitle explains the letters and the points.
+// subtitle explains the symbols.
 func (s *Sweep) subtitle(lines []line) string {
 	text := "m containers, burst b × quota, " + s.Rule.String() + " rule"
 	for _, l := range lines {

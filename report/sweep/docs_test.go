@@ -14,8 +14,8 @@ import (
 
 const docs = "../../docs/charts/"
 
-// TestDocs: the charts in docs/charts are drawn from the numbers beside them. That these are
-// the simulator's is tested by cmd/pinfold.
+// TestDocs: the charts in docs/charts are drawn from the numbers beside them. cmd/pinfold tests the
+// numbers.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs + "sweep.csv")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// parse reads what CSV writes.
+// parse parses the output of CSV.
 func parse(t *testing.T, text string) *Sweep {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()

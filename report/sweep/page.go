@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"pinfold.dev/pinfold/core/interference"
@@ -19,7 +20,7 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*Sweep
 	CSS           template.CSS
@@ -31,14 +32,12 @@ type page struct {
 	Warnings      []string
 }
 
-// section is a distribution.
 type section struct {
 	Label   string
 	Safe    table
 	Figures []figure
 }
 
-// figure is a chart with its numbers.
 type figure struct {
 	Title, About string
 	Chart        template.HTML
@@ -86,7 +85,7 @@ func (s *Sweep) Page(w io.Writer) error {
 	return t.Execute(w, p)
 }
 
-// periods are those of one simulation, or from the fewest to the most.
+// periods returns the number of periods of a simulation, or its range.
 func (s *Sweep) periods() string {
 	low, high := int64(math.MaxInt64), int64(0)
 	for _, p := range s.Points {
@@ -98,7 +97,7 @@ func (s *Sweep) periods() string {
 	return thousands(low) + " to " + thousands(high)
 }
 
-// thousands puts spaces between groups of digits.
+// thousands separates groups of digits with spaces.
 func thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -116,7 +115,7 @@ func ruleText(r interference.Rule) string {
 	return "A period misses its deadline whenever all containers together may use, and want, more than the machine has."
 }
 
-// warnings are what the simulator doubts, with the combination that it is about.
+// warnings returns the warnings of the simulator, each with its combination.
 func (s *Sweep) warnings() []string {
 	var all []string
 	for _, d := range s.Distributions {
@@ -132,3 +131,82 @@ func (s *Sweep) warnings() []string {
 }
 
 func percent(share float64) string { return quantity.Share(share).Digits(6) }
+
+// safeMet is the lowest P(WCET = 1) of a load that the page calls safe.
+const safeMet = 0.99
+
+// head returns a table without rows.
+func head(lines []line) table {
+	t := table{Cgroups: distinct(lines, cgroupsOf)}
+	for _, b := range distinct(lines, burstOf) {
+		t.Bursts = append(t.Bursts, burstText(b))
+	}
+	return t
+}
+
+// table returns a table with a row for each mean.
+func (m *measure) table(lines []line) table {
+	t := head(lines)
+	t.Corner = "mean"
+	var means []float64
+	for _, l := range lines {
+		for _, p := range l.points {
+			means = append(means, p.Mean)
+		}
+	}
+	slices.Sort(means)
+	for _, mean := range slices.Compact(means) {
+		r := row{Name: percent(mean)}
+		for _, l := range lines {
+			i := slices.IndexFunc(l.points, func(p Point) bool { return p.Mean == mean })
+			if i < 0 {
+				r.Cells = append(r.Cells, cell{})
+				continue
+			}
+			r.Cells = append(r.Cells, m.cell(&l.points[i]))
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+// cell formats a figure to the second digit of its standard error, with at most m.places decimal
+// places. The CSV file has all digits.
+func (m *measure) cell(p *Point) cell {
+	e := m.estimate(p.Result)
+	c := cell{Text: strconv.FormatFloat(e.Value, 'g', 6, 64), Uncertain: p.uncertain()}
+	if e.StandardError == 0 {
+		return c
+	}
+	places := min(max(1-int(math.Floor(math.Log10(e.StandardError))), 0), m.places)
+	c.Text = strconv.FormatFloat(e.Value, 'f', places, 64)
+	c.Error = "±" + strconv.FormatFloat(e.StandardError, 'f', places, 64)
+	if least := math.Pow10(-places); e.StandardError < least/2 {
+		c.Error = "±<" + strconv.FormatFloat(least, 'f', places, 64)
+	}
+	return c
+}
+
+// safe returns a table with one row: the highest mean up to which P(WCET = 1), minus two standard
+// errors, is at least safeMet.
+func safe(lines []line) table {
+	t := head(lines)
+	r := row{Name: fmt.Sprintf("P(WCET = 1) ≥ %s up to", percent(safeMet))}
+	for _, l := range lines {
+		r.Cells = append(r.Cells, cell{Text: upTo(l)})
+	}
+	t.Rows = []row{r}
+	return t
+}
+
+func upTo(l line) string {
+	enough := func(e interference.Estimate) bool { return e.Value-errorsOfBars*e.StandardError >= safeMet }
+	text := "below " + percent(l.points[0].Mean)
+	for _, p := range l.points {
+		if !enough(p.Result.ProbabilityWCET1) {
+			break
+		}
+		text = percent(p.Mean)
+	}
+	return text
+}

@@ -1,60 +1,74 @@
+// Package sweep renders the results of a simulator sweep: how E[WCET] and P(WCET = 1) change with
+// utilisation, for several numbers of groups and bursts.
+//
+// [Sweep.Files] turns a [Sweep] into files:
+//
+//	index.html                    everything on one self-contained page
+//	sweep.csv                     the numbers, with their standard errors
+//	NAME-expected-wcet.svg .png   E[WCET] for each distribution, downwards, so that up is better
+//	NAME-probability-wcet1.svg .png
+//
+// In the charts, colour and marker show the number of groups, dashes show the burst, and bars are
+// two standard errors, where visible. A hollow point may be wrong by more than the chart shows
+// (Point.uncertain). Warnings of the simulator are in the page and in the CSV file.
 package sweep
 
 import (
 	"bytes"
 	"cmp"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"pinfold.dev/pinfold/core/interference"
-	"pinfold.dev/pinfold/report/chart"
 )
 
-// Sweep is a number of simulations that differ in distribution, mean, groups and burst.
+// Sweep is a set of simulations that differ in distribution, mean, number of groups and burst.
 type Sweep struct {
 	Command       string // the command line
 	Program       string // name and version
 	Rule          interference.Rule
 	Seed          uint64
 	Distributions []Distribution // in the order of the page
-	Points        []Point        // in any order, each combination once
+	Points        []Point        // each combination once, in any order
 }
 
-// Distribution is a kind of demand.
+// Distribution is a distribution of the demand.
 type Distribution struct {
 	Name  string // in file names
-	Label string // to read, such as "Pareto demand of shape 4"
+	Label string // such as "Pareto demand of shape 4"
 }
 
 // Point is one simulation.
 type Point struct {
-	Distribution string  // a name
+	Distribution string  // Distribution.Name
 	Mean         float64 // demand of a group, in multiples of its quota
 	Cgroups      int
-	Burst        float64 // multiples of the quota; +Inf is without end
+	Burst        float64 // multiples of the quota; +Inf is unlimited
 	Result       *interference.Result
 }
 
-// Limits of what the lines of a chart can tell apart.
+// The numbers of lines that a reader can tell apart in a chart.
 const (
 	MostCgroups = 6
 	MostBursts  = 4
 )
 
-// RuleOfThumb is the utilisation up to which burst is said to do little harm (the
-// authors of CPU burst, on its simulation).
+// RuleOfThumb is the utilisation up to which burst does little harm according to the authors of CPU
+// burst.
 const RuleOfThumb = 0.7
 
-// File is one of the files of a sweep.
+// File is a file of a sweep.
 type File struct {
 	Name    string
 	Content []byte
 }
 
-// Files returns all files; they are to be together in a folder.
+// Files returns all files, which belong into one directory.
 func (s *Sweep) Files() ([]File, error) {
 	var files []File
 	add := func(name string, write func(io.Writer) error) error {
@@ -83,7 +97,36 @@ func (s *Sweep) Files() ([]File, error) {
 	return files, nil
 }
 
-// ChartFiles are the names of the charts of a distribution.
+// CSV writes a row for each simulation: distributions in their order, then numbers of groups, bursts
+// and means ascending. The columns have the names of "pinfold simulate -o json".
+func (s *Sweep) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"distribution", "mean", "cgroups", "burst", "rule", "seed", "periods", "expectedWCET", "expectedWCETStandardError",
+		"probabilityWCET1", "probabilityWCET1StandardError", "throttleRatio", "throttleRatioStandardError", "warnings"}}
+	for _, d := range s.Distributions {
+		for _, l := range s.lines(d.Name) {
+			for _, p := range l.points {
+				rows = append(rows, s.row(p))
+			}
+		}
+	}
+	return out.WriteAll(rows) // which flushes
+}
+
+func (s *Sweep) row(p Point) []string {
+	r := p.Result
+	row := []string{p.Distribution, number(p.Mean), strconv.Itoa(p.Cgroups), burstText(p.Burst), s.Rule.String(),
+		strconv.FormatUint(s.Seed, 10), strconv.FormatInt(r.Periods, 10)}
+	for _, e := range []interference.Estimate{r.ExpectedWCET, r.ProbabilityWCET1, r.Groups[0].ThrottleRatio} {
+		row = append(row, number(e.Value), number(e.StandardError))
+	}
+	return append(row, strings.Join(r.Warnings, "; "))
+}
+
+// number formats a number so that it parses as the same value.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// ChartFiles returns the names of the charts of a distribution.
 func ChartFiles(distribution string) []string {
 	var names []string
 	for _, m := range measures() {
@@ -92,54 +135,22 @@ func ChartFiles(distribution string) []string {
 	return names
 }
 
-// measure is what a chart shows.
-type measure struct {
-	name   string // in file names
-	title  string
-	about  string
-	unit   float64 // values are shown in multiples of it
-	places int     // behind the point, in tables, at most
-	of     func(*interference.Result) interference.Estimate
-	axis   chart.Axis
-}
-
-func measures() []measure {
-	return []measure{
-		{
-			name: "expected-wcet", title: "E[WCET]", about: "periods until what was wanted in one is done, on average; further down is longer", unit: 1, places: 5,
-			of:   func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
-			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Least: 1, Most: math.MaxInt32},
-		},
-		{
-			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which all is done that was wanted", unit: 0.01, places: 4,
-			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
-			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Least: 0, Most: 100},
-		},
-	}
-}
-
-// estimate is a figure of a result, in the unit of the chart.
-func (m *measure) estimate(r *interference.Result) interference.Estimate {
-	e := m.of(r)
-	return interference.Estimate{Value: e.Value / m.unit, StandardError: e.StandardError / m.unit}
-}
-
-// What a chart shows: less cannot be seen.
+// Smaller values are invisible in a chart.
 const (
 	visibleWCET  = 0.01  // a standard error of E[WCET], as a part of it
 	visibleMet   = 0.005 // a standard error of P(WCET = 1)
-	visibleMiss  = 0.001 // P(WCET > 1) from which on the simulator's doubts count
+	visibleMiss  = 0.001 // P(WCET > 1); below, warnings of the simulator do not matter
 	errorsOfBars = 2     // standard errors
 )
 
-// uncertain says whether a result may be wrong by what can be seen.
+// uncertain reports whether the error may be visible.
 func (p *Point) uncertain() bool {
 	wcet, met := p.Result.ExpectedWCET, p.Result.ProbabilityWCET1
 	return wcet.StandardError > visibleWCET*wcet.Value || met.StandardError > visibleMet ||
 		len(p.Result.Warnings) > 0 && 1-met.Value > visibleMiss
 }
 
-// Uncertain returns how many points are.
+// Uncertain returns the number of uncertain points.
 func (s *Sweep) Uncertain() int {
 	n := 0
 	for i := range s.Points {
@@ -150,14 +161,14 @@ func (s *Sweep) Uncertain() int {
 	return n
 }
 
-// line is the points of one distribution, number of groups and burst, by their mean.
+// line contains the points of one distribution, number of groups and burst, in order of the mean.
 type line struct {
 	cgroups int
 	burst   float64
 	points  []Point
 }
 
-// lines are in the order of the groups, and then of the bursts.
+// lines returns the lines of a distribution in order of the number of groups, then the burst.
 func (s *Sweep) lines(distribution string) []line {
 	var all []line
 	for _, p := range s.Points {
@@ -179,7 +190,7 @@ func (s *Sweep) lines(distribution string) []line {
 	return all
 }
 
-// distinct returns the values of all lines, in order.
+// distinct returns the distinct values of all lines, in order.
 func distinct[T cmp.Ordered](lines []line, of func(line) T) []T {
 	var all []T
 	for _, l := range lines {
@@ -192,7 +203,7 @@ func distinct[T cmp.Ordered](lines []line, of func(line) T) []T {
 func cgroupsOf(l line) int   { return l.cgroups }
 func burstOf(l line) float64 { return l.burst }
 
-// burstText writes a burst as in the command's flags.
+// burstText formats a burst in multiples of the quota.
 func burstText(b float64) string {
 	if math.IsInf(b, 1) {
 		return "inf"

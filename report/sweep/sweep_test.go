@@ -19,8 +19,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// read makes a sweep of what testdata has: a point is [distribution, mean, cgroups, burst,
-// E[WCET], its error, P(WCET = 1), its error, warnings...]; burst -1 is without end.
+// read parses a sweep of testdata. A point is [distribution, mean, cgroups, burst,
+// E[WCET], its error, P(WCET = 1), its error, warnings...]; burst -1 is unlimited.
 func read(t *testing.T, text []byte) *Sweep {
 	t.Helper()
 	var given struct {
@@ -55,7 +55,7 @@ func read(t *testing.T, text []byte) *Sweep {
 	return s
 }
 
-// TestSweeps compares the CSV file and the page, of which charts and style are left out.
+// TestSweeps compares the CSV file and the page without charts and style.
 func TestSweeps(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "files", func(t *testing.T, given *txtar.Archive) string {
 		s := read(t, given.Files[0].Data)
@@ -82,7 +82,7 @@ func files(t *testing.T, s *Sweep) []File {
 	return files
 }
 
-// brief leaves out what has tests of its own.
+// brief removes parts that have their own tests.
 func brief(page string) string {
 	page = regexp.MustCompile(`(?s)<svg .*?</svg>`).ReplaceAllString(page, "[chart]")
 	return regexp.MustCompile(`(?s)<style>.*</style>`).ReplaceAllString(page, "[style]")
@@ -98,7 +98,7 @@ func small(t *testing.T) *Sweep {
 	return read(t, archive.Files[0].Data)
 }
 
-// TestCharts: colours for groups, dashes for bursts, and what is uncertain. After an
+// TestCharts compares charts with colours for groups, dashes for bursts and uncertain points. After an
 // update, look at the files.
 func TestCharts(t *testing.T) {
 	s := small(t)
@@ -111,7 +111,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestPageIsAlone: the page needs nothing else, and its tags are closed.
+// TestPageIsAlone: the page loads nothing, and its tags are closed.
 func TestPageIsAlone(t *testing.T) {
 	s := small(t)
 	page := string(files(t, s)[0].Content)
@@ -146,7 +146,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestCSVKeepsDigits: what reads the file has the same numbers.
+// TestCSVKeepsDigits: the numbers of the file parse as the same values.
 func TestCSVKeepsDigits(t *testing.T) {
 	s := small(t)
 	s.Points = s.Points[:1]
@@ -167,7 +167,7 @@ func TestCSVKeepsDigits(t *testing.T) {
 	}
 }
 
-// TestChartFiles: the names that a folder may have in it are those that are made.
+// TestChartFiles: ChartFiles returns the names of the charts that Files returns.
 func TestChartFiles(t *testing.T) {
 	s := small(t)
 	want := []string{"index.html", "sweep.csv"}

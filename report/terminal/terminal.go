@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// widest keeps maps readable on very wide terminals.
+// widest is the maximum width of maps, which would be hard to read on very wide terminals.
 const widest = 160
 
 // Is reports whether w is a terminal.
@@ -29,7 +29,7 @@ func descriptor(w io.Writer) (int, bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// Columns returns how wide the terminal is that w is, 0 when that is not known or w is none.
+// Columns returns the width of the terminal w. It is 0 if w is not a terminal or its width is unknown.
 func Columns(w io.Writer) int {
 	fd, ok := descriptor(w)
 	if !ok {
@@ -42,9 +42,9 @@ func Columns(w io.Writer) int {
 	return max(width, 0)
 }
 
-// MapOptions fits maps to the terminal that w is: its width, and colour unless the
-// environment has NO_COLOR (https://no-color.org) or a dumb terminal. Anything that
-// is no terminal gets plain text of the default width.
+// MapOptions returns options that fit the terminal w: its width, and colour unless the environment
+// has NO_COLOR (https://no-color.org) or a dumb terminal. If w is not a terminal, maps are plain text
+// of the default width.
 func MapOptions(w io.Writer, getenv func(string) string) report.MapOptions {
 	if !Is(w) {
 		return report.MapOptions{}

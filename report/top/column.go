@@ -10,13 +10,13 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// column is one column of figures. Names and bars, whose widths give way, are none.
+// column is a column of figures. Names and bars, whose widths vary, are not columns.
 type column struct {
 	title string
 	width int
-	drop  int // those with the lowest go first when there is no room; see barsDrop
+	drop  int // columns with the lowest value are omitted first; see barsDrop
 	text  func(*row) string
-	alarm func(*row) bool // whether to colour it
+	alarm func(*row) bool // whether to highlight the figure; nil: never
 }
 
 const nothing = "-"
@@ -88,7 +88,7 @@ func burst(r *row) string {
 	}
 }
 
-// number and percent fit into six characters, whatever a counter says.
+// number and percent return at most six characters, even for absurd values.
 func number(x float64) string {
 	if x >= 999.995 {
 		return fmt.Sprintf("%.0f", min(x, 999999))
@@ -104,8 +104,8 @@ const (
 	throttledBar = "!" // without colours
 )
 
-// draw draws bars, the newest at the right. Full height is the limit, or without one the
-// next whole number of CPUs above all of them.
+// draw draws bars, the newest on the right. Full height is the limit, or without one the next whole
+// number of CPUs above all bars.
 func draw(r *row, width int, p palette) string {
 	shown := r.recent(width)
 	scale := 1.0
@@ -129,7 +129,7 @@ func draw(r *row, width int, p palette) string {
 	return out.String()
 }
 
-// glyphOf returns a bar of a share of the full height: none for nothing.
+// glyphOf returns a bar with a share of the full height, a space for 0.
 func glyphOf(share float64) string {
 	if share <= 0 {
 		return " "
@@ -138,7 +138,7 @@ func glyphOf(share float64) string {
 	return string([]rune(heights)[i])
 }
 
-// fit makes a text of exactly that width; of one that is too long the end is kept.
+// fit pads or cuts a text to a width. It keeps the end.
 func fit(text string, width int) string {
 	if n := utf8.RuneCountInString(text); n <= width {
 		return text + strings.Repeat(" ", width-n)
@@ -150,7 +150,7 @@ func fit(text string, width int) string {
 	return "…" + string(runes[len(runes)-width+1:])
 }
 
-// cut keeps the beginning of a line.
+// cut cuts a text to at most a width. It keeps the beginning.
 func cut(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text

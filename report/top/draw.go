@@ -2,35 +2,35 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// Size is what there is to draw on.
+// Size is the drawing area.
 type Size struct {
-	Width  int // characters; 0 for as many as it takes
-	Height int // lines; 0 for as many as it takes, without status and keys
+	Width  int // characters; 0 is unlimited
+	Height int // lines; 0 is unlimited, without the lines of status and keys
 	Colour bool
 }
 
-// Widths of what gives way.
+// Widths of names and bars.
 const (
 	nameMin  = 14
-	nameLast = 8 // with one column left
+	nameLast = 8 // with only one column
 	barsMin  = 8
-	barsDrop = 7 // as column.drop
+	barsDrop = 7 // column.drop of the bars
 )
 
-// layout is what fits.
+// layout is the widths and columns that fit.
 type layout struct {
 	name, bars int
 	columns    []column
 }
 
-// layoutFor leaves columns out until the rest fits, and gives what is left over to names
-// first, then to bars.
+// layoutFor omits columns until the rest fits. The remaining width goes to names, then to bars.
 func layoutFor(width, longest int) layout {
 	all := columns()
 	if width == 0 {
@@ -47,13 +47,7 @@ func layoutFor(width, longest int) layout {
 		if drop == barsDrop {
 			l.bars = 0
 		}
-		var kept []column
-		for _, c := range l.columns {
-			if c.drop != drop {
-				kept = append(kept, c)
-			}
-		}
-		l.columns = kept
+		l.columns = slices.DeleteFunc(l.columns, func(c column) bool { return c.drop == drop })
 	}
 	if over := l.width() - width; over > 0 {
 		l.name = max(l.name-over, 1)
@@ -78,7 +72,7 @@ func (l layout) width() int {
 
 const nameTitle = "CONTAINER"
 
-// Draw draws the table; each line ends with a new line.
+// Draw draws the table. Every line ends with a newline.
 func (m *Model) Draw(s Size) string {
 	rows, hidden := m.shown()
 	longest := len(nameTitle)
@@ -106,7 +100,7 @@ func (m *Model) Draw(s Size) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// scroll returns the rows that there is room for.
+// scroll returns the rows that fit.
 func (m *Model) scroll(rows []*row, room int) []*row {
 	m.page = max(room, 0)
 	m.top = max(0, min(m.top, len(rows)-m.page))
@@ -131,7 +125,7 @@ func (m *Model) status(shown, hidden, width int) string {
 	return cut(text, width)
 }
 
-// keys is the last line: which key does what, as far as that fits.
+// keys returns the last line, which explains as many keys as fit.
 func (m *Model) keys(width int) string {
 	text := "q quit"
 	hints := []string{}
@@ -172,18 +166,13 @@ func barsTitle(width int) string {
 	return "LAST PERIODS"
 }
 
-// barsAt is the number of the column before which the bars are, -1 without bars. They stand
-// before the shares of throttled periods.
+// barsAt returns the index of the column after the bars, the first about throttled periods. It is -1
+// without bars.
 func (l layout) barsAt() int {
 	if l.bars == 0 {
 		return -1
 	}
-	for i, c := range l.columns {
-		if strings.HasPrefix(c.title, "THR/") {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(l.columns, func(c column) bool { return strings.HasPrefix(c.title, "THR/") })
 }
 
 func (l layout) line(r *row, p palette) string {
@@ -201,7 +190,7 @@ func (l layout) line(r *row, p palette) string {
 	return strings.TrimRight(text, " ")
 }
 
-// palette colours text, or not.
+// palette colours text if colour is set.
 type palette struct{ colour bool }
 
 func (p palette) alarm(text string) string { return p.with("31", text) }

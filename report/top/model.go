@@ -1,3 +1,18 @@
+// Package top implements the live table of "pinfold top": for each cgroup, its usage against its
+// limit, its throttling, and its most recent periods. It has no clock, terminal or kernel access.
+// Samples and keys are the inputs ([Model.Add], [Model.Press]) and text is the output
+// ([Model.Draw]).
+//
+// Samples are stored per group in cells of 100 ms, by the end of each sample, for ten seconds. The
+// value for a window is the sum of the newest cells that cover it, divided by the time that they
+// really cover. So a late sample makes the window longer, not the value larger.
+//
+// Throttling is shown as two shares of the last ten seconds. THR/TIMER is the share of the periods
+// in which the kernel's timer ran (nr_throttled/nr_periods); a group that sleeps in between has few
+// of these. THR/WALL is the share of all wall-clock periods.
+//
+// If the columns do not all fit, the least important ones are omitted, in the order of column.drop.
+// Names keep their ends.
 package top
 
 import (
@@ -10,30 +25,30 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// Model is the table's state. It is for one goroutine at a time.
+// Model is the state of the table. It is not safe for concurrent use.
 type Model struct {
 	Sort    Order
 	Reverse bool
-	All     bool // show groups that have no limit and have not used any CPU time, too
-	// Always reports whether a group is shown even then.
+	All     bool // also show groups that have no limit and have not used any CPU time
+	// Always reports whether such a group is shown without All.
 	Always func(group string) bool
 	Status Status
 	rows   map[string]*row
 	top    int // first row shown
-	page   int // rows that the last drawing had room for
+	page   int // rows in the last drawing
 }
 
-// Status is what the first line says besides the groups.
+// Status is the rest of the first line.
 type Status struct {
-	Share        float64 // of a CPU that sampling takes
+	Share        float64 // of a CPU that sampling uses
 	Late, Missed uint64
-	Message      string // what went wrong last
+	Message      string // the last error
 }
 
-// Order is what rows are sorted by.
+// Order is the order of the rows.
 type Order string
 
-// The orders, the largest value first but for names.
+// The orders. The largest value comes first, except for names.
 const (
 	ByUsage     Order = "usage" // CPUs over 1 s
 	ByShare     Order = "share" // of the limit over 1 s
@@ -51,7 +66,7 @@ func New() *Model {
 	return &Model{Sort: ByUsage, Always: func(string) bool { return false }, rows: map[string]*row{}}
 }
 
-// Add adds a sample of a group. NoBursts says that the kernel does not count bursts.
+// Add adds a sample of a group. noBursts means that the kernel does not count bursts.
 func (m *Model) Add(group string, noBursts bool, s trace.Sample) {
 	r := m.rows[group]
 	if r == nil {
@@ -65,17 +80,17 @@ func (m *Model) Add(group string, noBursts bool, s trace.Sample) {
 // Remove forgets a group.
 func (m *Model) Remove(group string) { delete(m.rows, group) }
 
-// Rename gives groups the names that they are shown by.
+// Rename sets the displayed names of groups.
 func (m *Model) Rename(name func(group string) string) {
 	for _, r := range m.rows {
 		r.name = report.Printable(name(r.group))
 	}
 }
 
-// Key is a key that was pressed: a character, or one of the following.
+// Key is a character or one of the following keys.
 type Key rune
 
-// Keys that are no characters.
+// Keys other than characters.
 const (
 	KeyUp Key = -1 - iota
 	KeyDown
@@ -85,7 +100,7 @@ const (
 	KeyEnd
 )
 
-// Press acts on a key, and reports whether that is to end the program.
+// Press handles a key and reports whether the program should end.
 func (m *Model) Press(k Key) (quit bool) {
 	switch k {
 	case 'q', 'Q', 3, 4: // ctrl-C, ctrl-D
@@ -114,7 +129,7 @@ func (m *Model) Press(k Key) (quit bool) {
 	return false
 }
 
-// orderOf returns the order whose name begins with a character.
+// orderOf returns the order whose name begins with the key.
 func orderOf(k Key) (Order, bool) {
 	for _, o := range Orders() {
 		if strings.HasPrefix(string(o), string(rune(k))) && k > 0 {
@@ -124,7 +139,7 @@ func orderOf(k Key) (Order, bool) {
 	return "", false
 }
 
-// shown returns the rows that are shown, in their order, and how many are left out.
+// shown returns the visible rows in order, and the number of hidden ones.
 func (m *Model) shown() (rows []*row, hidden int) {
 	for _, r := range m.rows {
 		if m.All || r.active || m.Always(r.group) {
@@ -150,7 +165,7 @@ func (m *Model) compare(a, b *row) int {
 	return cmp.Compare(m.value(b), m.value(a))
 }
 
-// value is what a row is sorted by.
+// value returns the value by which a row is sorted.
 func (m *Model) value(r *row) float64 {
 	switch m.Sort {
 	case ByShare:

@@ -148,7 +148,7 @@ func (p *player) draw(words []string) (string, error) {
 	return out.String(), nil
 }
 
-// TestFits draws any groups at any size: no line is wider, and none too many.
+// TestFits draws any groups at any size: no line is too wide, and there are not too many lines.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := New()

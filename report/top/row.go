@@ -13,16 +13,16 @@ const (
 	bars     = 40  // of the last periods
 )
 
-// cell is what was sampled in 100 ms.
+// cell is the sum of the samples that ended in 100 ms.
 type cell struct {
-	covered       time.Duration // of samples that ended in it
+	covered       time.Duration // by the samples
 	usage         time.Duration
 	burst         time.Duration
 	timer         uint64  // periods in which the kernel's timer ran
-	wall          float64 // periods that went by
+	wall          float64 // all periods
 	throttled     uint64
 	limitedUsage  time.Duration // of samples with a limit
-	limitedBudget time.Duration // what the limit allowed in these
+	limitedBudget time.Duration // that their limits allowed
 }
 
 func (c *cell) add(o cell) {
@@ -36,7 +36,6 @@ func (c *cell) add(o cell) {
 	c.limitedBudget += o.limitedBudget
 }
 
-// cellOf is a sample as a cell.
 func cellOf(s trace.Sample) cell {
 	c := cell{covered: s.Interval, usage: s.Usage, burst: s.BurstTime, timer: uint64(s.Periods), throttled: uint64(s.Throttled)}
 	if s.Limits.Period > 0 {
@@ -48,16 +47,16 @@ func cellOf(s trace.Sample) cell {
 	return c
 }
 
-// cpus is the mean number of CPUs used.
+// cpus returns the average number of CPUs used.
 func (c cell) cpus() float64 { return ratio(float64(c.usage), float64(c.covered)) }
 
-// ofLimit is what was used of what the limit allowed; false without a limit.
+// ofLimit returns the used share of the limit, false without a limit.
 func (c cell) ofLimit() (float64, bool) {
 	return ratio(float64(c.limitedUsage), float64(c.limitedBudget)), c.limitedBudget > 0
 }
 
-// throttledOfTimer and throttledOfWall are shares of periods. A sample may have the ends of
-// one period more than went by.
+// throttledOfTimer and throttledOfWall return shares of periods, at most 1: one more period may end in
+// a sample than fits into it.
 func (c cell) throttledOfTimer() float64 {
 	return min(1, ratio(float64(c.throttled), float64(c.timer)))
 }
@@ -70,9 +69,9 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// bar is one sample in the row of bars.
+// bar is the bar of one sample.
 type bar struct {
-	height    float64 // usage in limits, or in CPUs without one
+	height    float64 // usage in multiples of the limit, or in CPUs without a limit
 	throttled bool
 }
 
@@ -85,7 +84,7 @@ type row struct {
 	cells       [cells]cell
 	newest      int64 // number of the newest cell, its time / cellTime
 	bars        [bars]bar
-	count       int // of all bars so far
+	count       int // number of all bars so far
 }
 
 func (r *row) add(s trace.Sample) {
@@ -109,8 +108,8 @@ func (r *row) add(s trace.Sample) {
 	r.count++
 }
 
-// last sums up the newest cells that cover a time, or nearly so: the ends of samples are
-// not on time to the microsecond.
+// last returns the sum of the newest cells that cover a time, almost: samples do not end exactly on
+// time.
 func (r *row) last(window time.Duration) cell {
 	var sum cell
 	for i := range min(cells, r.newest+1) {
@@ -122,7 +121,7 @@ func (r *row) last(window time.Duration) cell {
 	return sum
 }
 
-// window is the time of shares and sums.
+// window is the longest time that rows cover.
 const window = cells * cellTime
 
 // recent returns up to n of the newest bars, oldest first.

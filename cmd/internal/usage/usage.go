@@ -11,18 +11,17 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/version"
 )
 
-// mistake is an error on the command line.
+// mistake is an error of the user on the command line.
 type mistake struct{ error }
 
 func (m mistake) Unwrap() error { return m.error }
 
-// Errorf is fmt.Errorf for a mistake on the command line.
+// Errorf is [fmt.Errorf] for wrong usage.
 func Errorf(format string, args ...any) error {
 	return mistake{fmt.Errorf(format, args...)}
 }
 
-// ExitStatus is 0 for success, 2 for a mistake on the command line, and 1 for any other
-// failure.
+// ExitStatus returns 0 for success, 2 for wrong usage, and 1 for other errors.
 func ExitStatus(err error) int {
 	var wrong mistake
 	switch {
@@ -35,9 +34,9 @@ func ExitStatus(err error) int {
 	}
 }
 
-// Complete makes a command the root of others: alone it prints its help; mistakes in
-// flags, also in those of the others, are errors of Errorf. Errors are left to main. The flag
-// --version prints the version.
+// Complete makes root the root command of others: without a subcommand it prints its help, and
+// --version prints the version. Wrong flags of any command are errors of [Errorf]. main prints
+// errors.
 func Complete(root *cobra.Command, others ...*cobra.Command) *cobra.Command {
 	root.Args = NoArguments
 	root.Version = version.Of(root.Name())
@@ -53,7 +52,7 @@ func Complete(root *cobra.Command, others ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// NoArguments is for commands that take flags only.
+// NoArguments rejects arguments.
 func NoArguments(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 )
 
-// Build is one build of a program.
+// Build describes a build of a program.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -36,7 +36,7 @@ func This() Build {
 	return b
 }
 
-// Of returns a line about the running program, by its name.
+// Of returns a line with the name and build of the running program.
 func Of(program string) string {
 	b := This()
 	text := program + " " + b.Version

@@ -1,0 +1,180 @@
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/report"
+)
+
+// Var adds a flag of any type: parse reads its value, [fmt.Sprint] prints it, and kind names it in
+// the help. The help omits a default that prints as "" or "0".
+func Var[T any](flags *pflag.FlagSet, p *T, name, kind, usage string, parse func(string) (T, error)) {
+	flags.Var(&value[T]{p, kind, parse}, name, usage)
+}
+
+type value[T any] struct {
+	p     *T
+	kind  string
+	parse func(string) (T, error)
+}
+
+func (v *value[T]) Type() string   { return v.kind }
+func (v *value[T]) String() string { return fmt.Sprint(*v.p) }
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err == nil {
+		*v.p = parsed
+	}
+	return err
+}
+
+// List is a flag of several values, separated by commas. When it is repeated, values are added.
+type List[T any] struct {
+	Each  []T
+	parse func(string) (T, error)
+	kind  string
+	text  string
+	given bool // Each does not contain the defaults
+}
+
+// NewList returns a list flag. The defaults apply until the flag is given.
+func NewList[T any](kind, defaults string, parse func(string) (T, error)) *List[T] {
+	l := &List[T]{parse: parse, kind: kind}
+	if defaults != "" {
+		if err := l.Set(defaults); err != nil {
+			panic(err) // defaults are constants
+		}
+		l.given = false
+	}
+	return l
+}
+
+// Type returns the name of the values in the help.
+func (l *List[T]) Type() string   { return l.kind }
+func (l *List[T]) String() string { return l.text }
+
+// Set adds values.
+func (l *List[T]) Set(text string) error {
+	var added []T
+	for word := range strings.SplitSeq(text, ",") {
+		value, err := l.parse(strings.TrimSpace(word))
+		if err != nil {
+			return err
+		}
+		added = append(added, value)
+	}
+	if !l.given {
+		l.Each, l.text, l.given = nil, "", true
+	}
+	l.Each = append(l.Each, added...)
+	l.text = strings.TrimPrefix(l.text+","+text, ",")
+	return nil
+}
+
+// OneOf adds a flag that accepts the given words. The first is the default. --output is also -o.
+func OneOf[T ~string](flags *pflag.FlagSet, p *T, name, usage string, words ...T) {
+	*p = words[0]
+	var kind []string
+	for _, word := range words {
+		kind = append(kind, string(word))
+	}
+	flag := &value[T]{p, strings.Join(kind, "|"), func(text string) (T, error) {
+		if !slices.Contains(kind, text) {
+			return "", fmt.Errorf("must be %s", strings.Join(kind, " or "))
+		}
+		return T(text), nil
+	}}
+	short := ""
+	if name == "output" {
+		short = "o"
+	}
+	flags.VarP(flag, name, short, usage)
+}
+
+// ParseCount parses a whole number of at least 1.
+func ParseCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, errors.New("must be a whole number, 1 or more")
+	}
+	return n, nil
+}
+
+// ParseNumber parses a number or a percentage: "0.7" and "70%" are the same.
+func ParseNumber(text string) (float64, error) {
+	digits, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsInf(x, 0) {
+		return 0, errors.New("must be numbers such as 0.7 or 70%")
+	}
+	if percent {
+		x /= 100
+	}
+	return x, nil
+}
+
+// ParseBurst parses a burst with its unit, "0" or "inf". Other numbers without a unit are rejected:
+// they could be percentages or multiples of the quota.
+func ParseBurst(text string) (report.Burst, error) {
+	if strings.EqualFold(text, "inf") {
+		return report.Burst(math.Inf(1)), nil
+	}
+	digits, unit := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(digits, 64)
+	switch {
+	case err != nil || !(x >= 0) || math.IsInf(x, 0):
+		return 0, errors.New("must be a percentage of the quota, such as 100%, or 0, or inf for an unlimited burst")
+	case x == 0:
+		return 0, nil // also for -0
+	case unit:
+		return report.Burst(x), nil
+	case x <= 10:
+		return 0, fmt.Errorf("has no unit: write %v for %[2]s times the quota, or %[2]s%% for %[2]s percent of it", report.Burst(100*x), digits)
+	}
+	return 0, fmt.Errorf("has no unit: write %s%% for %[1]s percent of the quota", digits)
+}
+
+// maxAmount exceeds the CPUs of any machine: [cpuset.MaxCPUs] is 1,024.
+const maxAmount ledger.MilliCPU = 100_000 * 1000
+
+var errAmount = errors.New("must be a number of CPUs above 0 with at most three places, such as 0.5 or 4, or thousandths of one, such as 500m")
+
+// ParseAmount parses an amount of CPU as Kubernetes writes it: DIGITS[.DIGITS] or DIGITSm.
+func ParseAmount(text string) (ledger.MilliCPU, error) {
+	digits, milli := strings.CutSuffix(text, "m")
+	if !milli {
+		whole, fraction, point := strings.Cut(text, ".")
+		if whole == "" || point && fraction == "" || len(fraction) > 3 {
+			return 0, errAmount
+		}
+		digits = whole + (fraction + "000")[:3]
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || n == 0 || n > uint64(maxAmount) {
+		return 0, errAmount
+	}
+	return ledger.MilliCPU(n), nil
+}
+
+// CPUs returns an amount as a number of CPUs.
+func CPUs(a ledger.MilliCPU) float64 { return float64(a) / 1000 }
+
+// Quota returns the CPU time that a limit allows in a period of at most one second, rounded to the
+// kernel's resolution of one microsecond.
+func Quota(limit ledger.MilliCPU, period time.Duration) time.Duration {
+	return time.Duration((int64(limit)*period.Microseconds()+500)/1000) * time.Microsecond
+}
+
+// LeastLimit returns the lowest limit that the kernel accepts: its quota is 1 ms.
+func LeastLimit(period time.Duration) ledger.MilliCPU {
+	return ledger.MilliCPU(math.Ceil(1000 * float64(time.Millisecond) / float64(period)))
+}

@@ -1,0 +1,52 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// IntervalFlag adds --interval, the length of samples of .npy files.
+func IntervalFlag(cmd *cobra.Command) *time.Duration {
+	return cmd.Flags().Duration("interval", 0, "the samples of an .npy file are `TIME` long")
+}
+
+// SuggestInterval adds to an error of an .npy file how to give the interval.
+func SuggestInterval(err error) error {
+	if errors.Is(err, tracefile.ErrNoInterval) {
+		return fmt.Errorf("%w: say it with --interval, such as --interval 100ms", err)
+	}
+	return err
+}
+
+// NoteLost prints a note if the end of a journal was lost.
+func NoteLost(w io.Writer, name string, bytes int64) {
+	if bytes > 0 {
+		Notef(w, "the last %d bytes of %s are not a whole block, and are lost", bytes, name)
+	}
+}
+
+// ErrInterrupted is the error of [Until].
+var ErrInterrupted = errors.New("interrupted: nothing was written")
+
+// Until returns the rows before the context is done. Then the last row is [ErrInterrupted].
+func Until(ctx context.Context, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2[*tracefile.Row, error] {
+	return func(yield func(*tracefile.Row, error) bool) {
+		for r, err := range rows {
+			if ctx.Err() != nil {
+				yield(nil, ErrInterrupted)
+				return
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}

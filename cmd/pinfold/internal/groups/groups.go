@@ -1,0 +1,122 @@
+//go:build linux
+
+// Package groups finds the cgroups that arguments name, and the names of the containers in them.
+//
+// Arguments are paths in the hierarchy, directories or patterns ([Find]), or pods of this node
+// ([OfPod]). Containers get their names from the links that the kubelet makes to their logs
+// ([Names]), so that the API server is not needed.
+package groups
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
+)
+
+// Find returns the cgroups that an argument names: a path in the hierarchy, a directory, or a
+// pattern of one of them. root is the machine's root directory. Groups that match a pattern but
+// cannot be sampled are omitted with a message.
+func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
+	if !strings.ContainsAny(arg, `*?[\`) {
+		group, err := resolve(fs, root, arg)
+		return []string{group}, err
+	}
+	dirs, err := matching(fs, root, arg)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, dir := range dirs {
+		group, err := resolve(fs, root, dir)
+		if err != nil {
+			frame.Notef(stderr, "left out: %v", err)
+			continue
+		}
+		found = append(found, group)
+	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case len(dirs) > 0:
+		return nil, fmt.Errorf("no control group that matches %q can be sampled", arg)
+	}
+	return nil, fmt.Errorf("no control group matches %q below %s: is it in quotes, and with a * for each level?", arg, fs.Dir(cgroup.CPU, "/"))
+}
+
+// resolve resolves arg, a cgroup path or directory, to a path in the hierarchy that can be sampled.
+func resolve(fs *cgroup.FS, root, arg string) (string, error) {
+	group, err := pathOf(fs, root, arg)
+	if err != nil {
+		return "", err
+	}
+	err = sampler.Check(fs, group)
+	if errors.Is(err, cgroup.ErrGone) {
+		if isDir(arg) {
+			return "", notCgroup(fs, arg)
+		}
+		err = fmt.Errorf("%w: give its path below %s", err, fs.Dir(cgroup.CPU, "/"))
+	}
+	return group, err
+}
+
+func pathOf(fs *cgroup.FS, root, arg string) (string, error) {
+	for _, dir := range []string{arg, filepath.Join(root, arg)} {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			continue
+		}
+		if real, err = filepath.Abs(real); err != nil {
+			return "", err
+		}
+		for _, h := range fs.Hierarchies() {
+			mount, err := filepath.EvalSymlinks(h.Mount)
+			if err != nil {
+				continue
+			}
+			if rest, ok := strings.CutPrefix(real+"/", mount+"/"); ok {
+				return filepath.Clean("/" + rest), nil
+			}
+		}
+	}
+	if isDir(arg) && !filepath.IsAbs(arg) {
+		return "", notCgroup(fs, arg)
+	}
+	return fs.GroupAt(arg), nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func notCgroup(fs *cgroup.FS, dir string) error {
+	return fmt.Errorf("%s is a directory but not a control group: those of the CPU controller are below %s", dir, fs.Dir(cgroup.CPU, "/"))
+}
+
+// matching returns the directories that match a pattern of a path in the hierarchy or, if there are
+// none, of a directory.
+func matching(fs *cgroup.FS, root, pattern string) ([]string, error) {
+	var dirs []string
+	for _, full := range []string{fs.Dir(cgroup.CPU, "/") + "/" + pattern, filepath.Join(root, pattern)} {
+		names, err := filepath.Glob(full)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w: write [] and \\ as shells do", pattern, err)
+		}
+		for _, name := range names {
+			if isDir(name) {
+				dirs = append(dirs, name)
+			}
+		}
+		if len(dirs) > 0 {
+			break
+		}
+	}
+	return dirs, nil
+}

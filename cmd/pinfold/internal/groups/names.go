@@ -1,0 +1,155 @@
+//go:build linux
+
+package groups
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
+)
+
+// Names are the names of containers, from the links to their logs that every kubelet makes
+// (legacyLogSymlink of pkg/kubelet/kuberuntime). Learn, Of and Known may be called concurrently.
+type Names struct {
+	dir string
+
+	mu     sync.Mutex // protects the following
+	naming kubepods.Naming
+	byID   map[string]string
+}
+
+// NewNames returns names for a machine with the given root directory, before any link is read.
+func NewNames(root string) *Names {
+	return &Names{dir: filepath.Join(root, "var/log/containers")}
+}
+
+// Learn reads the links. Containers without a link have no name.
+func (n *Names) Learn(naming kubepods.Naming) {
+	byID := map[string]string{}
+	entries, _ := os.ReadDir(n.dir) // without the directory there are no links
+	for _, e := range entries {
+		if id, name, ok := parseLogLink(e.Name()); ok {
+			byID[id] = name
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.naming, n.byID = naming, byID
+}
+
+// parseLogLink parses POD_NAMESPACE_CONTAINER-ID.log.
+func parseLogLink(link string) (id, name string, ok bool) {
+	link, ok = strings.CutSuffix(link, ".log")
+	parts := strings.Split(link, "_")
+	if !ok || len(parts) != 3 {
+		return "", "", false
+	}
+	dash := strings.LastIndex(parts[2], "-")
+	if dash <= 0 || parts[0] == "" || parts[1] == "" || dash == len(parts[2])-1 {
+		return "", "", false
+	}
+	return parts[2][dash+1:], parts[1] + "/" + parts[0] + "/" + parts[2][:dash], true
+}
+
+// Of returns the name of a container's group: NAMESPACE/POD/CONTAINER, or the first characters of
+// the pod's UID and the container's ID. Other groups keep their path.
+func (n *Names) Of(group string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	place, ok := n.naming.Parse(group)
+	if !ok || place.Container == "" {
+		return group
+	}
+	if name, ok := n.byID[place.Container]; ok {
+		return name
+	}
+	return prefix(place.PodUID, 8) + "/" + prefix(place.Container, 12)
+}
+
+// Known returns NAMESPACE/POD/CONTAINER, or "" without a link.
+func (n *Names) Known(group string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	place, _ := n.naming.Parse(group)
+	return n.byID[place.Container]
+}
+
+func prefix(text string, n int) string { return text[:min(n, len(text))] }
+
+// Target is a group to sample.
+type Target struct {
+	Group string // path in the hierarchy
+	Name  string // NAMESPACE/POD/CONTAINER, "" if unknown
+}
+
+// OfPod returns the containers of a pod of this node. Its sandbox has no name; it is called by the
+// first characters of its ID.
+func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
+	namespace, name, ok := strings.Cut(pod, "/")
+	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
+		return nil, usage.Errorf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
+	}
+	uids, err := podUIDs(root, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := n.naming.Pods(fs)
+	if err != nil {
+		return nil, err
+	}
+	var found []Target
+	for _, p := range pods {
+		if !slices.Contains(uids, p.UID) {
+			continue
+		}
+		for _, c := range p.Containers {
+			container := n.Known(c.Path)
+			if container == "" {
+				container = path.Join(namespace, name, prefix(c.ID, 12))
+			}
+			found = append(found, Target{c.Path, container})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("--pod %s: it has logs, but no container is running: %s", pod, findPod(namespace, name))
+	}
+	return found, nil
+}
+
+// podLogs contains a directory NAMESPACE_NAME_UID for the logs of each pod of the node
+// (pkg/kubelet/kuberuntime/helpers.go of Kubernetes 1.37).
+const podLogs = "var/log/pods"
+
+// podUIDs returns the UIDs of all pods of a name that have logs here.
+func podUIDs(root, namespace, name string) ([]string, error) {
+	dir := filepath.Join(root, podLogs)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("--pod: look for the pod: %w", err)
+	}
+	var uids []string
+	for _, e := range entries {
+		if uid, ok := strings.CutPrefix(e.Name(), namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
+			uids = append(uids, uid)
+		}
+	}
+	if len(uids) == 0 {
+		return nil, fmt.Errorf("--pod %s/%s: no pod of this node has that name, according to %s: %s", namespace, name, dir, findPod(namespace, name))
+	}
+	return uids, nil
+}
+
+// findPod says how to find a pod that is not found here.
+func findPod(namespace, name string) string {
+	return fmt.Sprintf("see its node and UID with 'kubectl -n %s get pod %s -o custom-columns=N:.spec.nodeName,U:.metadata.uid', "+
+		"and give its groups as '/kubepods/*/podUID/*' if the kubelet writes its logs elsewhere", namespace, name)
+}

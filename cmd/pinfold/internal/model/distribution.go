@@ -1,0 +1,185 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/quantity"
+)
+
+// distributionFlags describe the demand of a group in each period by a family of distributions. The
+// mean has a flag of its own.
+type distributionFlags struct {
+	flags    *pflag.FlagSet
+	names    string // one, for a sweep several with commas
+	shape    float64
+	bound    float64
+	perQuota float64
+	sigma    float64
+	on, off  float64
+	clients  int
+}
+
+// family is a family of distributions.
+type family struct {
+	name         string
+	parameters   []string // names of flags, besides the mean
+	defaultShape float64
+	make         func(*distributionFlags, float64) (demand.Process, error)
+}
+
+// Pareto demand with this shape is that of the published tables for CPU burst. Gamma demand with
+// this shape is the sum of two exponential demands.
+const (
+	paretoShape = 4
+	gammaShape  = 2
+)
+
+func families() []family {
+	return []family{
+		{"exponential", nil, 0, func(_ *distributionFlags, mean float64) (demand.Process, error) {
+			return independent(demand.NewExponential(mean))
+		}},
+		{"pareto", []string{"shape", "bound"}, paretoShape, func(f *distributionFlags, mean float64) (demand.Process, error) {
+			if f.flags.Changed("bound") {
+				return independent(demand.NewTruncatedPareto(f.shapeOr(paretoShape), mean, f.bound))
+			}
+			return independent(demand.NewPareto(f.shapeOr(paretoShape), mean))
+		}},
+		{"poisson", []string{"per-quota"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+			return independent(demand.NewPoisson(mean, f.perQuota))
+		}},
+		{"gamma", []string{"shape"}, gammaShape, func(f *distributionFlags, mean float64) (demand.Process, error) {
+			return independent(demand.NewGamma(f.shapeOr(gammaShape), mean))
+		}},
+		{"lognormal", []string{"sigma"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+			return independent(demand.NewLognormal(f.sigma, mean))
+		}},
+		{"constant", nil, 0, func(_ *distributionFlags, mean float64) (demand.Process, error) {
+			return independent(demand.NewConstant(mean))
+		}},
+		{"onoff", []string{"on", "off", "clients"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+			return demand.NewOnOff(mean, f.on, f.off, f.clients)
+		}},
+	}
+}
+
+// independent returns the process whose periods have independent demands.
+func independent[D demand.Distribution](d D, err error) (demand.Process, error) {
+	return demand.Independent{Distribution: d}, err
+}
+
+func familyNames() string {
+	var names []string
+	for _, f := range families() {
+		names = append(names, f.name)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+func newDistributionFlags(cmd *cobra.Command) *distributionFlags {
+	f := &distributionFlags{flags: cmd.Flags()}
+	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyNames())
+	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
+	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
+	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "a quota is enough for `N` requests of a Poisson distribution")
+	f.flags.Float64Var(&f.sigma, "sigma", 1, "standard deviation `S` of the logarithm of a lognormal distribution")
+	f.flags.Float64Var(&f.on, "on", 1, "clients of onoff work for `PERIODS` on average")
+	f.flags.Float64Var(&f.off, "off", 9, "and then pause for `PERIODS` on average")
+	f.flags.IntVar(&f.clients, "clients", 10, "`N` clients of onoff in a group")
+	return f
+}
+
+func (f *distributionFlags) shapeOr(otherwise float64) float64 {
+	if f.flags.Changed("shape") {
+		return f.shape
+	}
+	return otherwise
+}
+
+// families returns the families of some names. Parameters of other families are rejected.
+func (f *distributionFlags) families(names ...string) ([]family, error) {
+	all := families()
+	var chosen []family
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(known family) bool { return known.name == name })
+		if i < 0 {
+			return nil, usage.Errorf("--distribution %q is not known: take %s", name, familyNames())
+		}
+		chosen = append(chosen, all[i])
+	}
+	for _, other := range all {
+		for _, name := range other.parameters {
+			if f.flags.Changed(name) && !slices.ContainsFunc(chosen, func(c family) bool { return slices.Contains(c.parameters, name) }) {
+				return nil, usage.Errorf("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// given returns the first flag about distributions that was given, "" for none.
+func (f *distributionFlags) given() string {
+	names := []string{"distribution", "mean"}
+	for _, known := range families() {
+		names = append(names, known.parameters...)
+	}
+	return firstGiven(f.flags, names...)
+}
+
+// firstGiven returns the first of some flags that was given, "" for none.
+func firstGiven(flags *pflag.FlagSet, names ...string) string {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// process returns the demand of a family with the given mean, in multiples of the quota.
+func (f *distributionFlags) process(known family, mean float64) (demand.Process, error) {
+	p, err := known.make(f, mean)
+	if err != nil {
+		return nil, usage.Errorf("--distribution %s --mean %v: %w", known.name, mean, err)
+	}
+	if mean >= 1 {
+		return nil, usage.Errorf("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
+	}
+	return p, nil
+}
+
+// unstable describes what happens to a group whose mean demand is at least its quota, and what to
+// do.
+func unstable(mean float64, advice string) string {
+	what := fmt.Sprintf("its backlog grows by %s of the quota per period, without end", quantity.Share(mean-1))
+	if mean == 1 {
+		what = "it never makes up for a backlog, which grows without end"
+	}
+	return "there is no stationary state, as " + what + "; " + advice
+}
+
+// label describes the demand of a family with its parameters.
+func (f *distributionFlags) label(known family) string {
+	var parameters []string
+	for _, name := range known.parameters {
+		flag := f.flags.Lookup(name)
+		switch {
+		case name == "shape" && !flag.Changed:
+			parameters = append(parameters, fmt.Sprintf("shape %v", known.defaultShape))
+		case name != "bound" || flag.Changed:
+			parameters = append(parameters, name+" "+flag.Value.String())
+		}
+	}
+	label := strings.ToUpper(known.name[:1]) + known.name[1:] + " demand"
+	if len(parameters) > 0 {
+		label += " (" + strings.Join(parameters, ", ") + ")"
+	}
+	return label
+}

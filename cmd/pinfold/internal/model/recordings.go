@@ -1,0 +1,142 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/simulation"
+)
+
+// recordings are the flags that take demand from recordings.
+type recordings struct {
+	selection
+	flags  *pflag.FlagSet
+	period time.Duration
+	limit  ledger.MilliCPU // 0: not given
+}
+
+func recordingFlags(cmd *cobra.Command) *recordings {
+	r := &recordings{selection: selection{interval: frame.IntervalFlag(cmd)}, flags: cmd.Flags()}
+	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
+	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
+	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
+	frame.Var(r.flags, &r.limit, "limit", "CPUS", "the quota of each container in CPUs (default as recorded)", frame.ParseAmount)
+	return r
+}
+
+// checkSource requires that the flags select either recordings or a distribution with a mean. more
+// are further flags about recordings.
+func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...string) error {
+	aboutTraces := firstGiven(r.flags, append([]string{"trace", "group", "interval", "period", "limit"}, more...)...)
+	switch {
+	case len(r.files) > 0 && d.given() != "":
+		return usage.Errorf("--trace and --%s both say what the demand is: use one of them", d.given())
+	case len(r.files) > 0:
+		return nil
+	case aboutTraces != "":
+		return usage.Errorf("--%s is about recordings: name one with --trace", aboutTraces)
+	case d.names == "":
+		return usage.Errorf("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyNames())
+	case len(means) == 0:
+		return usage.Errorf("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
+	}
+	return nil
+}
+
+// choose returns the selected groups.
+func (r *recordings) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
+	if r.flags.Changed("period") && (r.period < time.Millisecond || r.period > time.Second) {
+		return nil, usage.Errorf("--period %v: enforcement periods are 1ms to 1s", r.period)
+	}
+	if slices.Contains(r.files, "") {
+		return nil, usage.Errorf("--trace is empty: name a recording")
+	}
+	if err := r.selection.check(); err != nil {
+		return nil, err
+	}
+	groups, err := r.survey(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	return groups, checkNested(groups)
+}
+
+// checkNested rejects a group inside another one, whose demand would count twice.
+func checkNested(groups []group) error {
+	chosen := map[[2]string]bool{} // by file and path
+	for _, g := range groups {
+		chosen[[2]string{g.File, g.Path}] = true
+	}
+	for _, g := range groups {
+		for inner, outer := g.Path, path.Dir(g.Path); outer != inner; inner, outer = outer, path.Dir(outer) {
+			if chosen[[2]string{g.File, outer}] {
+				return fmt.Errorf("%s: %s is part of %s, and would count twice: choose groups with --group", g.File, g.Path, outer)
+			}
+		}
+	}
+	return nil
+}
+
+// demands reads the demand of groups.
+func (r *recordings) demands(ctx context.Context, groups []group) ([]simulation.Recorded, error) {
+	period, err := r.commonPeriod(groups)
+	if err != nil {
+		return nil, err
+	}
+	var out []simulation.Recorded
+	err = r.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
+		demand, err := s.Demand(interval, period)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
+		}
+		limit, _ := g.limits.CPUs()
+		mean := 0.0
+		for _, x := range demand.CPUs {
+			mean += x / float64(len(demand.CPUs))
+		}
+		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: mean, Demand: demand})
+		return nil
+	})
+	return out, err
+}
+
+// commonPeriod returns --period, or the period of all groups with a limit.
+func (r *recordings) commonPeriod(groups []group) (time.Duration, error) {
+	if r.period > 0 {
+		return r.period, nil
+	}
+	common, from := time.Duration(0), group{}
+	for _, g := range groups {
+		if _, limited := g.limits.CPUs(); !limited {
+			continue
+		}
+		if common > 0 && g.limits.Period != common {
+			return 0, fmt.Errorf("%s has a period of %v, %s one of %v: say with --period which one is meant",
+				from.Path, common, g.Path, g.limits.Period)
+		}
+		common, from = g.limits.Period, g
+	}
+	if common == 0 {
+		common = trace.DefaultPeriod
+	}
+	return common, nil
+}
+
+// tooMuch returns an error for a quota, in CPUs, that is not above the mean demand.
+func tooMuch(r *simulation.Recorded, quota float64, advice string) error {
+	return fmt.Errorf("%s wants %s CPUs on average, %s of a quota of %s CPUs: %s", r.Group, report.CPUs(r.Mean), quantity.Share(r.Mean/quota), report.CPUs(quota),
+		unstable(r.Mean/quota, advice))
+}

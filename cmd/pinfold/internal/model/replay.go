@@ -1,0 +1,149 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/simulation"
+)
+
+// replay is recorded demand on a machine.
+type replay struct {
+	*recordings
+	machine  ledger.MilliCPU // 0: not given
+	order    simulation.Order
+	recorded []simulation.Recorded
+}
+
+func replayFlags(cmd *cobra.Command) *replay {
+	r := &replay{recordings: recordingFlags(cmd)}
+	frame.Var(r.flags, &r.machine, "cpus", "CPUS", "CPUs of the machine; without --limit the quotas are equal parts of them (default the sum of the quotas)", frame.ParseAmount)
+	frame.OneOf(r.flags, &r.order, "order", "how periods are drawn from a recording: in pieces, from end to end, or each by itself",
+		simulation.Blocks, simulation.Replay, simulation.Independent)
+	return r
+}
+
+// report returns a report without outcomes.
+func (r *replay) report(seed uint64) *simulation.Report {
+	out := &simulation.Report{Seed: seed}
+	if len(r.recorded) == 0 {
+		return out
+	}
+	out.Recorded, out.Machine, out.Order = r.recorded, frame.CPUs(r.machine), r.order
+	for i := range r.recorded {
+		k := &r.recorded[i]
+		out.Warnings = append(out.Warnings, k.Warnings()...)
+		if k.LimitChanges > 0 && r.limit == 0 && r.machine == 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: its limit changed %d times; the last is taken", k.Group, k.LimitChanges))
+		}
+		if warning := k.BlockWarning(); warning != "" && out.Order == simulation.Blocks {
+			out.Warnings = append(out.Warnings, warning)
+		}
+	}
+	return out
+}
+
+// combinations reads the recordings and returns a combination for each number of groups and each
+// burst, in this order.
+func (r *replay) combinations(ctx context.Context, stderr io.Writer, cgroups []int, bursts []report.Burst) ([]simulation.Combination, error) {
+	groups, err := r.choose(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if len(groups) > interference.MaxGroups {
+		return nil, fmt.Errorf("%d groups were recorded, and at most %d are simulated: choose some with --group", len(groups), interference.MaxGroups)
+	}
+	if r.recorded, err = r.demands(ctx, groups); err != nil {
+		return nil, err
+	}
+	for i := range r.recorded {
+		k := &r.recorded[i]
+		k.BlockLength, k.BlocksKeep = demand.BlockLength(k.CPUs)
+	}
+	if len(cgroups) == 0 {
+		cgroups = []int{len(groups)}
+	}
+	var all []simulation.Combination
+	for _, m := range cgroups {
+		if m%len(groups) != 0 {
+			return nil, usage.Errorf("--cgroups %d cannot be shared out evenly over %d recorded groups: take a multiple, or choose groups with --group", m, len(groups))
+		}
+		c, err := r.combination(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bursts {
+			c.Burst, c.Kinds = b, slices.Clone(c.Kinds)
+			for i := range c.Kinds {
+				c.Kinds[i].Burst = b.Quotas()
+			}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// combination returns the combination for m groups, without a burst.
+func (r *replay) combination(m int) (simulation.Combination, error) {
+	c := simulation.Combination{Distribution: "trace", Cgroups: m}
+	quotas, wanted := 0.0, 0.0
+	for i := range r.recorded {
+		k := &r.recorded[i]
+		quota, err := r.quota(k, m)
+		if err != nil {
+			return c, err
+		}
+		if k.Mean >= quota {
+			return c, tooMuch(k, quota, "raise --limit or --cpus, or take fewer --cgroups")
+		}
+		process, err := r.process(k, quota)
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", k.Group, err)
+		}
+		count := m / len(r.recorded)
+		quotas += float64(count) * quota
+		wanted += float64(count) * k.Mean
+		c.Kinds = append(c.Kinds, interference.Group{Count: count, Quota: quota, Demand: process})
+	}
+	c.Mean, c.Quota, c.Capacity = wanted/quotas, quotas/float64(m), quotas
+	if r.machine > 0 {
+		c.Capacity = frame.CPUs(r.machine)
+	}
+	return c, nil
+}
+
+// quota returns the quota of one of m containers, in CPUs.
+func (r *replay) quota(k *simulation.Recorded, m int) (float64, error) {
+	switch {
+	case r.limit > 0:
+		return frame.CPUs(r.limit), nil
+	case r.machine > 0:
+		return frame.CPUs(r.machine) / float64(m), nil
+	case k.Limit > 0:
+		return k.Limit, nil
+	}
+	return 0, fmt.Errorf("%s was recorded without a limit: say what quota a container is to have with --limit CPUS, or with --cpus CPUS what all of them share",
+		k.Group)
+}
+
+// process returns the demand in multiples of the quota.
+func (r *replay) process(k *simulation.Recorded, quota float64) (demand.Process, error) {
+	samples := k.InQuotas(quota)
+	switch r.order {
+	case simulation.Replay:
+		return demand.NewReplay(samples)
+	case simulation.Independent:
+		return independent(demand.NewEmpirical(samples))
+	}
+	return demand.NewBlocks(samples, k.BlockLength)
+}

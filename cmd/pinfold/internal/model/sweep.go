@@ -1,0 +1,185 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/simulation"
+	"pinfold.dev/pinfold/report/sweep"
+)
+
+func newSweep() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `sweep -o DIR [--force] [--distribution NAME[,NAME...]]
+                         [--mean U,U,...] [--cgroups M,M,...]
+                         [--burst B,B,...] [--periods N] [--precision P]
+                         [--rule strict|published] [--seed S]`,
+		Short: "Draw what burst does over load, containers and burst",
+		Long: `Simulate every combination of distribution, mean, number of containers and
+burst, and draw E[WCET] (downwards, so that up is better) and P(WCET = 1) over
+the mean.
+
+DIR gets index.html, one page with all results, the charts as .svg and .png, and
+sweep.csv with the numbers and their standard errors. It appears complete or not
+at all. --force replaces a DIR that an earlier sweep has made.`,
+		Example: `  pinfold simulate sweep -o sweep
+  pinfold simulate sweep -o many --distribution lognormal --cgroups 40,80`,
+		Args: frame.NoArguments,
+	}
+	q := &sweeping{
+		distributions: newDistributionFlags(cmd),
+		means:         frame.NewList("U,U,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", frame.ParseNumber),
+		cgroups:       frame.NewList("M,M,...", "10,20,30", frame.ParseCount),
+		bursts:        frame.NewList("B,B,...", "100%,200%,inf", frame.ParseBurst),
+		effort:        effortFlags(cmd),
+	}
+	flags := cmd.Flags()
+	named := flags.Lookup("distribution")
+	named.Usage = "of the demand in a period: `NAMES` of " + familyNames()
+	named.DefValue, q.distributions.names = defaultDistributions, defaultDistributions
+	flags.Var(q.means, "mean", "demand per period, on average, in multiples of the quota")
+	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MostCgroups))
+	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MostBursts))
+	flags.StringVarP(&q.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
+	flags.BoolVar(&q.force, "force", false, "replace the sweep that is in DIR")
+	cmd.RunE = q.run
+	return cmd
+}
+
+const defaultDistributions = "exponential,pareto"
+
+// sweeping is what the flags request.
+type sweeping struct {
+	distributions *distributionFlags
+	means         *frame.List[float64]
+	cgroups       *frame.List[int]
+	bursts        *frame.List[report.Burst]
+	effort        *effort
+	dir           string
+	force         bool
+}
+
+func (q *sweeping) run(cmd *cobra.Command, _ []string) error {
+	s, all, err := q.plan(cmd)
+	if err != nil {
+		return err
+	}
+	target, err := newFolder(q.dir, q.force, isSweepFile)
+	if err != nil {
+		return err
+	}
+	// An interruption leaves nothing behind until the end.
+	ctx, stop := frame.Interruptible(cmd.Context())
+	defer stop()
+	done, err := q.effort.simulateAll(ctx, cmd.ErrOrStderr(), all)
+	var files []sweep.File
+	if err == nil {
+		for _, d := range done {
+			s.Points = append(s.Points, sweep.Point{Distribution: d.Distribution, Mean: d.Mean, Cgroups: d.Cgroups, Burst: d.Burst.Quotas(), Result: d.Result})
+		}
+		if files, err = s.Files(); err != nil {
+			return err
+		}
+		err = target.write(ctx, files)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("interrupted: %d of %d combinations were done; %s was not written", len(done), len(all), q.dir)
+	case err != nil:
+		return err
+	}
+	if n := s.Uncertain(); n > 0 {
+		frame.Notef(cmd.ErrOrStderr(), "%d of %d points are not certain: they are hollow in the charts, and the page says why; take more --periods", n, len(s.Points))
+	}
+	for _, f := range files {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s/%s\n", strings.TrimRight(q.dir, "/"), f.Name); err != nil {
+			return fmt.Errorf("print the result: %w", err)
+		}
+	}
+	return nil
+}
+
+// plan returns the sweep without points, and the combinations to simulate. All of them are valid.
+func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combination, error) {
+	q.means.Each, q.cgroups.Each, q.bursts.Each = distinct(q.means.Each), distinct(q.cgroups.Each), distinct(q.bursts.Each)
+	switch {
+	case q.dir == "":
+		return nil, nil, usage.Errorf("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
+	case len(q.cgroups.Each) > sweep.MostCgroups:
+		return nil, nil, usage.Errorf("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MostCgroups)
+	case len(q.bursts.Each) > sweep.MostBursts:
+		return nil, nil, usage.Errorf("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MostBursts)
+	}
+	if err := q.effort.check(cmd); err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for name := range strings.SplitSeq(q.distributions.names, ",") {
+		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	families, err := q.distributions.families(names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + version.This().Version, Rule: q.effort.rule, Seed: q.effort.seed}
+	drawer := &scenario{distribution: q.distributions, means: q.means, cgroups: q.cgroups, bursts: q.bursts}
+	var all []simulation.Combination
+	for _, known := range families {
+		some, err := drawer.drawn(known)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, some...)
+		s.Distributions = append(s.Distributions, sweep.Distribution{Name: known.name, Label: q.distributions.label(known)})
+	}
+	if err := q.effort.checkAll(all); err != nil {
+		return nil, nil, usage.Errorf("%w", err)
+	}
+	return s, all, nil
+}
+
+// distinct returns the values in order, each once.
+func distinct[T cmp.Ordered](values []T) []T {
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// commandLine returns the command with the flags that were given, for a shell.
+func commandLine(cmd *cobra.Command) string {
+	line := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		line += " --" + f.Name
+		if f.Value.Type() != "bool" {
+			line += " " + shellWord(f.Value.String())
+		}
+	})
+	return line
+}
+
+// shellWord quotes a word if a shell would interpret it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-+./,:=@%", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// isSweepFile reports whether a sweep writes files of this name.
+func isSweepFile(name string) bool {
+	return name == "index.html" || name == "sweep.csv" ||
+		slices.ContainsFunc(families(), func(f family) bool { return slices.Contains(sweep.ChartFiles(f.name), name) })
+}

@@ -1,0 +1,42 @@
+package model
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSweepFiles replaces a sweep of all distributions: isSweepFile knows all its files.
+func TestSweepFiles(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for _, f := range families() {
+		names = append(names, f.name)
+	}
+	for range 2 {
+		cmd := NewSimulate()
+		cmd.SetArgs([]string{"sweep", "-o", filepath.Join(dir, "sweep"), "--force", "--distribution", strings.Join(names, ","),
+			"--mean", ".5", "--cgroups", "2", "--burst", "100%", "--periods", "6400"})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "sweep"))
+	if err != nil || len(entries) != 2+4*len(names) {
+		t.Errorf("%d files for %d distributions: %v", len(entries), len(names), err)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for given, want := range map[string]string{
+		"a/b-c_1,2=:@%+.": "a/b-c_1,2=:@%+.", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'", "a;b": "'a;b'", "~": "'~'",
+	} {
+		if got := shellWord(given); got != want {
+			t.Errorf("%q is quoted as %s, want %s", given, got, want)
+		}
+	}
+}

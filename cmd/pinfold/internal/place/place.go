@@ -1,0 +1,186 @@
+package place
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/terminal"
+)
+
+// NewPlace returns the subcommand "place".
+func NewPlace() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `place (--machine FILE | --sysfs PATH) --cpus N [--free CPULIST]
+                [--policy static|static-burst] [--full-cores preferred|required]
+                [-o text|json]
+  pinfold place --batch FILE [-o json]`,
+		Short: "Choose CPUs on a machine",
+		Long: `Choose CPUs on a machine.
+
+With --policy static these are N exclusive CPUs for one container: on as few
+NUMA nodes as possible, close to each other, with as few split cores and caches
+as possible, leaving large free parts whole. With static-burst they are all free
+CPUs of the fewest NUMA nodes that have N of them, shared by the containers that
+are confined there.
+
+--batch answers many requests, one JSON object a line, with one JSON object a
+line, in the same order. A request is
+  {"machineFile":"machine.json","free":"0-15","cpus":4,"policy":"static",
+   "fullCores":"required"}
+on one line, or has the machine itself as "machine":{...} instead of
+"machineFile". Machine files are relative to the batch file, with - to the
+current folder. Only "cpus" and a machine are required. A request that cannot be
+answered becomes {"error":"line 3: ..."}.`,
+		Example: `  pinfold place --sysfs /sys --cpus 4
+  pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json
+  pinfold place --batch requests.jsonl -o json`,
+		Args: frame.NoArguments,
+	}
+	q := &question{from: sourceFlags(cmd, ""), output: frame.OutputFlag(cmd)}
+	flags := cmd.Flags()
+	frame.Var(flags, &q.CPUs, "cpus", "N", "how many CPUs, 1 or more", frame.ParseCount)
+	flags.StringVar(&q.free, "free", "", "the free CPUs as a `CPULIST` such as 0-15,32-47 (default all online CPUs)")
+	frame.OneOf(flags, &q.Policy, "policy", "what the CPUs are for", placement.Static, placement.StaticBurst)
+	frame.OneOf(flags, &q.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
+		placement.FullCoresPreferred, placement.FullCoresRequired)
+	batch := flags.String("batch", "", "answer the requests in `FILE`, - for standard input")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !flags.Changed("batch") {
+			if err := q.check(flags); err != nil {
+				return err
+			}
+			return q.answer(cmd.InOrStdin(), cmd.OutOrStdout())
+		}
+		if err := checkBatchFlags(flags); err != nil {
+			return err
+		}
+		return answerBatch(cmd.Context(), *batch, cmd.InOrStdin(), cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// question is a placement as the flags request it.
+type question struct {
+	placement.Request
+	from      *source
+	free      string
+	freeGiven bool // an empty --free means that no CPU is free
+	output    *frame.Format
+}
+
+// check rejects questions that are wrong on every machine.
+func (q *question) check(flags *pflag.FlagSet) error {
+	q.freeGiven = flags.Changed("free")
+	if err := q.from.check(flags); err != nil {
+		return err
+	}
+	if q.CPUs == 0 {
+		return usage.Errorf("--cpus is missing: say how many CPUs to place, 1 or more")
+	}
+	if _, err := cpuset.Parse(q.free); err != nil {
+		return usage.Errorf("--free: %w", err)
+	}
+	return nil
+}
+
+func (q *question) answer(stdin io.Reader, stdout io.Writer) error {
+	m, err := q.from.read(stdin)
+	if err != nil {
+		return err
+	}
+	free := m.Online()
+	if q.freeGiven {
+		if free, err = freeCPUs(m, q.free); err != nil {
+			return fmt.Errorf("--free: %w", err)
+		}
+	}
+	result, err := placement.NewIndex(m).Place(free, q.Request)
+	if err != nil {
+		return fmt.Errorf("cannot place: %w", err)
+	}
+	if *q.output == frame.JSON {
+		return frame.PrintJSON(stdout, newAnswer(m, result))
+	}
+	return explain(stdout, m, free, q.Request, result)
+}
+
+// freeCPUs parses a list of online CPUs of the machine.
+func freeCPUs(m *topology.Machine, list string) (cpuset.Set, error) {
+	free, err := cpuset.Parse(list)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	if extra := free.Difference(m.Online()); !extra.IsEmpty() {
+		return cpuset.Set{}, fmt.Errorf("CPUs %s are not online on this machine, which has %s", extra, m.Online())
+	}
+	return free, nil
+}
+
+// answer is a placement as JSON.
+type answer struct {
+	CPUs       cpuset.Set        `json:"cpus"`
+	NUMANodes  []topology.NUMAID `json:"numaNodes"` // ascending; -1 for CPUs without a node
+	Packages   int               `json:"packages"`
+	LLCs       int               `json:"llcs"`
+	SplitCores int               `json:"splitCores"`
+}
+
+func newAnswer(m *topology.Machine, r placement.Result) answer {
+	return answer{
+		CPUs:       r.CPUs,
+		NUMANodes:  m.NUMANodesOf(r.CPUs),
+		Packages:   r.Quality.Packages,
+		LLCs:       r.Quality.LLCs,
+		SplitCores: r.Quality.SplitCores,
+	}
+}
+
+// explain prints a placement as text: its CPUs, its quality, and a map of the machine.
+func explain(w io.Writer, m *topology.Machine, free cpuset.Set, request placement.Request, r placement.Result) error {
+	a := newAnswer(m, r)
+	var nodes []string
+	for _, id := range a.NUMANodes {
+		name := fmt.Sprint(id)
+		if id == topology.NoNUMA {
+			name = "none"
+		}
+		nodes = append(nodes, name)
+	}
+	purpose := "exclusive CPUs for a container with a limit of"
+	if request.Policy == placement.StaticBurst {
+		purpose = "shared CPUs for a container that is confined to them, with a limit of"
+	}
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "CPUs         %s\n", a.CPUs)
+	fmt.Fprintf(b, "policy       %s: %s %d\n", request.Policy, purpose, request.CPUs)
+	fmt.Fprintf(b, "NUMA nodes   %s\n", strings.Join(nodes, ", "))
+	fmt.Fprintf(b, "packages     %d\n", a.Packages)
+	fmt.Fprintf(b, "LLCs         %d\n", a.LLCs)
+	fmt.Fprintf(b, "split cores  %d\n", a.SplitCores)
+	if !r.Exact {
+		fmt.Fprintf(b, "note         too many NUMA nodes to prove that no other choice of nodes is nearer\n")
+	}
+	fmt.Fprintln(b)
+	if err := report.Flush(b, "print the result"); err != nil {
+		return err
+	}
+	options := terminal.MapOptions(w, os.Getenv)
+	options.Rest = "free"
+	options.Owners = []report.Owner{{Name: "chosen", CPUs: r.CPUs, Symbol: '■'}}
+	if taken := m.Online().Difference(free); !taken.IsEmpty() {
+		options.Owners = append(options.Owners, report.Owner{Name: "not free", CPUs: taken, Symbol: '-'})
+	}
+	return report.MachineMap(w, m, options)
+}

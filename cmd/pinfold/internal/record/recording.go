@@ -1,0 +1,279 @@
+//go:build linux
+
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/recording"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// errDone ends the sampling without an error.
+var errDone = errors.New("done")
+
+// maxWaiting is the number of ticks that may wait to be written. A disk that is slow for longer makes
+// samples late.
+const maxWaiting = 1024
+
+// session is a recording in progress. The sampler's goroutine owns present and counts; the writer's
+// owns the other variables.
+type session struct {
+	q        *sampling
+	names    map[string]string
+	present  map[string]bool
+	counts   map[string]int
+	cmd      *cobra.Command
+	progress *frame.Progress
+	recorder tracefile.Recorder // nil without output
+	memory   *memory
+	noBursts bool // the kernel does not count bursts
+	cost     sampler.Cost
+}
+
+// record samples until the end and writes the output. With an error, it also returns what was
+// recorded.
+func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target) (*session, error) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ctrl-C kills
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := sampler.New(fs, sampler.Options{Interval: q.interval})
+	if err != nil {
+		return nil, err
+	}
+	r := &session{
+		q: q, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{},
+		progress: frame.NewProgress(cmd.ErrOrStderr()),
+		memory:   newMemory(q.interval),
+	}
+	var paths []string
+	for _, t := range targets {
+		paths = append(paths, t.Group)
+		r.names[t.Group], r.present[t.Group] = t.Name, true
+	}
+	s.Set(paths)
+	ticks := make(chan sampler.Tick, maxWaiting)
+	written := make(chan error, 1)
+	go func() {
+		err := r.write(ticks, s)
+		cancel()
+		for range ticks { // discard after an error, so that the sender does not block
+		}
+		written <- err
+	}()
+	err = s.Run(ctx, func(t *sampler.Tick) error { return r.take(t, ticks) })
+	close(ticks)
+	if errors.Is(err, errDone) {
+		err = nil
+	}
+	err = errors.Join(err, <-written)
+	r.progress.End()
+	r.cost = s.Cost()
+	return r, errors.Join(err, r.finish())
+}
+
+// summary prints the recording's summary and the cost of sampling.
+func (r *session) summary(w io.Writer) error {
+	if len(r.memory.rec.Series) == 0 {
+		return nil
+	}
+	if err := recording.PrintSummary(w, &r.memory.rec); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	c := r.cost
+	report.Line(w, "sampling", "took %.2g%% of a CPU; woke up %v late, 99 of 100 times at most %v; %d times too late for a sample",
+		100*c.Share(), recording.Rounded(c.Jitter50), recording.Rounded(c.Jitter99), c.Missed)
+	if r.noBursts {
+		report.Line(w, "note", "this kernel does not count bursts: Linux does since %s", cgroup.BurstStatisticsSince)
+	}
+	if note := r.memory.note(); note != "" {
+		report.Line(w, "note", "%s", note)
+	}
+	return nil
+}
+
+// take passes a tick on, in the sampler's goroutine, and ends the sampling at the right time.
+func (r *session) take(t *sampler.Tick, ticks chan<- sampler.Tick) error {
+	ticks <- sampler.Tick{At: t.At, Samples: slices.Clone(t.Samples), Absent: slices.Clone(t.Absent)}
+	done := r.q.duration > 0 && t.At >= r.q.duration-r.q.interval/2
+	for i := range t.Samples {
+		group := t.Samples[i].Group
+		r.present[group] = true
+		r.counts[group]++
+		done = done || r.q.samples > 0 && r.counts[group] >= r.q.samples
+	}
+	for _, a := range t.Absent {
+		delete(r.present, a.Group)
+	}
+	if done || len(r.present) == 0 {
+		return errDone
+	}
+	return nil
+}
+
+// write writes ticks in its own goroutine, so that a slow disk does not delay samples.
+func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
+	for t := range ticks {
+		if r.memory.rec.Start.IsZero() {
+			if err := r.begin(s.Start()); err != nil {
+				return err
+			}
+		}
+		for _, line := range absentLines(t.At, t.Absent) {
+			r.progress.Say(line)
+		}
+		for i := range t.Samples {
+			sample := &t.Samples[i]
+			row := &tracefile.Row{Group: sample.Group, Name: r.names[sample.Group], Sample: sample.Sample}
+			if r.recorder != nil {
+				if err := r.recorder.Append(row); err != nil {
+					return fmt.Errorf("the recording stops after %v: %w", t.At.Round(time.Millisecond), err)
+				}
+			}
+			r.memory.add(row)
+			r.noBursts = r.noBursts || sample.NoBursts
+		}
+		r.progress.DrawAt(t.At, func() string { return r.q.progressLine(t.At, r.memory) })
+	}
+	return nil
+}
+
+// progressLine describes the progress, with a bar if the end is known.
+func (q *sampling) progressLine(at time.Duration, m *memory) string {
+	counts := fmt.Sprintf("%d samples, %d late", m.samples, m.late)
+	elapsed := at.Round(100 * time.Millisecond)
+	var done float64
+	switch {
+	case q.duration > 0:
+		done = float64(at) / float64(q.duration)
+	case q.samples > 0:
+		done = float64(m.longest) / float64(q.samples)
+	default:
+		return fmt.Sprintf("%v  %s  (ctrl-C ends)", elapsed, counts)
+	}
+	return fmt.Sprintf("%s  %v  %s", frame.Bar(done), elapsed, counts)
+}
+
+// maxAbsentLines bounds the messages about groups that vanish together.
+const maxAbsentLines = 10
+
+// absentLines are messages about groups that are no longer sampled.
+func absentLines(at time.Duration, absent []sampler.Absent) []string {
+	at = at.Round(time.Millisecond)
+	var lines []string
+	for i, a := range absent {
+		if i == maxAbsentLines {
+			return append(lines, fmt.Sprintf("pinfold: after %v: and %d groups more", at, len(absent)-i))
+		}
+		lines = append(lines, fmt.Sprintf("pinfold: after %v: %v", at, a.Err))
+	}
+	return lines
+}
+
+// begin opens the output. The first tick tells when the sampling started.
+func (r *session) begin(start time.Time) (err error) {
+	r.memory.rec.Start = start
+	h := tracefile.Header{Start: start, Interval: r.q.interval}
+	switch r.q.output.Name {
+	case "":
+	case tracefile.Stdout:
+		r.recorder, err = tracefile.RecordCSV(r.cmd.OutOrStdout(), h)
+	default:
+		r.recorder, err = tracefile.Record(r.q.output, h)
+	}
+	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
+		return fmt.Errorf("%w: make a file of it with 'pinfold trace recover %s -o FILE', and remove it", err, exists.Journal)
+	}
+	return err
+}
+
+// finish closes the output.
+func (r *session) finish() error {
+	if r.recorder == nil {
+		return nil
+	}
+	c, err := r.recorder.Finish()
+	if kept := (*tracefile.KeptError)(nil); errors.As(err, &kept) {
+		return fmt.Errorf("%w: make a file of it where there is room: pinfold trace recover %s -o FILE", err, kept.Journal)
+	}
+	if r.q.output.Name != tracefile.Stdout && c.Rows > 0 {
+		noteWritten(r.cmd.ErrOrStderr(), r.q.output.Name, c)
+	}
+	return err
+}
+
+// maxKept bounds the samples in memory: 128 bytes each, and up to twice that while slices grow.
+const maxKept = 1 << 20
+
+// memory keeps the newest samples of a recording for its summary.
+type memory struct {
+	rec           trace.Recording
+	index         map[string]int // of series, by group
+	counts        []int          // of each series, in the whole recording
+	samples, late int            // of the whole recording
+	longest       int            // largest of counts
+	kept, most    int
+	shortened     bool // older samples were dropped
+}
+
+func newMemory(interval time.Duration) *memory {
+	return &memory{rec: trace.Recording{Interval: interval}, index: map[string]int{}, most: maxKept}
+}
+
+func (m *memory) add(r *tracefile.Row) {
+	i, ok := m.index[r.Group]
+	if !ok {
+		i = len(m.rec.Series)
+		m.index[r.Group] = i
+		m.rec.Series = append(m.rec.Series, trace.Series{Group: r.Group, Name: r.Name})
+		m.counts = append(m.counts, 0)
+	}
+	m.rec.Series[i].Samples = append(m.rec.Series[i].Samples, r.Sample)
+	m.counts[i]++
+	m.longest = max(m.longest, m.counts[i])
+	m.kept++
+	m.samples++
+	if r.Late {
+		m.late++
+	}
+	if m.kept >= m.most {
+		m.halve()
+	}
+}
+
+// halve drops the older half of each series.
+func (m *memory) halve() {
+	m.kept, m.shortened = 0, true
+	for i := range m.rec.Series {
+		s := &m.rec.Series[i]
+		s.Samples = slices.Delete(s.Samples, 0, len(s.Samples)/2)
+		m.kept += len(s.Samples)
+	}
+}
+
+// note describes what the summary omits, "" if nothing.
+func (m *memory) note() string {
+	if !m.shortened {
+		return ""
+	}
+	return fmt.Sprintf("the summary is of the last %d of %d samples: 'pinfold trace info FILE' has all", m.kept, m.samples)
+}

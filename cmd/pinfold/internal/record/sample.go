@@ -1,0 +1,195 @@
+//go:build linux
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// NewSample returns the subcommand "sample".
+func NewSample() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--interval TIME]
+                 [--duration TIME | --samples N] [-o FILE [--force]]`,
+		Short: "Record what control groups use, period by period",
+		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
+at the end what limit they need at which timescale. It ends after --duration or
+--samples, with ctrl-C, or when all groups are gone.
+
+A group is a path in the hierarchy (/kubepods/burstable), a directory
+(/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes
+('/kubepods/*/pod*/*'; * does not match /), which is resolved once.
+
+-o records to a file: .parquet, .csv or .npy (one group), - for CSV on standard
+output. Until the end, samples go to FILE.journal, so that ctrl-C, a full disk
+or kill -9 lose only the last second: see 'pinfold trace recover'.`,
+		Example: `  pinfold sample /kubepods/burstable --duration 1m
+  pinfold sample --pod default/web --interval 10ms --duration 1m -o web.parquet
+  pinfold sample '/system.slice/*.service' -o services.parquet`,
+	}
+	q := &sampling{}
+	f := cmd.Flags()
+	f.StringArrayVar(&q.pods, "pod", nil, "sample the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	f.DurationVar(&q.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
+	f.DurationVar(&q.duration, "duration", 0, "end after `TIME`")
+	frame.Var(f, &q.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
+	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
+	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
+	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
+	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
+	cmd.RunE = q.run
+	return cmd
+}
+
+// sampling is what the flags request.
+type sampling struct {
+	pods     []string
+	interval time.Duration
+	duration time.Duration
+	samples  int // 0: not given
+	output   tracefile.Output
+
+	root, cgroupRoot string
+}
+
+// check rejects flags that are wrong on every machine.
+func (q *sampling) check(flags *pflag.FlagSet, args []string) error {
+	switch {
+	case len(args)+len(q.pods) == 0:
+		return usage.Errorf("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
+	case slices.Contains(args, ""):
+		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+	case flags.Changed("duration") && flags.Changed("samples"):
+		return usage.Errorf("--duration and --samples both say when to end: give one of them")
+	case flags.Changed("duration") && q.duration <= 0:
+		return usage.Errorf("--duration %v: must be more than 0", q.duration)
+	case flags.Changed("output") && q.output.Name == "":
+		return usage.Errorf("--output is empty: name a file, or - for standard output")
+	case q.output.Replace && q.output.Name == "":
+		return usage.Errorf("--force is about the output: give -o, too")
+	}
+	if flags.Changed("interval") {
+		if err := sampler.CheckInterval(q.interval); err != nil {
+			return usage.Errorf("--interval: %w", err)
+		}
+	}
+	if q.output.Name != "" {
+		if _, err := tracefile.FormatOf(q.output.Name); err != nil {
+			return usage.Errorf("-o %w", err)
+		}
+	}
+	return nil
+}
+
+func (q *sampling) run(cmd *cobra.Command, args []string) error {
+	if err := q.check(cmd.Flags(), args); err != nil {
+		return err
+	}
+	if err := tracefile.Taken(q.output.Name, q.output.Replace); q.output.Name != "" && err != nil {
+		return frame.SuggestForce(err)
+	}
+	fs, err := cgroup.Open(q.root)
+	if err != nil {
+		return err
+	}
+	targets, err := q.targets(fs, args, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if format, err := tracefile.FormatOf(q.output.Name); err == nil && format == tracefile.NPY && len(targets) > 1 {
+		return fmt.Errorf("-o %s: an .npy file holds one group, and there are %d: name one, or record to .parquet", q.output.Name, len(targets))
+	}
+	if q.interval == 0 {
+		if q.interval, err = shortestPeriod(fs, targets); err != nil {
+			return err
+		}
+	}
+	rec, err := q.record(cmd, fs, targets)
+	if rec == nil {
+		return err
+	}
+	if err == nil && rec.memory.samples == 0 {
+		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", q.interval)
+	}
+	summaryTo := cmd.OutOrStdout()
+	if q.output.Name == tracefile.Stdout {
+		summaryTo = cmd.ErrOrStderr()
+	}
+	return errors.Join(err, rec.summary(summaryTo))
+}
+
+// targets returns the groups that the command line names, each once. Groups that match a pattern
+// but cannot be sampled are omitted with a message.
+func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]groups.Target, error) {
+	names := groups.NewNames(q.root)
+	naming, err := kubepods.Find(fs, q.cgroupRoot)
+	if err == nil { // otherwise there is no kubelet, and groups have no names
+		names.Learn(naming)
+	}
+	if err != nil && len(q.pods) > 0 {
+		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", q.pods[0], err)
+	}
+	var all []groups.Target
+	for _, arg := range args {
+		found, err := groups.Find(fs, q.root, arg, stderr)
+		if err != nil {
+			return nil, err
+		}
+		for _, group := range found {
+			all = append(all, groups.Target{Group: group, Name: names.Known(group)})
+		}
+	}
+	for _, pod := range q.pods {
+		found, err := names.OfPod(fs, q.root, pod)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	var once []groups.Target
+	for _, t := range all {
+		if !slices.ContainsFunc(once, func(o groups.Target) bool { return o.Group == t.Group }) {
+			once = append(once, t)
+		}
+	}
+	return once, nil
+}
+
+// shortestPeriod returns the interval at which no enforcement period is missed.
+func shortestPeriod(fs *cgroup.FS, targets []groups.Target) (time.Duration, error) {
+	shortest := time.Duration(0)
+	for _, t := range targets {
+		r, err := fs.OpenStat(t.Group)
+		if err != nil {
+			return 0, err
+		}
+		limits, err := r.Limits()
+		r.Close()
+		if err != nil {
+			return 0, err
+		}
+		if p := limits.Period; p >= sampler.MinInterval && (shortest == 0 || p < shortest) {
+			shortest = p
+		}
+	}
+	if shortest == 0 {
+		shortest = trace.DefaultPeriod
+	}
+	return shortest, nil
+}

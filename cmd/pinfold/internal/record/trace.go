@@ -1,0 +1,172 @@
+// Package record implements the subcommands "sample" (Linux only), which records the CPU usage of
+// cgroups, and "trace" ([NewTrace]), which shows, converts and recovers recordings.
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/report/recording"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// NewTrace returns the subcommand "trace".
+func NewTrace() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Look at recordings, convert and recover them",
+		Long: `Look at recordings of 'pinfold sample', convert them, and recover those that
+were cut short. Every command reads Parquet, CSV, .npy and journals, and detects
+the format from the content.`,
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage.Errorf("no command given: use info, convert or recover")
+		}
+		return frame.UnknownCommand(cmd, args[0])
+	}
+	cmd.AddCommand(newInfo(), newConvert(), newRecover())
+	return cmd
+}
+
+func newInfo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "info FILE [--interval TIME] [-o text|json]",
+		Short: "What limit a recording needs at which timescale",
+		Long: `Show what was recorded of each group: usage per period, throttling, and, for
+windows of every length from one sample to a minute, the largest usage and the
+99th percentile, in CPUs. A limit of the largest usage serves the group at that
+timescale.`,
+		Example: `  pinfold trace info web.parquet
+  pinfold trace info demand.npy --interval 100ms`,
+		Args: oneFile,
+	}
+	interval := frame.IntervalFlag(cmd)
+	output := frame.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		rec, lost, err := tracefile.Read(args[0], *interval)
+		if err != nil {
+			return frame.SuggestInterval(err)
+		}
+		frame.NoteLost(cmd.ErrOrStderr(), args[0], lost)
+		if *output == frame.JSON {
+			return frame.PrintJSON(cmd.OutOrStdout(), recording.NewInfo(rec))
+		}
+		return recording.PrintInfo(cmd.OutOrStdout(), rec)
+	}
+	return cmd
+}
+
+func newConvert() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "convert FILE -o FILE [--group CGROUP] [--interval TIME] [--force]",
+		Short: "Convert a recording to Parquet, CSV or .npy",
+		Long: `Convert a recording. The extension of the output selects its format: .parquet,
+.csv, .npy (usage of one group in nanoseconds), or - for CSV on standard output.`,
+		Example: `  pinfold trace convert web.parquet -o web.csv
+  pinfold trace convert web.parquet --group /kubepods/podX/Y -o web.npy`,
+		Args: oneFile,
+	}
+	c := conversionFlags(cmd)
+	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
+	c.interval = frame.IntervalFlag(cmd)
+	return cmd
+}
+
+func newRecover() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "recover JOURNAL -o FILE [--force]",
+		Short: "Make a file of a recording that was cut short",
+		Long: `Make a file of the journal of a recording that was cut short: by a full disk, a
+crash or kill -9. The journal is kept; remove it after you have checked the
+file.`,
+		Example: `  pinfold trace recover web.parquet.journal -o web.parquet`,
+		Args:    oneFile,
+	}
+	conversionFlags(cmd).interval = new(time.Duration)
+	return cmd
+}
+
+func oneFile(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return usage.Errorf("no file given: name a recording, as in '%s web.parquet'", cmd.CommandPath())
+	case len(args) > 1:
+		return usage.Errorf("%q is one argument too many: %s takes one file", args[1], cmd.CommandPath())
+	}
+	return nil
+}
+
+// conversion is what the flags of a conversion request.
+type conversion struct {
+	output   tracefile.Output
+	group    string
+	interval *time.Duration
+}
+
+func conversionFlags(cmd *cobra.Command) *conversion {
+	c := &conversion{}
+	cmd.Flags().StringVarP(&c.output.Name, "output", "o", "", "write to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
+	cmd.Flags().BoolVar(&c.output.Replace, "force", false, "replace the output if it exists")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) }
+	return c
+}
+
+func (c *conversion) run(cmd *cobra.Command, from string) error {
+	if c.output.Name == "" {
+		return usage.Errorf("-o is missing: name the output")
+	}
+	if _, err := tracefile.FormatOf(c.output.Name); err != nil {
+		return usage.Errorf("-o %w", err)
+	}
+	if err := tracefile.Taken(c.output.Name, c.output.Replace); err != nil {
+		return frame.SuggestForce(err)
+	}
+	f, err := tracefile.Open(from, *c.interval)
+	if err != nil {
+		return frame.SuggestInterval(err)
+	}
+	defer f.Close()
+	rows := f.Rows()
+	if c.group != "" {
+		rows = tracefile.Only(c.group, rows)
+	}
+	ctx, stop := frame.Interruptible(cmd.Context())
+	defer stop()
+	done, err := c.write(cmd.OutOrStdout(), f.Header(), frame.Until(ctx, rows))
+	switch {
+	case errors.Is(err, tracefile.ErrEmpty) && c.group != "":
+		return fmt.Errorf("%s has no samples of group %s: 'pinfold trace info' says which groups it has", from, c.group)
+	case errors.Is(err, tracefile.ErrEmpty):
+		return fmt.Errorf("%s: %w", from, tracefile.ErrEmpty)
+	case err != nil:
+		return err
+	}
+	frame.NoteLost(cmd.ErrOrStderr(), from, f.Lost())
+	if c.output.Name != tracefile.Stdout {
+		noteWritten(cmd.ErrOrStderr(), c.output.Name, done)
+	}
+	return nil
+}
+
+func (c *conversion) write(stdout io.Writer, h tracefile.Header, rows iter.Seq2[*tracefile.Row, error]) (tracefile.Converted, error) {
+	if c.output.Name == tracefile.Stdout {
+		return tracefile.WriteCSV(stdout, h, rows)
+	}
+	return tracefile.Write(c.output, h, rows)
+}
+
+func noteWritten(w io.Writer, name string, c tracefile.Converted) {
+	frame.Notef(w, "%s: %d samples", name, c.Rows)
+	if c.Note != "" {
+		frame.Notef(w, "%s", c.Note)
+	}
+}

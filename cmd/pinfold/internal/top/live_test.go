@@ -1,0 +1,154 @@
+//go:build linux
+
+package top
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
+)
+
+// person presses keys of a terminal and waits for what it shows.
+type person struct {
+	t     *testing.T
+	side  *os.File
+	shown chan string
+	seen  string
+}
+
+func newPerson(t *testing.T, side *os.File) *person {
+	p := &person{t: t, side: side, shown: make(chan string, 100)}
+	go func() {
+		var buffer [4096]byte
+		for {
+			n, err := side.Read(buffer[:])
+			if err != nil {
+				return // closed after the test
+			}
+			p.shown <- string(buffer[:n])
+		}
+	}()
+	return p
+}
+
+// waitFor waits until what was shown since the last call satisfies a condition.
+func (p *person) waitFor(what string, seen func(string) bool) {
+	p.t.Helper()
+	limit := time.After(time.Minute)
+	for !seen(p.seen) {
+		select {
+		case text := <-p.shown:
+			p.seen += text
+		case <-limit:
+			p.t.Fatalf("waited for %s; the end of what the terminal showed: %q", what, p.seen[max(0, len(p.seen)-2000):])
+		}
+	}
+	p.seen = ""
+}
+
+func (p *person) press(keys string) {
+	p.t.Helper()
+	if _, err := p.side.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestTopOnTerminal sorts, makes the terminal narrow, and ends by a key or a signal. The terminal's
+// settings are restored.
+func TestTopOnTerminal(t *testing.T) {
+	root := idleNode(t)
+	for name, end := range map[string]func(*person){
+		"q":      func(p *person) { p.press("q") },
+		"ctrl-C": func(p *person) { p.press("\x03") },
+		"SIGTERM": func(p *person) {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+				p.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			side, tty := terminaltest.Pair(t, 100)
+			before := settings(t, tty)
+			p := newPerson(t, side)
+			ended := make(chan error, 1)
+			go func() {
+				cmd := New()
+				cmd.SetArgs([]string{"--host-root", root, "/a"})
+				cmd.SetIn(tty)
+				cmd.SetOut(tty)
+				cmd.SetErr(io.Discard)
+				ended <- cmd.ExecuteContext(context.Background())
+			}()
+			p.waitFor("the table", func(s string) bool { return strings.Contains(s, "THR/TIMER") && strings.Contains(s, clearLine+"/a ") })
+			p.press("s")
+			p.waitFor("another order", func(s string) bool { return strings.Contains(s, "[s share]") })
+			terminaltest.Resize(t, tty, 40)
+			p.waitFor("a narrow table", func(s string) bool { return widest(s) == 40 })
+			end(p)
+			p.waitFor("the end", func(s string) bool { return strings.HasSuffix(s, leaveScreen) })
+			if err := <-ended; err != nil {
+				t.Errorf("error %v, want none", err)
+			}
+			if diff := cmp.Diff(before, settings(t, tty)); diff != "" {
+				t.Errorf("the terminal is not as before: -before +after:\n%s", diff)
+			}
+		})
+	}
+}
+
+// idleNode is a machine with a control group /a of ordinary files.
+func idleNode(t *testing.T) (root string) {
+	root = t.TempDir()
+	for name, content := range map[string]string{
+		"proc/self/mountinfo":                "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"sys/fs/cgroup/cgroup.controllers":   "cpuset cpu\n",
+		"sys/fs/cgroup/cgroup.procs":         "",
+		"sys/fs/cgroup/a/cpu.stat":           "usage_usec 1000\nnr_periods 10\nnr_throttled 1\n",
+		"sys/fs/cgroup/a/cpu.max":            "50000 100000\n",
+		"sys/fs/cgroup/a/cpu.max.burst":      "0\n",
+		"sys/fs/cgroup/a/cgroup.controllers": "cpu\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func settings(t *testing.T, tty *os.File) *unix.Termios {
+	t.Helper()
+	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// widest returns the width of the longest line of the last complete drawing, 0 without one.
+func widest(shown string) (width int) {
+	frames := strings.Split(shown, toTopLeft)
+	if len(frames) < 3 {
+		return 0
+	}
+	plain := regexp.MustCompile(`\x1b\[[?0-9]*[a-zA-Z]`).ReplaceAllString(frames[len(frames)-2], "")
+	for line := range strings.SplitSeq(plain, "\r\n") {
+		width = max(width, utf8.RuneCountInString(line))
+	}
+	return width
+}

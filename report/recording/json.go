@@ -1,0 +1,111 @@
+package recording
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// Info is the summary of a recording as JSON. Times are in seconds.
+type Info struct {
+	Start    time.Time   `json:"start"`
+	Interval float64     `json:"intervalSeconds"`
+	Groups   []groupInfo `json:"groups"`
+}
+
+type groupInfo struct {
+	Group        string     `json:"group"`
+	Name         string     `json:"name,omitempty"`
+	Samples      int        `json:"samples"`
+	Late         int        `json:"late"`
+	Gaps         int        `json:"gaps"`
+	Time         float64    `json:"seconds"`
+	Usage        float64    `json:"cpuSeconds"`
+	PerPeriod    periodInfo `json:"perPeriod"`
+	Limit        *Limit     `json:"limit,omitempty"`
+	LimitChanges int        `json:"limitChanges"`
+	// ThrottledShare is the share of the time in samples whose usage may be less than the demand.
+	ThrottledShare float64 `json:"throttledShare"`
+	Scales         []Scale `json:"timescales"`
+}
+
+// periodInfo are statistics per period, in CPUs.
+type periodInfo struct {
+	Periods int     `json:"periods"`
+	Mean    float64 `json:"mean"`
+	SD      float64 `json:"sd"`
+	P95     float64 `json:"p95"`
+	P99     float64 `json:"p99"`
+	Max     float64 `json:"max"`
+}
+
+// Scale is a [trace.Scale] as JSON.
+type Scale struct {
+	Window    float64 `json:"windowSeconds"`
+	Windows   int     `json:"windows"`
+	Max       float64 `json:"maxCPUs"`
+	MaxEnd    float64 `json:"maxEndSeconds"` // since the start
+	P99       float64 `json:"p99CPUs"`
+	Throttled float64 `json:"throttledShare"`
+}
+
+// Limit is a limit with what the kernel counted under it, as JSON. Times are in seconds.
+type Limit struct {
+	Quota            float64 `json:"quotaSeconds"`
+	Period           float64 `json:"periodSeconds"`
+	Burst            float64 `json:"burstSeconds"`
+	TimerPeriods     uint64  `json:"timerPeriods"` // in which the kernel's timer ran
+	WallPeriods      float64 `json:"wallPeriods"`  // of wall-clock time
+	ThrottledPeriods uint64  `json:"throttledPeriods"`
+	ThrottledTime    float64 `json:"throttledSeconds"` // sum over CPUs
+	Bursts           *Bursts `json:"bursts,omitempty"` // nil if the kernel does not count them
+}
+
+// Bursts are the periods in which a group used more than its quota.
+type Bursts struct {
+	Periods uint64  `json:"periods"`
+	Time    float64 `json:"seconds"`
+}
+
+// NewInfo summarises a recording.
+func NewInfo(rec *trace.Recording) Info {
+	info := Info{Start: rec.Start.UTC(), Interval: rec.Interval.Seconds()}
+	for i := range rec.Series {
+		info.Groups = append(info.Groups, newGroupInfo(&rec.Series[i], rec.Interval))
+	}
+	return info
+}
+
+func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
+	sum := trace.Summarise(s, interval)
+	p := sum.PerPeriod
+	g := groupInfo{
+		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps,
+		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
+		PerPeriod:    periodInfo{p.Bins, p.Mean, p.SD, p.P95, p.P99, p.Max},
+		LimitChanges: sum.LimitChanges, ThrottledShare: sum.ThrottledShare, Scales: NewScales(trace.Timescales(s, interval)),
+	}
+	if _, limited := sum.Limits.CPUs(); limited {
+		g.Limit = NewLimit(&sum)
+	}
+	return g
+}
+
+// NewLimit returns the limit of a summary.
+func NewLimit(sum *trace.Summary) *Limit {
+	l := sum.Limits
+	return &Limit{
+		Quota: l.Quota.Seconds(), Period: l.Period.Seconds(), Burst: l.Burst.Seconds(),
+		TimerPeriods: sum.Periods, WallPeriods: sum.WallPeriods, ThrottledPeriods: sum.Throttled,
+		ThrottledTime: sum.ThrottledTime.Seconds(), Bursts: &Bursts{sum.Bursts, sum.BurstTime.Seconds()},
+	}
+}
+
+// NewScales converts timescales. The result is not nil, so that it is an array in JSON.
+func NewScales(scales []trace.Scale) []Scale {
+	out := []Scale{}
+	for _, sc := range scales {
+		out = append(out, Scale{sc.Window.Seconds(), sc.Windows, sc.Max, sc.MaxEnd.Seconds(), sc.P99, sc.Throttled})
+	}
+	return out
+}

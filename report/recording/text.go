@@ -1,0 +1,149 @@
+// Package recording formats recordings of CPU usage: a short summary per group ([PrintSummary]), one
+// with all timescales ([PrintInfo]), and JSON ([NewInfo]). It also formats what the kernel counts
+// for a limit ([Limit], [Throttled]).
+package recording
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
+)
+
+// PrintSummary prints for each group what was recorded and its usage at three timescales.
+func PrintSummary(w io.Writer, rec *trace.Recording) error {
+	b := bufio.NewWriter(w)
+	for i := range rec.Series {
+		if i > 0 {
+			fmt.Fprintln(b)
+		}
+		sum := printSeries(b, &rec.Series[i], rec.Interval)
+		for _, window := range []time.Duration{trace.DefaultPeriod, time.Second, time.Minute} {
+			printWindow(b, &rec.Series[i], rec.Interval, window, sum.Limits)
+		}
+		printDoubt(b, &sum)
+	}
+	return report.Flush(b, "print the summary")
+}
+
+// PrintInfo prints for each group what was recorded and a table of timescales.
+func PrintInfo(w io.Writer, rec *trace.Recording) error {
+	b := bufio.NewWriter(w)
+	report.Line(b, "begin", "%s", rec.Start.UTC().Format(time.RFC3339))
+	for i := range rec.Series {
+		s := &rec.Series[i]
+		fmt.Fprintln(b)
+		sum := printSeries(b, s, rec.Interval)
+		printDoubt(b, &sum)
+		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
+		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
+			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, report.CPUs(sc.Max), report.CPUs(sc.P99), 100*sc.Throttled)
+		}
+	}
+	return report.Flush(b, "print the summary")
+}
+
+// thinned returns the timescales that are at least 1.5 times as long as the one before, the usual
+// ones, and the last.
+func thinned(scales []trace.Scale) []trace.Scale {
+	var out []trace.Scale
+	for i, sc := range scales {
+		w := sc.Window
+		usual := w == trace.DefaultPeriod || w == time.Second || w == 10*time.Second
+		if i == 0 || usual || i == len(scales)-1 || 2*w >= 3*out[len(out)-1].Window {
+			out = append(out, sc)
+		}
+	}
+	return out
+}
+
+func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Summary {
+	sum := trace.Summarise(s, interval)
+	title := s.Group
+	if s.Name != "" {
+		title += " (" + s.Name + ")"
+	}
+	report.Line(w, "group", "%s", report.Printable(title))
+	report.Line(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, Rounded(sum.Time), sum.Late, sum.Gaps)
+	period := sum.Limits.Period
+	if period <= 0 {
+		period = trace.DefaultPeriod
+	}
+	p := sum.PerPeriod
+	report.Line(w, "usage", "mean %s CPUs; in %d periods of %v: sd %s, p95 %s, p99 %s, max %s",
+		report.CPUs(p.Mean), p.Bins, period, report.CPUs(p.SD), report.CPUs(p.P95), report.CPUs(p.P99), report.CPUs(p.Max))
+	changed := ""
+	if sum.LimitChanges > 0 {
+		changed = fmt.Sprintf("; changed %d times, this is the last", sum.LimitChanges)
+	}
+	limit, limited := sum.Limits.CPUs()
+	if limited {
+		report.Line(w, "limit", "%s CPUs: %v in each %v, burst %v%s", report.CPUs(limit), sum.Limits.Quota, sum.Limits.Period, sum.Limits.Burst, changed)
+	} else {
+		report.Line(w, "limit", "none%s", changed)
+	}
+	if limited || sum.Periods > 0 {
+		report.Line(w, "throttled", "%s", Throttled(&sum))
+		report.Line(w, "bursts", "%d periods, %v beyond the quota", sum.Bursts, Rounded(sum.BurstTime))
+	}
+	return sum
+}
+
+// printWindow prints the usage in windows of one length, compared with the limit.
+func printWindow(w io.Writer, s *trace.Series, interval, window time.Duration, limits bandwidth.Limits) {
+	name := "in " + windowName(window)
+	limit, limited := limits.CPUs()
+	ofLimit := func(used float64) string {
+		if !limited {
+			return ""
+		}
+		return fmt.Sprintf(" (%.0f%% of the limit)", 100*used/limit)
+	}
+	scales := trace.TimescalesAt(s, interval, []time.Duration{window})
+	switch {
+	case len(scales) > 0:
+		sc := scales[0]
+		report.Line(w, name, "at most %s CPUs%s, p99 %s%s", report.CPUs(sc.Max), ofLimit(sc.Max), report.CPUs(sc.P99), ofLimit(sc.P99))
+	case window < interval:
+		report.Line(w, name, "unknown: samples are longer")
+	default:
+		report.Line(w, name, "unknown: nothing of that length was recorded without a gap")
+	}
+}
+
+func windowName(d time.Duration) string {
+	if d == time.Minute {
+		return "1m"
+	}
+	return d.String()
+}
+
+// printDoubt warns of usage that may be less than demand.
+func printDoubt(w io.Writer, sum *trace.Summary) {
+	if sum.ThrottledShare > 0 {
+		report.Line(w, "note", "throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare)
+	}
+}
+
+// Throttled formats the throttled shares of the timer's periods and of all wall-clock periods, and the
+// time for which CPUs were throttled.
+func Throttled(sum *trace.Summary) string {
+	return fmt.Sprintf("%d of %d timer periods (%s), %s of the %.1f wall periods; %v, all CPUs together", sum.Throttled, sum.Periods,
+		quantity.Share(sum.ThrottledOfTimer()).Whole(), quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, Rounded(sum.ThrottledTime))
+}
+
+// Rounded rounds a time for display.
+func Rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}
