@@ -59,7 +59,7 @@ func (c Change) check(l Layout) error {
 		}
 	}
 	if c.Wanted.bandwidth() {
-		if err := t.Limits.Validate(); err != nil {
+		if err := t.Validate(); err != nil {
 			return invalid(c.Path, "%w", err)
 		}
 	}
