@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,6 +72,7 @@ func writeFile(path string, data []byte) error {
 // before they are, so that the next start or Remove can remove what a killed supervisor left.
 type exported struct {
 	Kubeconfig string        `json:"kubeconfig"` // absolute path
+	Suffix     string        `json:"suffix"`     // of the name of the temporary file, which is random
 	Server     string        `json:"server"`     // URL of the API server, which identifies the cluster
 	Made       madedirs.Dirs `json:"made"`
 }
@@ -87,7 +89,12 @@ func (l layout) exportKubeconfig(path string, config *clientcmdapi.Config) error
 			return fmt.Errorf("%s describes other clusters and is not overwritten; choose another file", path)
 		}
 	}
-	e := exported{Kubeconfig: path, Server: config.Clusters[contextName].Server, Made: madedirs.Missing("/", filepath.Dir(path))}
+	e := exported{
+		Kubeconfig: path,
+		Suffix:     ".pinfold-" + rand.Text(), // other programs may use any fixed name in that directory
+		Server:     config.Clusters[contextName].Server,
+		Made:       madedirs.Missing("/", filepath.Dir(path)),
+	}
 	if err := e.Made.Make("/", 0o700, func() error { return l.writeJSON(exportedName, e) }); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -95,8 +102,7 @@ func (l layout) exportKubeconfig(path string, config *clientcmdapi.Config) error
 	if err != nil {
 		return fmt.Errorf("encode kubeconfig: %w", err)
 	}
-	// The temporary name is random, because another program may use any fixed name in that directory.
-	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600}); err != nil {
+	if err := atomicfile.Write(path, data, atomicfile.Options{Perm: 0o600, Suffix: e.Suffix}); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -123,15 +129,21 @@ func (l layout) withdrawKubeconfig(logger *slog.Logger) error {
 }
 
 func (e exported) remove(logger *slog.Logger) error {
+	if !strings.HasPrefix(e.Suffix, ".pinfold-") || strings.Contains(e.Suffix, "/") {
+		return fmt.Errorf("%q is not the suffix of a temporary file", e.Suffix)
+	}
 	for dir := range e.Made {
 		if !strings.HasPrefix(e.Kubeconfig, dir+"/") {
 			return fmt.Errorf("%s is not a parent directory of %s", dir, e.Kubeconfig)
 		}
 	}
-	var err error
+	err := os.Remove(e.Kubeconfig + e.Suffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	existing, loadErr := clientcmd.LoadFromFile(e.Kubeconfig)
 	if loadErr == nil && isLocal(existing) && existing.Clusters[contextName].Server == e.Server {
-		err = os.Remove(e.Kubeconfig)
+		err = errors.Join(err, os.Remove(e.Kubeconfig))
 	}
 	return errors.Join(err, e.Made.Remove("/", logger))
 }

@@ -10,8 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"pinfold.dev/pinfold/lab/madedirs"
 )
 
 func testKubeconfig(t *testing.T, server string) *clientcmdapi.Config {
@@ -131,27 +129,59 @@ func TestKubeconfigIsReplacedAndWithdrawn(t *testing.T) {
 	}
 }
 
-// TestForgedExportIsRejected checks that nothing is removed if the record names a directory that does
-// not contain the kubeconfig.
-func TestForgedExportIsRejected(t *testing.T) {
-	l, above := testLayout(t), t.TempDir()
-	path, other := filepath.Join(above, "made", "kubeconfig"), filepath.Join(above, "other")
+// TestTemporaryKubeconfig checks that the temporary file of an interrupted export is removed.
+func TestTemporaryKubeconfig(t *testing.T) {
+	l, made := testLayout(t), filepath.Join(t.TempDir(), "made")
+	path := filepath.Join(made, "kubeconfig")
 	if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(other, 0o700); err != nil {
+	var e exported
+	if err := readJSON(l.dir, exportedName, &e); err != nil {
 		t.Fatal(err)
 	}
-	forged := exported{Kubeconfig: path, Server: "https://127.0.0.1:1", Made: madedirs.Dirs{filepath.Dir(path): "", other: ""}}
-	if err := l.writeJSON(exportedName, forged); err != nil {
+	if err := os.Rename(path, path+e.Suffix); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.withdrawKubeconfig(quiet()); err == nil || !strings.Contains(err.Error(), "is not a parent directory") {
-		t.Errorf("error %v, want one that rejects the record", err)
+	if err := l.withdrawKubeconfig(quiet()); err != nil {
+		t.Fatal(err)
 	}
-	for _, kept := range []string{path, other} {
-		if _, err := os.Stat(kept); err != nil {
-			t.Error(err)
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+// TestForgedExportIsRejected checks that nothing is removed if the record names a directory that does
+// not contain the kubeconfig, or a suffix that no temporary file has.
+func TestForgedExportIsRejected(t *testing.T) {
+	for want, forge := range map[string]func(e *exported, other string){
+		"is not a parent directory": func(e *exported, other string) { e.Made[other] = "" },
+		"is not the suffix":         func(e *exported, _ string) { e.Suffix = "" },
+		`"/../other" is not the`:    func(e *exported, _ string) { e.Suffix = "/../other" },
+	} {
+		l, above := testLayout(t), t.TempDir()
+		path, other := filepath.Join(above, "made", "kubeconfig"), filepath.Join(above, "other")
+		if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(other, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var e exported
+		if err := readJSON(l.dir, exportedName, &e); err != nil {
+			t.Fatal(err)
+		}
+		forge(&e, other)
+		if err := l.writeJSON(exportedName, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.withdrawKubeconfig(quiet()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+		for _, kept := range []string{path, other} {
+			if _, err := os.Stat(kept); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

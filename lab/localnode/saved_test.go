@@ -53,7 +53,7 @@ func (f *fixture) prepare() *saved {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := s.Made.Make(f.machine.root, 0o755, func() error { return s.write(f.layout) }); err != nil {
+	if err := s.Made.Make(f.root, 0o755, func() error { return s.write(f.layout) }); err != nil {
 		f.Fatal(err)
 	}
 	return s
