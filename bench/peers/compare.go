@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +85,8 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 	ours := make([]answer, len(frees))
 	var rows []Row
 	for i, who := range c.contenders {
-		t := tally{verdicts: map[verdict]int{}}
+		r := Row{CPUs: n, Chooser: who.name, Sets: len(frees), Verdicts: map[verdict]int{}}
+		var times []time.Duration
 		for j, free := range frees {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -101,9 +103,19 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 			if v == better {
 				return nil, fmt.Errorf("%s is better than Pinfold: %d CPUs of %v: %v (%+v), Pinfold %v", who.name, n, free, a.cpus, quality, ours[j].cpus)
 			}
-			t.add(quality, v, a.took)
+			r.NUMANodes += float64(quality.NUMANodes)
+			r.Distance += float64(quality.Distance)
+			r.SplitCores += float64(quality.SplitCores)
+			r.LLCs += float64(quality.LLCs)
+			r.Verdicts[v]++
+			times = append(times, a.took)
 		}
-		rows = append(rows, t.row(who.name, n))
+		for _, sum := range []*float64{&r.NUMANodes, &r.Distance, &r.SplitCores, &r.LLCs} {
+			*sum /= float64(len(frees))
+		}
+		slices.Sort(times)
+		r.Median = times[len(times)/2]
+		rows = append(rows, r)
 	}
 	return rows, nil
 }

@@ -7,8 +7,6 @@
 //	c, err := advice.ForContainer(ctx, series, nominal, goal, options)
 //	n, err := advice.ForNode(ctx, series, nominal, nodeCPUs, limitCPUs, goal, options)
 //
-// The caller passes in the random numbers. The same random numbers give the same advice.
-//
 // # Method
 //
 // The demand of each period comes from [trace.Series.Demand]: the usage or, where the container was

@@ -35,12 +35,6 @@ type account struct {
 	retryAt, retryWait time.Duration
 }
 
-// open returns a new account. It starts in debt, because what the container received before is
-// unknown.
-func open(c *Container, t *terms, now time.Duration) account {
-	return account{seen: now, covered: now, sampled: now, tokens: -t.debt(), present: c.Present.Quota, base: c.Base}
-}
-
 // book adds what the container gained and subtracts what it used since the last tick.
 func (a *account) book(c *Container, t *terms, now time.Duration) {
 	if c.Writes > 0 {

@@ -34,8 +34,7 @@ const (
 	forget = 10 * time.Minute
 )
 
-// Controller decides the quotas of a node's containers. It holds only the state between two ticks;
-// it has no clock and does no I/O.
+// Controller decides the quotas of a node's containers. It holds the state between two ticks.
 type Controller struct {
 	accounts map[string]*account
 	swept    time.Duration // when old accounts were last removed
@@ -91,8 +90,8 @@ func (c *Controller) candidate(container *Container, now time.Duration) candidat
 	s.terms, on = termsOf(container)
 	a := c.accounts[container.ID]
 	if a == nil {
-		a = new(account)
-		*a = open(container, &s.terms, now)
+		// It starts in debt, because what the container received before is unknown.
+		a = &account{seen: now, covered: now, sampled: now, tokens: -s.terms.debt(), present: container.Present.Quota, base: container.Base}
 		c.accounts[container.ID] = a
 	} else if s.terms.period > 0 {
 		a.book(container, &s.terms, now)

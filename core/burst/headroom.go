@@ -46,7 +46,7 @@ func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	for i := range d.pools {
 		d.pools[i].room = 0
 		if known {
-			d.pools[i].room = c.idleOf(d.pools[i].cpus) - c.margin(d.pools[i].cpus)
+			d.pools[i].room = c.idleOf(d.pools[i].cpus) - max(OneCPU/10, Rate(d.pools[i].cpus.Len()*marginPercent)*OneCPU/100)
 		}
 	}
 	for i := range c.candidates {
@@ -69,10 +69,6 @@ func (c *Controller) idleOf(cpus cpuset.Set) (sum Rate) {
 		}
 	}
 	return sum
-}
-
-func (c *Controller) margin(cpus cpuset.Set) Rate {
-	return max(OneCPU/10, Rate(cpus.Len()*marginPercent)*OneCPU/100)
 }
 
 // reclaim lowers raised quotas that lack headroom: first to their share, the next time to the

@@ -78,9 +78,9 @@ func (r Rule) missed(free, wants int64) bool {
 // uniform is the engine for identical groups whose quotas sum to the capacity.
 //
 // Of each group it keeps depth = backlog - tokens, which is the debt of bandwidth.NextDebt less the
-// burst and does not depend on the other groups: depth' = max(depth + X - quota, -burst). A positive
-// depth is backlog for lack of tokens. Separately it keeps the part of the backlog for which the
-// group had tokens, but the other groups left no capacity.
+// burst and does not depend on the other groups: depth' = max(depth + X - quota, -burst). A
+// positive depth is backlog for lack of tokens. Separately it keeps the part of the backlog for
+// which the group had tokens, but the other groups left no capacity.
 type uniform struct {
 	rule   Rule
 	burst  int64

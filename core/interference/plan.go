@@ -77,9 +77,6 @@ func newPlan(c Config) (*plan, error) {
 	return p, nil
 }
 
-// room returns how many ticks each group may hold.
-func (p *plan) room() int64 { return roomTicks / int64(p.groups) }
-
 // chunk returns the number of periods that a replica simulates between two checks of the context.
 func (p *plan) chunk() int64 { return int64(max(1, chunk/max(1, p.groups))) }
 
@@ -166,14 +163,15 @@ func (p *plan) checkLoad() error {
 
 // newEngine returns the engine of a replica.
 func (p *plan) newEngine(r *rand.Rand) engine {
+	room := roomTicks / int64(p.groups) // for each group
 	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
-		return newUniform(k.count, p.rule, k.burst, newDrawer(k, p.room(), r))
+		return newUniform(k.count, p.rule, k.burst, newDrawer(k, room, r))
 	}
 	var kinds []kind
 	first := 0
 	for _, k := range p.kinds {
 		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
-			demand: newRows(newDrawer(k, p.room(), r), k.count)})
+			demand: newRows(newDrawer(k, room, r), k.count)})
 		first += k.count
 	}
 	return newMixed(p.rule, p.capacity, kinds)

@@ -52,15 +52,12 @@ type batch struct {
 func (b *batch) run(length, counted int64) {
 	for w := length + 1; counted > 0; w, counted = w-1, counted-1 {
 		b.wcet += float64(w)
-		b.bin(min(w, MaxWCET))
+		bin := min(w, MaxWCET)
+		for int64(len(b.histogram)) <= bin {
+			b.histogram = append(b.histogram, 0)
+		}
+		b.histogram[bin]++
 	}
-}
-
-func (b *batch) bin(w int64) {
-	for int64(len(b.histogram)) <= w {
-		b.histogram = append(b.histogram, 0)
-	}
-	b.histogram[w]++
 }
 
 // estimate computes a mean from one value per replica. Replicas are independent and equally long,

@@ -58,9 +58,8 @@ func (c *Controller) Use(demand time.Duration) time.Duration {
 
 // Write simulates one write of settings to the kernel, whether they differ or not: it refills the
 // bucket by one quota (burst is counted as at a tick) and ends throttling. The backlog is served by
-// the next call of Use. After an error nothing has changed.
-//
-// A new period takes effect at the next tick.
+// the next call of Use. After an error nothing has changed. A new period takes effect at the next
+// tick.
 func (c *Controller) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)

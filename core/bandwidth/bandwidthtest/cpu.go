@@ -165,7 +165,8 @@ func (g *Group) giveBack(c *cpu) {
 	}
 	c.local -= more
 	g.pool.runtime += more
-	if g.pool.runtime > g.machine.Slice && len(g.throttled) > 0 {
-		g.startSlack()
+	m := &g.machine
+	if g.pool.runtime > m.Slice && len(g.throttled) > 0 && m.Slack > 0 && g.slack < 0 && g.period-g.now >= m.Slack+m.Margin {
+		g.slack = g.now + m.Slack
 	}
 }

@@ -57,8 +57,10 @@ func (g *Group) handle() {
 		g.endPeriod()
 	}
 	if g.slack == g.now {
-		g.slack = -1
-		g.useSlack()
+		g.slack = -1 // do_sched_cfs_slack_timer, which is never late here
+		if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != bandwidth.Unlimited {
+			g.distribute()
+		}
 	}
 	for i := range g.cpus {
 		c := &g.cpus[i]
@@ -100,20 +102,6 @@ func (g *Group) distribute() {
 		g.unthrottle(i)
 	}
 	g.throttled = still
-}
-
-func (g *Group) startSlack() {
-	if g.machine.Slack == 0 || g.slack >= 0 || g.period-g.now < g.machine.Slack+g.machine.Margin {
-		return
-	}
-	g.slack = g.now + g.machine.Slack
-}
-
-// useSlack is do_sched_cfs_slack_timer, which is never late here.
-func (g *Group) useSlack() {
-	if g.pool.runtime > g.machine.Slice && g.pool.limits.Quota != bandwidth.Unlimited {
-		g.distribute()
-	}
 }
 
 // take takes time from the bucket and starts the timer if it has stopped.

@@ -114,9 +114,8 @@ func (g *Group) Submit(r Request) (int, error) {
 
 // Write simulates one write of settings to the kernel, whether they differ or not: it refills the
 // bucket by one quota (burst is counted as at the end of a period), and every CPU starts again
-// unthrottled, without held time or debt. After an error nothing has changed.
-//
-// A new period takes effect at the end of the current one.
+// unthrottled, without held time or debt. After an error nothing has changed. A new period takes
+// effect at the end of the current one.
 func (g *Group) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)

@@ -92,7 +92,6 @@
 //	by its CDF     1024   .2 s    2e-3    8e-3
 //	               4096   .8 s    6e-4    2e-3
 //
-// The estimate takes 6 to 11 ms.
-//
-// More than 1024 steps do not help against a heavy tail, because the lattice then ends sooner.
+// The estimate takes 6 to 11 ms. More than 1024 steps do not help against a heavy tail, because the
+// lattice then ends sooner.
 package lindley
