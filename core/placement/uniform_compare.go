@@ -1,8 +1,8 @@
 package placement
 
 import (
+	"cmp"
 	"math/bits"
-	"slices"
 )
 
 // fewTies is the largest number of candidates of several nodes that are compared by LLC. Candidates
@@ -67,7 +67,12 @@ func (s *scratch) compareNodes(a, b *candidate) int {
 	var x, y [maxSubsetNodes + 1]int
 	n := s.freeCores(b.mask&^a.mask, a.left, &x)
 	s.freeCores(a.mask&^b.mask, b.left, &y)
-	return slices.Compare(x[:n], y[:n])
+	for i := range n {
+		if x[i] != y[i] {
+			return cmp.Compare(x[i], y[i])
+		}
+	}
+	return 0
 }
 
 // freeCores fills list with the whole free cores of the nodes and one more number, descending. It
