@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := e.watchPods(ctx); err != nil {
 		return err
 	}
-	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address())
+	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return srv.serve(ctx) })

@@ -305,9 +305,12 @@ func TestEventsAndMetrics(t *testing.T) {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}
-	if c := w.condition(); c.Status != corev1.ConditionFalse || c.Reason != "CPUConflict" {
-		t.Errorf("condition %+v", c)
-	}
+	w.eventually(func() error { // changes of the condition are published together, a moment later
+		if c := w.condition(); c.Status != corev1.ConditionFalse || c.Reason != "CPUConflict" {
+			return fmt.Errorf("condition %+v", c)
+		}
+		return nil
+	})
 }
 
 // get sends a request to the agent's server, whose address is in the log.

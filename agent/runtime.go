@@ -20,8 +20,6 @@ import (
 // settings that cannot be applied at creation are applied by the next round.
 type runtimeHandler struct{ *engine }
 
-var _ nri.Handler = runtimeHandler{}
-
 // maxPodDelay is how long the creation of a container waits for its pod to arrive from the API
 // server. The kubelet has it from there, so it is on its way.
 const maxPodDelay = 500 * time.Millisecond

@@ -29,6 +29,7 @@ import (
 type server struct {
 	http     *http.Server
 	listener net.Listener // nil if nothing is served
+	address  string       // of listener, or "not served"
 	// observe records the duration of a round.
 	observe func(time.Duration)
 	// reload keeps the certificate up to date until the context ends.
@@ -39,7 +40,7 @@ type server struct {
 func newServer(e *engine) (*server, error) {
 	registry, duration := newRegistry(e)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}}
+	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}, address: "not served"}
 	if e.Listen == "" {
 		return s, nil
 	}
@@ -62,18 +63,11 @@ func newServer(e *engine) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w; --listen names another address", err)
 	}
-	s.http.Handler, s.listener = mux, listener
+	s.http.Handler, s.listener, s.address = mux, listener, listener.Addr().String()
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && e.Secure == nil && !at.IP.IsLoopback() {
 		e.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", e.Listen)
 	}
 	return s, nil
-}
-
-func (s *server) address() string {
-	if s.listener == nil {
-		return "not served"
-	}
-	return s.listener.Addr().String()
 }
 
 // serve serves until the context ends.

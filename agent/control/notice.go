@@ -165,7 +165,7 @@ func (c *Control) podName(id ledger.PodID) string {
 	return string(id)
 }
 
-// newNotices returns the notices that the last call was not given.
+// newNotices returns the notices that were not passed to the last call.
 func (c *Control) newNotices(notices []Notice) (added []Notice) {
 	now := map[string]bool{}
 	for _, n := range notices {
