@@ -13,6 +13,7 @@ import (
 // Kind is a kind of object that is recorded.
 type Kind string
 
+// The kinds.
 const (
 	Pod       Kind = "Pod"
 	Node      Kind = "Node"
@@ -24,8 +25,8 @@ const (
 // Type is a type of event.
 type Type string
 
+// The types of a watch, and Gap.
 const (
-	// The types of a watch.
 	Added    Type = "ADDED"
 	Modified Type = "MODIFIED"
 	Deleted  Type = "DELETED"
