@@ -166,8 +166,8 @@ func barsTitle(width int) string {
 	return "LAST PERIODS"
 }
 
-// barsAt returns the index of the column after the bars, the first about throttled periods. It is -1
-// without bars.
+// barsAt returns the index of the column after the bars, the first about throttled periods. It is
+// -1 without bars.
 func (l layout) barsAt() int {
 	if l.bars == 0 {
 		return -1
