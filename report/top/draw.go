@@ -119,9 +119,6 @@ func (m *Model) status(shown, hidden, width int) string {
 		text += " | " + m.Status.Message
 	}
 	text += fmt.Sprintf(" | sampling %.1f%% of a CPU, %d late, %d missed", 100*m.Status.Share, m.Status.Late, m.Status.Missed)
-	if width == 0 {
-		return text
-	}
 	return cut(text, width)
 }
 
@@ -141,9 +138,6 @@ func (m *Model) keys(width int) string {
 			break
 		}
 		text += "  " + hint
-	}
-	if width == 0 {
-		return text
 	}
 	return cut(text, width)
 }
