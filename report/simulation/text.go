@@ -73,7 +73,7 @@ func (r *Report) groupRows() [][]string {
 		for i, k := range r.Recorded {
 			g := o.Kinds[i]
 			rows = append(rows, []string{report.CPUs(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), o.Burst.String(),
-				withError(o.Groups[i].ThrottleRatio, 100, "%"), withError(o.Groups[i].Backlog, 100, "%"), k.Group.String()})
+				withError(o.Groups[i].ThrottleRatio, 100, "%"), withError(o.Groups[i].Backlog, 100, "%"), k.String()})
 		}
 	}
 	return rows
