@@ -1,6 +1,6 @@
-// Package report formats Pinfold's data as text for people. [MachineMap] draws the CPUs of a machine
-// and who uses them; [Printable] makes a string safe to print; [Line], [Table] and [Wrap] lay out
-// text.
+// Package report formats Pinfold's data as text for people. [MachineMap] draws the CPUs of a
+// machine and who uses them; [Printable] makes a string safe to print; [Line], [Table] and [Wrap]
+// lay out text.
 //
 // # The map of a machine
 //

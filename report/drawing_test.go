@@ -14,9 +14,9 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// TestDrawingReadBack draws irregular machines with contradictory owners, and reads the drawing as a
-// person would, by the labels of rows. Every online CPU must occur once with the right character, and
-// no line may be too wide.
+// TestDrawingReadBack draws irregular machines with contradictory owners, and reads the drawing as
+// a person would, by the labels of rows. Every online CPU must occur once with the right character,
+// and no line may be too wide.
 func TestDrawingReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := randomMachine(t)

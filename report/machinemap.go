@@ -17,8 +17,8 @@ const (
 	MinWidth     = 40
 )
 
-// MapOptions control [MachineMap]. The zero value draws only the machine, 80 characters wide, without
-// colour.
+// MapOptions control [MachineMap]. The zero value draws only the machine, 80 characters wide,
+// without colour.
 type MapOptions struct {
 	// Width is the maximum length of a line, DefaultWidth if 0.
 	Width int
@@ -27,8 +27,8 @@ type MapOptions struct {
 	Owners []Owner
 	// Reserved CPUs are reserved for the system and exclusive to no owner.
 	Reserved cpuset.Set
-	// Rest is the name of all other CPUs in the legend. The default is "shared" if there are owners or
-	// reserved CPUs, otherwise "CPU".
+	// Rest is the name of all other CPUs in the legend. The default is "shared" if there are owners
+	// or reserved CPUs, otherwise "CPU".
 	Rest string
 }
 
@@ -132,8 +132,8 @@ func outside(m *topology.Machine, width int) []line {
 	return out
 }
 
-// distances draws the matrix of NUMA distances, cut into pieces that fit the width. Rows are "from",
-// columns "to".
+// distances draws the matrix of NUMA distances, cut into pieces that fit the width. Rows are
+// "from", columns "to".
 func distances(m *topology.Machine, width int) []line {
 	if len(m.NUMANodes) < 2 {
 		return nil

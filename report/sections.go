@@ -168,8 +168,8 @@ func coresOf(m *topology.Machine, cpus cpuset.Set) []core {
 }
 
 // segments divides cores into segments in a single pass. A core joins the segment before it if its
-// kind is the same and its threads continue the rows. A row may lack a thread only if that thread is
-// offline.
+// kind is the same and its threads continue the rows. A row may lack a thread only if that thread
+// is offline.
 func segments(cores []core, offline cpuset.Set) []segment {
 	var out []segment
 	for _, c := range cores {

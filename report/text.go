@@ -148,8 +148,8 @@ const (
 	warning colour = "1;31"
 )
 
-// ownerColour returns the colour of the ith owner, one of a few in turn. They differ in lightness and
-// hue, and are readable on dark and light backgrounds.
+// ownerColour returns the colour of the ith owner, one of a few in turn. They differ in lightness
+// and hue, and are readable on dark and light backgrounds.
 func ownerColour(i int) colour { return []colour{"36", "33", "35", "32", "34", "31"}[i%6] }
 
 // glyph is one character of the terminal.

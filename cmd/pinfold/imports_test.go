@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoKubernetes keeps the command small and quick to build: it may not link packages of Kubernetes
-// or etcd.
+// TestNoKubernetes keeps the command small and quick to build: it may not link packages of
+// Kubernetes or etcd.
 func TestNoKubernetes(t *testing.T) {
 	if linked := kubernetesIn(t, "."); len(linked) > 0 {
 		t.Errorf("cmd/pinfold must not import Kubernetes, but links %d packages of it:\n%s",
@@ -44,8 +44,8 @@ func kubernetesIn(t *testing.T, pkg string) []string {
 	return found
 }
 
-// TestWithoutLinux keeps the command buildable for other systems, where topology, place and trace are
-// useful: there it must not import packages that need Linux.
+// TestWithoutLinux keeps the command buildable for other systems, where topology, place and trace
+// are useful: there it must not import packages that need Linux.
 func TestWithoutLinux(t *testing.T) {
 	command := exec.Command("go", "list", "-deps", ".")
 	command.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64")

@@ -15,9 +15,9 @@ import (
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks are
-// files, besides the recordings of testdata. "console" blocks are commands with their output; those
-// that make control groups are "console cgroups" blocks.
+// TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks
+// are files, besides the recordings of testdata. "console" blocks are commands with their output;
+// those that make control groups are "console cgroups" blocks.
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
 	manual, err := os.ReadFile("../../docs/pinfold.md")

@@ -56,8 +56,8 @@ func askOf(tb testing.TB, file, args, refusal string) {
 	}
 }
 
-// TestManyGroupsCost checks that the cost of a command per group does not grow much with the number of
-// groups. It counts allocations, which do not depend on the machine.
+// TestManyGroupsCost checks that the cost of a command per group does not grow much with the number
+// of groups. It counts allocations, which do not depend on the machine.
 func TestManyGroupsCost(t *testing.T) {
 	const few, times = 250, 4
 	small, large := manyGroups(t, few), manyGroups(t, times*few)

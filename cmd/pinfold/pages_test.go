@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// measuring is a page that shows others in frames of several widths, which are the widths of windows
-// for the pages' styles. After loading, it contains what a reader of each page sees, as JSON.
+// measuring is a page that shows others in frames of several widths, which are the widths of
+// windows for the pages' styles. After loading, it contains what a reader of each page sees, as
+// JSON.
 const measuring = `<!DOCTYPE html><body><pre id="seen"></pre><script>
 const seen = [];
 function measure(frame) {
@@ -42,8 +43,8 @@ type layout struct {
 const leastChart = 450
 
 // TestPagesFit shows every HTML page that the program can write in a browser, at the widths of a
-// telephone, half a screen and a screen. No page needs to be scrolled sideways, and on a screen no part
-// of it.
+// telephone, half a screen and a screen. No page needs to be scrolled sideways, and on a screen no
+// part of it.
 func TestPagesFit(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

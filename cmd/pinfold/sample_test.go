@@ -83,8 +83,8 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 	}
 }
 
-// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains what
-// the kernel counted meanwhile.
+// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains
+// what the kernel counted meanwhile.
 func TestSampleThrottled(t *testing.T) {
 	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
 	spin(t, fs, name)
@@ -128,8 +128,8 @@ func TestSampleThrottled(t *testing.T) {
 	}
 }
 
-// TestSampleFullDisk records until a small disk is full: the recording ends with an error that names
-// the journal, which can be recovered on another disk.
+// TestSampleFullDisk records until a small disk is full: the recording ends with an error that
+// names the journal, which can be recovered on another disk.
 func TestSampleFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")

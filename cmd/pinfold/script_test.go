@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"pinfold": main, "terminal": runOnTerminal})
 }
 
-// TestScripts runs the command as a user does; see testdata/script. Besides the commands of testscript
-// and the command terminal there are
+// TestScripts runs the command as a user does; see testdata/script. Besides the commands of
+// testscript and the command terminal there are
 //
 //	machine intel104|amd256|NAME=N,... FILE    writes a machine file
 //	exits STATUS COMMAND...                    runs it and checks its exit status

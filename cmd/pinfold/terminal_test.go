@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
-// runOnTerminal runs the command in its arguments on a pseudo-terminal. It passes standard input on as
-// keys, and writes what the terminal shows to standard output. It reads until the command has ended
-// and nothing is left. ttyin of testscript does not, and loses output on a busy machine.
+// runOnTerminal runs the command in its arguments on a pseudo-terminal. It passes standard input on
+// as keys, and writes what the terminal shows to standard output. It reads until the command has
+// ended and nothing is left. ttyin of testscript does not, and loses output on a busy machine.
 func runOnTerminal() {
 	if err := onTerminal(os.Stdin, os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "terminal:", err)

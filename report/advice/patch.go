@@ -114,8 +114,8 @@ func (p *pod) Policy() string {
 	return fmt.Sprintf(`{"policy":"burst","burstPercent":%d}`, percent)
 }
 
-// Resize returns the patch of a running pod. It contains one container: a merge of several may change
-// their order, which the API server rejects.
+// Resize returns the patch of a running pod. It contains one container: a merge of several may
+// change their order, which the API server rejects.
 func (p patched) Resize() string {
 	return fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"limits":{"cpu":%q}}}]}}`, p.Name, p.Quantity())
 }

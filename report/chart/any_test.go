@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnyChart: any chart is either rejected, by SVG and PNG alike, or drawn as well-formed XML with
-// finite numbers.
+// TestAnyChart: any chart is either rejected, by SVG and PNG alike, or drawn as well-formed XML
+// with finite numbers.
 func TestAnyChart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyChart(t)

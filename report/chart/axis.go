@@ -77,8 +77,8 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// logarithmic returns an extent with labels at powers of ten, and at 2 and 5 times them if there are
-// few.
+// logarithmic returns an extent with labels at powers of ten, and at 2 and 5 times them if there
+// are few.
 func (a *Axis) logarithmic(low, high float64) extent {
 	if high/low < 1+1e-6 { // one value: centre it
 		low, high = low/2, high*2
@@ -109,7 +109,8 @@ func (a *Axis) logarithmic(low, high float64) extent {
 	return e
 }
 
-// below returns the largest labelled value that is at most x, above the smallest that is at least x.
+// below returns the largest labelled value that is at most x, above the smallest that is at least
+// x.
 func below(x float64, labelled []float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)+1e-9))
 	found := power

@@ -41,8 +41,8 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// TestMarksFit: for any values, the axis contains them and has a readable number of marks, in order and
-// inside.
+// TestMarksFit: for any values, the axis contains them and has a readable number of marks, in order
+// and inside.
 func TestMarksFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := Axis{Scale: Scale(rapid.IntRange(0, 1).Draw(t, "scale"))}

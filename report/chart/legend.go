@@ -153,8 +153,8 @@ func (m *marks) width() vg.Length {
 	return widest
 }
 
-// label draws the labels: those of vertical lines above the drawing, those of horizontal lines to the
-// right of it, moved down where lines are close.
+// label draws the labels: those of vertical lines above the drawing, those of horizontal lines to
+// the right of it, moved down where lines are close.
 func (m *marks) label(c draw.Canvas) {
 	labels, _ := m.place(c)
 	for _, l := range labels {

@@ -1,6 +1,6 @@
-// Package recording formats recordings of CPU usage: a short summary per group ([PrintSummary]), one
-// with all timescales ([PrintInfo]), and JSON ([NewInfo]). It also formats what the kernel counts
-// for a limit ([Limit], [Throttled]).
+// Package recording formats recordings of CPU usage: a short summary per group ([PrintSummary]),
+// one with all timescales ([PrintInfo]), and JSON ([NewInfo]). It also formats what the kernel
+// counts for a limit ([Limit], [Throttled]).
 package recording
 
 import (
@@ -130,8 +130,8 @@ func printDoubt(w io.Writer, sum *trace.Summary) {
 	}
 }
 
-// Throttled formats the throttled shares of the timer's periods and of all wall-clock periods, and the
-// time for which CPUs were throttled.
+// Throttled formats the throttled shares of the timer's periods and of all wall-clock periods, and
+// the time for which CPUs were throttled.
 func Throttled(sum *trace.Summary) string {
 	return fmt.Sprintf("%d of %d timer periods (%s), %s of the %.1f wall periods; %v, all CPUs together", sum.Throttled, sum.Periods,
 		quantity.Share(sum.ThrottledOfTimer()).Whole(), quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, Rounded(sum.ThrottledTime))

@@ -1,8 +1,8 @@
 // Package simulation formats results of the interference simulator as text and JSON.
 //
-// A [Report] contains the results of several combinations of demand, number of containers and burst.
-// Its text is a table with a row per combination, followed by a verdict: whether the neighbours are
-// harmed. [PrintThrottling] does the same for the exact analysis of one container.
+// A [Report] contains the results of several combinations of demand, number of containers and
+// burst. Its text is a table with a row per combination, followed by a verdict: whether the
+// neighbours are harmed. [PrintThrottling] does the same for the exact analysis of one container.
 package simulation
 
 import (

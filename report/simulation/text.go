@@ -73,14 +73,14 @@ func (r *Report) groupRows() [][]string {
 		for i, k := range r.Recorded {
 			g := o.Kinds[i]
 			rows = append(rows, []string{report.CPUs(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), o.Burst.String(),
-				withError(o.Groups[i].ThrottleRatio, 100, "%"), withError(o.Groups[i].Backlog, 100, "%"), k.Group.String()})
+				withError(o.Groups[i].ThrottleRatio, 100, "%"), withError(o.Groups[i].Backlog, 100, "%"), k.String()})
 		}
 	}
 	return rows
 }
 
-// withError formats a figure to the second digit of its standard error. Without a standard error, it
-// was the same in all replicas.
+// withError formats a figure to the second digit of its standard error. Without a standard error,
+// it was the same in all replicas.
 func withError(e interference.Estimate, unit float64, suffix string) string {
 	if e.StandardError == 0 {
 		return fmt.Sprintf("%.4g%s", unit*e.Value, suffix)
@@ -89,8 +89,8 @@ func withError(e interference.Estimate, unit float64, suffix string) string {
 	return fmt.Sprintf("%.*f%s ±%.*f", places, unit*e.Value, suffix, places, unit*e.StandardError)
 }
 
-// The neighbours are hardly harmed if P(WCET = 1) is at least harmless, and little if it is at least
-// bearable. Both are conventions.
+// The neighbours are hardly harmed if P(WCET = 1) is at least harmless, and little if it is at
+// least bearable. Both are conventions.
 const (
 	harmless = 0.999
 	bearable = 0.99

@@ -97,8 +97,8 @@ func (s *Sweep) Files() ([]File, error) {
 	return files, nil
 }
 
-// CSV writes a row for each simulation: distributions in their order, then numbers of groups, bursts
-// and means ascending. The columns have the names of "pinfold simulate -o json".
+// CSV writes a row for each simulation: distributions in their order, then numbers of groups,
+// bursts and means ascending. The columns have the names of "pinfold simulate -o json".
 func (s *Sweep) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"distribution", "mean", "cgroups", "burst", "rule", "seed", "periods", "expectedWCET", "expectedWCETStandardError",

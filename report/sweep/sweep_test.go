@@ -19,8 +19,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// read parses a sweep of testdata. A point is [distribution, mean, cgroups, burst,
-// E[WCET], its error, P(WCET = 1), its error, warnings...]; burst -1 is unlimited.
+// read parses a sweep of testdata. A point is [distribution, mean, cgroups, burst, E[WCET], its
+// error, P(WCET = 1), its error, warnings...]; burst -1 is unlimited.
 func read(t *testing.T, text []byte) *Sweep {
 	t.Helper()
 	var given struct {
@@ -98,8 +98,8 @@ func small(t *testing.T) *Sweep {
 	return read(t, archive.Files[0].Data)
 }
 
-// TestCharts compares charts with colours for groups, dashes for bursts and uncertain points. After an
-// update, look at the files.
+// TestCharts compares charts with colours for groups, dashes for bursts and uncertain points. After
+// an update, look at the files.
 func TestCharts(t *testing.T) {
 	s := small(t)
 	for _, m := range measures() {

@@ -29,7 +29,8 @@ func descriptor(w io.Writer) (int, bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// Columns returns the width of the terminal w. It is 0 if w is not a terminal or its width is unknown.
+// Columns returns the width of the terminal w. It is 0 if w is not a terminal or its width is
+// unknown.
 func Columns(w io.Writer) int {
 	fd, ok := descriptor(w)
 	if !ok {
@@ -43,8 +44,8 @@ func Columns(w io.Writer) int {
 }
 
 // MapOptions returns options that fit the terminal w: its width, and colour unless the environment
-// has NO_COLOR (https://no-color.org) or a dumb terminal. If w is not a terminal, maps are plain text
-// of the default width.
+// has NO_COLOR (https://no-color.org) or a dumb terminal. If w is not a terminal, maps are plain
+// text of the default width.
 func MapOptions(w io.Writer, getenv func(string) string) report.MapOptions {
 	if !Is(w) {
 		return report.MapOptions{}

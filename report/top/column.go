@@ -150,9 +150,9 @@ func fit(text string, width int) string {
 	return "…" + string(runes[len(runes)-width+1:])
 }
 
-// cut cuts a text to at most a width. It keeps the beginning.
+// cut cuts a text to at most a width, 0 for unlimited. It keeps the beginning.
 func cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
+	if width == 0 || utf8.RuneCountInString(text) <= width {
 		return text
 	}
 	return string([]rune(text)[:max(width, 0)])

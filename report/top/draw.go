@@ -119,9 +119,6 @@ func (m *Model) status(shown, hidden, width int) string {
 		text += " | " + m.Status.Message
 	}
 	text += fmt.Sprintf(" | sampling %.1f%% of a CPU, %d late, %d missed", 100*m.Status.Share, m.Status.Late, m.Status.Missed)
-	if width == 0 {
-		return text
-	}
 	return cut(text, width)
 }
 
@@ -141,9 +138,6 @@ func (m *Model) keys(width int) string {
 			break
 		}
 		text += "  " + hint
-	}
-	if width == 0 {
-		return text
 	}
 	return cut(text, width)
 }
@@ -166,8 +160,8 @@ func barsTitle(width int) string {
 	return "LAST PERIODS"
 }
 
-// barsAt returns the index of the column after the bars, the first about throttled periods. It is -1
-// without bars.
+// barsAt returns the index of the column after the bars, the first about throttled periods. It is
+// -1 without bars.
 func (l layout) barsAt() int {
 	if l.bars == 0 {
 		return -1

@@ -55,8 +55,8 @@ func (c cell) ofLimit() (float64, bool) {
 	return ratio(float64(c.limitedUsage), float64(c.limitedBudget)), c.limitedBudget > 0
 }
 
-// throttledOfTimer and throttledOfWall return shares of periods, at most 1: one more period may end in
-// a sample than fits into it.
+// throttledOfTimer and throttledOfWall return shares of periods, at most 1: one more period may end
+// in a sample than fits into it.
 func (c cell) throttledOfTimer() float64 {
 	return min(1, ratio(float64(c.throttled), float64(c.timer)))
 }

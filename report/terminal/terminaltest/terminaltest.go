@@ -18,8 +18,8 @@ func Open(t *testing.T, columns uint16) *os.File {
 	return terminal
 }
 
-// Pair is like Open and also returns the other side: writing to person presses keys, reading from it
-// returns what the terminal shows.
+// Pair is like Open and also returns the other side: writing to person presses keys, reading from
+// it returns what the terminal shows.
 func Pair(t *testing.T, columns uint16) (person, terminal *os.File) {
 	t.Helper()
 	person, terminal, err := New()

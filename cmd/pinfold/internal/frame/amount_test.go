@@ -20,8 +20,8 @@ func TestParseAmount(t *testing.T) {
 	}
 }
 
-// FuzzParseAmount: an accepted amount parses as the same value after it is printed, and its quota is
-// in range.
+// FuzzParseAmount: an accepted amount parses as the same value after it is printed, and its quota
+// is in range.
 func FuzzParseAmount(f *testing.F) {
 	for _, text := range []string{"1", "0.5", "500m", "100000", "1.", "1.0000", "m"} {
 		f.Add(text)

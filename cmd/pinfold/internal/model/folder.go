@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/report/sweep"
 )
 
-// folder is a directory that appears complete or not at all: it is written under a temporary name in
-// the same parent directory and then renamed.
+// folder is a directory that appears complete or not at all: it is written under a temporary name
+// in the same parent directory and then renamed.
 type folder struct {
 	name        string // as given
 	path        string

@@ -141,8 +141,8 @@ func TestFolderPlaces(t *testing.T) {
 	}
 }
 
-// TestFoldersAtOnce: when several goroutines make the same folder at once, one wins, and the folder is
-// complete and that of one of them.
+// TestFoldersAtOnce: when several goroutines make the same folder at once, one wins, and the folder
+// is complete and that of one of them.
 func TestFoldersAtOnce(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprint("force ", force), func(t *testing.T) {

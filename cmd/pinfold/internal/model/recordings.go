@@ -64,7 +64,7 @@ func (r *recordings) choose(ctx context.Context, stderr io.Writer) ([]group, err
 	if slices.Contains(r.files, "") {
 		return nil, usage.Errorf("--trace is empty: name a recording")
 	}
-	if err := r.selection.check(); err != nil {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
 	groups, err := r.survey(ctx, stderr)

@@ -108,11 +108,12 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 	return groups, nil
 }
 
-// idleNamed is the number of idle groups that are named in messages. A recording may have thousands.
+// idleNamed is the number of idle groups that are named in messages. A recording may have
+// thousands.
 const idleNamed = 10
 
-// choose returns the selected groups. Idle groups, such as the sandboxes of pods, are omitted with a
-// message; one that was selected by name is an error.
+// choose returns the selected groups. Idle groups, such as the sandboxes of pods, are omitted with
+// a message; one that was selected by name is an error.
 func (s *selection) choose(stderr io.Writer, all []group) ([]group, error) {
 	var chosen []group
 	idle := 0
@@ -159,7 +160,7 @@ func (s *selection) eachSeries(ctx context.Context, groups []group, atOnce int, 
 	return nil
 }
 
-// batchOf returns how many of the first groups are of one file and have at most so many samples
+// batchOf returns how many of the first groups are of one file and have at most that many samples
 // together, at least 1.
 func batchOf(groups []group, most int) int {
 	n, samples := 1, groups[0].samples

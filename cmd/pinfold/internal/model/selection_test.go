@@ -13,7 +13,8 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestBatches: a batch contains groups of one file with at most so many samples, or one larger group.
+// TestBatches: a batch contains groups of one file with at most that many samples, or one larger
+// group.
 func TestBatches(t *testing.T) {
 	groups := []group{{Group: simulation.Group{File: "a"}, samples: 5}, {Group: simulation.Group{File: "a"}, samples: 5}, {Group: simulation.Group{File: "a"}, samples: 1}, {Group: simulation.Group{File: "b"}, samples: 1}, {Group: simulation.Group{File: "b"}, samples: 99}, {Group: simulation.Group{File: "b"}, samples: 9}}
 	var got []int

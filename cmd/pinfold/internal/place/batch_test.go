@@ -234,8 +234,8 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// FuzzRequest compares the decoder with encoding/json, which must accept everything that the decoder
-// accepts, with the same result.
+// FuzzRequest compares the decoder with encoding/json, which must accept everything that the
+// decoder accepts, with the same result.
 func FuzzRequest(f *testing.F) {
 	script, err := os.ReadFile("../../testdata/script/batch-refusals.txtar")
 	if err != nil {

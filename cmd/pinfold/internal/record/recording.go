@@ -28,8 +28,8 @@ import (
 // errDone ends the sampling without an error.
 var errDone = errors.New("done")
 
-// maxWaiting is the number of ticks that may wait to be written. A disk that is slow for longer makes
-// samples late.
+// maxWaiting is the number of ticks that may wait to be written. A disk that is slow for longer
+// makes samples late.
 const maxWaiting = 1024
 
 // session is a recording in progress. The sampler's goroutine owns present and counts; the writer's

@@ -36,8 +36,8 @@ func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, e
 	}
 }
 
-// place chooses the CPUs for --cpus among those that this process may use and that are not isolated.
-// It shares CPUs with other runs only if there are too few without them.
+// place chooses the CPUs for --cpus among those that this process may use and that are not
+// isolated. It shares CPUs with other runs only if there are too few without them.
 func (q *confinement) place(m *topology.Machine, room confine.Room) (cpus, shared cpuset.Set, err error) {
 	usable := m.Online().Intersection(room.Parent).Intersection(room.Affinity).Difference(m.Isolated)
 	index := placement.NewIndex(m)

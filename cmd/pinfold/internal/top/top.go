@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package top implements the subcommand "top" ([New]): it samples cgroups and shows them as a table,
-// live on a terminal, otherwise once. The table itself is report/top.
+// Package top implements the subcommand "top" ([New]): it samples cgroups and shows them as a
+// table, live on a terminal, otherwise once. The table itself is report/top.
 package top
 
 import (
