@@ -9,7 +9,8 @@ import (
 // ranks caches the ranks of the nodes that fit the pods of one question, by the generation of their
 // NodeInfo. Generations are unique among all nodes (see the package comment), so a hit needs neither
 // the node's name nor its topology nor its state. Those are spread over the memory, and reading them
-// for hundreds of nodes, twice per pod, costs more than the decisions.
+// for hundreds of nodes, twice per pod, costs more than the decisions. Without the cache,
+// BenchmarkSchedulePod at 1,000 nodes takes 56% more CPU time (2 busy cores, 2026-11-22).
 //
 // The cache consists of lines of the size of a CPU cache line. Each generation belongs to one line,
 // and replaces another generation if the line is full. An entry is one word, so that reads need no
