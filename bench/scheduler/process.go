@@ -19,10 +19,10 @@ import (
 // cpuTime returns the CPU time, system and user, that a process has used.
 func cpuTime(pid int) (time.Duration, error) {
 	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, fmt.Errorf("read the scheduler's CPU time: %w", err)
+	var stat procfs.ProcStat
+	if err == nil {
+		stat, err = process.Stat()
 	}
-	stat, err := process.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("read the scheduler's CPU time: %w", err)
 	}
@@ -32,10 +32,10 @@ func cpuTime(pid int) (time.Duration, error) {
 // memory returns the resident memory of a process and its maximum, in bytes.
 func memory(pid int) (now, peak uint64, err error) {
 	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the scheduler's memory: %w", err)
+	var status procfs.ProcStatus
+	if err == nil {
+		status, err = process.NewStatus()
 	}
-	status, err := process.NewStatus()
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the scheduler's memory: %w", err)
 	}

@@ -31,8 +31,8 @@ type rig struct {
 	client   kubernetes.Interface
 	nodes    map[string]*simnode.Node // by name
 	indexes  map[*topology.Machine]*placement.Index
-	remove   func() error // deletes the data directory
-	profiled int          // number of profiles taken
+	temp     string // data directory to delete, or ""
+	profiled int    // number of profiles taken
 }
 
 func startRig(ctx context.Context, o options, count int, stderr io.Writer) (*rig, error) {
@@ -49,7 +49,7 @@ func startRig(ctx context.Context, o options, count int, stderr io.Writer) (*rig
 		return nil, err
 	}
 	if r.cluster, err = localcluster.Start(ctx, config); err != nil {
-		return nil, errors.Join(err, r.remove())
+		return nil, errors.Join(err, os.RemoveAll(r.temp))
 	}
 	if err := r.quieten(); err != nil {
 		return nil, errors.Join(err, r.stop())
@@ -70,17 +70,14 @@ func (r *rig) clusterConfig(nodes []simnode.Node) (localcluster.Config, error) {
 		},
 	}
 	if r.options.keep != "" {
-		config.Dir = filepath.Join(r.options.keep, fmt.Sprintf("nodes-%d", len(nodes)))
-		config.KeepData = true
-		r.remove = func() error { return nil }
+		config.Dir, config.KeepData = filepath.Join(r.options.keep, fmt.Sprintf("nodes-%d", len(nodes))), true
 		return config, nil
 	}
-	dir, err := os.MkdirTemp("", "pinfold-bench-")
-	if err != nil {
+	var err error
+	if r.temp, err = os.MkdirTemp("", "pinfold-bench-"); err != nil {
 		return config, fmt.Errorf("create a data directory: %w", err)
 	}
-	config.Dir = dir
-	r.remove = func() error { return os.RemoveAll(dir) }
+	config.Dir = r.temp
 	return config, nil
 }
 
@@ -107,7 +104,7 @@ func (r *rig) quieten() error {
 }
 
 func (r *rig) stop() error {
-	return errors.Join(r.cluster.Stop(), r.remove())
+	return errors.Join(r.cluster.Stop(), os.RemoveAll(r.temp)) // RemoveAll("") does nothing
 }
 
 // startScheduler returns the scheduler's process id when it is ready. The scheduler must be stopped

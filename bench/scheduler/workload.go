@@ -19,17 +19,15 @@ import (
 // else in this file, cannot be compared.
 const workloadSeed = 20261120
 
-// machineKinds returns the shapes of the nodes and how many of every ten nodes have them.
-func machineKinds() []struct {
+// machineKind is a shape of nodes and how many of every ten nodes have it.
+type machineKind struct {
 	name  string
 	shape topology.Shape
 	of10  int
-} {
-	return []struct {
-		name  string
-		shape topology.Shape
-		of10  int
-	}{
+}
+
+func machineKinds() []machineKind {
+	return []machineKind{
 		{"intel-104", topology.Intel104(), 3},
 		{"amd-256", topology.AMD256(), 3},
 		{"intel-64", topology.Shape{Packages: 2, CoresPerLLC: 16, ThreadsPerCore: 2}, 2},

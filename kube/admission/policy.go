@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/kube/api"
@@ -86,4 +87,89 @@ func cpus(spec string) string {
 // The API server has normalized their texts: "1000m" is "1".
 func amounts(of string) string {
 	return fmt.Sprintf(`[%[1]s.?resources.?requests[?"cpu"].orValue(""), %[1]s.?resources.?limits[?"cpu"].orValue("")]`, of)
+}
+
+// The lease of kube-scheduler's leader election in its default configuration.
+const (
+	LeaseNamespace = metav1.NamespaceSystem
+	LeaseName      = "kube-scheduler"
+)
+
+// FenceName returns the name of the policy for a scheduler's lease, and of its binding.
+func FenceName(lease string) string { return "pinfold-bindings-" + lease }
+
+// Fence rejects Bindings from a scheduler that is no longer the leader. An annotation of the Binding
+// names the scheduler's lease and its holder, and the policy compares it with the lease. Bindings
+// without the annotation, or with another lease, are not affected.
+func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
+	prefix := namespace + "/" + lease + " "
+	return newPolicy(FenceName(lease),
+		admissionv1.ValidatingAdmissionPolicySpec{
+			ParamKind: &admissionv1.ParamKind{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+			MatchConstraints: matching(admissionv1.NamespacedScope, []admissionv1.OperationType{admissionv1.Create},
+				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding", "bindings"}}),
+			MatchConditions: []admissionv1.MatchCondition{{Name: "names-the-lease", Expression: fmt.Sprintf(
+				`object.metadata.?annotations[?%q].orValue("").startsWith(%q)`, api.SchedulerAnnotation, prefix)}},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf(`object.metadata.annotations[%q] == %q + params.spec.?holderIdentity.orValue("")`, api.SchedulerAnnotation, prefix),
+				Message:    "another scheduler holds the lease " + namespace + "/" + lease, Reason: new(metav1.StatusReasonForbidden),
+			}},
+		})
+}
+
+// FenceBinding enforces [Fence] in all namespaces. While the lease does not exist, there is no leader,
+// and nothing is rejected.
+func FenceBinding(namespace, lease string) *admissionv1.ValidatingAdmissionPolicyBinding {
+	binding := newBinding(FenceName(lease), inNamespaces(metav1.LabelSelector{}))
+	binding.Spec.ParamRef = &admissionv1.ParamRef{Namespace: namespace, Name: lease, ParameterNotFoundAction: new(admissionv1.AllowAction)}
+	return binding
+}
+
+// AgentName is the name of the policy that confines agents to their nodes, and of its binding.
+const AgentName = "pinfold-agents"
+
+const (
+	// agentAccount is the user name of the agent's service account.
+	agentAccount = "system:serviceaccount:kube-system:pinfold-agent"
+	// tokenNode is the key under which the API server names the node that a token is bound to, by
+	// its pod or directly (Kubernetes 1.32).
+	tokenNode = "authentication.kubernetes.io/node-name"
+	// AgentGroup is the group of agents that run outside the cluster with a client certificate.
+	AgentGroup = "pinfold:agents"
+	userPrefix = "pinfold:agent:"
+)
+
+// AgentUser returns the user name of a node's agent that has a client certificate.
+func AgentUser(node string) string { return userPrefix + node }
+
+// AgentPolicy rejects writes of agents about nodes other than their own. The agent's node is taken
+// from its token or certificate. The policy fails closed.
+func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
+	writes := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
+	return newPolicy(AgentName,
+		admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: matching(admissionv1.AllScopes, writes,
+				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes", "nodes/status"}},
+				admissionv1.Rule{APIGroups: []string{"topology.node.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"noderesourcetopologies"}},
+				admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
+			),
+			MatchConditions: []admissionv1.MatchCondition{{Name: "agents",
+				Expression: fmt.Sprintf("request.userInfo.username == %q || %q in request.userInfo.?groups.orValue([])", agentAccount, AgentGroup)}},
+			Variables: []admissionv1.Variable{{Name: "node", Expression: fmt.Sprintf(
+				`request.userInfo.username == %q ? request.userInfo.extra[?%q][0].orValue("") : `+
+					`request.userInfo.username.startsWith(%[3]q) ? request.userInfo.username.substring(%[4]d) : ""`,
+				agentAccount, tokenNode, userPrefix, len(userPrefix))}},
+			Validations: []admissionv1.Validation{{
+				Expression: `variables.node != "" && request.name == variables.node`,
+				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +
+					`use the token of a pod or one bound to the Node, or a certificate of user ` + userPrefix + `NODE" : ` +
+					`"the agent of node " + variables.node + " writes about that node only"`,
+				Reason: new(metav1.StatusReasonForbidden),
+			}},
+		})
+}
+
+// AgentBinding enforces [AgentPolicy] everywhere.
+func AgentBinding() *admissionv1.ValidatingAdmissionPolicyBinding {
+	return newBinding(AgentName, nil)
 }

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -52,16 +51,10 @@ type auditor struct {
 	active atomic.Bool
 
 	mu       sync.Mutex
-	reported map[string]string // the last report by podKey, overflowKey or staleKey
+	reported map[string]string // the last reports: pod/UID, overflow/NODE and stale/NODE
 }
 
-func podKey(uid types.UID) string { return "pod/" + string(uid) }
-
-func overflowKey(node string) string { return "overflow/" + node }
-
-func staleKey(node string) string { return "stale/" + node }
-
-// changed stores a report and returns false if it repeats the last one under this key. "" means that
+// changed stores a report and returns false if it repeats the last one with this key. "" means that
 // there is no problem.
 func (a *auditor) changed(key, text string) bool {
 	a.mu.Lock()
@@ -131,7 +124,7 @@ func (a *auditor) podChanged(before, pod *corev1.Pod) {
 }
 
 func (a *auditor) podGone(pod *corev1.Pod) {
-	a.changed(podKey(pod.UID), "")
+	a.changed("pod/"+string(pod.UID), "")
 	if pod.Spec.NodeName != "" {
 		a.nodeChanged(pod.Spec.NodeName)
 	}
@@ -145,8 +138,8 @@ func (a *auditor) reservedChanged(before, node *corev1.Node) {
 }
 
 func (a *auditor) nodeGone(node *corev1.Node) {
-	a.changed(overflowKey(node.Name), "")
-	a.changed(staleKey(node.Name), "")
+	a.changed("overflow/"+node.Name, "")
+	a.changed("stale/"+node.Name, "")
 }
 
 func (a *auditor) nodeChanged(node string) {
@@ -176,13 +169,13 @@ func (a *auditor) audit(name string) {
 		return // audited when the node and a usable topology are there
 	}
 	if !t.isOf(node) {
-		if a.changed(staleKey(name), string(node.UID+" "+t.owner)) {
+		if a.changed("stale/"+name, string(node.UID+" "+t.owner)) {
 			a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
 				"uid", node.UID, "reportedUID", t.owner)
 		}
 		return
 	}
-	a.changed(staleKey(name), "")
+	a.changed("stale/"+name, "")
 	if !t.silent.IsZero() {
 		a.setUnknown(node, t)
 	}
@@ -219,7 +212,7 @@ func (a *auditor) audit(name string) {
 	}
 	for id, pod := range byID {
 		if !wrong[id] {
-			a.changed(podKey(pod.UID), "")
+			a.changed("pod/"+string(pod.UID), "")
 		}
 	}
 	var broken []string
@@ -227,7 +220,7 @@ func (a *auditor) audit(name string) {
 		broken = append(broken, o.Describe(podName))
 	}
 	switch overflow := strings.Join(broken, "; "); {
-	case !a.changed(overflowKey(name), overflow):
+	case !a.changed("overflow/"+name, overflow):
 	case overflow == "":
 		a.log.Info("A node's CPUs are no longer overcommitted", "node", name)
 	default:
@@ -268,7 +261,7 @@ func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 
 // tell sends an event about a pod unless it repeats the last one.
 func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
-	if a.changed(podKey(pod.UID), text) {
+	if a.changed("pod/"+string(pod.UID), text) {
 		warn(a.handle, pod, reason, "Scheduling", text)
 	}
 }

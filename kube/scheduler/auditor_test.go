@@ -67,7 +67,7 @@ func (s *scenario) awaitOverflow(node, want string) {
 	a, got := s.plugin.shared.auditor, ""
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		a.mu.Lock()
-		got = a.reported[overflowKey(node)]
+		got = a.reported["overflow/"+node]
 		a.mu.Unlock()
 		if got == want {
 			return

@@ -96,7 +96,7 @@ type answer struct {
 // maxAnswers bounds the memory of a node that many different pods wait for.
 const maxAnswers = 256
 
-// answers are those given in one situation, by the key of the question.
+// answers caches a node's answers by the key of the question.
 type answers struct {
 	mu    sync.Mutex
 	known map[string]answer
@@ -114,30 +114,4 @@ func (a *answers) of(key string, decide func() answer) answer {
 		a.known[key] = known
 	}
 	return known
-}
-
-// maxSituations bounds the memory of situations that may occur again.
-const maxSituations = 4096
-
-// situations caches the answers of all nodes by what they depend on. Nodes of one shape pass
-// through the same situations as they fill up, and every node is in the same situation twice for
-// each pod: when the pod is assumed, and when it is bound.
-type situations struct {
-	mu    sync.Mutex
-	known map[ledger.Situation]*answers
-}
-
-// of returns the answers in a situation, to which callers may add.
-func (s *situations) of(situation ledger.Situation) *answers {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.known[situation]; a != nil {
-		return a
-	}
-	if s.known == nil || len(s.known) >= maxSituations {
-		s.known = map[ledger.Situation]*answers{} // nodes keep the answers of their own situation
-	}
-	a := &answers{}
-	s.known[situation] = a
-	return a
 }

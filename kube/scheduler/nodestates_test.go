@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -70,27 +69,5 @@ func TestRequestsOfStaticContainers(t *testing.T) {
 				t.Errorf("equal keys: %v, want %v", same, test.same)
 			}
 		})
-	}
-}
-
-// Nodes in the same situation share their answers.
-func TestAnswersAreSharedBetweenSituations(t *testing.T) {
-	var s situations
-	index := newIndexes().of(topology.Shape{CoresPerLLC: 16}.MustBuild())
-	books := func(minShared int, claims ...ledger.Claim) ledger.Situation {
-		return ledger.New(index, ledger.Config{MinShared: minShared}, claims...).Situation()
-	}
-	one := s.of(books(1, ledger.Claim{ID: "a", SharedRequest: 5}))
-	if s.of(books(1, ledger.Claim{ID: "b", Rank: 7, SharedRequest: 5})) != one {
-		t.Error("the same situation with another pod has different answers")
-	}
-	if s.of(books(2, ledger.Claim{ID: "a", SharedRequest: 5})) == one {
-		t.Error("two situations share their answers")
-	}
-	for i := range maxSituations + 5 {
-		s.of(books(i))
-		if n := len(s.known); n > maxSituations {
-			t.Fatalf("%d situations are cached, want at most %d", n, maxSituations)
-		}
 	}
 }

