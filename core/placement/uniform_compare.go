@@ -102,9 +102,12 @@ func (u *uniform) sameLLCs(s *scratch, a, b *candidate) bool {
 // if s.take leaves the lexicographically larger list. Only the LLCs of the given nodes can differ.
 func (u *uniform) comparePlans(ix *Index, s *scratch, nodes mask) int {
 	clear(s.histogram)
-	for l := range ix.llcsOf(nodes) {
-		s.histogram[s.llcs[l].whole()-s.take[l]]++
-		s.histogram[s.llcs[l].whole()-s.bestTake[l]]--
+	for ; nodes != 0; nodes &= nodes - 1 { // llcsOf would cost 5% of a placement
+		p := ix.nodes[bits.TrailingZeros32(uint32(nodes))].pieces
+		for l := p.from; l < p.to; l++ {
+			s.histogram[s.llcs[l].whole()-s.take[l]]++
+			s.histogram[s.llcs[l].whole()-s.bestTake[l]]--
+		}
 	}
 	for w := len(s.histogram) - 1; w > 0; w-- {
 		switch {
