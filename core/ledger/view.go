@@ -1,11 +1,6 @@
 package ledger
 
-import (
-	"encoding/binary"
-
-	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
-)
+import "pinfold.dev/pinfold/core/cpuset"
 
 // Exclusive returns the online CPUs that belong to one pod each.
 func (b *Books) Exclusive() cpuset.Set { return b.exclusive.Intersection(b.online) }
@@ -67,36 +62,3 @@ func (b *Books) Claims() []Claim {
 // Conflicts returns the pods that lost their claim, most senior first. The caller must not modify
 // the result.
 func (b *Books) Conflicts() []Conflict { return b.conflicts }
-
-// Situation is everything that a decision depends on besides the Ask. Books with equal situations
-// (==) give equal answers to every question, even if their claims or nodes differ.
-type Situation struct {
-	index     *placement.Index
-	config    Config
-	exclusive cpuset.Set
-	demand    MilliCPU
-	// confinements is an encoding of the confinements.
-	confinements string
-}
-
-// Situation returns the situation of the books.
-func (b *Books) Situation() Situation {
-	return Situation{b.index, b.config, b.Exclusive(), b.demand, b.confinementText()}
-}
-
-func (b *Books) confinementText() string {
-	if len(b.confinements) == 0 {
-		return ""
-	}
-	text := make([]byte, 0, 64)
-	for i := range b.confinements {
-		c := &b.confinements[i]
-		text = binary.AppendUvarint(text, uint64(len(c.nodes)))
-		for _, n := range c.nodes {
-			text = binary.AppendUvarint(text, uint64(n))
-		}
-		text = binary.AppendUvarint(text, uint64(c.demand))
-		text = binary.AppendUvarint(text, uint64(c.limit))
-	}
-	return string(text)
-}
