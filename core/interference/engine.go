@@ -30,7 +30,7 @@ type sums struct {
 type Rule int
 
 const (
-	// Strict: the submitted demand exceeds the capacity.
+	// Strict misses the deadline of a period if the submitted demand exceeds the capacity.
 	Strict Rule = iota
 	// Published is the rule of the tables on the Linux kernel's mailing list (Huaixin Chang, 12 May
 	// 2021): as Strict, except that a period counts as met if every group needs its whole quota or
