@@ -28,9 +28,9 @@ func main() {
 	// If a reader such as head closes the pipe, the write fails, and the cluster is removed as after
 	// other errors.
 	signal.Ignore(syscall.SIGPIPE)
-	// Without the global flags of Kubernetes' packages.
+	// Discard the global flags that Kubernetes' packages have registered.
 	pflag.CommandLine = pflag.NewFlagSet("pinfold-local", pflag.ContinueOnError)
-	// client-go logs connections that end with the cluster, which errors report as well.
+	// client-go logs connections that end with the cluster. The errors below report them as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	err := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

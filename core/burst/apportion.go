@@ -87,7 +87,7 @@ func (d *apportioner) addUnion(cpus cpuset.Set) {
 	}
 }
 
-// take reduces the room of all pools that contain the set.
+// take reduces what is left in all pools that contain the set.
 func (d *apportioner) take(set int, amount Rate) {
 	for i := range d.pools {
 		if d.within[i*len(d.sets)+set] {
@@ -128,7 +128,7 @@ func (d *apportioner) weigh(claims []claim) (open bool) {
 	return open
 }
 
-// tightest returns the pool with the least room per weight of its open claims.
+// tightest returns the pool with the least left per weight of its open claims, and that weight.
 func (d *apportioner) tightest() (tight int, weight Rate) {
 	tight = -1
 	for i := range d.pools {

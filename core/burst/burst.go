@@ -78,7 +78,7 @@ const (
 	Shortage                 // others need the CPUs
 	Overruled                // another writer changed the quota, or raising it had no effect
 	Unseen                   // no samples for too long
-	Changed                  // the limit or the policy changed
+	Changed                  // the limit changed, or the policy no longer allows the raised quota
 
 	reasons = iota
 )

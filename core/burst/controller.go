@@ -66,8 +66,8 @@ func New() *Controller {
 	return &Controller{accounts: map[string]*account{}}
 }
 
-// Step decides one tick. It appends one decision per container of the tick to into, in the same
-// order.
+// Step decides the quotas at one tick. It appends one decision per container of the tick to into,
+// in the same order.
 func (c *Controller) Step(t *Tick, into []Decision) []Decision {
 	c.observeIdle(t)
 	c.candidates = c.candidates[:0]

@@ -44,8 +44,8 @@
 //
 // # Raising
 //
-// A quota is raised when the container was throttled, or used nine tenths of quota plus kernel
-// burst in a period, and all of these hold:
+// A quota is raised when the container was throttled, or used nine tenths of (quota + kernel burst)
+// in a period, and all of these hold:
 //
 //   - the bucket covers the write, five ticks of full use, and the reserve described below;
 //   - enough time has passed since the last raise (see Holding);
@@ -62,15 +62,15 @@
 //   - The bucket no longer holds the reserve: the cost of the lowering write, plus what can be used
 //     until the next tick.
 //   - For the hold time the container was not throttled, and no two adjacent periods together
-//     needed more than three quarters of one limit plus kernel burst. (Two periods, because a burst
-//     may straddle two samples.) The peak counts, not the mean: a container that is mostly idle but
-//     exceeds this every half second keeps its quota.
+//     needed more than three quarters of (quota + kernel burst), where quota is that of the limit.
+//     (Two periods, because a burst may straddle two samples.) The peak counts, not the mean: a
+//     container that is mostly idle but exceeds this every half second keeps its quota.
 //   - There is no headroom.
-//   - The limit or the policy changed, another writer changed the quota, or no samples arrived for
-//     two seconds.
+//   - The limit changed, the policy no longer allows the quota, another writer changed the quota,
+//     or no samples arrived for two seconds.
 //
-// The hold time is 10 s, and is also the minimum time between two raises. It doubles, up to 160 s,
-// with each raise within three hold times of the previous one, and halves again after six. Each
+// The hold time is 10 s, and is also the minimum time between two raises. A raise within three hold
+// times of the previous one doubles it, up to 160 s. A raise after more than six halves it. Each
 // raise is followed by at most one step down for lack of headroom and by the lowering. So there are
 // at most eleven writes per minute, and about three per 160 s for a container that keeps
 // alternating. A write that had no effect is retried after 1, 2, 4, 8 and then every 10 s. A raise
@@ -87,16 +87,19 @@
 // the same 400 ms, so idle time that a raised container consumes is still attributed to it. For a
 // set of CPUs, the headroom is
 //
-//	idle time + usage of raised containers - their limits - a margin of 5% of the CPUs
+//	idle time + usage of raised containers - their limits - a margin
+//
+// where the margin is 5% of the CPUs, but at least a tenth of a CPU.
 //
 // Headroom is divided in proportion to the limits (max-min fairness): all shares grow together
 // until a container has what it wants or a set of CPUs is exhausted, and the others continue to
-// grow. If sets overlap, each union of overlapping sets is treated as a set too, which is exact
-// (Hall's condition).
+// grow. If sets overlap, each union of overlapping sets is treated as a set too. This is exact
+// (Hall's condition) for up to 128 unions.
 //
-// A container that has held more than four thirds of its share for 300 ms is lowered, the first
-// time to its share and the next time to its limit. A container that newly asks gets what is left.
-// Others are lowered to their share in its favour only after their hold time.
+// A container that has held more than four thirds of its share for 300 ms is lowered: to its share
+// the first time, and to its limit if that happens again within the hold time or if a write for the
+// share is not worth it or not covered by the bucket. A container that newly asks gets what is
+// left. Others are lowered to their share in its favour only after their hold time.
 //
 // # Comparison with Koordinator
 //

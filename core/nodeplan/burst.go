@@ -93,7 +93,7 @@ func (s *State) raise(p *Pod, settings *PodSettings) {
 }
 
 // limitsFit reports whether the pod-level limit covers the limits of all containers. Otherwise
-// other containers may use what one of them leaves, and that time is not saved up.
+// other containers may have used the time that one of them seems to have saved.
 func (p *Pod) limitsFit() bool {
 	limits, declared := p.containerLimits()
 	return p.Limit == 0 || declared && limits <= p.Limit

@@ -26,7 +26,7 @@ type burster struct {
 
 // coreSetPlan plans the core sets of all static-burst containers.
 type coreSetPlan struct {
-	bursters []*burster // of senior pods first
+	bursters []*burster // in the order of their pods' ranks
 	// longRunning are the bursters that are not ordinary init containers.
 	longRunning []*burster
 	cores       []cpuset.Set                    // by core: its online threads

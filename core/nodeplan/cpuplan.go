@@ -75,8 +75,8 @@ func (plan *cpuPlan) needsShared() bool {
 	return false
 }
 
-// shareYoungest makes the CPUs of one static pod with online CPUs shared: those of the last pod by
-// rank. That is the youngest or, if allocations are signed, the one with the earliest decision.
+// shareYoungest makes the CPUs of one static pod with online CPUs shared: those of the pod with the
+// highest rank. That is the youngest or, if allocations are signed, the one decided first.
 // Pods that lost a conflict still lose.
 func (plan *cpuPlan) shareYoungest(claims []ledger.Claim) {
 	var youngest ledger.Claim

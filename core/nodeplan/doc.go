@@ -19,12 +19,12 @@
 //   - An ordinary init container without a claim, in a pod that has CPUs, runs on those CPUs of its
 //     pod that no container running at the same time has.
 //   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
-//     by the kubelet. Batch pods (BE) have their limit as quota until they are idle (behind all
-//     others), and no quota from then on.
+//     by the kubelet. With State.BatchIdle, batch pods (BE) have cpu.idle, which puts them behind
+//     all others, and no quota.
 //
-// If static pods hold every CPU while another container needs shared ones, the youngest static pod
-// becomes a shared pod: it stays on its CPUs, which are then shared. So no cpuset is ever empty,
-// and no CPU is ever exclusive to two pods.
+// If static pods hold every CPU while another container needs shared ones, the static pod with the
+// highest rank (ledger.Claim) becomes a shared pod: it stays on its CPUs, which are then shared. So
+// no cpuset is ever empty, and no CPU is ever exclusive to two pods.
 //
 // A quota removed from a container must be removed from its pod too, or the pod would throttle it.
 // The other containers of the pod keep their own limits. A container without a limit, in a pod with
@@ -34,15 +34,15 @@
 //
 // The pod's policy, or else the node's, gives a container with a quota a kernel burst of
 // BurstPercent of its quota. It is at most the whole quota, which is the kernel's maximum. The
-// pod's burst is the sum of its containers' in the phase of its life in which that sum is largest,
-// at most the pod's quota. With less, the pod would throttle containers that may burst. Batch pods
-// have no burst. Static containers have no quota and hence no burst.
+// pod's burst is the largest sum of the bursts of containers that run at the same time, at most the
+// pod's quota. With less, the pod would throttle containers that may burst. Batch pods have no
+// burst. Static containers have no quota and hence no burst.
 //
 // The quota of a container may be raised temporarily, as far as the policy allows (package burst
 // decides when; see Container.Raised). The pod's quota is raised by the same amount; bursts do not
-// change. Only a container with a limit of its own can be raised, and only if the pod's limit
-// covers the limits of all its containers. Otherwise another container may use what this one
-// leaves, and that time is not saved up.
+// change. Only the quota of a container with a limit of its own can be raised, and only if the
+// pod's limit covers the limits of all its containers. Otherwise another container may have used
+// the time that this one seems to have saved.
 //
 // # Core sets
 //
@@ -69,11 +69,11 @@
 //
 // The second stage improves the sets, once per usage sample (Usage.Sequence) and by at most
 // Tuning.Step cores per container. It gives back a busy core beyond need, exchanges a core for one
-// in no set that is idler by Tuning.Margin, or extends the set by an idle core in no set. The
-// thresholds for busy and idle differ, so a core between them does not change. The usage of the
-// static-burst containers themselves is subtracted from a CPU's load. So sets do not oscillate,
-// they move at a bounded rate, and planning again from the result with the same sample changes
-// nothing.
+// in no set that is idler by Tuning.Margin, or extends the set by an idle core in no set. A core
+// whose load is between the thresholds for idle and busy is neither added nor given back. The usage
+// of the static-burst containers themselves is subtracted from a CPU's load. So sets do not
+// oscillate, they move at a bounded rate, and planning again from the result with the same sample
+// changes nothing.
 //
 // Static-burst init containers do not run at the same time as the main containers of their pod.
 // They take the CPUs of those first, then the CPUs that the fewest others have, and move no other
@@ -81,9 +81,9 @@
 //
 // # Order of writes
 //
-// While settings change from one plan to the next, no CPU may be exclusive to two pods either.
-// [Steps] orders the cpuset writes of containers: first those that give up CPUs, then those that
-// receive them. A new container must get its CPUs only after the steps that free them. Package
-// linux/cgroup orders the writes within one branch of the cgroup tree (parent and child, quota and
-// burst).
+// A container should not run on another pod's exclusive CPUs while settings change from one plan to
+// the next. [Steps] orders the cpuset writes of containers: first those that give up CPUs, then
+// those that receive them. A new container must get its CPUs only after the steps that free them.
+// Package linux/cgroup orders the writes within one branch of the cgroup tree (parent and child,
+// quota and burst).
 package nodeplan

@@ -62,7 +62,7 @@ type TierSettings struct {
 type Desired struct {
 	Tiers []TierSettings
 	Pods  []PodSettings // in the order of State.Pods
-	// Exclusive and Shared are the online CPUs.
+	// Exclusive and Shared are disjoint and together contain all online CPUs.
 	Exclusive, Shared cpuset.Set
 	// CoreSets must be passed to the next Plan as State.Previous.
 	CoreSets CoreSets
@@ -72,8 +72,8 @@ type Desired struct {
 // Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
 // distinct names.
 //
-// If the quota of a pod with a pod-level limit is removed, each of its containers without a limit
-// gets an even part of what the limit leaves beside the containers with one.
+// If the quota of a pod with a pod-level limit is removed, the containers without a limit divide
+// evenly what the other containers' limits leave of the pod's, but each gets at least its request.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
 	if s.BindingOff != "" {

@@ -76,7 +76,7 @@ type Pod struct {
 	Claim ledger.Claim
 	// Limit is the pod-level CPU limit, 0 if there is none.
 	Limit ledger.MilliCPU
-	// Overhead is added to the pod's limits by its runtime class.
+	// Overhead is the amount that the pod's runtime class adds to the pod's limit.
 	Overhead ledger.MilliCPU
 	// Period is the CFS period that the pod asks for, or 0.
 	Period time.Duration
@@ -105,7 +105,7 @@ type Container struct {
 	Phase     Phase
 	// Limit and Request are 0 if the container has none.
 	Limit, Request ledger.MilliCPU
-	// Raised is the quota, in the container's period, that was decided for it, or 0.
+	// Raised is the raised quota, per period of the container, that package burst decided, or 0.
 	Raised time.Duration
 	// Used is its recent usage on all CPUs.
 	Used ledger.MilliCPU

@@ -30,15 +30,16 @@ func (d Desired) Assignments() []Assignment {
 	return all
 }
 
-// Steps returns the writes that lead from one list of assignments to another. In their order no
-// container gets a CPU that another pod has exclusively, and none gets a CPU exclusively that
-// another pod still has. Containers that are only in `from` are gone. Containers that are only in
-// `to` are written last.
+// Steps returns the writes that lead from one list of assignments to another. In their order, with
+// the one exception below, no container gets a CPU that another pod has exclusively, and none gets
+// a CPU exclusively that another pod still has. Containers that are only in `from` are gone.
+// Containers that are only in `to` are written last.
 //
 // First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
-// those of its new CPUs that are exclusive to no other pod before or after. Next come moves for
-// which there are no such CPUs: only these, which occur when pods exchange exclusive CPUs, can give
-// a CPU to two pods for a moment. Last, containers grow to their final CPUs.
+// those of its new CPUs that are exclusive to no other pod before or after and, if they become
+// exclusive, that no other pod had before. Next come moves for which there are no such CPUs. They
+// are the exception: when pods exchange exclusive CPUs, two pods can have a CPU for a moment. Last,
+// containers grow to their final CPUs.
 func Steps(from, to []Assignment) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// For waits for d or until ctx ends. It reports whether ctx has not ended.
+// For waits for d or until ctx ends. It returns false if ctx has ended.
 func For(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

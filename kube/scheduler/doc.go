@@ -26,12 +26,13 @@
 //
 // # Caching
 //
-// The generation of a NodeInfo changes with every change of its pods or node and never repeats.
-// Generation and topology address together identify the state of a node. A state is cached until
-// one of the two changes, with all answers it has given. For many equal pods, each pod costs one
-// new state, that of the node that took the previous pod. Copies of NodeInfo with pods added or
-// removed (nominated pods, preemption) have generations of their own; states derived from them are not
-// cached.
+// A NodeInfo gets a new generation with every change of its pods or node. A generation is never
+// used again, not even for another node. Generation and topology address together identify the
+// state of a node. A state is cached until one of the two changes, with the answers it has given.
+// For many equal pods, each pod costs one new state, that of the node that took the previous pod.
+// States are not cached if they are derived from a NodeInfo with pods added or removed for a trial:
+// for nominated pods and preemption, where it has a generation of its own, and for pod groups,
+// where it keeps the old one.
 //
 // # Messages
 //

@@ -15,8 +15,9 @@ import (
 )
 
 // Filter checks whether the pod fits the node's books. A node without a usable topology takes no
-// pod that asks for CPUs. There, other pods are left to kube-scheduler's own checks, so that a
-// cluster with agents on some nodes only keeps working; but the exclusive CPUs of bound pods count.
+// pod that asks for CPUs. For other pods, only the exclusive CPUs of bound pods count there,
+// besides kube-scheduler's own checks. So a cluster in which only some nodes have agents keeps
+// working.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := cycleOf(state)
 	if err != nil {

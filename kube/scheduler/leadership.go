@@ -20,11 +20,11 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// Leadership tracks the lease that makes one of several replicas of a scheduler the leader. It
-// prevents a replica that was paused and continues while another one leads from binding pods:
+// Leadership tracks the lease that makes one of several replicas of a scheduler the leader. A
+// replica can be paused and continue when another one leads. Then it must not bind pods:
 //
-//   - Before each Binding it checks when the lease was last renewed, as confirmed by the API
-//     server. Other replicas wait longer than that before they take the lease.
+//   - Before each Binding it checks that it renewed the lease, confirmed by the API server, within
+//     the renew deadline. Other replicas wait longer than that before they take the lease.
 //   - The Binding names the holder of the lease, and the API server rejects it if another replica
 //     holds the lease (package admission), because a process can be paused between the check and
 //     the request.

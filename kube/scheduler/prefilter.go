@@ -107,8 +107,8 @@ func cycleOf(state fwk.CycleState) (*cycle, error) {
 }
 
 // knownRank returns the rank of a node that has not changed since a pod with the same question was
-// found to fit it. It returns false in trials and for pod groups: there the NodeInfo has pods added
-// or removed without a new generation.
+// found to fit it. It returns false in trials and for pod groups, where the NodeInfo has pods added
+// or removed, for pod groups without a new generation.
 func (c *cycle) knownRank(state fwk.CycleState, node fwk.NodeInfo) (rank, bool) {
 	if c.trial || state.IsPodGroupSchedulingCycle() {
 		return 0, false

@@ -57,7 +57,7 @@ func (q *question) amount() ledger.MilliCPU {
 }
 
 // SignPod returns the part of the pod's signature that this plugin depends on. The framework reuses
-// results about nodes for pods with equal signatures, unless a plugin does not sign.
+// results about nodes for pods with equal signatures, except for pods that a plugin does not sign.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	q, err := newQuestion(pod)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // nominated pods. Signed allocations are ranked by the time of the decision instead.
 const assumedRank = math.MaxInt64 - 1
 
-// Reserve decides on the chosen node and stores the decision for Bind and for the next pods. It uses
-// the same state as Filter, so the pod still fits.
+// Reserve decides which CPUs of the chosen node the pod gets, and stores the decision for Bind and
+// for the next pods. It uses the same state as Filter, so the pod still fits.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	status := p.reserve(ctx, state, pod, nodeName)
 	if status.IsSuccess() {

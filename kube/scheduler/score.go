@@ -165,7 +165,7 @@ func (r *ranks) line(generation int64) (entries []atomic.Uint64, victim int) {
 	return r.entries[at : at+lineEntries], int(hash>>(r.shift-3)) % lineEntries
 }
 
-// find returns false on a nil table.
+// find returns the rank that is cached for a generation. It returns false on a nil table.
 func (r *ranks) find(generation int64) (rank, bool) {
 	if r == nil || generation <= 0 {
 		return 0, false
@@ -179,7 +179,8 @@ func (r *ranks) find(generation int64) (rank, bool) {
 	return 0, false
 }
 
-// put does nothing on a nil table and if there are too many different ranks.
+// put caches the rank of a generation. It does nothing on a nil table and if there are too many
+// different ranks.
 func (r *ranks) put(generation int64, value rank) {
 	if r == nil || generation <= 0 || generation >= 1<<(64-codeBits) {
 		return

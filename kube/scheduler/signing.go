@@ -97,7 +97,7 @@ func (s *signing) now() time.Time {
 	}
 }
 
-// saw records the rank of a signed claim.
+// saw records the rank of a signed claim, which is the negative decision time.
 func (s *signing) saw(rank int64) {
 	for last := s.last.Load(); -rank > last && !s.last.CompareAndSwap(last, -rank); {
 		last = s.last.Load()

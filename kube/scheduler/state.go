@@ -143,7 +143,8 @@ func (s *nodeState) bookNominated(pods []*corev1.Pod) {
 }
 
 // virtualClaim returns what a nominated pod would be given now. It may not fit while its victims
-// hold their CPUs. Then the claim is the amount, so that no other pod takes what is free of it.
+// hold their CPUs. Then it claims its amount as shared CPUs, so that no other pod takes what is
+// already free for it.
 func (s *nodeState) virtualClaim(pod *corev1.Pod) ledger.Claim {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: math.MaxInt64}
 	q, err := newQuestion(pod)

@@ -210,8 +210,8 @@ func (c *Cluster) URL(component string) string {
 // Stop.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Stop ends the cluster and removes its data directory, unless Config.KeepData is set or a component has
-// failed.
+// Stop ends the cluster. It removes the data directory unless Config.KeepData is set, the start or
+// a component has failed, or what a real node changed on this machine could not be restored.
 func (c *Cluster) Stop() error {
 	c.supervisor.Close()
 	for _, port := range c.ports {

@@ -1,21 +1,23 @@
 // Package localcluster runs a complete Kubernetes control plane on this machine: etcd,
 // kube-apiserver, kube-controller-manager, a scheduler, and KWOK, which simulates the kubelets of
-// simulated nodes. [Start] starts a cluster.
+// simulated nodes. With Config.RealNode, this machine is a node, too, which needs root.
 //
 //	cluster, err := localcluster.Start(ctx, config)
+//	defer cluster.Stop()
 //
-// Everything listens on 127.0.0.1 or on a Unix socket, needs no privilege, and is stored below one
-// data directory:
+// The control plane listens on 127.0.0.1 or on a Unix socket, needs no privilege, and is stored
+// below one data directory:
 //
 //	lock         marks the directory as a cluster's (see lock.go); locked while a cluster runs;
 //	             contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
 //	export.json  records a copy of kubeconfig elsewhere, and the directories created for it
-//	logs/        one file per component
+//	logs/        one file per component; supervisor.log, beside it: of a detached supervisor
 //	config/      kubeconfigs and configuration files of the components
 //	pki/         certificates and keys, created at every start
 //	etcd/        the data; etcd.sock, etcd-peer.sock: its sockets
+//	node/        the files of a real node
 //
 // The package contains no servers. It is given a multi-call executable and starts each component as
 //

@@ -68,8 +68,9 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// exported records an exported kubeconfig and the directories that were created for it. It is written
-// before they are, so that the next start or Remove can remove what a killed supervisor left.
+// exported records an exported kubeconfig and the directories that were created for it. The record
+// is written before they exist, so that the next start or Remove can remove what a killed
+// supervisor left.
 type exported struct {
 	Kubeconfig string        `json:"kubeconfig"` // absolute path
 	Suffix     string        `json:"suffix"`     // of the name of the temporary file, which is random

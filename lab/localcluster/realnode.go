@@ -24,7 +24,7 @@ type RealNode struct {
 // nodeDirName is the directory of a real node.
 const nodeDirName = "node"
 
-// planNode checks that this machine can be a node.
+// planNode sets c.node. It returns an error if this machine cannot be a node.
 func (c *Cluster) planNode() error {
 	node, err := localnode.New(localnode.Options{
 		Dir:        c.layout.path(nodeDirName),

@@ -56,7 +56,7 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		simulated = append(simulated, simnode.Nodes([]simnode.Group{{Name: hostShape, Machine: host, Count: 1}})...)
 		nodes = simulated
 	}
-	// It is always removed; an error contains the relevant part of the log.
+	// The directory is always removed: an error contains the relevant part of the log.
 	dir, err := os.MkdirTemp("", "pinfold-demo-")
 	if err != nil {
 		return fmt.Errorf("create a directory: %w", err)

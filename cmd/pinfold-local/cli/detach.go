@@ -17,8 +17,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// stopTimeout limits the wait for the end of a cluster. That takes well below a second, but longer with
-// a real node full of pods on a busy machine.
+// stopTimeout limits the wait for the end of a cluster. A cluster ends in well below a second, but
+// a real node full of pods takes longer on a busy machine.
 const stopTimeout = 2 * time.Minute
 
 // detach starts a supervisor in a new session and returns when its cluster is ready. flags are those of

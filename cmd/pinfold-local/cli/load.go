@@ -101,7 +101,7 @@ func failures(rows []throttling.Row) error {
 	return errors.Join(errs...)
 }
 
-// targets returns the servers. The groups are nil if all of them are URLs.
+// targets returns the servers, and the cgroups of this machine, nil if all servers are URLs.
 func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup.FS, targets []throttling.Target, err error) {
 	var pods *podFinder
 	for _, arg := range args {

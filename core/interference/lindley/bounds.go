@@ -71,7 +71,7 @@ func tooHeavy() error {
 }
 
 // bracket returns a function that brackets P(V > b) for demand up to the horizon. It returns false
-// if demand rounded up has no stationary state on this lattice.
+// if there is no proof on this lattice, as when mean demand rounded up is the quota or more.
 func bracket(d demand.Distribution, steps, quotas, far int) (func(b float64) (low, high float64), Method, bool) {
 	if u, ok := d.(Unimodal); ok {
 		if p, ok := prove(d, u.Mode(), steps, quotas, far); ok {

@@ -27,7 +27,7 @@ func scaled(s []float64, radius float64, size int) []float64 {
 }
 
 // factors holds log((1 - phi(z)) / (1 - 1/z)) on the contour |z| = radius: its coefficients times
-// radius^k, those of negative index in the upper half.
+// radius^k, those of negative index in the second half of c.
 type factors struct {
 	fft    *fourier.FFT
 	z      []complex128
@@ -117,8 +117,8 @@ func (f factors) invert(r []float64) []float64 {
 	return f.sequence(spectrum)[:half]
 }
 
-// circle returns the points of the upper half of the contour, in the order and with the sign of
-// fourier.FFT.
+// circle returns the points of half of the contour, which is enough for real sequences, in the
+// order and with the sign of fourier.FFT.
 func circle(radius float64, size int) []complex128 {
 	z := make([]complex128, size/2+1)
 	for j := range z {

@@ -53,17 +53,17 @@
 // residual.
 //
 //   - Any demand: it is rounded down and up to the lattice, and both queues are solved and proven.
-//     The width is about proportional to 1/n: it is that of X -+ 1/n. If the CDF is known at the
-//     points only, no narrower bound is true. If all demand is on the lattice, both queues are the
+//     The width is about proportional to 1/n: the demands differ by 1/n. If the CDF is known at the
+//     points only, no narrower bounds hold. If all demand is on the lattice, both queues are the
 //     same and the width is about 1e-12.
 //   - Unimodal demand ([Unimodal]): P(X > x) is convex above the mode and concave below it, so it
 //     lies between chords: unchanged, slightly lowered, or extended beyond their cell. These are
 //     piecewise linear, as is the guess. A of the guess is piecewise quadratic and known exactly at
-//     and between the points. What A adds to the estimate is passed through the inverse of G - A G,
-//     which the two factors give, and raises the estimate. The remainder is proven as above.
-//     Besides exp(-rho t), a multiple of G itself serves as a margin: (1 + c) G is a proof where A
-//     G - G <= c P(X > 1 + t). The lower bound works the same way. The width is about proportional
-//     to 1/n^2.
+//     and between the points. The two factors invert G - A G. Applied to the residual A G - G of
+//     the estimate G, this inverse gives the correction that raises G to an upper bound. The
+//     remainder is proven as above. Besides exp(-rho t), a multiple of G itself serves as a margin:
+//     (1 + c) G is an upper bound if (1 + c) (A G - G) <= c P(X > 1 + t). The lower bound works the
+//     same way. The width is about proportional to 1/n^2.
 //
 // Amounts that differ by a factor of less than 2^-48 count as equal, so a burst may be on the
 // lattice although its product with the steps is not exactly an integer. Values that the CDF cannot
@@ -75,9 +75,9 @@
 //
 //	P(V > b) <= P(V1 > b) + (P(X > T) E V1 + E[X; X > T]) / (1 - u).
 //
-// T doubles until this adds less than the lattice does, or the lattice is full. If it is a half or
-// more, the result is [ErrUncertain]. A CDF cannot show tails below 1e-16; the part of the mean
-// that the CDF does not show is added to E[X; X > T].
+// T doubles until the added term is less than the error of the lattice, or the lattice is full. If
+// the term is a half or more, the error is [ErrUncertain]. A CDF cannot show tails below 1e-16; the
+// part of the mean that the CDF does not show is added to E[X; X > T].
 //
 // Time, and width relative to the probability at b = 0 and b = 4, for u = .7 (two CPUs of an Intel
 // Xeon shared with other users, November 2026; BenchmarkBounds):

@@ -150,7 +150,8 @@ func interpolate(nodes []float64, x float64) float64 {
 }
 
 // decay returns the theta > 0 with E exp(theta (X - 1)) = 1, the exponential rate at which P(V > b)
-// falls. It returns false if demand never exceeds the quota, and 0 if its mean does.
+// falls. It returns false if demand never exceeds the quota, and 0 if its mean is the quota or
+// more.
 func (l lattice) decay() (theta float64, ok bool) {
 	last := len(l.weights) - 1
 	for last > 0 && l.weights[last] <= 0 {

@@ -144,7 +144,7 @@ func (c certified) at(b float64) (low, high float64) {
 // certify solves the queue on the lattice and bounds the error by the residual. Scaled by radius^k,
 // the operator A contracts differences by phi < 1 in the maximum norm, so the error is at most
 // residual / (1 - phi), which includes everything that the solution neglects. It returns false if
-// demand on the lattice is the quota or more.
+// mean demand on the lattice is the quota or more, or if the solution or its proof fails.
 func (l lattice) certify(quotas, far int) (certified, bool) {
 	theta, ok := l.decay()
 	if !ok {

@@ -12,7 +12,8 @@ import (
 
 // Errors that callers branch on.
 var (
-	// ErrDemand means that the mean is not a positive number, or contradicts the CDF.
+	// ErrDemand means that the mean is not a positive number or contradicts the CDF, or that the
+	// CDF at 0 is negative or NaN.
 	ErrDemand = errors.New("not a demand")
 	// ErrUnstable means that the mean demand is the quota or more.
 	ErrUnstable = errors.New("no stationary state")
@@ -52,7 +53,8 @@ type Method struct {
 
 // Solve returns the probability that a period is throttled for each burst, with bounds. steps is
 // the number of lattice points per quota: an even number, or 0 for DefaultSteps. [Latticed] demand
-// raises it to the next number that suits. The error wraps ErrDemand, ErrUnstable or ErrUncertain.
+// raises it to the next number that suits. Except for an invalid burst or number of steps, the
+// error wraps ErrDemand, ErrUnstable or ErrUncertain.
 func Solve(d demand.Distribution, bursts []float64, steps int) (Solution, error) {
 	probabilities, estimate, err := Estimate(d, bursts, steps)
 	if err != nil {
