@@ -108,10 +108,14 @@ func (h *heartbeats) regain() {
 	}
 }
 
-// forgive excludes a time from all silences. The caller holds h.mu.
+// forgive excludes a time from all silences. A renewal that was seen since then counts from when it
+// was seen, at the latest from now. The caller holds h.mu.
 func (h *heartbeats) forgive(d time.Duration) {
+	now := h.now()
 	for _, b := range h.beats {
-		b.at = b.at.Add(d)
+		if b.at = b.at.Add(d); b.at.After(now) {
+			b.at = now
+		}
 	}
 }
 

@@ -129,4 +129,8 @@ func TestUnobservedTime(t *testing.T) {
 	if len(changed) != 2 {
 		t.Errorf("%d changes were reported, want 2", len(changed))
 	}
+	now = now.Add(time.Hour) // stopped; the renewal is seen before the clock ticks
+	h.seen(lease())
+	pass(42 * time.Second)
+	expect("42 s after a renewal that was seen right after a stop", true)
 }
