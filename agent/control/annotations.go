@@ -35,7 +35,7 @@ type adopted struct {
 	annotations
 	// limits are the limits of the pod and its containers at that time. They change at a resize.
 	limits []ledger.MilliCPU
-	// early is set if the pod is older than this agent. Its cgroups begin without credit.
+	// early is set if the pod is older than this agent. Its budgets start without credit.
 	early        bool
 	budgets      map[string]*budget // by container; "" for the pod's own
 	waitingSince time.Time          // zero if no change is waiting

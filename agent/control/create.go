@@ -66,9 +66,9 @@ func (c *Control) CreateSettings(ref nodeplan.Ref) nri.Settings {
 	return settings
 }
 
-// free returns cpus without those that other pods still hold, as far as one of the two pods is to
-// have them exclusively. It returns the empty set if the pod's cgroup does not have all of cpus:
-// the runtime then gives the container the CPUs of the pod.
+// free returns cpus without those that a container of another pod still holds, if that container or
+// the new one (exclusive) is to have its CPUs exclusively. It returns the empty set if the pod's
+// cgroup does not have all of cpus: the runtime then gives the container the CPUs of the pod.
 func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
 	var podGroup string
 	for _, p := range c.view.Pods {

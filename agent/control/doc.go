@@ -5,16 +5,14 @@
 //	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
 //	c.Observe(view)                          // the present cgroup settings
 //	actions := c.Decide(now)
-//	c.Applied(actions.Execute(apply))
+//	c.Applied(actions.Execute(fs.Apply))     // fs is a *cgroup.FS
 //
 // # What is enforced
 //
-// Package nodeplan computes the settings of each tier, pod and container. Existing cgroups are
-// matched to containers by container id, which comes from pod statuses and, earlier, from the
-// runtime. Cgroups of unknown containers (sandboxes, pods unknown to the API server) are confined
-// to the shared CPUs; their bandwidth is not changed. The bandwidth of a pod is not changed either
-// while its resize is in progress: the kubelet is changing its limit, and the API does not yet show
-// which of the two limits is in force.
+// Package nodeplan computes the settings of each tier (QoS class), pod and container. Existing
+// cgroups are matched to containers by container id, which comes from pod statuses and, earlier,
+// from the runtime. Cgroups of unknown containers (sandboxes, pods unknown to the API server) are
+// confined to the shared CPUs; their bandwidth is not changed.
 //
 // # Order
 //
@@ -31,8 +29,9 @@
 //
 // Quota, period and burst follow the plan, with three exceptions:
 //
-//   - While the kubelet resizes a pod, its quota is not changed. Only what would make the kernel
-//     reject the new quota is undone: a burst above it, and a raise.
+//   - While the kubelet resizes a pod, the API does not yet show which of the two limits is in
+//     force, so the pod's bandwidth is not changed. Only what would make the kernel reject the new
+//     quota is undone: a burst above it, and a raise.
 //   - With [OwnerOther], a cgroup in which another writer changed one of the three belongs to that
 //     writer until the cgroup ends or its limit changes. The same applies to values found at the
 //     start that neither the kubelet nor an agent would have set.
@@ -68,12 +67,13 @@
 //
 // # Core sets after a restart
 //
-// The core sets in force are read from the containers' cgroups. No file stores them.
+// A core set is the CPUs that a static-burst container uses; see package nodeplan. The core sets in
+// force are read from the containers' cgroups. No file stores them.
 //
 // # Foreign writes
 //
 // The agent remembers the settings of each cgroup after a round. A setting that differs in the next
-// observation was changed by another writer; if the plan changes it back, it is reported. Changes
-// made by the kernel itself (version 1 removes offline CPUs from every cgroup) are not foreign
-// writes.
+// observation was changed by another writer. It is reported if the plan changes it back, or newly
+// leaves it because of [OwnerOther]. Changes made by the kernel itself (version 1 removes offline
+// CPUs from every cgroup) are not foreign writes.
 package control

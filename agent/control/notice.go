@@ -182,7 +182,7 @@ func (c *Control) newNotices(notices []Notice) (added []Notice) {
 	return added
 }
 
-// maxMessage is the maximum length of the condition's message.
+// maxMessage is the length after which the condition's message is cut.
 const maxMessage = 2000
 
 func condition(problems, notes []Notice) corev1.NodeCondition {

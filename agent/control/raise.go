@@ -69,7 +69,7 @@ func (c *Control) raisedQuota(path string) time.Duration {
 func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
 
 // ObserveBandwidth records the present bandwidth settings of one cgroup, and reports whether
-// another writer has changed them. If so, Decide returns the actions.
+// another writer has changed them. If so, the caller must call Decide.
 func (c *Control) ObserveBandwidth(path string, now cgroup.Settings) (changed bool) {
 	if c.view == nil {
 		return false
@@ -87,7 +87,7 @@ func (c *Control) ObserveBandwidth(path string, now cgroup.Settings) (changed bo
 }
 
 // Raise decides which quotas to raise, and by how much. It returns the changes, and whether there
-// is anything to write; if so, Decide returns the actions.
+// is anything to write; if so, the caller must call Decide.
 func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	if c.hold() != "" {
 		return nil, false

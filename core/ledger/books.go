@@ -108,8 +108,8 @@ func (b *Books) settleAll() {
 	}
 }
 
-// grantOrLose grants e everything that it claims, or nothing. Of the entries that claim the same
-// CPUs, exactly the senior ones must have been settled.
+// grantOrLose settles e: it grants everything that e claims, or nothing. Of the entries that claim
+// the same CPUs, exactly the senior ones must have been settled.
 func (b *Books) grantOrLose(e *entry) {
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {

@@ -31,8 +31,8 @@ type confinement struct {
 	cpus   cpuset.Set // the online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
 	demand MilliCPU   // requested of the shared CPUs among them
-	// limit is how many of the CPUs must stay shared: the limits of all containers of a pod that
-	// run at the same time, and the largest such sum of several pods.
+	// limit is how many of the CPUs must stay shared. For each pod, the limits of its containers
+	// that run at the same time are added; limit is the largest of these sums.
 	limit int
 }
 

@@ -13,8 +13,8 @@
 //  3. the least total distance between them;
 //  4. the fewest split cores: physical cores of which it has some but not all online threads;
 //  5. the fewest LLCs;
-//  6. the least fragmentation: the remaining whole free cores, as a descending list per NUMA node
-//     and then per LLC, are lexicographically largest;
+//  6. the least fragmentation: the numbers of whole cores left free in each NUMA node, in
+//     descending order, form the lexicographically largest list; then those in each LLC;
 //  7. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
 //     lowest CPU.
 //
@@ -26,9 +26,9 @@
 // arrangements of LLCs, and the general solver approximates it by sums of squares. If kinds of core
 // must be mixed, as many CPUs are of the faster kind as criteria 2 to 5 allow.
 //
-// A static-burst request gets all shared CPUs of the best NUMA nodes that have at least n of them,
-// by the same criteria. Between nodes that are equal by criteria 2 and 3, the quality of the best n
-// CPUs in them decides.
+// A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
+// the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them
+// decides.
 //
 // # The closed form
 //
@@ -39,10 +39,11 @@
 // On a regular machine (one kind of core, t online threads each), the minimum of split cores on
 // given nodes follows from three sums: free CPUs, whole free cores W, and partly free cores by
 // number of free threads. Take min(W, n/t) cores whole. If whole cores are left over, the rest of n
-// costs at most one split core. Otherwise it costs as many partly free cores as it takes, fullest
-// first. The fewest LLCs are then a prefix of the LLCs sorted by whole free cores. Since k and the
-// number of LLCs are minimal, the remainder is smaller than any LLC in use, so the untouched LLCs
-// are chosen greedily from the largest down.
+// costs at most one split core. Otherwise it costs as many partly free cores as it takes, those
+// with the most free threads first. The fewest LLCs are then a prefix of the LLCs sorted by whole
+// free cores, most first. Since k and the number of LLCs are minimal, the LLCs in use keep fewer
+// whole cores free than any one of them had, so the untouched LLCs are chosen greedily from the
+// largest down.
 //
 // Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
 // whole free cores then bound the free cores left per LLC, mostly to a single possibility. The
@@ -54,9 +55,10 @@
 //
 // # The dynamic programme
 //
-// All other machines (mixed kinds or sizes of core, LLCs across NUMA nodes) and limits on single
-// nodes are solved by a dynamic programme over the cores of each piece of an LLC, the pieces of
-// each node and the nodes of each set. It is two orders of magnitude slower.
+// All other machines (mixed kinds or sizes of core, LLCs across NUMA nodes) are solved by a dynamic
+// programme, and so are limits that change the best choice if one node does not suffice. It runs
+// over the cores of each piece (the part of an LLC in one NUMA node), the pieces of each node and
+// the nodes of each set. It is two orders of magnitude slower.
 //
 // Limits that cover some of the chosen nodes but not all of them turn the last step into a search,
 // bounded by the solution without them. The search stops after 100,000 steps. Then [Result.Exact]

@@ -8,9 +8,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Place chooses CPUs for req out of free: the CPUs that are not exclusive for Static, the shared
-// CPUs for StaticBurst. It ignores CPUs that are not online. The error wraps ErrInvalid if the
-// request is invalid, and is an *InsufficientError if there is not enough room now.
+// Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
+// for StaticBurst, the shared CPUs. It ignores CPUs that are not online. The error wraps ErrInvalid
+// if the request is invalid, and is an *InsufficientError if there is not enough room now.
 func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	if err := req.normalize(); err != nil {
 		return Result{}, err

@@ -20,9 +20,9 @@ type scratch struct {
 	bestTake    []int // take of the saved plan; bestPartial is its partialLLC
 	order       []int // LLCs by whole free cores, most first
 	group       []int // some of the LLCs, such as those of one node
-	excluded    []int
-	bestOut     []int
-	partialLLC  int // the LLC whose partly free core gives the rest, or -1
+	excluded    []int // LLCs that leaveOut left out
+	bestOut     []int // those of the best choice so far
+	partialLLC  int   // the LLC whose partly free core gives the rest, or -1
 	bestPartial int
 	usedPkgs    []bool
 }

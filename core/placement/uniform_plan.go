@@ -38,9 +38,9 @@ func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
 
 // untouched describes the LLCs that are left untouched, which are listed in s.bestOut.
 type untouched struct {
-	host int // the node that keeps the whole remainder, or -1
-	rest int // whole cores left free in the LLCs in use
-	some bool
+	host int  // the node that keeps the whole remainder, or -1
+	rest int  // whole cores left free in the LLCs in use
+	some bool // false until a choice was found
 }
 
 // sortLLCs fills s.order with the LLCs of the mask that have whole free cores: those with the most

@@ -74,7 +74,8 @@ func (a Allocation) Encode() string {
 	return string(text)
 }
 
-// Rank returns the order of claims with signed allocations; see Keys.Claim.
+// Rank returns the rank of a claim with a signed allocation: the latest decision comes first. See
+// [Keys.Claim].
 func (a Allocation) Rank() int64 { return -a.Time.UnixNano() }
 
 // DecodeAllocation parses the text of the annotation. It checks what can be checked without the
@@ -151,8 +152,8 @@ func (a Allocation) Validate(m *topology.Machine) error {
 	return nil
 }
 
-// claims checks an allocation against its pod, of which `own` are the containers that get CPUs. It
-// returns their claims, in the order of the pod.
+// claims checks an allocation against its pod. own lists the containers of the pod that get CPUs.
+// It returns their claims, in the order of the pod.
 func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger.ContainerClaim, error) {
 	if a.Node != pod.Spec.NodeName {
 		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)

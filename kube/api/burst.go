@@ -13,8 +13,8 @@ import (
 //
 //	{"policy": "auto", "burstPercent": 100, "quotaPercent": 300, "quotaBurstSeconds": 60}
 //
-// All fields may be omitted; those of pods are then as in the agent's configuration. In the value
-// of cpu-burst, policy is required.
+// In the value of cpu-burst, only policy is required; omitted fields are as in the agent's
+// configuration. In [Ceilings], all fields may be omitted.
 type BurstCeiling struct{ burst.Policy }
 
 // parseBurst parses the burst policy of a pod.
@@ -70,8 +70,8 @@ func readMode(text string) (burst.Mode, error) {
 	return mode, nil
 }
 
-// readForeignBurst parses the policy of Koordinator, which ACK's copies. Unknown fields are
-// ignored.
+// readForeignBurst parses a burst policy of Koordinator or of ACK, which has the same format.
+// Unknown fields are ignored.
 func readForeignBurst(text string) (burst.Policy, error) {
 	var in struct {
 		Policy             string `json:"policy"`

@@ -117,8 +117,8 @@ func (c *Ceiling) validate(where string) error {
 	return joined(errs...)
 }
 
-// Allowing returns the ceilings with a built-in part raised to permit at least the given burst
-// policy, which comes from the administrator's own flags.
+// Allowing returns the ceilings for an agent whose flags set the given burst policy. Default burst
+// ceilings that the administrator left out are raised to permit at least that policy.
 func (c Ceilings) Allowing(policy burst.Policy) Ceilings {
 	most := BuiltInCeiling().Burst.Policy
 	most.BurstPercent = max(most.BurstPercent, policy.BurstPercent)

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// AllocationError is the reason why a bound pod that asks does not get the CPUs of its allocation.
-// Such a pod runs in the shared CPUs.
+// AllocationError is the reason why a bound pod that asks for CPUs does not get those of its
+// allocation. Such a pod runs in the shared CPUs.
 type AllocationError struct {
 	Err error
 }
@@ -58,7 +58,7 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 		return nil, err
 	}
 	text := pod.Annotations[AllocationAnnotation]
-	if text == "" { // a Binding can overwrite a forged one, but not remove it
+	if text == "" { // binding can set a forged one to "", but not remove it
 		return nil, &AllocationError{ErrNoAllocation}
 	}
 	a, err := DecodeAllocation(text)
@@ -101,13 +101,13 @@ func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 
 // Claim returns a pod's entry in the books of its node: its allocation and its requests of the
 // shared CPUs. A pod that has ended has neither. The allocation is not checked against the machine
-// if m is nil, which stands for an unknown machine. If Claim returns an error, which is as from
-// [AllocationOf], all requests of the pod are requests of the shared CPUs.
+// if m is nil, which stands for an unknown machine. Errors are as from [AllocationOf]; the claim
+// then counts all requests of the pod as requests of the shared CPUs.
 //
 // Of claims that collide, the pod that was bound first keeps its CPUs. With keys, the pod with the
-// latest decision keeps them: a scheduler decides on CPUs that it sees free, so the earlier pod
-// must have released them. That pod does not get them back by asking again or by restoring its
-// allocation. Without keys, the time of the decision cannot be trusted.
+// latest decision keeps them: a scheduler assigns only CPUs that it sees as free, so the earlier
+// pod must have released them. The earlier pod does not get them back by asking again or by
+// restoring its allocation. Without keys, the time of the decision cannot be trusted.
 func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 	claim, _, err := k.ClaimAndAllocation(pod, m)
 	return claim, err

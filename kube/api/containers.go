@@ -116,7 +116,7 @@ func MilliCPU(list corev1.ResourceList) ledger.MilliCPU {
 }
 
 // EffectiveRequest returns the CPU request of a pod as kube-scheduler counts it, with overhead,
-// pod-level resources, init containers, and pending resizes at their larger side.
+// pod-level resources and init containers. While a resize is pending, the larger request counts.
 func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
 	return MilliCPU(helper.PodRequests(pod, helper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -125,7 +125,7 @@ func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
 	}))
 }
 
-// ownRequest returns the request of one container, at the larger side of a pending resize.
+// ownRequest returns the request of one container; while a resize is pending, the larger one.
 func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
 	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
 		return MilliCPU(m.Resources.Requests) // the kubelet has not started the pod

@@ -4,7 +4,7 @@
 //
 //	intent, err := api.Parse(pod)            // what the pod asks for
 //	allocation, err := api.AllocationOf(pod) // what the scheduler decided
-//	claim, err := api.Claim(pod, machine)    // the pod's entry in the node's books
+//	claim, err := api.Claim(pod, machine)    // the pod's entry in the node's ledger.Books
 //
 // # Annotations and labels
 //
@@ -35,16 +35,17 @@
 //
 // # Which requests are counted
 //
-// Everything that does not run on a static container's own CPUs requests CPU time of the shared
-// CPUs. This comprises the containers without own CPUs, in the phase in which they request most;
-// the pod overhead; and the rest of a pod-level request after the long-running static containers
-// are served. Together with the requests of the static and static-burst containers, this is never
-// less than what kube-scheduler counts.
+// The requests of static and static-burst containers are counted per container. The rest of the
+// pod requests CPU time of the shared CPUs: what the other containers request in the phase in which
+// they request most, plus the pod overhead. With a pod-level request, it is at least what the
+// long-running static and static-burst containers leave of that request. The sum is never less than
+// what kube-scheduler counts.
 //
 // # Contradictions
 //
-// Contradictory settings are rejected with a message that names them: a pod with qos BE that asks
-// for CPUs, or a pod limit below the limits of its containers.
+// Contradictory settings are rejected with a message that names them. A pod that asks for CPUs must
+// not have qos BE, needs a container with a whole limits.cpu, and must not have a pod-level limit
+// below what its containers get.
 //
 // Settings without effect produce a warning: cpu-policy or full-cores on a pod that does not ask
 // for CPUs; full-cores required with static-burst; cpu-burst or cpu-period where neither a

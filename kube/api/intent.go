@@ -17,8 +17,8 @@ import (
 
 // Intent is what a pod asks for, according to its annotations, labels and resources.
 type Intent struct {
-	// Ask is the question for a node's books. It has no Containers if the pod does not ask for
-	// CPUs.
+	// Ask is the request for [ledger.Books.Decide]. It has no Containers if the pod does not ask
+	// for CPUs.
 	Ask ledger.Ask
 	// Class is "" if the pod has none.
 	Class nodeplan.Class

@@ -16,7 +16,7 @@ import (
 )
 
 // Anyone who may write annotations can write an allocation. A scheduler with a key signs its
-// allocations, so that others are not accepted.
+// allocations, so that forged ones are rejected.
 //
 // The signature covers a prefix, the pod's UID, and the text of the annotation without the
 // signature. So an allocation copied from another pod does not verify, nor does a signature made

@@ -60,7 +60,7 @@ func annotationKeys() []string {
 	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation})
 }
 
-// writtenKeys returns the annotations that Pinfold writes on pods.
+// writtenKeys returns the annotations that Pinfold or its manifests set on pods.
 func writtenKeys() []string {
 	return []string{AllocationAnnotation, SchedulerAnnotation, WithoutAgentAnnotation}
 }

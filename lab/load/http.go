@@ -51,7 +51,7 @@ func checkTarget(target *url.URL) error {
 	return nil
 }
 
-// Send sends one request; it is a [Send]. A status other than 200 is an error.
+// Send sends one request, for [Run]. A status other than 200 is an error.
 func (h *HTTP) Send(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, http.NoBody)
 	if err != nil {

@@ -12,8 +12,8 @@ type Result struct {
 	Latencies []time.Duration // of the answered requests, ascending
 	Failures  map[string]int  // number of failed requests, by error message
 	Cut       int             // requests abandoned because the run was canceled
-	Lateness  time.Duration   // the longest delay between planned and actual sending of a batch
-	Took      time.Duration   // from the first batch to the last answer
+	Lateness  time.Duration   // the longest delay between planned and actual start of a batch
+	Took      time.Duration   // from the start of the run to the end of the last request
 }
 
 // collect counts outcomes and sorts latencies.
@@ -53,9 +53,9 @@ func (r Result) Mean() time.Duration {
 	return time.Duration(math.Round(sum / float64(len(r.Latencies))))
 }
 
-// Quantile returns the latency at quantile q by the nearest-rank method: the shortest latency that a
-// share of at least q of the requests does not exceed. q is 0.99 for p99 and 1 for the longest
-// latency. The result is 0 if no request was answered.
+// Quantile returns the latency at quantile q by the nearest-rank method: the shortest latency
+// within which at least the share q of the answered requests was answered. q is 0.99 for p99 and 1
+// for the longest latency. The result is 0 if no request was answered.
 func (r Result) Quantile(q float64) time.Duration {
 	n := len(r.Latencies)
 	if n == 0 {

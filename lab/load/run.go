@@ -8,8 +8,8 @@
 // answer, so the load slows down together with a throttled server and hides the throttling.
 //
 // For the same reason, latency is measured from the planned time of a request, not from the time it
-// was sent. If the generator itself is late, that is part of the latency; [Result.Lateness] is an
-// upper bound for it.
+// was sent. If the generator itself is late, that is part of the latency. [Result.Lateness] shows
+// how late batches were started.
 //
 // Batches at exact multiples of the kernel's bandwidth period would always meet the same point of
 // the period. Choose an interval without a common factor (503 ms for periods of 100 ms), or use
@@ -72,7 +72,7 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	return result, nil
 }
 
-// sendOne sends a request whose planned time is due, which is now or a little earlier.
+// sendOne sends one request. Its planned time, due, is now or a little earlier.
 func sendOne(ctx context.Context, due time.Time, timeout time.Duration, send Send) outcome {
 	bounded, cancel := context.WithDeadline(ctx, due.Add(timeout))
 	defer cancel()

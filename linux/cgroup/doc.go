@@ -4,17 +4,19 @@
 // mounts which hierarchy has which controller.
 //
 //	fs, err := cgroup.Open("/")
+//	settings, err := fs.Read(group)
+//	outcome := fs.Apply(map[string]cgroup.Wanted{group: {Quota: &quota}})
 //
 // # Writing
 //
-// Changing many groups takes three steps. The first and the last do I/O; [Plan] is a pure function.
+// [FS.Apply] changes many groups in three steps. The second step, [Plan], is a pure function.
 //
-//  1. Read the present settings ([FS.Read]), only the files that matter.
+//  1. Read the present settings, only the files that matter.
 //  2. Plan: compare wanted and present settings, and return the ordered list of writes.
-//  3. Write, and read every file back ([FS.Apply]).
+//  3. Write, and read every file back.
 //
 // A value that is already present is never written, because each write of quota, period or burst
-// refills the group's pool and forgives its debt, even if the value does not change.
+// refills the group's bucket of CPU time and forgives its debt, even if the value does not change.
 //
 // # Order
 //
@@ -45,13 +47,14 @@
 //
 // # Making groups
 //
-// [FS.Parents] finds the groups in which this process may create groups: its own group, as far as
-// version 2 permits, which allows processes in leaves only. [FS.Within] returns the hierarchy as
-// seen from there. [FS.Make], [FS.Kill] and [FS.Remove] work on several hierarchies at once.
+// [FS.Parents] finds the groups in which this process may create groups. On version 1 these are its
+// own groups. Version 2 allows processes in leaves only, so there it may be a group above.
+// [FS.Within] returns the hierarchy as seen from there. [FS.Make], [FS.Kill] and [FS.Remove] work
+// on several hierarchies at once.
 //
 // # Errors
 //
 // A group may disappear at any moment ([ErrGone]). That does not affect other groups, nor does a
-// write that the kernel rejects ([WriteError]). A hierarchy that is missing, read-only or mounted
-// twice is a [HierarchyError].
+// write that the kernel rejects ([WriteError]). A [HierarchyError] reports a controller whose
+// hierarchy is missing or read-only, or that hierarchies of both versions claim.
 package cgroup

@@ -10,7 +10,7 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrGone reports that the group does not exist, or no longer.
+	// ErrGone reports that the group does not exist, or no longer exists.
 	ErrGone = errors.New("control group does not exist")
 	// ErrNoHierarchy reports that no mounted hierarchy has the controller.
 	ErrNoHierarchy = errors.New("controller is in no mounted hierarchy")

@@ -12,9 +12,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// Change is the present and wanted settings of a group. Of Present, Plan uses the settings that are
-// wanted. To find the order it also uses CPUs if any group's CPUs are wanted, and quota and period
-// if any group's bandwidth is.
+// Change is the present and wanted settings of a group. Of Present, Plan uses only the settings
+// that are wanted. To find the order, it also uses the CPUs of every group if any CPUs are wanted,
+// and the quota and period of every group if any bandwidth is wanted.
 type Change struct {
 	Path    string
 	Present Settings
@@ -34,8 +34,8 @@ type Write struct {
 // kernel accepts each of them; see the package comment. If the settings of groups above and below
 // restrict that order, include them in changes with nothing wanted.
 //
-// Plan omits settings that cannot be valid and returns an error for them, which wraps ErrInvalid or
-// is an UnsupportedError, together with the writes for the other groups.
+// Plan omits groups whose wanted settings cannot be valid. It returns the writes for the other
+// groups, and an error that wraps ErrInvalid and, if the kernel lacks a file, an UnsupportedError.
 func Plan(l Layout, changes []Change) ([]Write, error) {
 	errs := findInvalid(l, changes)
 	return plan(l, changes, errs), joined(errs)

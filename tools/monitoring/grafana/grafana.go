@@ -1,6 +1,7 @@
 // Package grafana defines the parts of a Grafana dashboard that Pinfold's dashboards use, as Go
-// types. It rejects a file with any other field, because Grafana would silently ignore a misspelt
-// option. The model is that of Grafana 10 and later (schema version 39).
+// types. [Parse] reads a dashboard's JSON and [Dashboard.Text] writes it. Parse rejects any other
+// field, because Grafana would silently ignore a misspelt option. The model is that of Grafana 10
+// and later (schema version 39).
 package grafana
 
 import (
@@ -156,7 +157,7 @@ type Transformation struct {
 	Options map[string]any `json:"options"`
 }
 
-// Parse parses a dashboard.
+// Parse parses the JSON of a dashboard.
 func Parse(text []byte) (Dashboard, error) {
 	var d Dashboard
 	decoder := json.NewDecoder(bytes.NewReader(text))

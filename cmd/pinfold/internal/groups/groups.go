@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package groups finds the cgroups that arguments name, and the names of the containers in them.
+// Package groups finds the cgroups that command-line arguments name, and the names of their
+// containers.
 //
 // Arguments are paths in the hierarchy, directories or patterns ([Find]), or pods of this node
 // ([OfPod]). Containers get their names from the links that the kubelet makes to their logs
@@ -100,8 +101,8 @@ func notCgroup(fs *cgroup.FS, dir string) error {
 	return fmt.Errorf("%s is a directory but not a control group: those of the CPU controller are below %s", dir, fs.Dir(cgroup.CPU, "/"))
 }
 
-// matching returns the directories that match a pattern of a path in the hierarchy or, if there are
-// none, of a directory.
+// matching returns the directories that match pattern, first tried as a path in the hierarchy and
+// then as a directory below root.
 func matching(fs *cgroup.FS, root, pattern string) ([]string, error) {
 	var dirs []string
 	for _, full := range []string{fs.Dir(cgroup.CPU, "/") + "/" + pattern, filepath.Join(root, pattern)} {

@@ -91,8 +91,8 @@ type Target struct {
 	Name  string // NAMESPACE/POD/CONTAINER, "" if unknown
 }
 
-// OfPod returns the containers of a pod of this node. Its sandbox has no name; it is called by the
-// first characters of its ID.
+// OfPod returns the containers of a pod of this node. Learn must have been called. A container
+// without a name, such as the sandbox, gets the first characters of its ID as name.
 func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
