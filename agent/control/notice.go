@@ -200,7 +200,7 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	}
 	c.Message = strings.Join(lines, "; ")
 	if len(c.Message) > maxMessage {
-		c.Message = c.Message[:maxMessage] + " ..."
+		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + " ..."
 	}
 	return c
 }
