@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// testFiles reads and writes the files of docs/design.md, section 5, without linux/cgroup.
+// testFiles reads and writes the files of docs/design.md, section 7, without linux/cgroup.
 func testFiles(t *testing.T, m machine) {
 	type settings = cgroup.Wanted
 	for i, c := range []struct {
