@@ -69,6 +69,8 @@ func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) 
 	if err != nil || kept == nil {
 		return err
 	}
+	// A request without an answer may be carried out after the topology is restored.
+	precondition := metav1.NewUIDPreconditions(string(kept.UID))
 	d.later(steps, func(ctx context.Context) error {
 		node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -77,12 +79,17 @@ func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) 
 		object := kept.DeepCopy()
 		object.ResourceVersion, object.UID = "", ""
 		nodetopology.OwnedByNode(object, node.UID)
-		if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
-			return nil
+		if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
+		if err == nil && now.UID == kept.UID { // not deleted: the outcome of the request is unknown
+			_ = topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: precondition})
+			return fmt.Errorf("topology %s was not deleted", name)
 		}
 		return err
 	})
-	return d.try(ctx, func() error { return topologies.Delete(ctx, name, metav1.DeleteOptions{}) })
+	return d.try(ctx, func() error { return topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: precondition}) })
 }
 
 // damageTopology removes a zone for a while.
