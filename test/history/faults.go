@@ -48,7 +48,8 @@ func (d *Driver) reregister(ctx context.Context) error {
 	if err := d.deleteTopologyFor(ctx, name, steps); err != nil {
 		return err
 	}
-	if err := d.try(ctx, func() error { return nodes.Delete(ctx, name, metav1.DeleteOptions{}) }); err != nil {
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))}
+	if err := d.try(ctx, func() error { return nodes.Delete(ctx, name, options) }); err != nil {
 		return err
 	}
 	node.ResourceVersion, node.UID = "", ""
