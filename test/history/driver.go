@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -74,7 +75,9 @@ type Driver struct {
 	pods []podName
 	made int // number of pods, for their names
 	step int
-	undo map[int][]func(context.Context) error // what to undo, by the step before which it is due
+	// intact are the topologies before any damage, by node.
+	intact map[string]*v1alpha2.NodeResourceTopology
+	undo   map[int][]func(context.Context) error // what to undo, by the step before which it is due
 }
 
 type podName struct{ namespace, name string }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -62,49 +63,69 @@ func (d *Driver) deleteTopology(ctx context.Context) error {
 	return d.deleteTopologyFor(ctx, name, steps)
 }
 
-// deleteTopologyFor deletes a topology and restores it later, as an agent would. A topology that does
-// not exist was deleted by an earlier operation, which restores it.
+// deleteTopologyFor deletes a topology, if it exists, and restores it later, as an agent would.
 func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) error {
-	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
 	kept, err := d.topology(ctx, name)
-	if err != nil || kept == nil {
+	if err != nil {
 		return err
 	}
+	var gone types.UID
+	if kept != nil {
+		gone = kept.UID
+	}
+	d.later(steps, func(ctx context.Context) error { return d.restoreTopology(ctx, name, gone) })
+	if kept == nil {
+		return nil
+	}
 	// A request without an answer may be carried out after the topology is restored.
-	precondition := metav1.NewUIDPreconditions(string(kept.UID))
-	d.later(steps, func(ctx context.Context) error {
-		node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		object := kept.DeepCopy()
-		object.ResourceVersion, object.UID = "", ""
-		nodetopology.OwnedByNode(object, node.UID)
-		if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
-		if err == nil && now.UID == kept.UID { // not deleted: the outcome of the request is unknown
-			_ = topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: precondition})
-			return fmt.Errorf("topology %s was not deleted", name)
-		}
-		return err
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(gone))}
+	return d.try(ctx, func() error {
+		return d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(ctx, name, options)
 	})
-	return d.try(ctx, func() error { return topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: precondition}) })
+}
+
+// restoreTopology restores a topology after it was deleted. It returns an error while one exists
+// that is to be deleted: that with the UID gone, whose deletion was not answered, or one that belongs
+// to an earlier registration of the node, with which it will be deleted.
+func (d *Driver) restoreTopology(ctx context.Context, name string, gone types.UID) error {
+	if d.intact[name] == nil {
+		return nil // there never was one
+	}
+	node, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	object := d.intact[name].DeepCopy()
+	object.ResourceVersion, object.UID = "", ""
+	nodetopology.OwnedByNode(object, node.UID)
+	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	now, err := topologies.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ofNode := func(o metav1.OwnerReference) bool { return o.UID == node.UID }
+	if now.UID == gone || !slices.ContainsFunc(now.OwnerReferences, ofNode) {
+		_ = topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(now.UID))})
+		return fmt.Errorf("topology %s was not deleted", name)
+	}
+	return nil
 }
 
 // damageTopology removes a zone for a while.
 func (d *Driver) damageTopology(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	kept, err := d.topology(ctx, name)
-	if err != nil || kept == nil || len(kept.Zones) < 2 {
+	if err != nil || kept == nil || !isIntact(kept) || len(kept.Zones) < 2 {
 		return err
 	}
 	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
 	d.later(steps, func(ctx context.Context) error {
 		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // the operation that deleted it restores it
+			return nil // the operation that deleted it, or its node, restores it
 		}
 		if err == nil {
 			now.Zones = kept.Zones
@@ -121,7 +142,7 @@ func (d *Driver) damageTopology(ctx context.Context) error {
 	})
 }
 
-// topology returns nil if the topology does not exist or is damaged.
+// topology returns nil if the topology does not exist.
 func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
 	object, err := await(ctx, d, func() (*v1alpha2.NodeResourceTopology, error) {
 		object, err := d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, name, metav1.GetOptions{})
@@ -130,13 +151,18 @@ func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResou
 		}
 		return object, err
 	})
-	if err != nil || object == nil {
-		return nil, err
+	if err == nil && object != nil && d.intact[name] == nil && isIntact(object) {
+		if d.intact == nil {
+			d.intact = map[string]*v1alpha2.NodeResourceTopology{}
+		}
+		d.intact[name] = object // the damage comes later
 	}
-	if _, _, err := nodetopology.ToMachine(object); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // it must be restored to the state before the damage
-	}
-	return object, nil
+	return object, err
+}
+
+func isIntact(topology *v1alpha2.NodeResourceTopology) bool {
+	_, _, err := nodetopology.ToMachine(topology)
+	return err == nil
 }
 
 // await returns what a request gives once it succeeds.

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// TestTopologyReturns damages and deletes topologies, and deletes nodes, in random orders. The
+// garbage collector, which deletes the topologies of deleted nodes, works at random times. In the end
+// each node has its topology again.
+func TestTopologyReturns(t *testing.T) {
+	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 2}.MustBuild()
+	for seed := range uint64(200) {
+		const name = "n"
+		made := 0
+		newUID := func(action k8stesting.Action) (bool, runtime.Object, error) {
+			made++
+			action.(k8stesting.CreateAction).GetObject().(metav1.Object).SetUID(types.UID(fmt.Sprint(made)))
+			return false, nil, nil
+		}
+		client, topologies := fake.NewClientset(), topologyfake.NewSimpleClientset()
+		client.PrependReactor("create", "nodes", newUID)
+		topologies.PrependReactor("create", "noderesourcetopologies", newUID)
+		d := &Driver{Client: client, Topologies: topologies, Random: rand.New(rand.NewPCG(seed, 0)), Victims: []string{name},
+			Log: func(string, ...any) {}, undo: map[int][]func(context.Context) error{}}
+		node, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := nodetopology.FromMachine(name, machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodetopology.OwnedByNode(object, node.UID)
+		objects := topologies.TopologyV1alpha2().NodeResourceTopologies()
+		if _, err := objects.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		collect := func() {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now, err := objects.Get(t.Context(), name, metav1.GetOptions{}); err == nil && now.OwnerReferences[0].UID != node.UID {
+				if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		operations := []func(context.Context) error{d.damageTopology, d.deleteTopology, d.reregister}
+		for d.step = range 20 + maxUndo + 2 {
+			if err := d.undoDue(t.Context(), d.step); err != nil {
+				t.Fatal(err)
+			}
+			if d.step < 20 {
+				if err := operations[d.Random.IntN(len(operations))](t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d.Random.IntN(2) == 0 {
+				collect()
+			}
+		}
+		collect()
+		now, err := objects.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || !isIntact(now) || len(now.Zones) != len(object.Zones) {
+			t.Fatalf("seed %d: in the end the topology is %+v, %v", seed, now, err)
+		}
+	}
+}
