@@ -103,16 +103,18 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 }
 
 // remainderOf returns what the pod-level limit leaves to a container without a limit when the pod's
-// quota is removed because of static containers. The remainder is divided evenly, so that the pod
-// as a whole keeps its limit.
+// quota is removed because of static containers: its request and an even part of what is left above
+// the requests. The long-running containers together keep the pod's limit, unless the limits of the
+// others leave less than these requests.
 func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
-	taken, _ := p.containerLimits()
+	left, _ := p.containerLimits()
+	left = p.Limit - left
 	without := 0
 	for i := range p.Containers {
 		if o := &p.Containers[i]; !o.Ephemeral && o.Limit == 0 && o.Role != ledger.RoleInit {
 			without++
+			left -= o.Request
 		}
 	}
-	left := (p.Limit - taken) / ledger.MilliCPU(max(1, without))
-	return max(left, c.Request, minRemainder)
+	return max(c.Request+max(0, left)/ledger.MilliCPU(max(1, without)), minRemainder)
 }

@@ -39,7 +39,7 @@ func newCPUPlan(s *State) *cpuPlan {
 		plan.report(Finding{Kind: Offline, Pod: o.Pod, Offline: o})
 	}
 	if plan.books.Shared().IsEmpty() && plan.needsShared() {
-		plan.shareYoungest(claims)
+		plan.shareHighestRank(claims)
 	}
 	for i := range s.Pods {
 		plan.reportMissing(&s.Pods[i])
@@ -75,24 +75,23 @@ func (plan *cpuPlan) needsShared() bool {
 	return false
 }
 
-// shareYoungest makes the CPUs of one static pod with online CPUs shared: those of the pod with the
-// highest rank. That is the youngest or, if allocations are signed, the one decided first.
-// Pods that lost a conflict still lose.
-func (plan *cpuPlan) shareYoungest(claims []ledger.Claim) {
-	var youngest ledger.Claim
+// shareHighestRank makes the CPUs of one static pod with online CPUs shared: those of the pod with
+// the highest rank, which would lose to every other pod. Pods that lost a conflict still lose.
+func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
+	var last ledger.Claim
 	for _, c := range plan.claims {
 		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !plan.exclusive(&one).IsEmpty() })
-		if static && (youngest.Containers == nil ||
-			cmp.Or(cmp.Compare(c.Rank, youngest.Rank), cmp.Compare(c.ID, youngest.ID)) > 0) {
-			youngest = c
+		if static && (last.Containers == nil ||
+			cmp.Or(cmp.Compare(c.Rank, last.Rank), cmp.Compare(c.ID, last.ID)) > 0) {
+			last = c
 		}
 	}
 	for i := range claims {
-		if _, wins := plan.claims[claims[i].ID]; !wins || claims[i].ID == youngest.ID {
+		if _, wins := plan.claims[claims[i].ID]; !wins || claims[i].ID == last.ID {
 			claims[i].Containers = nil
 		}
 	}
-	plan.report(Finding{Kind: NoSharedCPUs, Pod: youngest.ID})
+	plan.report(Finding{Kind: NoSharedCPUs, Pod: last.ID})
 	plan.openBooks(claims)
 }
 

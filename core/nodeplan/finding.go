@@ -52,8 +52,8 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	case Offline:
 		return f.Offline.Describe(podName)
 	case NoSharedCPUs:
-		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s, "+
-			"the last one bound, are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))
+		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s "+
+			"are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))
 	case NoSuchContainer:
 		return fmt.Sprintf("the CPU allocation of pod %s names container %q, which the pod does not have", podName(f.Pod), f.Container)
 	case NoneInNodes:

@@ -61,7 +61,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	}
 	for _, setting := range []Setting{burstSetting, periodSetting} {
 		if setting != (Setting{}) && !hasLimit(pod) {
-			intent.Warnings = append(intent.Warnings, setting.name()+" has no effect, since no container has limits.cpu")
+			intent.Warnings = append(intent.Warnings, setting.name()+" has no effect, since neither the pod nor a container has limits.cpu")
 		}
 	}
 	if w.asks {

@@ -275,7 +275,7 @@ const (
 	// EventInvalid is about a pod whose allocation is missing or invalid.
 	EventInvalid = "CPUAllocationInvalid"
 	// EventIgnored is about a pod with an annotation that has no effect.
-	EventIgnored = "CPUWordIgnored"
+	EventIgnored = "CPUAnnotationIgnored"
 )
 
 // warn sends a warning event about a pod.

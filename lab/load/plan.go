@@ -41,7 +41,11 @@ func (p Plan) Check() error {
 	if wrong == nil {
 		refuse(p.batches() > maxRequests/p.Batch, "%d batches of %d requests: more than %d requests in all; shorten the duration",
 			p.batches(), p.Batch, maxRequests)
-		refuse(min(int(p.Timeout/p.Every)+1, p.batches()) > maxConcurrent/p.Batch,
+		open := int(min(p.Timeout, p.Duration)/p.Every) + 1 // batches at one time
+		if p.Jitter > 0 {
+			open++
+		}
+		refuse(min(open, p.batches()) > maxConcurrent/p.Batch,
 			"%d requests every %v, each for up to %v: more than %d concurrent requests; shorten the timeout",
 			p.Batch, p.Every, p.Timeout, maxConcurrent)
 	}
