@@ -132,7 +132,7 @@ const maxPostponed = 3
 func (e *engine) round() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.readMachine()
+	machineErr := e.readMachine()
 	observed, err := e.observe()
 	if err != nil {
 		e.unhealthy("groups", err)
@@ -148,29 +148,35 @@ func (e *engine) round() {
 	}
 	e.postponed = 0
 	e.dedup.clear("groups")
-	e.health = nodetopology.AgentHealthy
+	if machineErr == nil {
+		e.health = nodetopology.AgentHealthy
+	}
 	e.decide()
 	e.stats.rounds++
 	e.lastRound.Store(e.Now().UnixNano())
 }
 
-// readMachine reads the machine's topology if it has changed.
-func (e *engine) readMachine() {
+// readMachine reads the machine's topology if it has changed. After an error the agent goes on with
+// the last one.
+func (e *engine) readMachine() error {
 	m, err := e.kernel.machine()
-	switch {
-	case err != nil:
+	if err != nil {
 		e.unhealthy("machine", err)
-	case m != nil:
-		e.dedup.clear("machine")
+		return err
+	}
+	e.dedup.clear("machine")
+	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
 	}
+	return nil
 }
 
-// unhealthy reports that the agent cannot do its work.
+// unhealthy makes the error the agent's health, for which the scheduler places no static pod on the
+// node.
 func (e *engine) unhealthy(about string, err error) {
 	e.health = err.Error()
-	e.dedup.warn(about, "cannot enforce anything", err)
+	e.dedup.warn(about, "the node takes no new static pods", err)
 }
 
 // observe reads the cgroups. It unlocks mu meanwhile, and reports whether the state has not changed
@@ -241,7 +247,13 @@ func (e *engine) decide() {
 		count[f.Field]++
 		e.dedup.info("foreign "+f.Path+" "+string(f.Field), f.String())
 	}
-	result := actions.Execute(e.kernel.groups.Apply)
+	raised := e.control.RaisedGroups()
+	systemdErr := e.kernel.tellSystemd(nil, raised)
+	result := actions.Execute(func(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+		systemdErr = e.kernel.tellSystemd(wanted, raised)
+		return e.kernel.groups.Apply(wanted)
+	})
+	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", systemdErr)
 	e.control.Applied(result)
 	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
 		e.sampler.Set(groups)

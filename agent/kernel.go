@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -14,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // kernel is the kernel's interface on this machine.
@@ -22,6 +24,13 @@ type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming // zero until findNaming succeeds
 	online string          // content of the files that list online CPUs and NUMA nodes
+
+	// For tellSystemd: the connection, nil if there is none; what systemd has not been told, by group;
+	// and the error of the last attempt, with its time.
+	systemd       *systemd.Units
+	untold        map[string]cgroup.Wanted
+	systemdErr    error
+	systemdFailed time.Time
 }
 
 func openKernel(root string) (*kernel, error) {
@@ -101,7 +110,11 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool) (v c
 		read(naming.Tier(t), cgroup.Parts{CPUs: true}, nil)
 	}
 	for _, p := range v.Pods {
-		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true}, nil)
+		var ignore error
+		if len(p.Containers) == 0 {
+			ignore = cgroup.ErrNotEnabled // systemd enables the controllers of a new slice a moment later
+		}
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true}, ignore)
 		for _, c := range p.Containers {
 			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known[c.ID]}, nil)
 		}

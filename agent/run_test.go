@@ -58,6 +58,18 @@ func TestSecondAgentDoesNotStart(t *testing.T) {
 	}
 }
 
+// health checks that the published health of the agent contains a text.
+func (w *world) health(want string) error {
+	have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(context.Background(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if _, state, err := nodetopology.ToMachine(have); err != nil || !strings.Contains(state.AgentHealth, want) {
+		return errors.Join(err, fmt.Errorf("health %q", state.AgentHealth))
+	}
+	return nil
+}
+
 func TestRestartChangesNothing(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	stop := w.start()
@@ -163,7 +175,7 @@ func TestForgedMirrorPod(t *testing.T) {
 	w.root = k.root
 	w.static = map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "genuine"}}
 	w.start()
-	w.eventually(func() error { return w.log.Says(control.NotStaticPod) })
+	w.eventually(func() error { return w.log.Says(control.NotAStaticPod) })
 	// The forged pod's CPUs are exclusive to it, and the static pod's cgroup has the shared ones.
 	w.eventually(func() error { return k.cpus(group, "1-7") })
 	s, err := k.fs.Read(group)
@@ -247,21 +259,41 @@ func TestGroupsCannotBeRead(t *testing.T) {
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
 	w.start()
 	w.eventually(func() error { return w.log.Says("is the kubelet running, and with this --cgroup-root?") })
-	w.eventually(func() error {
-		have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), nodeName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if _, state, err := nodetopology.ToMachine(have); err != nil || !strings.Contains(state.AgentHealth, "groups of a kubelet") {
-			return errors.Join(err, fmt.Errorf("health %q", state.AgentHealth))
-		}
-		return nil
-	})
+	w.eventually(func() error { return w.health("groups of a kubelet") })
 	w.mu.Lock()
 	w.kubelet.CgroupRoot = ""
 	w.mu.Unlock()
 	w.enforced(k, bound, beside)
 	w.eventually(w.ready)
+}
+
+// TestMachineCannotBeRead damages the list of online CPUs of a running agent and corrects it.
+func TestMachineCannotBeRead(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
+	online := filepath.Join(k.root, "sys/devices/system/cpu/online")
+	before, err := os.ReadFile(online)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(online, []byte("0-7,x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error { return w.health("read the machine") })
+	k.widen(beside)
+	w.enforced(k, bound, beside) // with the last machine
+	for range 20 {               // several rounds
+		time.Sleep(20 * time.Millisecond)
+		if err := w.health("read the machine"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(online, before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
 }
 
 func TestEventsAndMetrics(t *testing.T) {

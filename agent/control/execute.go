@@ -37,6 +37,7 @@ func (r Result) Err() error {
 // Execute carries out the actions with apply, in order. A cgroup that cannot be moved keeps its
 // CPUs, and cgroups of other pods do not get those CPUs if either side is to have them exclusively.
 func (a Actions) Execute(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Result {
+	a.Held = maps.Clone(a.Held)
 	r := Result{Failed: map[string]error{}, applied: map[string][]cgroup.Wanted{}}
 	r.apply(a.Widen, apply)
 	var stuck []Holding

@@ -46,7 +46,7 @@ func (f Foreign) suspects() string {
 	case FieldCPUs:
 		return "It may be the kubelet (cpuManagerPolicy other than none), another NRI plugin or node agent, or an administrator"
 	case FieldQuota, FieldPeriod:
-		return "It may be the kubelet (at a resize), systemd (at daemon-reload), another node agent, or an administrator"
+		return "It may be the kubelet (at a resize), systemd (when a unit starts after a daemon-reload), another node agent, or an administrator"
 	}
 	return "It may be another node agent, systemd, or an administrator"
 }

@@ -165,7 +165,7 @@ func TestForgedMirrorPodIsReported(t *testing.T) {
 	c.SetStaticPods(nil)
 	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
 	_, notes := c.problems()
-	if len(notes) != 1 || notes[0].Reason != NotStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
+	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
 		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
 	}
 }

@@ -19,9 +19,9 @@ const (
 	configHash   = "kubernetes.io/config.hash"
 )
 
-// NotStaticPod is the reason of a notice about a pod that claims to be the copy of a static pod
+// NotAStaticPod is the reason of a notice about a pod that claims to be the copy of a static pod
 // that the kubelet does not run.
-const NotStaticPod = "NotAStaticPod"
+const NotAStaticPod = "NotAStaticPod"
 
 // mirrored returns the id of the static pod that a pod claims to be the copy of, or "". The claim
 // proves nothing: everybody who may create pods can write these annotations.
@@ -95,7 +95,7 @@ func (s *podState) unproven() bool {
 func (c *Control) notStaticNotes() (notes []Notice) {
 	for i := range c.pods {
 		if s := &c.pods[i]; s.denied && s.unproven() {
-			notes = append(notes, Notice{s.object, NotStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+
+			notes = append(notes, Notice{s.object, NotAStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+
 				"kubelet runs no such static pod: the pod gets nothing of cgroup %s", s.name(), mirrored(s.object))})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // controlGroups checks the cgroup hierarchies and the kubelet's cgroups.
@@ -98,9 +99,13 @@ func (x *examination) kubeletGroups() {
 	}
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
-	if naming.Driver == kubepods.Systemd {
-		x.add("cgroup driver", Note, "systemd writes its own values back at every daemon-reload",
-			"nothing: the agent restores its settings at once; expect them in pinfold_foreign_writes_undone_total")
+	switch {
+	case naming.Driver != kubepods.Systemd:
+	case systemd.Running(x.Root):
+		x.add("cgroup driver", OK, "systemd can be told of the settings", "")
+	default:
+		x.add("cgroup driver", Problem, fmt.Sprintf("systemd cannot be reached at %s: when a unit starts after a daemon-reload, it undoes settings", x.onHost("/"+systemd.Socket)),
+			"mount the host's /run/systemd into the agent's container, as deploy/manifests does")
 	}
 }
 

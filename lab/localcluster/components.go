@@ -141,6 +141,7 @@ func (c *Cluster) controllerManagerFlags() []string {
 		"--service-account-private-key-file="+l.path("pki", "service-account.key"),
 		"--root-ca-file="+l.path("pki", "ca.crt"),
 		"--leader-elect=false",
+		"--flex-volume-plugin-dir="+l.path("config", "volume-plugins"), // else it creates a directory in /usr
 		// Simulated nodes have no heartbeats (see kwokOptions) and never fail. The components of a real
 		// node are restarted.
 		"--node-monitor-grace-period=87600h",

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // RealNode configures this machine as a node of the cluster.
@@ -19,6 +20,8 @@ type RealNode struct {
 	Agent string
 	// AgentFlags are additional flags of "pinfold-agent run".
 	AgentFlags []string
+	// CgroupDriver is that of kubelet and containerd, 0 for cgroupfs.
+	CgroupDriver kubepods.Driver
 }
 
 // nodeDirName is the directory of a real node.
@@ -33,6 +36,8 @@ func (c *Cluster) planNode() error {
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
 		Agent:      c.config.RealNode.Agent,
 		AgentFlags: c.config.RealNode.AgentFlags,
+
+		CgroupDriver: c.config.RealNode.CgroupDriver,
 	})
 	if err != nil {
 		return err

@@ -7,32 +7,50 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
-// podsGroup is the cgroup, in every hierarchy, below which the kubelet puts all pods.
-const podsGroup = "kubepods"
+// naming locates the groups of pods and containers in every cgroup hierarchy.
+type naming struct{ kubepods.Naming }
 
-// containerGroups returns the directories of the cgroups of the containers below pods. The kubelet
-// and the runtime name them pod<UID>/<container ID>.
-func containerGroups(pods string, containers []string) ([]string, error) {
-	dirs, err := cgroup.DirsBelow(pods)
+// namings returns those of both cgroup drivers.
+func namings() (all []naming) {
+	for _, d := range kubepods.Drivers() {
+		all = append(all, naming{kubepods.Naming{Driver: d}})
+	}
+	return all
+}
+
+// top returns the directory of the group, in the hierarchy with the given root, below which the
+// kubelet puts all pods.
+func (n naming) top(root string) string { return filepath.Join(root, n.Tier(nodeplan.Guaranteed)) }
+
+// containerGroups returns the directories of the cgroups of the containers, which are given by ID.
+func (n naming) containerGroups(root string, containers []string) ([]string, error) {
+	dirs, err := cgroup.DirsBelow(n.top(root))
 	if err != nil {
 		return nil, fmt.Errorf("list cgroups: %w", err)
 	}
-	return slices.DeleteFunc(dirs, func(dir string) bool { return !slices.Contains(containers, filepath.Base(dir)) }), nil
+	return slices.DeleteFunc(dirs, func(dir string) bool {
+		place, _ := n.Parse(strings.TrimPrefix(dir, root))
+		return !slices.Contains(containers, place.Container)
+	}), nil
 }
 
-// removeContainers removes the cgroups of the node's containers below pods. It returns a cgroup there
-// that shows that another kubelet has containers, "" if there is none.
-func removeContainers(ctx context.Context, pods string, containers []string) (others string, err error) {
-	groups, err := containerGroups(pods, containers)
+// removeContainers removes the cgroups of the node's containers. It returns a cgroup that shows that
+// another kubelet has containers, "" if there is none.
+func (n naming) removeContainers(ctx context.Context, root string, containers []string) (others string, err error) {
+	groups, err := n.containerGroups(root, containers)
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +60,7 @@ func removeContainers(ctx context.Context, pods string, containers []string) (ot
 		}
 		_ = unix.Rmdir(filepath.Dir(group)) // of the pod; fails while it has other containers
 	}
-	dirs, err := cgroup.DirsBelow(pods)
+	dirs, err := cgroup.DirsBelow(n.top(root))
 	if err != nil {
 		return "", fmt.Errorf("list cgroups: %w", err)
 	}
@@ -53,11 +71,27 @@ func removeContainers(ctx context.Context, pods string, containers []string) (ot
 		}
 		// Process 0 belongs to another PID namespace, so it is not a zombie of this node.
 		running := slices.ContainsFunc(pids, func(pid int) bool { return pid == 0 || !isZombie(pid) })
-		if running || strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "pod") {
+		if running || n.isInPod(strings.TrimPrefix(dir, root)) {
 			others = dir
 		}
 	}
 	return others, nil
+}
+
+// isInPod reports whether a group is directly in that of a pod, whatever its name.
+func (n naming) isInPod(group string) bool {
+	place, ok := n.Parse(path.Dir(group))
+	return ok && place.PodUID != "" && place.Container == ""
+}
+
+// stopSlice makes systemd forget the kubelet's slices. Their groups must be those of this node.
+func stopSlice(ctx context.Context) error {
+	units, err := systemd.Connect(ctx, "/")
+	if err != nil {
+		return err
+	}
+	defer units.Close()
+	return units.Stop(ctx, path.Base(kubepods.Naming{Driver: kubepods.Systemd}.Tier(nodeplan.Guaranteed)))
 }
 
 // delegationName is the file by which a version 2 root passes controllers on to its groups. The

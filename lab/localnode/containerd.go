@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"text/template"
 
 	"pinfold.dev/pinfold/lab/images"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // containerdTemplate is the part of containerd's configuration that differs from the defaults.
@@ -58,7 +60,7 @@ imports = []
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   BinaryName = {{.Runc}}
   Root = {{.RuncRoot}}
-  SystemdCgroup = false
+  SystemdCgroup = {{.SystemdCgroup}}
 `
 
 // containerdConfig returns containerd's configuration.
@@ -88,6 +90,7 @@ func (n *Node) containerdConfig() ([]byte, error) {
 		}
 		values[name] = quoted
 	}
+	values["SystemdCgroup"] = strconv.FormatBool(n.options.driver() == kubepods.Systemd)
 	config, err := template.New("containerd").Option("missingkey=error").Parse(containerdTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("make containerd's configuration: %w", err)

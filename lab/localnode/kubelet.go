@@ -52,7 +52,7 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"tlsCertFile":              credentials.Certificate,
 		"tlsPrivateKeyFile":        credentials.Key,
 		"containerRuntimeEndpoint": "unix://" + n.layout.containerdSocket(),
-		"cgroupDriver":             "cgroupfs",
+		"cgroupDriver":             n.options.driver().String(),
 		"failCgroupV1":             false,
 		"failSwapOn":               false,
 		// The agent assigns CPUs.

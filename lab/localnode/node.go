@@ -1,6 +1,7 @@
 package localnode
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/owned"
 )
 
@@ -23,7 +25,11 @@ type Options struct {
 	Registry   string   // host:port on which the registry listens
 	Agent      string   // executable of pinfold-agent, which enforces placements; "": no agent
 	AgentFlags []string // additional flags of "pinfold-agent run"
+
+	CgroupDriver kubepods.Driver // of kubelet and containerd; 0 for cgroupfs
 }
+
+func (o Options) driver() kubepods.Driver { return cmp.Or(o.CgroupDriver, kubepods.Cgroupfs) }
 
 // Credentials are the files with which node and API server authenticate to each other.
 type Credentials struct {
@@ -79,7 +85,7 @@ func New(options Options) (*Node, error) {
 		return nil, fmt.Errorf("find the node's programs: %w", err)
 	}
 	n := &Node{options: options, layout: layoutOf(dir)}
-	if err := checkMachine(options.Binaries); err != nil {
+	if err := checkMachine(options); err != nil {
 		return nil, err
 	}
 	if n.claim, err = claimMachine(claimPath); err != nil {

@@ -65,22 +65,12 @@ func kill(pid int, right func() bool) error {
 func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 	var pids []int
 	for _, root := range roots {
-		groups, err := containerGroups(filepath.Join(root, podsGroup), containers)
-		if err != nil {
-			return nil, err
-		}
-		for _, group := range groups {
-			nested, err := cgroup.DirsBelow(group)
+		for _, n := range namings() {
+			members, err := n.processes(root, containers)
 			if err != nil {
-				return nil, fmt.Errorf("list cgroups: %w", err)
+				return nil, err
 			}
-			for _, dir := range nested {
-				members, err := cgroup.ProcessesIn(dir)
-				if err != nil {
-					return nil, err
-				}
-				pids = append(pids, members...)
-			}
+			pids = append(pids, members...)
 		}
 	}
 	names, err := namesIn("/proc")
@@ -97,12 +87,35 @@ func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool { return pid == 0 || isZombie(pid) }), nil
 }
 
+// processes returns the pids of the processes in the containers, and in groups below theirs.
+func (n naming) processes(root string, containers []string) (pids []int, err error) {
+	groups, err := n.containerGroups(root, containers)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		nested, err := cgroup.DirsBelow(group)
+		if err != nil {
+			return nil, fmt.Errorf("list cgroups: %w", err)
+		}
+		for _, dir := range nested {
+			members, err := cgroup.ProcessesIn(dir)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, members...)
+		}
+	}
+	return pids, nil
+}
+
 // isInContainer reports whether a process is in the cgroup of one of the containers (cgroups(7),
 // /proc/PID/cgroup).
 func isInContainer(pid int, containers []string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && slices.ContainsFunc(strings.Split(string(text), "/"), func(element string) bool {
-		return slices.Contains(containers, strings.TrimSpace(element))
+		id := strings.TrimSuffix(strings.TrimSpace(element), ".scope") // RUNTIME-ID.scope or ID
+		return slices.Contains(containers, id[strings.LastIndexByte(id, '-')+1:])
 	})
 }
 

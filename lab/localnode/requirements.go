@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/lab/images"
+	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // The node's programs.
@@ -49,12 +51,15 @@ var errNotRoot = errors.New("a real node needs root: it makes cgroups, mounts an
 	"run this with sudo, or without --node for simulated nodes only")
 
 // checkMachine returns an error if this machine cannot be a node.
-func checkMachine(binaries string) error {
+func checkMachine(options Options) error {
 	if os.Geteuid() != 0 {
 		return errNotRoot
 	}
-	if err := Missing(binaries); err != nil {
+	if err := Missing(options.Binaries); err != nil {
 		return err
+	}
+	if options.driver() == kubepods.Systemd && !systemd.Running("/") {
+		return errors.New("systemd does not run on this machine: use --cgroup-driver=cgroupfs")
 	}
 	roots, err := hierarchies()
 	if err != nil {
@@ -72,8 +77,8 @@ func checkHierarchies(hierarchies []string) error {
 		return errors.New("no cgroups are mounted, expected them below /sys/fs/cgroup: a kubelet cannot run here")
 	}
 	for _, root := range hierarchies {
-		for _, name := range []string{podsGroup, podsGroup + ".slice"} {
-			group := filepath.Join(root, name)
+		for _, n := range namings() {
+			group := n.top(root)
 			if _, err := os.Stat(group); err == nil {
 				return fmt.Errorf("%s exists: a kubelet runs on this machine, or left it behind; %s", group, whatToDo())
 			}

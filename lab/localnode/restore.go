@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // undoTimeout limits Restore. With a hundred pods on an idle machine, the kernel takes a second or two
@@ -101,17 +102,28 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 		err = errors.Join(err, unmountBelow(l.run))
 	}
 	err = errors.Join(err, removeLinks(ctx, s.Pods), removeAddress(networkOf(s.Pods).node))
+	slices := false // whether there are groups of the driver systemd
 	for _, root := range roots {
-		sign, removeErr := removeContainers(ctx, filepath.Join(root, podsGroup), containers)
-		err = errors.Join(err, removeErr)
-		others = cmp.Or(others, sign)
+		for _, n := range namings() {
+			if _, statErr := os.Stat(n.top(root)); statErr == nil && n.Driver == kubepods.Systemd {
+				slices = true
+			}
+			sign, removeErr := n.removeContainers(ctx, root, containers)
+			err = errors.Join(err, removeErr)
+			others = cmp.Or(others, sign)
+		}
 	}
 	if others != "" {
-		logger.Warn("kept cgroups and sysctls: there is another kubelet", "groups", podsGroup, "sysctls", "all", "sign", others)
+		logger.Warn("kept cgroups and sysctls: there is another kubelet", "groups", "kubepods", "sysctls", "all", "sign", others)
 		return others, err
 	}
+	if slices {
+		err = errors.Join(err, stopSlice(ctx))
+	}
 	for _, root := range roots {
-		err = errors.Join(err, cgroup.RemoveDir(ctx, filepath.Join(root, podsGroup)))
+		for _, n := range namings() {
+			err = errors.Join(err, cgroup.RemoveDir(ctx, n.top(root)))
+		}
 	}
 	return "", errors.Join(err, restoreControllers(s.Controllers), writeSysctls(m, s.Sysctls))
 }

@@ -289,13 +289,21 @@ func TestOwnProcesses(t *testing.T) {
 	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
 	root := t.TempDir()
 	own, pid := os.Getpid(), sleep.Process.Pid
-	write(t, filepath.Join(root, podsGroup, "burstable/pod1/c1/nested/cgroup.procs"), fmt.Sprintln(own))
-	write(t, filepath.Join(root, podsGroup, "pod2/c2/cgroup.procs"), fmt.Sprintln(pid))
-	got, err := ownProcesses(layout{dir: root, run: root}, []string{root}, []string{"c1"})
-	if err != nil || !slices.Equal(got, []int{own}) {
-		t.Errorf("processes %v (%v), want %d and not %d", got, err, own, pid)
+	first, second := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	for name, groups := range map[string][2]string{
+		"cgroupfs": {"kubepods/burstable/pod1/" + first, "kubepods/pod2/" + second},
+		"systemd": {"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-" + first + ".scope",
+			"kubepods.slice/kubepods-pod2.slice/cri-containerd-" + second + ".scope"},
+	} {
+		dir := filepath.Join(root, name)
+		write(t, filepath.Join(dir, groups[0], "nested/cgroup.procs"), fmt.Sprintln(own))
+		write(t, filepath.Join(dir, groups[1], "cgroup.procs"), fmt.Sprintln(pid))
+		got, err := ownProcesses(layout{dir: root, run: root}, []string{dir}, []string{first})
+		if err != nil || !slices.Equal(got, []int{own}) {
+			t.Errorf("%s: processes %v (%v), want %d and not %d", name, got, err, own, pid)
+		}
 	}
-	if isInContainer(own, []string{"c1"}) {
+	if isInContainer(own, []string{first}) {
 		t.Error("this process is not in a container of that name")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 	id := ""
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == pod.Spec.Containers[0].Name {
-			_, id, _ = strings.Cut(s.ContainerID, "://")
+			id = s.ContainerID
 		}
 	}
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" || id == "" {
@@ -56,7 +55,7 @@ func OfPod(naming kubepods.Naming, pod *corev1.Pod) (Target, error) {
 	return Target{
 		Name:   pod.Name,
 		URL:    "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)) + "/",
-		Groups: []string{naming.Container(tier, uid, "", id), naming.Pod(tier, uid)},
+		Groups: []string{naming.StatusContainer(tier, uid, id), naming.Pod(tier, uid)},
 		Limit:  limitOf(container),
 	}, nil
 }

@@ -1,6 +1,7 @@
 package kubepods
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -25,6 +26,19 @@ func (d Driver) String() string {
 	}
 	return "unknown"
 }
+
+// ParseDriver is the inverse of Driver.String.
+func ParseDriver(text string) (Driver, error) {
+	for _, d := range Drivers() {
+		if text == d.String() {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("cgroup driver %q: want cgroupfs or systemd", text)
+}
+
+// Drivers returns the two drivers.
+func Drivers() []Driver { return []Driver{Cgroupfs, Systemd} }
 
 // Naming builds and parses the paths of the kubelet's groups
 // (pkg/kubelet/cm/cgroup_manager_linux.go of Kubernetes 1.37). It is unknown if Driver is 0.
@@ -93,6 +107,24 @@ func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
 		name += scope
 	}
 	return path.Join(n.Pod(t, uid), name)
+}
+
+// StatusContainer returns the path of the group of a container with the ID of a pod's status,
+// RUNTIME://ID, or "" for a container that has not started. It knows containerd and CRI-O.
+func (n Naming) StatusContainer(t nodeplan.Tier, uid, containerID string) string {
+	runtime, id, ok := strings.Cut(containerID, "://")
+	if !ok {
+		return ""
+	}
+	switch {
+	case runtime == "cri-o":
+		runtime = "crio"
+	case n.Driver == Systemd:
+		runtime = "cri-" + runtime
+	default:
+		runtime = ""
+	}
+	return n.Container(t, uid, runtime, id)
 }
 
 // Place is the tier, pod or container that a group belongs to.

@@ -20,12 +20,28 @@ func TestNamingPaths(t *testing.T) {
 		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(nodeplan.Guaranteed, uid, "", "ID"),
 		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(nodeplan.Guaranteed),
 		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(nodeplan.Guaranteed, uid),
+		"/kubepods/pod1/ID":                           Naming{Cgroupfs, ""}.StatusContainer(nodeplan.Guaranteed, "1", "containerd://ID"),
+		"/kubepods/pod1/crio-ID":                      Naming{Cgroupfs, ""}.StatusContainer(nodeplan.Guaranteed, "1", "cri-o://ID"),
+		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-ID.scope": Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", "containerd://ID"),
+		"/kubepods.slice/kubepods-pod1.slice/crio-ID.scope":           Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", "cri-o://ID"),
+		"": Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", ""),
 		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(nodeplan.Burstable),
 		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(nodeplan.Burstable, uid, "crio", "ID"),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+func TestParseDriver(t *testing.T) {
+	for _, d := range Drivers() {
+		if got, err := ParseDriver(d.String()); err != nil || got != d {
+			t.Errorf("%v is parsed as %v, %v", d, got, err)
+		}
+	}
+	if got, err := ParseDriver("Systemd"); err == nil {
+		t.Errorf("Systemd is parsed as %v", got)
 	}
 }
 

@@ -17,14 +17,26 @@ import (
 
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/vm/guest"
 )
 
-// The first build may compile Kubernetes.
-const (
-	buildTimeout = 25 * time.Minute
-	startTimeout = 3 * time.Minute
-	waitTimeout  = time.Minute
+// buildTimeout allows for a first build, which compiles Kubernetes.
+const buildTimeout = 25 * time.Minute
+
+// Timeouts, longer in a virtual machine.
+var (
+	startTimeout = inGuest(9*time.Minute, 3*time.Minute)
+	waitTimeout  = inGuest(3*time.Minute, time.Minute)
 )
+
+// inGuest returns one value in a virtual machine of test/vm, and the other one elsewhere.
+func inGuest[T any](there, elsewhere T) T {
+	if os.Getenv(guest.Env) != "" {
+		return there
+	}
+	return elsewhere
+}
 
 // binaries is the directory in which "make build-node" puts the node's programs.
 const binaries = "../../bin/node"
@@ -40,14 +52,26 @@ func requireNode(t testing.TB) {
 	}
 }
 
-// programs is the directory of the commands after the build.
-var programs string
+// The environment variable of a directory with the commands, which are built otherwise, and that of
+// the node's cgroup driver.
+const (
+	programsEnv = "PINFOLD_TEST_PROGRAMS"
+	driverEnv   = "PINFOLD_TEST_CGROUP_DRIVER"
+)
+
+// temporary is a directory for the tests of this program, and programs that of the commands after
+// the build.
+var temporary, programs string
 
 // build builds the commands once for all tests of this program.
 var build = sync.OnceValue(func() (err error) {
-	if programs, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
+	if temporary, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
 		return err
 	}
+	if programs = os.Getenv(programsEnv); programs != "" {
+		return nil
+	}
+	programs = temporary
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent")
@@ -64,8 +88,8 @@ func TestMain(m *testing.M) {
 	runtime.LockOSThread()
 	status := m.Run()
 	// A node that could not be restored needs its directory for another attempt.
-	if _, err := os.Stat(filepath.Join(programs, "data", "node")); programs != "" && err != nil {
-		_ = os.RemoveAll(programs) // of a temporary directory
+	if _, err := os.Stat(filepath.Join(temporary, "data", "node")); temporary != "" && err != nil {
+		_ = os.RemoveAll(temporary) // of a temporary directory
 	}
 	os.Exit(status)
 }
@@ -87,8 +111,9 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(programs, "data")}
-	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir, "--nodes", "intel-104")
+	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(temporary, "data")}
+	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir, "--nodes", "intel-104",
+		"--cgroup-driver", naming().Driver.String())
 	for _, flag := range agentFlags {
 		c.command.Args = append(c.command.Args, "--agent-flag="+flag)
 	}
@@ -118,9 +143,23 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the cluster is not ready after %v: %v", startTimeout, err)
+			_ = c.command.Process.Kill() // ends the output; the cleanup restores the machine
+			<-c.ended
+			t.Fatalf("the cluster is not ready after %v: %v\n%s", startTimeout, err, out.String())
 		}
 	}
+}
+
+// naming returns the names of the node's cgroups.
+func naming() kubepods.Naming {
+	n := kubepods.Naming{Driver: kubepods.Cgroupfs}
+	if text := os.Getenv(driverEnv); text != "" {
+		var err error
+		if n.Driver, err = kubepods.ParseDriver(text); err != nil {
+			panic(fmt.Sprintf("%s: %v", driverEnv, err))
+		}
+	}
+	return n
 }
 
 // kill kills the supervisor, so that it cannot restore anything.

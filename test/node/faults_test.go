@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -137,7 +138,7 @@ func (s *settled) testDoctor(t *testing.T) {
 		t.Errorf("%v\n%s", err, output)
 	}
 	for _, line := range []string{`ok\s+CPU manager policy\s+none \(the kubelet's configuration\)`, `ok\s+NRI\s+/`,
-		`ok\s+kubelet's groups\s+/kubepods, driver cgroupfs, \d+ pods`, `ok\s+writer of the topology\s+\S`, `ok\s+quota`} {
+		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+writer of the topology\s+\S`, `ok\s+quota`} {
 		if !regexp.MustCompile(line).MatchString(output) {
 			t.Errorf("no line like %s in\n%s", line, output)
 		}

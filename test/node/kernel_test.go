@@ -45,19 +45,21 @@ type settings struct {
 	burst  time.Duration
 }
 
-func (k kernel) podGroup(pod *corev1.Pod) string {
-	uid := string(pod.UID)
+func (k kernel) podGroup(pod *corev1.Pod) string { return k.naming.Pod(api.TierOf(pod), uidOf(pod)) }
+
+// uidOf returns the kubelet's UID of a pod.
+func uidOf(pod *corev1.Pod) string {
 	if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
-		uid = hash // a static pod has an ID from the kubelet
+		return hash // a static pod has an ID from the kubelet
 	}
-	return k.naming.Pod(api.TierOf(pod), uid)
+	return string(pod.UID)
 }
 
 // containerGroup returns "" while the container has no ID.
 func (k kernel) containerGroup(pod *corev1.Pod, container string) string {
 	for _, s := range pod.Status.ContainerStatuses {
-		if _, id, ok := strings.Cut(s.ContainerID, "://"); ok && s.Name == container {
-			return k.podGroup(pod) + "/" + id
+		if s.Name == container {
+			return k.naming.StatusContainer(api.TierOf(pod), uidOf(pod), s.ContainerID)
 		}
 	}
 	return ""
@@ -122,10 +124,18 @@ func (k kernel) expect(group string, want settings) error {
 	if got.Burst != want.burst {
 		return fmt.Errorf("%s: burst %v, want %v", group, got.Burst, want.burst)
 	}
-	if !want.cpus.IsEmpty() && got.CPUs != want.cpus {
-		return fmt.Errorf("%s: CPUs %s, want %s", group, got.CPUs, want.cpus)
+	if cpus := ownCPUs(got); !want.cpus.IsEmpty() && cpus != want.cpus {
+		return fmt.Errorf("%s: CPUs %s, want %s", group, cpus, want.cpus)
 	}
 	return nil
+}
+
+// ownCPUs returns a group's own CPUs or, if it has none, as on version 2, those of its parent.
+func ownCPUs(s cgroup.Settings) cpuset.Set {
+	if s.CPUs.IsEmpty() {
+		return s.Effective
+	}
+	return s.CPUs
 }
 
 // expectNobodyElseOn checks that no other container may use some CPUs, including sandboxes.
@@ -140,8 +150,8 @@ func (k kernel) expectNobodyElseOn(cpus cpuset.Set, owner string) error {
 			if err != nil || c.Path == owner {
 				continue // it was removed, or is the owner
 			}
-			if s.CPUs.Intersects(cpus) {
-				return fmt.Errorf("%s has CPUs %s, of which %s belong to another container", c.Path, s.CPUs, s.CPUs.Intersection(cpus))
+			if its := ownCPUs(s); its.Intersects(cpus) {
+				return fmt.Errorf("%s has CPUs %s, of which %s belong to another container", c.Path, its, its.Intersection(cpus))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/sys/mountinfo"
+
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // machine is what a node must leave unchanged, as lines by subject.
@@ -77,6 +80,13 @@ func lookAt(t *testing.T) machine {
 			t.Fatal(err)
 		}
 		m["directories"] = append(m["directories"], paths...)
+	}
+	if systemd.Running("/") {
+		units, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "kubepods*", "cri-*").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m["units of systemd"] = slices.Collect(strings.Lines(string(units)))
 	}
 	return m
 }

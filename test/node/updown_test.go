@@ -25,7 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -46,6 +48,7 @@ func TestUpAndDown(t *testing.T) {
 			}
 			expectPage(t, pod)
 			c.expectLog(t, pod)
+			c.expectLoad(t, pod)
 			end(t, c)
 			if left := processesOf(t, c.dir); len(left) > 0 {
 				t.Errorf("processes remain: %q", left)
@@ -65,7 +68,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 	pod := c.runExample(t)
 	c.kill(t)
 	kubepods := groupsOfPods(t)
-	other := filepath.Join(kubepods[0], "podother", "other")
+	other := filepath.Join(mountOf(kubepods[0]), naming().Pod(nodeplan.Guaranteed, "other"), "other")
 	file := "/var/lib/kubelet/config.yaml"
 	sleep := exec.Command("sleep", "600")
 	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -91,7 +94,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the other kubelet's file: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(kubepods[0], "burstable", "pod"+string(pod.UID))); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(mountOf(kubepods[0]), naming().Pod(api.TierOf(pod), string(pod.UID)))); !os.IsNotExist(err) {
 		t.Errorf("the node's pod has a group: %v", err)
 	}
 	if left := processesOf(t, c.dir); len(left) > 0 {
@@ -109,7 +112,7 @@ func groupsOfPods(t *testing.T) []string {
 	}
 	var groups []string
 	for _, mount := range mounts {
-		group := filepath.Join(mount.Mountpoint, "kubepods")
+		group := filepath.Join(mount.Mountpoint, naming().Tier(nodeplan.Guaranteed))
 		if _, err := os.Stat(group); err == nil {
 			groups = append(groups, group)
 		}
@@ -119,6 +122,11 @@ func groupsOfPods(t *testing.T) []string {
 		t.Fatal("there are no cgroups of pods")
 	}
 	return groups
+}
+
+// mountOf returns the mount point of the hierarchy of a group that contains all pods.
+func mountOf(group string) string {
+	return strings.TrimSuffix(group, naming().Tier(nodeplan.Guaranteed))
 }
 
 // removeKubelet removes what the test has created, and what remained because of it.
@@ -217,6 +225,15 @@ func (c *cluster) expectLog(t *testing.T, pod *corev1.Pod) {
 	text, err := c.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 	if err != nil || !strings.Contains(string(text), "serving 1024 bytes") {
 		t.Errorf("log %q (%v)", text, err)
+	}
+}
+
+// expectLoad sends requests to the pod and measures its groups, with the command for that.
+func (c *cluster) expectLoad(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	text, err := exec.Command(c.program, "load", "--data-dir", c.dir, "--batch=1", "--every=500ms", "--duration=2s", pod.Name).CombinedOutput()
+	if err != nil || !strings.Contains(string(text), pod.Name) {
+		t.Errorf("load: %v\n%s", err, text)
 	}
 }
 

@@ -7,6 +7,10 @@
 // process is guest/init. It runs the other binaries, mostly compiled tests, and reports their
 // output on a serial port. The results become subtests of the test that started the machine.
 //
+// A [Machine] with a System is another kind: a Linux kernel that runs as a process of the host (User
+// Mode Linux), with Debian's programs from [Root]. It runs user code almost as fast as the host, so
+// TestNode runs a kubelet and containerd in it, with systemd or without.
+//
 // The emulated hardware threads are threads of the emulator. Topology and kernel decisions are
 // real; speed and contention are not. So tests check the kernel's reports, and ratios with
 // tolerance, but never absolute times.
@@ -21,6 +25,13 @@
 //	apt-get download $(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p')
 //	dpkg-deb -x linux-image-*.deb kernel
 //	export PINFOLD_TEST_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
+//
+// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap, root, the programs of "make build-node", and a kernel of the
+// architecture um, whose file PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the
+// cpu (CFS_BANDWIDTH), cpuset, io, memory and pids controllers, namespaces, overlayfs, hostfs, veth,
+// and what else systemd and containerd need. Two things take a patch: a field "cpu MHz" in
+// /proc/cpuinfo, without which the kubelet does not start, and the parameter umltopo=CORES,THREADS,
+// the topology of each package in /sys.
 //
 // TestShapes compares what linux/sysfs reads in machines of many shapes with QEMU's configuration,
 // and with the captures in linux/sysfs/testdata, which "make fixtures" regenerates.

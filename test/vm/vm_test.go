@@ -59,23 +59,27 @@ func (l lab) path(name string) string { return filepath.Join(l.dir, name) }
 func build(t *testing.T) lab {
 	t.Helper()
 	l := lab{kernel: needs(t), dir: t.TempDir()}
-	for _, args := range [][]string{
-		{"build", "-o", l.path("init"), "./test/vm/guest/init"},
-		{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
-		{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
-		{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
-		{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
-		{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
-		{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"},
-	} {
-		cmd := exec.Command("go", slices.Insert(args, len(args)-1, "-ldflags=-s -w")...)
+	l.compile(t, []string{"build", "-o", l.path("init"), "./test/vm/guest/init"},
+		[]string{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
+		[]string{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
+		[]string{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
+		[]string{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
+		[]string{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
+		[]string{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"})
+	return l
+}
+
+// compile runs go commands, whose last argument is a package.
+func (l lab) compile(t *testing.T, commands ...[]string) {
+	t.Helper()
+	for _, args := range commands {
+		cmd := exec.Command("go", slices.Insert(args, len(args)-1, "-ldflags=-s -w", "-trimpath")...)
 		cmd.Dir = "../.."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 		}
 	}
-	return l
 }
 
 // TestVM boots machines, one at a time.

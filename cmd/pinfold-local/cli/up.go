@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // upOptions are the flags of up.
@@ -29,6 +30,7 @@ type upOptions struct {
 	detach          bool
 	node            bool     // with a real node
 	binaries        string   // directory of the real node's programs
+	cgroupDriver    string   // of the real node
 	agentFlags      []string // of the real node's agent
 	shapes          []string // SHAPE[=COUNT]
 	machines        []string // FILE[=COUNT]
@@ -72,6 +74,8 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
 	flags.StringVar(&options.binaries, "node-binaries", "",
 		"`directory` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
+	flags.StringVar(&options.cgroupDriver, "cgroup-driver", kubepods.Cgroupfs.String(),
+		"the real node's `DRIVER` for cgroups: cgroupfs, or systemd, which must run on this machine")
 	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
 		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
 }
@@ -127,6 +131,9 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
 		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags}
+		if config.RealNode.CgroupDriver, err = kubepods.ParseDriver(o.cgroupDriver); err != nil {
+			return config, usage.Errorf("--cgroup-driver: %v", err)
+		}
 		agent := filepath.Join(filepath.Dir(executable), "pinfold-agent")
 		if _, err := os.Stat(agent); err == nil {
 			config.RealNode.Agent = agent

@@ -1,7 +1,7 @@
 // Package guest defines the messages between a virtual machine and the test that started it. The
-// test puts a [Config] into the machine's root file system. The machine's first process
-// (guest/init) answers with [Event] values, one JSON object per line, on the second serial port.
-// The first serial port belongs to the kernel.
+// test puts a [Config] into the machine's initramfs. The program guest/init answers with [Event]
+// values, one JSON object per line, on the second serial port. The first serial port belongs to the
+// kernel.
 package guest
 
 import (
@@ -29,14 +29,32 @@ type Config struct {
 	Offline cpuset.Set `json:"offline"`
 	// Programs are run one after the other.
 	Programs []Program `json:"programs"`
+	// System is what the machine has besides the initramfs, nil for nothing.
+	System *System `json:"system,omitempty"`
 }
 
+// System is the operating system of a machine that sees the host's files: of User Mode Linux.
+type System struct {
+	// Root is the host's directory with the root file system. The machine writes to an overlay in
+	// memory.
+	Root string `json:"root"`
+	// Shares are directories of the host by their paths in the machine, where they are read-only.
+	Shares map[string]string `json:"shares"`
+	// Systemd makes systemd the first process. It runs the programs as a service.
+	Systemd bool `json:"systemd"`
+}
+
+// DataDir is an empty file system in memory of a machine that has a System.
+const DataDir = "/data"
+
 // Program is a program to run as root. The root cgroup (version 2) enables the cpu and cpuset
-// controllers for its children.
+// controllers for its children, and all others that the kernel has if there is a System.
 type Program struct {
 	Name    string        `json:"name"` // used in its events
 	Path    string        `json:"path"`
 	Args    []string      `json:"args"`
+	Dir     string        `json:"dir"`
+	Env     []string      `json:"env"` // in addition to PATH, HOME, TMPDIR and Env
 	Timeout time.Duration `json:"timeout"`
 }
 

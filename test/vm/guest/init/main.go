@@ -1,6 +1,7 @@
 // Command init is the first process of the virtual machines of test/vm. It mounts the file systems
 // that programs need, runs the programs of the [guest.Config], reports their output and exit
-// status, and powers the machine off.
+// status, and powers the machine off. In a machine with a [guest.System] it switches to that root
+// and runs the programs as "init run", in a process below itself or below systemd.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +22,8 @@ import (
 )
 
 func main() {
-	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "init: runs only as the first process of a virtual machine, see test/vm")
+	if os.Getpid() != 1 && !slices.Equal(os.Args[1:], []string{"run"}) {
+		fmt.Fprintln(os.Stderr, "init: runs only in a virtual machine, see test/vm")
 		os.Exit(2)
 	}
 	// When its first process ends, the kernel panics, and that ends the machine.
@@ -71,9 +73,6 @@ func (s *eventWriter) write(e guest.Event) {
 }
 
 func run(events *eventWriter) error {
-	if err := mountAll(); err != nil {
-		return err
-	}
 	text, err := os.ReadFile(guest.ConfigFile)
 	if err != nil {
 		return err
@@ -81,6 +80,14 @@ func run(events *eventWriter) error {
 	var config guest.Config
 	if err := json.Unmarshal(text, &config); err != nil {
 		return fmt.Errorf("read %s: %w", guest.ConfigFile, err)
+	}
+	if os.Getpid() == 1 {
+		if config.System != nil {
+			return startSystem(config.System, text)
+		}
+		if err := mountAll(); err != nil {
+			return err
+		}
 	}
 	if err := takeOffline(config.Offline); err != nil {
 		return err
@@ -95,15 +102,40 @@ func run(events *eventWriter) error {
 	return nil
 }
 
+// startSystem starts the system, which runs the programs. It returns only after an error.
+func startSystem(system *guest.System, config []byte) error {
+	if err := switchRoot(system, config); err != nil {
+		return err
+	}
+	for _, m := range []struct{ kind, at string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}} {
+		if err := mount(m.kind, m.at, ""); err != nil {
+			return err
+		}
+	}
+	if err := mountShares(system); err != nil {
+		return err
+	}
+	if err := setUpLoopback(); err != nil {
+		return err
+	}
+	if system.Systemd {
+		return startSystemd()
+	}
+	if err := mountSystem(); err != nil {
+		return err
+	}
+	return runAsChild()
+}
+
+// searchPath is the programs' PATH.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 func mountAll() error {
 	for _, m := range []struct{ kind, at string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/tmp"}, {"cgroup2", "/sys/fs/cgroup"},
 	} {
-		if err := os.MkdirAll(m.at, 0o755); err != nil {
+		if err := mount(m.kind, m.at, ""); err != nil {
 			return err
-		}
-		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mount %s at %s: %w: the kernel may lack it", m.kind, m.at, err)
 		}
 	}
 	const control = "/sys/fs/cgroup/cgroup.subtree_control"
@@ -126,7 +158,12 @@ func runProgram(p guest.Program, events *eventWriter) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
-	cmd.Env = []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp", guest.Env + "=1"}
+	temporary := "/tmp"
+	if info, err := os.Stat(guest.DataDir); err == nil && info.IsDir() {
+		temporary = guest.DataDir
+	}
+	cmd.Dir = p.Dir
+	cmd.Env = append([]string{"PATH=" + searchPath, "HOME=" + temporary, "TMPDIR=" + temporary, guest.Env + "=1"}, p.Env...)
 	cmd.WaitDelay = time.Second
 	out := outputOf{p.Name, events}
 	cmd.Stdout, cmd.Stderr = out, out

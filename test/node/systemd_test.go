@@ -1,0 +1,54 @@
+package node
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/linux/kubepods"
+)
+
+// reloads is the number of reloads of TestReload.
+const reloads = 5
+
+// TestReload reloads systemd repeatedly while pods come and go: when a unit starts after a reload,
+// systemd writes its own values into all units. No setting may change at any time.
+func TestReload(t *testing.T) {
+	if naming().Driver != kubepods.Systemd {
+		t.Skip("needs a node with the cgroup driver systemd")
+	}
+	s := settle(t)
+	eventually(t, "settings", s.check)
+	for round := range reloads {
+		if text, err := exec.Command("systemctl", "daemon-reload").CombinedOutput(); err != nil {
+			t.Fatalf("daemon-reload: %v\n%s", err, text)
+		}
+		name := "new" + strconv.Itoa(round)
+		pod := podOf(name, "", container("main", "8001", "200m"))
+		if _, err := s.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		running := time.Time{}
+		for deadline := time.Now().Add(waitTimeout); running.IsZero() || time.Since(running) < time.Second; time.Sleep(20 * time.Millisecond) {
+			if err := s.check(); err != nil {
+				t.Errorf("reload %d: %v", round, err)
+				eventually(t, "settings after a reload", s.check)
+			}
+			now, err := s.client.CoreV1().Pods(pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now.Status.Phase == corev1.PodRunning && running.IsZero() {
+				running = time.Now()
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("pod %s is %s: %+v", name, now.Status.Phase, now.Status.ContainerStatuses)
+			}
+		}
+		s.remove(t, name)
+	}
+}

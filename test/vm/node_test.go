@@ -1,0 +1,105 @@
+package vm
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/test/vm/guest"
+)
+
+// Timeouts, several times the duration on two busy CPUs.
+const (
+	rootTimeout = 5 * time.Minute
+	nodeTimeout = 20 * time.Minute
+)
+
+// Paths in the machine.
+const (
+	repositoryDir = "/repository"
+	programsDir   = "/programs"
+)
+
+// userMode returns the path of the kernel that is a program, and a root file system. It skips the
+// test if something is missing.
+func userMode(t *testing.T) (kernel, root string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots virtual machines: run without -short")
+	}
+	kernel = os.Getenv(UserModeEnv)
+	if kernel == "" {
+		t.Skipf("%s is not set: set it to a kernel of the architecture um to run this test; the package comment says what it must have", UserModeEnv)
+	}
+	if _, err := os.Stat(kernel); err != nil {
+		t.Fatalf("%s: %v", UserModeEnv, err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the root file system of the machine has files of several users")
+	}
+	if _, err := exec.LookPath(RootMaker); err != nil {
+		t.Skipf("%v: install it (Debian: apt-get install mmdebstrap) to run this test", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), rootTimeout)
+	defer cancel()
+	root, err := Root(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernel, root
+}
+
+// nodeTestsEnv is an environment variable with a regular expression of the tests of test/node that
+// TestNode runs, instead of some.
+const nodeTestsEnv = "PINFOLD_TEST_NODE"
+
+// nodeTests are the tests that TestNode runs with each cgroup driver, besides those that run on the
+// host as well: what the driver or version 2 makes different.
+var nodeTests = map[string]string{
+	"cgroupfs": "^(TestSettings|TestFaults)$",
+	"systemd":  "^(TestSettings|TestFaults|TestReload|TestUpAndDown)$",
+}
+
+// TestNode runs tests of test/node on machines with cgroup version 2, with each of the kubelet's
+// cgroup drivers.
+func TestNode(t *testing.T) {
+	kernel, root := userMode(t)
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(repository, "bin/node/kubelet")); err != nil {
+		t.Skipf("%v: build the programs of a node with \"make build-node\" to run this test", err)
+	}
+	l := lab{kernel: kernel, dir: t.TempDir()}
+	l.compile(t, []string{"build", "-o", l.path("init"), "./test/vm/guest/init"},
+		[]string{"build", "-o", l.path("pinfold-local"), "./cmd/pinfold-local"},
+		[]string{"build", "-o", l.path("pinfold-agent"), "./cmd/pinfold-agent"},
+		[]string{"test", "-c", "-o", l.path("node.test"), "./test/node"})
+	for driver, tests := range nodeTests {
+		t.Run(driver, func(t *testing.T) {
+			program := guest.Program{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout,
+				Args: []string{"-test.run=" + cmp.Or(os.Getenv(nodeTestsEnv), tests), "-test.v=test2json", "-test.timeout=" + nodeTimeout.String()},
+				// Threads of one process never run at the same time there.
+				Env: []string{"PINFOLD_TEST_PROGRAMS=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=" + driver,
+					"GOMAXPROCS=1", "GOGC=400", "GODEBUG=asyncpreemptoff=1"}}
+			m := Machine{Shape: Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, Kernel: l.kernel, Init: l.path("init"),
+				Programs: []guest.Program{program},
+				System: &guest.System{Root: root, Systemd: driver == "systemd",
+					Shares: map[string]string{repositoryDir: repository, programsDir: l.dir}}}
+			ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout+bootTimeout)
+			defer cancel()
+			started := time.Now()
+			ran, err := m.Run(ctx, t.TempDir())
+			t.Logf("the guest ran for %v", time.Since(started).Round(time.Second/10))
+			if err != nil {
+				t.Errorf("%v", err) // the results so far are still useful
+			}
+			replayed(t, "node", ran)
+		})
+	}
+}
