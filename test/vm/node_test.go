@@ -57,11 +57,11 @@ func userMode(t *testing.T) (kernel, root string) {
 // TestNode runs, instead of some.
 const nodeTestsEnv = "PINFOLD_TEST_NODE"
 
-// nodeTests are the tests that TestNode runs with each cgroup driver, besides those that run on the
-// host as well: what the driver or version 2 makes different.
+// nodeTests are the tests that TestNode runs with each cgroup driver: what the driver or version 2
+// makes different.
 var nodeTests = map[string]string{
-	"cgroupfs": "^(TestSettings|TestFaults)$",
-	"systemd":  "^(TestSettings|TestFaults|TestReload|TestUpAndDown)$",
+	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod)$",
+	"systemd":  "^TestReload$",
 }
 
 // TestNode runs tests of test/node on machines with cgroup version 2, with each of the kubelet's
