@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// health checks that the published health of the agent contains a text.
+func (w *world) health(want string) error {
+	have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(context.Background(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if _, state, err := nodetopology.ToMachine(have); err != nil || !strings.Contains(state.AgentHealth, want) {
+		return errors.Join(err, fmt.Errorf("health %q", state.AgentHealth))
+	}
+	return nil
+}
+
+// TestGroupsCannotBeRead starts the agent with a wrong cgroup root and corrects it.
+func TestGroupsCannotBeRead(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
+	w.start()
+	w.eventually(func() error { return w.log.Says("is the kubelet running, and with this --cgroup-root?") })
+	w.eventually(func() error { return w.health("groups of a kubelet") })
+	w.mu.Lock()
+	w.kubelet.CgroupRoot = ""
+	w.mu.Unlock()
+	w.enforced(k, bound, beside)
+	w.eventually(w.ready)
+}
+
+// TestMachineCannotBeRead damages the list of online CPUs of a running agent and corrects it.
+func TestMachineCannotBeRead(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
+	online := filepath.Join(k.root, "sys/devices/system/cpu/online")
+	before, err := os.ReadFile(online)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(online, []byte("0-7,x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error { return w.health("read the machine") })
+	k.widen(beside)
+	w.enforced(k, bound, beside) // with the last machine
+	for range 20 {               // several rounds
+		time.Sleep(20 * time.Millisecond)
+		if err := w.health("read the machine"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(online, before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
+}
