@@ -13,7 +13,6 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
@@ -77,12 +76,8 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		return result, err
 	}
 	c.Observe(v)
-	var errSystemd error
-	result = c.Restore().Execute(func(wanted map[string]cgroup.Wanted) cgroup.Outcome {
-		errSystemd = k.tellSystemd(wanted, nil)
-		return k.groups.Apply(wanted)
-	})
-	return result, errors.Join(errStatic, partial, errSystemd, result.Err())
+	result = c.Restore().Execute(k.apply(nil))
+	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err())
 }
 
 func deleteTopology(ctx context.Context, o Options) error {

@@ -248,12 +248,9 @@ func (e *engine) decide() {
 		e.dedup.info("foreign "+f.Path+" "+string(f.Field), f.String())
 	}
 	raised := e.control.RaisedGroups()
-	systemdErr := e.kernel.tellSystemd(nil, raised)
-	result := actions.Execute(func(wanted map[string]cgroup.Wanted) cgroup.Outcome {
-		systemdErr = e.kernel.tellSystemd(wanted, raised)
-		return e.kernel.groups.Apply(wanted)
-	})
-	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", systemdErr)
+	_ = e.kernel.tellSystemd(nil, raised) // what it could not be told before
+	result := actions.Execute(e.kernel.apply(raised))
+	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
 	e.control.Applied(result)
 	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
 		e.sampler.Set(groups)

@@ -25,12 +25,10 @@ type kernel struct {
 	naming kubepods.Naming // zero until findNaming succeeds
 	online string          // content of the files that list online CPUs and NUMA nodes
 
-	// For tellSystemd: the connection, nil if there is none; what systemd has not been told, by group;
-	// and the error of the last attempt, with its time.
-	systemd       *systemd.Units
-	untold        map[string]cgroup.Wanted
-	systemdErr    error
-	systemdFailed time.Time
+	systemd       *systemd.Units           // nil while there is no connection
+	untold        map[string]cgroup.Wanted // settings that systemd does not know yet, by group
+	systemdErr    error                    // of the last attempt to tell it
+	systemdFailed time.Time                // when that attempt failed
 }
 
 func openKernel(root string) (*kernel, error) {

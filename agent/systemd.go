@@ -19,6 +19,15 @@ const (
 	systemdPause   = 2 * time.Second
 )
 
+// apply returns a function that applies settings, after it has told systemd of them. systemdErr is
+// then the error of that. The groups in raised have a raised quota.
+func (k *kernel) apply(raised []string) func(map[string]cgroup.Wanted) cgroup.Outcome {
+	return func(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+		_ = k.tellSystemd(wanted, raised) // also in systemdErr
+		return k.groups.Apply(wanted)
+	}
+}
+
 // tellSystemd makes systemd set what is about to be written, if it manages the groups: otherwise it
 // would undo that when it is reloaded. Raised quotas last for less than a second and are left out.
 // What could not be told is told later. The error is that of the last attempt.

@@ -47,8 +47,8 @@ func (n naming) containerGroups(root string, containers []string) ([]string, err
 	}), nil
 }
 
-// removeContainers removes the cgroups of the node's containers. It returns a cgroup that shows that
-// another kubelet has containers, "" if there is none.
+// removeContainers removes the cgroups of the node's containers. If a cgroup of another kubelet's
+// container is left, others is its directory.
 func (n naming) removeContainers(ctx context.Context, root string, containers []string) (others string, err error) {
 	groups, err := n.containerGroups(root, containers)
 	if err != nil {

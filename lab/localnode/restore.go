@@ -102,11 +102,11 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 		err = errors.Join(err, unmountBelow(l.run))
 	}
 	err = errors.Join(err, removeLinks(ctx, s.Pods), removeAddress(networkOf(s.Pods).node))
-	slices := false // whether there are groups of the driver systemd
+	withSlices := false // whether there are groups of the driver systemd
 	for _, root := range roots {
 		for _, n := range namings() {
 			if _, statErr := os.Stat(n.top(root)); statErr == nil && n.Driver == kubepods.Systemd {
-				slices = true
+				withSlices = true
 			}
 			sign, removeErr := n.removeContainers(ctx, root, containers)
 			err = errors.Join(err, removeErr)
@@ -117,7 +117,7 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 		logger.Warn("kept cgroups and sysctls: there is another kubelet", "groups", "kubepods", "sysctls", "all", "sign", others)
 		return others, err
 	}
-	if slices {
+	if withSlices {
 		err = errors.Join(err, stopSlice(ctx))
 	}
 	for _, root := range roots {

@@ -28,16 +28,7 @@ const (
 // test if something is missing.
 func userMode(t *testing.T) (kernel, root string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("boots virtual machines: run without -short")
-	}
-	kernel = os.Getenv(UserModeEnv)
-	if kernel == "" {
-		t.Skipf("%s is not set: set it to a kernel of the architecture um to run this test; the package comment says what it must have", UserModeEnv)
-	}
-	if _, err := os.Stat(kernel); err != nil {
-		t.Fatalf("%s: %v", UserModeEnv, err)
-	}
+	kernel = kernelIn(t, UserModeEnv, "a kernel of the architecture um to run this test; the package comment says what it must have")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the root file system of the machine has files of several users")
 	}

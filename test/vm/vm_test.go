@@ -27,20 +27,28 @@ const (
 // captureProgram is the name of the program that captures the topology.
 const captureProgram = "capture"
 
-// needs returns the path of the kernel. It skips the test if there is no emulator or no kernel.
-func needs(t *testing.T) string {
+// kernelIn returns the path of a kernel in an environment variable. It skips the test if that is not
+// set; what describes the kernel.
+func kernelIn(t *testing.T, variable, what string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("boots virtual machines: run without -short")
 	}
-	kernel := os.Getenv(KernelEnv)
+	kernel := os.Getenv(variable)
 	if kernel == "" {
-		t.Skipf("%s is not set: set it to a kernel to run this test, for example Debian's linux-image-*-cloud-amd64; "+
-			"the package comment says how, and what a kernel must have", KernelEnv)
+		t.Skipf("%s is not set: set it to %s", variable, what)
 	}
 	if _, err := os.Stat(kernel); err != nil {
-		t.Fatalf("%s: %v", KernelEnv, err)
+		t.Fatalf("%s: %v", variable, err)
 	}
+	return kernel
+}
+
+// needs returns the path of the kernel. It skips the test if there is no emulator or no kernel.
+func needs(t *testing.T) string {
+	t.Helper()
+	kernel := kernelIn(t, KernelEnv, "a kernel to run this test, for example Debian's linux-image-*-cloud-amd64; "+
+		"the package comment says how, and what a kernel must have")
 	if _, err := exec.LookPath(Emulator); err != nil {
 		t.Skipf("%v: install it (Debian: apt-get install qemu-system-x86) to run this test", err)
 	}
