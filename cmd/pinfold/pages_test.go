@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/race"
 )
 
 // measuring is a page that shows others in frames of several widths, which are the widths of
@@ -46,6 +48,7 @@ const leastChart = 450
 // telephone, half a screen and a screen. No page needs to be scrolled sideways, and on a screen no
 // part of it.
 func TestPagesFit(t *testing.T) {
+	race.SkipLong(t)
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skipf("no browser to show pages in: %v; install it with 'apt-get install chromium'", err)
