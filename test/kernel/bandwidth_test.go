@@ -14,26 +14,47 @@ import (
 // at returns a burst that starts at a time after the beginning of the script.
 func at(start, work time.Duration) Burst { return Burst{Start: start, Work: work} }
 
+// The number of draws for a prediction. Where the model is right, a figure of the kernel is outside
+// the range of n draws with a probability of up to 2/(n+1). So the many are drawn where the few do
+// not agree.
+const (
+	fewDraws  = 201
+	manyDraws = 20 * fewDraws
+)
+
 // agree compares a run with the model.
 func agree(t *testing.T, r run, p prediction) {
 	t.Helper()
+	found := differences(r, p)
+	if len(found) > 0 {
+		t.Logf("not in the range of %d draws: %q", fewDraws, found)
+		found = differences(r, r.predict(t, manyDraws))
+	}
+	for _, difference := range found {
+		t.Error(difference)
+	}
+}
+
+func differences(r run, p prediction) (found []string) {
+	differ := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	k := r.kernel
 	if n := int64(k.Throttled); n < p.low.Throttled || n > p.high.Throttled {
-		t.Errorf("throttled in %d periods, in the model %d to %d", n, p.low.Throttled, p.high.Throttled)
+		differ("throttled in %d periods, in the model %d to %d", n, p.low.Throttled, p.high.Throttled)
 	}
 	if n := int64(k.Periods); n < p.low.Periods || n > p.high.Periods {
-		t.Errorf("%d periods, in the model %d to %d", n, p.low.Periods, p.high.Periods)
+		differ("%d periods, in the model %d to %d", n, p.low.Periods, p.high.Periods)
 	}
 	// A slice may have been acquired just before or after a refill.
 	if d := k.BurstTime; d < p.low.BurstTime-r.slice || d > p.high.BurstTime+r.slice {
-		t.Errorf("burst time %v, in the model %v to %v", d, p.low.BurstTime, p.high.BurstTime)
+		differ("burst time %v, in the model %v to %v", d, p.low.BurstTime, p.high.BurstTime)
 	}
 	if d := k.Usage; d < p.low.Usage-ms || d > p.high.Usage+ms {
-		t.Errorf("used %v, in the model %v to %v", d, p.low.Usage, p.high.Usage)
+		differ("used %v, in the model %v to %v", d, p.low.Usage, p.high.Usage)
 	}
 	if d := r.between(); d < 0 {
-		t.Errorf("the kernel's usage is %v less than that of the threads", -d)
+		differ("the kernel's usage is %v less than that of the threads", -d)
 	}
+	return found
 }
 
 // attempts plays scripts until it has compared a number of runs. Each run may be repeated a few
@@ -45,7 +66,7 @@ func attempts(t *testing.T, enough int, next func() run) {
 	for range enough {
 		busy.Repeat(t, tries, func() (disturbed string) {
 			r := next()
-			p := r.predict(t)
+			p := r.predict(t, fewDraws)
 			t.Logf("%v\n%v", r, p)
 			if !r.tooMuch() && !p.vague() {
 				agree(t, r, p)

@@ -323,10 +323,10 @@ func slice(t *testing.T) time.Duration {
 // A prediction is the result of the model: ranges and medians over the unknown inputs.
 type prediction struct{ low, median, high bandwidthtest.Stats }
 
-func (r run) predict(t *testing.T) prediction {
+func (r run) predict(t *testing.T, draws int) prediction {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
-	all := make([]bandwidthtest.Stats, 201)
+	all := make([]bandwidthtest.Stats, draws)
 	for i := range all {
 		all[i] = r.model(t, random)
 	}
