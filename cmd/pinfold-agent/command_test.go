@@ -56,6 +56,11 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + empty, 1, "the file is empty: write {}"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},
 		{"cleanup", 2, "give --node-name"},
+		{"uninstall", 2, `--daemonset "": give the agents' DaemonSet as NAMESPACE/NAME`},
+		{"uninstall --daemonset a/b/c", 2, "as NAMESPACE/NAME"},
+		{"uninstall --daemonset a/b --timeout 0s", 2, "--timeout must be more than 0"},
+		{"uninstall --daemonset a/b", 2, "name a kubeconfig file with --kubeconfig"},
+		{"uninstall --daemonset a/b --timeout 1s --kubeconfig " + kubeconfig, 1, "read the agent's DaemonSet: Get"},
 	} {
 		var out bytes.Buffer
 		err := run(t.Context(), strings.Fields(test.args), &out, &out)

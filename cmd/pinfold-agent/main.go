@@ -48,5 +48,5 @@ func newRoot() *cobra.Command {
 		Long: `pinfold-agent runs on every node. It sets the CPUs and the quota of containers as the
 scheduler decided, keeps them set, and publishes the CPU topology of the node.
 When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
-	}, newRun(), newDoctor(), newCleanup(), newVersion())
+	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait(), newVersion())
 }

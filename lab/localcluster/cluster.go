@@ -117,7 +117,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	manager := c.run(ControllerManager, c.controllerManagerFlags(), c.answers(probe, ControllerManager, "healthz"))
-	if err := createGrants(ctx, client); err != nil {
+	if err := createGrants(ctx, client, c.config.Stock); err != nil {
 		return err
 	}
 	c.run(KWOK, kwokFlags(c.layout), nil)

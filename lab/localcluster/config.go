@@ -28,6 +28,8 @@ type Config struct {
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML without clientConnection.kubeconfig.
 	// Empty: the scheduler's defaults.
 	SchedulerConfig []byte
+	// Stock leaves out the rights of Pinfold's components, for a cluster without them.
+	Stock bool
 	// KeepData keeps the data directory for inspection. The next cluster there starts empty
 	// nevertheless.
 	KeepData bool

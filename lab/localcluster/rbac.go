@@ -34,7 +34,28 @@ type grant struct {
 	rules       []rbacv1.PolicyRule
 }
 
-func grants() []grant {
+// stockGrants returns what every cluster needs.
+func stockGrants() []grant {
+	return []grant{
+		// The API server's requests to the kubelet of a real node, as in the built-in role
+		// system:kubelet-api-admin.
+		{name: "pinfold:kubelet-api", user: kubeletClientUser, rules: []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
+			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
+		}},
+		{name: "pinfold:kwok", user: kwokUser, rules: []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "get", "list", "watch"),
+			rule("", []string{"pods"}, "get", "list", "watch", "patch", "update", "delete"),
+			rule("", []string{"nodes/status", "pods/status"}, "patch", "update"),
+			rule("", []string{"events"}, "create", "patch", "update"),
+			rule("events.k8s.io", []string{"events"}, "create", "patch", "update"),
+			rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "patch", "update"),
+		}},
+	}
+}
+
+// pinfoldGrants returns the rights of Pinfold's scheduler and agents.
+func pinfoldGrants() []grant {
 	return []grant{
 		// As in deploy/manifests/scheduler-rbac.yaml.
 		{name: "pinfold:local-scheduler", user: schedulerUser, rules: []rbacv1.PolicyRule{
@@ -43,12 +64,6 @@ func grants() []grant {
 		}},
 		{name: "pinfold:local-scheduler", user: schedulerUser, namespace: nodetopology.LeaseNamespace, rules: []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", []string{"leases"}, "list", "watch"),
-		}},
-		// The API server's requests to the kubelet of a real node, as in the built-in role
-		// system:kubelet-api-admin.
-		{name: "pinfold:kubelet-api", user: kubeletClientUser, rules: []rbacv1.PolicyRule{
-			rule("", []string{"nodes"}, "get", "list", "watch", "proxy"),
-			rule("", []string{"nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"}, "*"),
 		}},
 		// As in deploy/manifests/agent-rbac.yaml.
 		{name: "pinfold:local-agent", group: admission.AgentGroup, rules: []rbacv1.PolicyRule{
@@ -64,14 +79,6 @@ func grants() []grant {
 		{name: "pinfold:local-agent", group: admission.AgentGroup, namespace: nodetopology.LeaseNamespace, rules: []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", []string{"leases"}, "get", "create", "update", "delete"),
 		}},
-		{name: "pinfold:kwok", user: kwokUser, rules: []rbacv1.PolicyRule{
-			rule("", []string{"nodes"}, "get", "list", "watch"),
-			rule("", []string{"pods"}, "get", "list", "watch", "patch", "update", "delete"),
-			rule("", []string{"nodes/status", "pods/status"}, "patch", "update"),
-			rule("", []string{"events"}, "create", "patch", "update"),
-			rule("events.k8s.io", []string{"events"}, "create", "patch", "update"),
-			rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "patch", "update"),
-		}},
 	}
 }
 
@@ -79,14 +86,18 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// createGrants grants the components the rights that built-in roles do not contain. It also creates
-// the namespace of the agents' leases.
-func createGrants(ctx context.Context, client kubernetes.Interface) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nodetopology.LeaseNamespace}}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+// createGrants grants the components the rights that built-in roles do not contain. Unless the cluster
+// is stock, it also creates the namespace of the agents' leases.
+func createGrants(ctx context.Context, client kubernetes.Interface, stock bool) error {
+	grants := stockGrants()
+	if !stock {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nodetopology.LeaseNamespace}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+		}
+		grants = append(grants, pinfoldGrants()...)
 	}
-	for _, g := range grants() {
+	for _, g := range grants {
 		if err := g.create(ctx, client.RbacV1()); err != nil {
 			return fmt.Errorf("grant role %s: %w", g.name, err)
 		}

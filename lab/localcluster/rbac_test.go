@@ -25,7 +25,7 @@ func TestRightsEqualTheManifests(t *testing.T) {
 				there[role.Namespace] = role.Rules
 			}
 		}
-		for _, g := range grants() {
+		for _, g := range pinfoldGrants() {
 			if g.name == name {
 				here[g.namespace] = g.rules
 			}

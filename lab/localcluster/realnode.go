@@ -20,6 +20,8 @@ type RealNode struct {
 	Agent string
 	// AgentFlags are additional flags of "pinfold-agent run".
 	AgentFlags []string
+	// Images are directories with OCI image layouts, whose images the node can pull, too.
+	Images []string
 	// CgroupDriver is that of kubelet and containerd, 0 for cgroupfs.
 	CgroupDriver kubepods.Driver
 }
@@ -36,6 +38,7 @@ func (c *Cluster) planNode() error {
 		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
 		Agent:      c.config.RealNode.Agent,
 		AgentFlags: c.config.RealNode.AgentFlags,
+		Images:     c.config.RealNode.Images,
 
 		CgroupDriver: c.config.RealNode.CgroupDriver,
 	})

@@ -25,11 +25,15 @@ func Names() []string { return []string{Registry, Containerd, Kubelet, Agent} }
 // Components returns the specifications of the components, after Prepare. Each component needs those
 // before it. The caller adds the working directory, the environment and the log.
 func (n *Node) Components(credentials Credentials) []supervisor.Spec {
+	registry := []string{"component", Registry, "--listen=" + n.options.Registry, "--programs=" + filepath.Join(n.options.Binaries, imagesDir)}
+	for _, dir := range n.options.Images {
+		registry = append(registry, "--images="+dir)
+	}
 	specs := []supervisor.Spec{
 		{
 			Name:  Registry,
 			Path:  n.options.Executable,
-			Args:  []string{"component", Registry, "--listen=" + n.options.Registry, "--programs=" + filepath.Join(n.options.Binaries, imagesDir)},
+			Args:  registry,
 			Ready: supervisor.Answers(http.DefaultClient, "http://"+n.options.Registry+"/v2/"),
 		},
 		{

@@ -25,6 +25,7 @@ type Options struct {
 	Registry   string   // host:port on which the registry listens
 	Agent      string   // executable of pinfold-agent, which enforces placements; "": no agent
 	AgentFlags []string // additional flags of "pinfold-agent run"
+	Images     []string // directories with OCI image layouts that the registry serves, too
 
 	CgroupDriver kubepods.Driver // of kubelet and containerd; 0 for cgroupfs
 }

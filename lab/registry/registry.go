@@ -1,7 +1,7 @@
 // Package registry serves the container images of a local cluster on loopback, as an OCI registry
 // from which any container runtime can pull.
 //
-//	handler, err := registry.New(images.All(), dir, out)
+//	handler, err := registry.New(images.All(), dir, nil, out)
 //
 // An image has one layer: the static executable, the directories that it or a volume needs, and
 // /etc/passwd and /etc/group. Layer, configuration and manifest depend on nothing else, so the same
@@ -14,6 +14,7 @@ package registry
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -24,14 +25,18 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"pinfold.dev/pinfold/lab/images"
 )
 
-// New returns a registry with the given images. It reads their executables from dir, where they are
-// at [images.Path], and logs each request to out.
-func New(list []images.Image, dir string, out io.Writer) (http.Handler, error) {
+// New returns a registry with the given images and those of the layouts, which are directories with
+// OCI image layouts. It reads the executables of the given images from dir, where they are at
+// [images.Path], and logs each request to out.
+func New(list []images.Image, dir string, layouts []string, out io.Writer) (http.Handler, error) {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	executables := map[string][]byte{} // by program
 	for _, image := range list {
@@ -50,6 +55,11 @@ func New(list []images.Image, dir string, out io.Writer) (http.Handler, error) {
 			return nil, fmt.Errorf("image %s: %w", image.Name, err)
 		}
 	}
+	for _, dir := range layouts {
+		if err := addLayout(store, dir); err != nil {
+			return nil, fmt.Errorf("OCI image layout %s: %w", dir, err)
+		}
+	}
 	requests := log.New(out, "", log.LstdFlags)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -60,6 +70,60 @@ func New(list []images.Image, dir string, out io.Writer) (http.Handler, error) {
 		store.ServeHTTP(recorder, r)
 		requests.Printf("%d %s %s", recorder.status, r.Method, r.URL)
 	}), nil
+}
+
+// addLayout stores the images of an OCI image layout, under the names in their annotations
+// org.opencontainers.image.ref.name.
+func addLayout(store http.Handler, dir string) error {
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	if len(manifest.Manifests) == 0 {
+		return errors.New("it has no images")
+	}
+	transport := remote.WithTransport(handlerTransport{store})
+	for _, descriptor := range manifest.Manifests {
+		tag, err := name.NewTag(descriptor.Annotations["org.opencontainers.image.ref.name"], name.StrictValidation, name.Insecure)
+		if err != nil {
+			return fmt.Errorf("image %s has no usable name: %w", descriptor.Digest, err)
+		}
+		if descriptor.MediaType.IsIndex() {
+			var all v1.ImageIndex
+			if all, err = index.ImageIndex(descriptor.Digest); err == nil {
+				err = remote.WriteIndex(tag, all, transport)
+			}
+		} else {
+			var image v1.Image
+			if image, err = index.Image(descriptor.Digest); err == nil {
+				err = remote.Write(tag, image, transport)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("image %s: %w", tag, err)
+		}
+	}
+	return nil
+}
+
+// handlerTransport answers requests with a handler of this process.
+type handlerTransport struct{ http.Handler }
+
+// RoundTrip sends the request to the handler.
+func (h handlerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody // as in requests that a server has received
+	}
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, request)
+	answer := recorder.Result()
+	answer.Request = request
+	return answer, nil
 }
 
 // push stores an image with requests of the registry's own protocol.

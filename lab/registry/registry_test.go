@@ -57,7 +57,7 @@ func get(t *testing.T, server *httptest.Server, path string) []byte {
 
 // TestPull reads every image as a runtime does: the manifest by tag, the rest by digest.
 func TestPull(t *testing.T) {
-	handler, err := New(images.All(), programs(t), io.Discard)
+	handler, err := New(images.All(), programs(t), nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func list(t *testing.T, layer []byte) map[string]string {
 
 func TestRefusals(t *testing.T) {
 	dir := programs(t)
-	handler, err := New(images.All(), dir, io.Discard)
+	handler, err := New(images.All(), dir, nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,10 +138,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s: status %d, want %d", test.method, test.target, answer.Code, test.status)
 		}
 	}
-	if _, err := New([]images.Image{{Name: "nginx", Program: "web"}}, dir, io.Discard); err == nil {
+	if _, err := New([]images.Image{{Name: "nginx", Program: "web"}}, dir, nil, io.Discard); err == nil {
 		t.Error("a short name is accepted")
 	}
-	if _, err := New(images.All(), t.TempDir(), io.Discard); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(images.All(), t.TempDir(), nil, io.Discard); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing programs: %v", err)
 	}
 }

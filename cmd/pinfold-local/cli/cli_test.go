@@ -159,10 +159,19 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
-func TestAgentFlagsNeedANode(t *testing.T) {
-	_, _, err := runHere(t, "up", "--data-dir", t.TempDir(), "--agent-flag=--burst-policy=auto")
-	if err == nil || !strings.Contains(err.Error(), "add --node") {
-		t.Errorf("agent flags without a node: %v", err)
+// TestContradictions checks that up rejects flags that do not go together.
+func TestContradictions(t *testing.T) {
+	for flags, says := range map[string]string{
+		"--agent-flag=--burst-policy=auto":        "--agent-flag is for the agent of a real node: add --node",
+		"--images=bin/images":                     "--images is for the containers of a real node: add --node",
+		"--stock --nodes=intel-104":               "which --stock leaves out: use --node",
+		"--stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
+		"--stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
+	} {
+		_, _, err := runHere(t, append([]string{"up", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("up %s: %v, want %q", flags, err, says)
+		}
 	}
 }
 

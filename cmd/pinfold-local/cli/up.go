@@ -26,12 +26,14 @@ type upOptions struct {
 	dir             string
 	kubeconfig      string
 	schedulerConfig string
+	stock           bool // without Pinfold
 	keepData        bool
 	detach          bool
 	node            bool     // with a real node
 	binaries        string   // directory of the real node's programs
 	cgroupDriver    string   // of the real node
 	agentFlags      []string // of the real node's agent
+	images          []string // OCI image layouts for the real node
 	shapes          []string // SHAPE[=COUNT]
 	machines        []string // FILE[=COUNT]
 }
@@ -46,6 +48,15 @@ func newUp() *cobra.Command {
 			if len(options.agentFlags) > 0 && !options.node {
 				return usage.Errorf("--agent-flag is for the agent of a real node: add --node")
 			}
+			if len(options.images) > 0 && !options.node {
+				return usage.Errorf("--images is for the containers of a real node: add --node")
+			}
+			if options.stock && len(options.shapes)+len(options.machines) > 0 {
+				return usage.Errorf("simulated nodes publish their CPU topology, which --stock leaves out: use --node")
+			}
+			if options.stock && (options.schedulerConfig != "" || len(options.agentFlags) > 0) {
+				return usage.Errorf("--scheduler-config and --agent-flag configure Pinfold, which --stock leaves out")
+			}
 			if options.detach {
 				return detach(command.Context(), options, command.Flags(), command.OutOrStdout(), command.ErrOrStderr())
 			}
@@ -58,6 +69,10 @@ func newUp() *cobra.Command {
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `file` without clientConnection.kubeconfig, instead of Pinfold's default")
+	flags.BoolVar(&options.stock, "stock", false,
+		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
+	flags.StringArrayVar(&options.images, "images", nil,
+		"also serve the images of an OCI image layout in this `directory` to the real node; may be repeated")
 	flags.BoolVar(&options.keepData, "keep-data", false, "keep the data directory at the end")
 	flags.StringArrayVar(&options.shapes, "nodes", nil,
 		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
@@ -117,24 +132,29 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		Dir:              o.dir,
 		ExportKubeconfig: o.kubeconfig,
 		KeepData:         o.keepData,
-		SchedulerConfig:  []byte(scheduler.DefaultConfiguration),
-		Install:          install,
+		Stock:            o.stock,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
 			return populate(ctx, admin, nodes)
 		},
 		Progress: newProgress(stderr).step,
 		Logger:   slog.New(slog.NewTextHandler(stderr, nil)),
 	}
+	if !o.stock {
+		config.Install, config.SchedulerConfig = install, []byte(scheduler.DefaultConfiguration)
+	}
 	if o.node {
 		binaries := o.binaries
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags}
+		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags, Images: o.images}
 		if config.RealNode.CgroupDriver, err = kubepods.ParseDriver(o.cgroupDriver); err != nil {
 			return config, usage.Errorf("--cgroup-driver: %v", err)
 		}
 		agent := filepath.Join(filepath.Dir(executable), "pinfold-agent")
+		if o.stock {
+			return config, nil
+		}
 		if _, err := os.Stat(agent); err == nil {
 			config.RealNode.Agent = agent
 		} else {

@@ -71,12 +71,17 @@ func serveKWOK(ctx context.Context, flags []string) error {
 // serveRegistry serves the images of the local cluster on a port that its supervisor has reserved.
 func serveRegistry(ctx context.Context, flags []string) error {
 	set := flag.NewFlagSet("registry", flag.ContinueOnError)
+	var layouts []string
+	set.Func("images", "directory with an OCI image layout to serve, too", func(dir string) error {
+		layouts = append(layouts, dir)
+		return nil
+	})
 	address := set.String("listen", "", "host:port to serve on")
 	programs := set.String("programs", "", "directory of the images' executables")
 	if err := set.Parse(flags); err != nil {
 		return fmt.Errorf("parse flags: %w", err)
 	}
-	handler, err := registry.New(images.All(), *programs, os.Stderr)
+	handler, err := registry.New(images.All(), *programs, layouts, os.Stderr)
 	if err != nil {
 		return err
 	}

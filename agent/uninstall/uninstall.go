@@ -1,0 +1,215 @@
+// Package uninstall turns the agents of a DaemonSet into cleanups: each node's pod ends the agent,
+// restores the node's control groups with "pinfold-agent cleanup", and stays until the DaemonSet is
+// deleted. [Run] waits until all nodes are done.
+//
+// The DaemonSet's template is all that changes, so every interruption can be repeated, and a node
+// that is down is cleaned up when it is back, as long as the DaemonSet exists.
+package uninstall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/internal/sleep"
+)
+
+// The containers of a pod that cleans up.
+const (
+	agentContainer   = "agent"   // of the DaemonSet: afterwards it waits
+	cleanupContainer = "cleanup" // an init container
+)
+
+// pollEvery is how often the pods are looked at.
+const pollEvery = 500 * time.Millisecond
+
+// Options configures [Run].
+type Options struct {
+	Client          kubernetes.Interface
+	Namespace, Name string            // of the agent's DaemonSet
+	Progress        func(text string) // called when the number of nodes that are done changes
+}
+
+// Run turns the DaemonSet's pods into cleanups and waits until every node of the DaemonSet is cleaned
+// up. If the context ends before, the error names the nodes that are not, and why. A DaemonSet that
+// does not exist has nothing to clean up.
+func Run(ctx context.Context, o Options) error {
+	sets := o.Client.AppsV1().DaemonSets(o.Namespace)
+	set, err := sets.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		o.Progress(fmt.Sprintf("there is no DaemonSet %s/%s: no agent to clean up after", o.Namespace, o.Name))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the agent's DaemonSet: %w", err)
+	}
+	patch, err := patchOf(set)
+	if err != nil {
+		return err
+	}
+	if patch != nil {
+		if set, err = sets.Patch(ctx, o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("change the agent's DaemonSet: %w", err)
+		}
+	}
+	return o.await(ctx, set.Generation)
+}
+
+// patchOf returns the change that makes the DaemonSet clean up, nil if it does already.
+func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
+	pod := set.Spec.Template.Spec
+	if slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+		return nil, nil
+	}
+	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
+	if at < 0 {
+		return nil, fmt.Errorf("DaemonSet %s/%s has no container %q: is it the agent's?", set.Namespace, set.Name, agentContainer)
+	}
+	cleanup := pod.Containers[at].DeepCopy()
+	cleanup.Name = cleanupContainer
+	cleanup.Args = cleanupArgs(cleanup.Args)
+	cleanup.LivenessProbe, cleanup.ReadinessProbe, cleanup.StartupProbe = nil, nil, nil
+	cleanup.Ports = nil
+	cleanup.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	all := intstr.FromString("100%")
+	return json.Marshal(map[string]any{"spec": map[string]any{
+		"updateStrategy": appsv1.DaemonSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all, MaxSurge: new(intstr.FromInt32(0))},
+		},
+		"template": map[string]any{"spec": map[string]any{
+			"initContainers": []any{cleanup},
+			"containers": []any{map[string]any{
+				"name": agentContainer, "args": []string{"wait"},
+				"livenessProbe": nil, "readinessProbe": nil, "startupProbe": nil,
+			}},
+		}},
+	}})
+}
+
+// cleanupFlags are the flags of "pinfold-agent run" that its cleanup takes, too.
+var cleanupFlags = []string{"--node-name", "--kubeconfig", "--host-root", "--run-dir", "--lease-namespace", "--kubelet-ca", "-v", "--verbose"}
+
+// cleanupArgs returns the arguments of the cleanup for those of the agent. Flags have the form
+// --name=value.
+func cleanupArgs(run []string) []string {
+	args := []string{"cleanup"}
+	for _, arg := range run {
+		if name, _, _ := strings.Cut(arg, "="); slices.Contains(cleanupFlags, name) {
+			args = append(args, arg)
+		}
+	}
+	return args
+}
+
+// await waits until all pods of the generation are ready.
+func (o Options) await(ctx context.Context, generation int64) error {
+	reported, last := "", errors.New("the DaemonSet was not read")
+	for {
+		done, all, waiting, err := o.look(ctx, generation)
+		switch {
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("DaemonSet %s/%s was deleted before all nodes were cleaned up: "+
+				"run \"pinfold-agent cleanup\" on the nodes that are left", o.Namespace, o.Name)
+		case err != nil:
+			if ctx.Err() == nil {
+				last = err
+			}
+		default:
+			if text := fmt.Sprintf("%d of %s cleaned up", done, quantity.Count(all, "node")); text != reported {
+				o.Progress(text)
+				reported = text
+			}
+			if done == all {
+				return nil
+			}
+			last = unfinished(waiting, all-done)
+		}
+		if !sleep.For(ctx, pollEvery) {
+			return fmt.Errorf("%w (%w)", last, context.Cause(ctx))
+		}
+	}
+}
+
+// look returns how many of all nodes are done, and why the pods of others are not, by node.
+func (o Options) look(ctx context.Context, generation int64) (done, all int, waiting map[string]string, err error) {
+	set, err := o.Client.AppsV1().DaemonSets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	if set.Status.ObservedGeneration < generation {
+		return 0, 0, nil, errors.New("the DaemonSet controller of the control plane has not seen the change yet: does kube-controller-manager run?")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	pods, err := o.Client.CoreV1().Pods(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	waiting = map[string]string{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !metav1.IsControlledBy(pod, set) {
+			continue
+		}
+		why := problem(pod)
+		if why == "" {
+			done++
+		} else if waiting[pod.Spec.NodeName] == "" {
+			waiting[pod.Spec.NodeName] = why
+		}
+	}
+	return done, int(set.Status.DesiredNumberScheduled), waiting, nil
+}
+
+// problem returns why the pod's node is not cleaned up, "" if it is.
+func problem(pod *corev1.Pod) string {
+	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+		if pod.DeletionTimestamp != nil {
+			return "its agent has not ended: is the node down?"
+		}
+		return "its agent still runs"
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		for _, state := range []corev1.ContainerState{status.LastTerminationState, status.State} {
+			if t := state.Terminated; t != nil && t.ExitCode != 0 {
+				return "cleanup failed: " + strings.TrimSpace(t.Message)
+			}
+		}
+		if w := status.State.Waiting; w != nil && w.Message != "" {
+			return w.Reason + ": " + w.Message
+		}
+	}
+	return "its cleanup has not ended: is the node down?"
+}
+
+// unfinished describes the nodes that are not done.
+func unfinished(waiting map[string]string, count int) error {
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(waiting)) {
+		lines = append(lines, fmt.Sprintf("\n  %s: %s", node, waiting[node]))
+	}
+	return fmt.Errorf("%s not cleaned up:%s\nwhen they are back, uninstall again; a node that is gone for good, or was started anew, needs no cleanup",
+		quantity.Count(count, "node"), strings.Join(lines, ""))
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/agent/uninstall"
+	"pinfold.dev/pinfold/cmd/internal/usage"
+)
+
+func newUninstall() *cobra.Command {
+	var kubeconfig, daemonSet string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Clean up all nodes, before the agents are removed from the cluster",
+		Long: `uninstall makes every pod of the agents' DaemonSet end its agent and clean up its node, and
+waits until all nodes are done. The DaemonSet remains, and so do its pods, until
+you delete it. If a node is down, the command fails after --timeout and names it; the node
+is cleaned up when it is back, or when it is started anew. "helm uninstall" runs this command.`,
+		Args: usage.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			namespace, name, ok := strings.Cut(daemonSet, "/")
+			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+				return usage.Errorf("--daemonset %q: give the agents' DaemonSet as NAMESPACE/NAME", daemonSet)
+			}
+			if timeout <= 0 {
+				return usage.Errorf("--timeout must be more than 0")
+			}
+			config, err := restConfig(kubeconfig)
+			if err != nil {
+				return err
+			}
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return fmt.Errorf("make a client: %w", err)
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("waited %v", timeout))
+			defer cancel()
+			return uninstall.Run(ctx, uninstall.Options{
+				Client: client, Namespace: namespace, Name: name,
+				Progress: func(text string) { fmt.Fprintln(cmd.OutOrStdout(), text) },
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
+	flags.StringVar(&daemonSet, "daemonset", "", "the agents' DaemonSet: `NAMESPACE/NAME`")
+	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for all nodes")
+	return cmd
+}
+
+// newWait returns the command that the DaemonSet's pods run after the cleanup.
+func newWait() *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait",
+		Short: "Do nothing until it is stopped, as the pods of uninstall do after the cleanup",
+		Args:  usage.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			<-cmd.Context().Done()
+			return nil
+		},
+	}
+}

@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"pinfold.dev/pinfold/agent/uninstall"
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// TestUninstall turns the pods of a DaemonSet into cleanups. A node that is down is named until it is
+// back.
+func TestUninstall(t *testing.T) {
+	c := begin(t)
+	const down = "down-test"
+	nodes := c.client.CoreV1().Nodes()
+	_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: down}}, metav1.CreateOptions{})
+	c.must(err)
+	t.Cleanup(func() { c.must(nodes.Delete(context.Background(), down, metav1.DeleteOptions{})) })
+	labels := map[string]string{"app": "agent-test"}
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(9652)}}}
+	sets := c.client.AppsV1().DaemonSets("default")
+	_, err = sets.Create(t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "agent-test"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+					Containers: []corev1.Container{{
+						Name: "agent", Image: "example.com/pinfold-agent:v1",
+						Args:          []string{"run", "--host-root=/host", "--period=1s", "--lease-namespace=there", "-v"},
+						LivenessProbe: probe, ReadinessProbe: probe,
+						Ports: []corev1.ContainerPort{{ContainerPort: 9652}},
+					}},
+				},
+			},
+		},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	t.Cleanup(func() { c.must(sets.Delete(context.Background(), "agent-test", metav1.DeleteOptions{})) })
+	all := 0
+	c.eventually(func() string {
+		set, err := sets.Get(t.Context(), "agent-test", metav1.GetOptions{})
+		c.must(err)
+		if all = int(set.Status.DesiredNumberScheduled); all < 2 || int(set.Status.NumberReady) != all-1 {
+			return fmt.Sprintf("DaemonSet: %+v", set.Status)
+		}
+		return ""
+	})
+	run := func(timeout time.Duration) (said []string, err error) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, errors.New("enough"))
+		defer cancel()
+		err = uninstall.Run(ctx, uninstall.Options{Client: c.client, Namespace: "default", Name: "agent-test",
+			Progress: func(text string) { said = append(said, text) }})
+		return said, err
+	}
+	var said []string
+	c.eventually(func() string {
+		if said, err = run(3 * time.Second); err == nil {
+			c.Fatal("a node that is down was cleaned up")
+		}
+		if want := "1 node not cleaned up:\n  " + down + ": its agent has not ended: is the node down?\n"; !strings.HasPrefix(err.Error(), want) {
+			return err.Error()
+		}
+		return ""
+	})
+	if want := fmt.Sprintf("%d of %d nodes cleaned up", all-1, all); !slices.Contains(said, want) || !strings.Contains(err.Error(), "enough") {
+		t.Errorf("it said %q and %v, want %q", said, err, want)
+	}
+	set, err := sets.Get(t.Context(), "agent-test", metav1.GetOptions{})
+	c.must(err)
+	spec := set.Spec.Template.Spec
+	args := map[string][]string{}
+	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+		args[container.Name] = container.Args
+		if container.LivenessProbe != nil || container.ReadinessProbe != nil {
+			t.Errorf("container %s has a probe of the agent", container.Name)
+		}
+	}
+	want := map[string][]string{"cleanup": {"cleanup", "--host-root=/host", "--lease-namespace=there", "-v"}, "agent": {"wait"}}
+	if diff := cmp.Diff(want, args); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+
+	// The node comes back.
+	_, err = nodes.Patch(t.Context(), down, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, localcluster.SimulatedAnnotation, localcluster.SimulatedValue), metav1.PatchOptions{})
+	c.must(err)
+	if said, err = run(patience); err != nil || len(said) == 0 || said[len(said)-1] != fmt.Sprintf("%d of %[1]d nodes cleaned up", all) {
+		t.Errorf("it said %q and %v", said, err)
+	}
+	said, err = nil, uninstall.Run(t.Context(), uninstall.Options{Client: c.client, Namespace: "default", Name: "missing",
+		Progress: func(text string) { said = append(said, text) }})
+	if err != nil || len(said) != 1 || !strings.HasPrefix(said[0], "there is no DaemonSet default/missing") {
+		t.Errorf("without a DaemonSet it said %q and %v", said, err)
+	}
+}
