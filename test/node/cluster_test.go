@@ -100,9 +100,21 @@ type cluster struct {
 	command      *exec.Cmd
 	ended        chan struct{} // closed when the process has ended
 	client       kubernetes.Interface
+	chart        *installed // nil: Pinfold's components are processes of the cluster
 }
 
+// start starts a cluster with Pinfold.
 func start(t testing.TB, agentFlags ...string) *cluster {
+	t.Helper()
+	args := []string{"--nodes", "intel-104"}
+	for _, flag := range agentFlags {
+		args = append(args, "--agent-flag="+flag)
+	}
+	return startWith(t, args...)
+}
+
+// startWith starts a cluster with more arguments of "pinfold-local up --node".
+func startWith(t testing.TB, args ...string) *cluster {
 	t.Helper()
 	if err := build(); err != nil {
 		t.Fatalf("build the commands: %v", err)
@@ -112,11 +124,9 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(temporary, "data")}
-	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir, "--nodes", "intel-104",
+	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir,
 		"--cgroup-driver", naming().Driver.String())
-	for _, flag := range agentFlags {
-		c.command.Args = append(c.command.Args, "--agent-flag="+flag)
-	}
+	c.command.Args = append(c.command.Args, args...)
 	var out bytes.Buffer
 	c.command.Stdout, c.command.Stderr = &out, &out
 	if err := c.command.Start(); err != nil {

@@ -45,6 +45,9 @@ func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
 // run creates a pod and waits until it runs.
 func (c *cluster) run(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
+	if c.chart != nil {
+		pod.Spec.SchedulerName = c.chart.scheduler
+	}
 	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,12 @@ func TestSettings(t *testing.T) {
 func settle(t *testing.T) *settled {
 	t.Helper()
 	requireNode(t)
+	return settleOn(t, start(t))
+}
+
+// settleOn starts the pods on a cluster.
+func settleOn(t *testing.T, c *cluster) *settled {
+	t.Helper()
 	m, err := sysfs.Read(os.DirFS("/sys"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +78,7 @@ func settle(t *testing.T) *settled {
 	if len(m.CPUs) < 2 {
 		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
-	s := &settled{cluster: start(t), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
+	s := &settled{cluster: c, kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
 	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
 	bursting := podOf("bursting", "", container("main", "8001", "500m"), container("side", "8002", "200m"))
