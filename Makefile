@@ -46,6 +46,10 @@ build-node: ## build the programs of a real node into bin/node/
 	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
+.PHONY: images
+images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; TAG, PLATFORMS
+	@go run ./deploy/images -ldflags '$(LDFLAGS)' -o bin/images $(if $(REGISTRY),-push $(REGISTRY)) $(if $(TAG),-tag $(TAG)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
 	@echo "building bin/pinfold-local: the first time this compiles Kubernetes, which takes minutes"

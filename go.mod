@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/cavaliergopher/cpio v1.0.1
 	github.com/containerd/nri v0.12.0
 	github.com/containerd/ttrpc v1.2.9

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"pinfold.dev/pinfold/internal/ociimage"
 )
 
 // TestLayout serves an index and an image of an OCI image layout under their names.
@@ -56,7 +58,7 @@ func TestLayout(t *testing.T) {
 }
 
 func named(image string) layout.Option {
-	return layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": image})
+	return layout.WithAnnotations(map[string]string{ociimage.RefName: image})
 }
 
 // TestBadLayouts says for directories that are no usable layouts what the error contains.
@@ -89,7 +91,7 @@ func TestBadLayouts(t *testing.T) {
 	for dir, says := range map[string]string{
 		t.TempDir(): "no such file",
 		nothing:     "it has no images",
-		nameless:    "has no usable name",
+		nameless:    `image ""`,
 		damaged:     "example.com/one:v1",
 	} {
 		_, err := New(nil, "", []string{dir}, io.Discard)

@@ -13,7 +13,6 @@
 package registry
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +27,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"pinfold.dev/pinfold/internal/ociimage"
 	"pinfold.dev/pinfold/lab/images"
 )
 
@@ -72,8 +71,25 @@ func New(list []images.Image, dir string, layouts []string, out io.Writer) (http
 	}), nil
 }
 
+// push stores an image or an index with requests of the registry's own protocol.
+func push(store http.Handler, image string, content remote.Taggable) error {
+	tag, err := name.NewTag(image, name.StrictValidation, name.Insecure)
+	if err != nil {
+		return err
+	}
+	transport := remote.WithTransport(handlerTransport{store})
+	switch content := content.(type) {
+	case v1.ImageIndex:
+		return remote.WriteIndex(tag, content, transport)
+	case v1.Image:
+		return remote.Write(tag, content, transport)
+	default:
+		return fmt.Errorf("a %T is neither an image nor an index", content)
+	}
+}
+
 // addLayout stores the images of an OCI image layout, under the names in their annotations
-// org.opencontainers.image.ref.name.
+// [ociimage.RefName].
 func addLayout(store http.Handler, dir string) error {
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
@@ -86,25 +102,19 @@ func addLayout(store http.Handler, dir string) error {
 	if len(manifest.Manifests) == 0 {
 		return errors.New("it has no images")
 	}
-	transport := remote.WithTransport(handlerTransport{store})
 	for _, descriptor := range manifest.Manifests {
-		tag, err := name.NewTag(descriptor.Annotations["org.opencontainers.image.ref.name"], name.StrictValidation, name.Insecure)
-		if err != nil {
-			return fmt.Errorf("image %s has no usable name: %w", descriptor.Digest, err)
-		}
+		var content remote.Taggable
 		if descriptor.MediaType.IsIndex() {
-			var all v1.ImageIndex
-			if all, err = index.ImageIndex(descriptor.Digest); err == nil {
-				err = remote.WriteIndex(tag, all, transport)
-			}
+			content, err = index.ImageIndex(descriptor.Digest)
 		} else {
-			var image v1.Image
-			if image, err = index.Image(descriptor.Digest); err == nil {
-				err = remote.Write(tag, image, transport)
-			}
+			content, err = index.Image(descriptor.Digest)
+		}
+		image := descriptor.Annotations[ociimage.RefName]
+		if err == nil {
+			err = push(store, image, content)
 		}
 		if err != nil {
-			return fmt.Errorf("image %s: %w", tag, err)
+			return fmt.Errorf("image %q: %w", image, err)
 		}
 	}
 	return nil
@@ -124,33 +134,6 @@ func (h handlerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	answer := recorder.Result()
 	answer.Request = request
 	return answer, nil
-}
-
-// push stores an image with requests of the registry's own protocol.
-func push(store http.Handler, image string, content built) error {
-	tag, err := name.NewTag(image, name.StrictValidation)
-	if err != nil {
-		return err
-	}
-	for _, blob := range [][]byte{content.layer, content.config} {
-		target := fmt.Sprintf("/v2/%s/blobs/uploads/?digest=%s", tag.RepositoryStr(), digest(blob))
-		if err := send(store, http.MethodPost, target, "application/octet-stream", blob); err != nil {
-			return err
-		}
-	}
-	target := fmt.Sprintf("/v2/%s/manifests/%s", tag.RepositoryStr(), tag.TagStr())
-	return send(store, http.MethodPut, target, string(types.OCIManifestSchema1), content.manifest)
-}
-
-func send(store http.Handler, method, target, contentType string, body []byte) error {
-	request := httptest.NewRequest(method, target, bytes.NewReader(body))
-	request.Header.Set("Content-Type", contentType)
-	answer := httptest.NewRecorder()
-	store.ServeHTTP(answer, request)
-	if answer.Code != http.StatusCreated {
-		return fmt.Errorf("%s %s: status %d: %s", method, target, answer.Code, answer.Body)
-	}
-	return nil
 }
 
 // statusRecorder records the status of a response.

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -49,8 +48,8 @@ func get(t *testing.T, server *httptest.Server, path string) []byte {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s: %s: %s (%v)", path, response.Status, data, err)
 	}
-	if named := response.Header.Get("Docker-Content-Digest"); named != digest(data).String() {
-		t.Errorf("GET %s: digest header %s, content has %s", path, named, digest(data))
+	if named := response.Header.Get("Docker-Content-Digest"); named != digest(t, data) {
+		t.Errorf("GET %s: digest header %s, content has %s", path, named, digest(t, data))
 	}
 	return data
 }
@@ -78,7 +77,7 @@ func TestPull(t *testing.T) {
 			t.Fatal(err)
 		}
 		layer := get(t, server, "/v2/"+repository+"/blobs/"+manifest.Layers[0].Digest.String())
-		if config.RootFS.DiffIDs[0] != digest(layer) || config.Architecture != runtime.GOARCH {
+		if config.RootFS.DiffIDs[0].String() != digest(t, layer) || config.Architecture != runtime.GOARCH {
 			t.Errorf("%s: the configuration does not match this layer and machine: %+v", image.Name, config)
 		}
 		files := list(t, layer)
@@ -146,17 +145,11 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestBuildIsReproducible(t *testing.T) {
-	image := images.All()[1]
-	first, err := build(image, []byte("x"))
+func digest(t *testing.T, data []byte) string {
+	t.Helper()
+	hash, _, err := v1.SHA256(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := build(image, []byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first, second, cmp.AllowUnexported(built{})); diff != "" {
-		t.Error(diff)
-	}
+	return hash.String()
 }

@@ -17,7 +17,7 @@ func rooms() map[string][]string {
 	all := map[string][]string{
 		"core":      {},
 		"internal":  {}, // additions to the standard library
-		"deploy":    {}, // manifests, embedded
+		"deploy":    {"internal"}, // manifests, embedded, and what packs them
 		"linux":     {"core", "internal"},
 		"kube":      {"core", "internal"},
 		"report":    {"core"},

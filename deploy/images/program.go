@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"pinfold.dev/pinfold/internal/ociimage"
+)
+
+// program is a program that gets an image.
+type program struct {
+	name, pkg, title, user string
+}
+
+func programs() []program {
+	return []program{
+		{"pinfold-scheduler", "pinfold.dev/pinfold/cmd/pinfold-scheduler", "Pinfold's scheduler: kube-scheduler that also chooses CPUs", "65532:65532"},
+		// The files of control groups and the sockets of the runtime and of systemd belong to root.
+		{"pinfold-agent", "pinfold.dev/pinfold/cmd/pinfold-agent", "Pinfold's node agent: applies CPU decisions to the cgroups of its node", "0:0"},
+	}
+}
+
+// compile compiles a program, statically and without paths of this machine.
+func compile(ctx context.Context, pkg, out, architecture, ldflags string) error {
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", out, pkg)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOARM64=v8.0")
+	if text, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s for linux/%s: %w\n%s", pkg, architecture, err, text)
+	}
+	return nil
+}
+
+// Paths in the images.
+const (
+	sbomPath    = "usr/share/sbom/%s.cdx.json"
+	licencesDir = "usr/share/licenses/"
+)
+
+// image returns the image of a compiled program, and the program's version.
+func (p program) image(ctx context.Context, path, architecture string, all *licences) (v1.Image, string, error) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkTarget(info, architecture); err != nil {
+		return nil, "", err
+	}
+	executable, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	files := []ociimage.File{{Name: p.name, Mode: 0o755, Data: executable}}
+	texts, err := all.of(ctx, info)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, text := range texts {
+		files = append(files, ociimage.File{Name: licencesDir + text.path, Mode: 0o644, Data: text.data})
+	}
+	list, err := bom(p.name, info)
+	if err != nil {
+		return nil, "", err
+	}
+	files = append(files, ociimage.File{Name: fmt.Sprintf(sbomPath, p.name), Mode: 0o644, Data: list})
+	made, err := ociimage.Build(ociimage.Spec{
+		Architecture: architecture, Files: files, Compress: true,
+		Config: v1.Config{
+			Entrypoint: []string{"/" + p.name},
+			User:       p.user,
+			WorkingDir: "/",
+			Labels: map[string]string{
+				"org.opencontainers.image.title":       p.name,
+				"org.opencontainers.image.version":     info.Main.Version,
+				"org.opencontainers.image.revision":    setting(info, "vcs.revision"),
+				"org.opencontainers.image.licenses":    "Apache-2.0",
+				"org.opencontainers.image.description": p.title,
+			},
+		},
+	})
+	return made, info.Main.Version, err
+}
+
+// checkTarget checks that a program was built for the platform, and runs without a C library.
+func checkTarget(info *debug.BuildInfo, architecture string) error {
+	if os, arch := setting(info, "GOOS"), setting(info, "GOARCH"); os != "linux" || arch != architecture {
+		return fmt.Errorf("the program was built for %s/%s", os, arch)
+	}
+	if setting(info, "CGO_ENABLED") != "0" {
+		return errors.New("the program was built with cgo and may need a C library: set CGO_ENABLED=0")
+	}
+	return nil
+}
+
+func setting(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// goModule is the name of the standard library in the list of modules.
+const goModule = "std"
+
+// goVersion returns the version of the Go toolchain without the experiments in it.
+func goVersion(info *debug.BuildInfo) string {
+	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
+	return version
+}
