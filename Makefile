@@ -46,9 +46,12 @@ build-node: ## build the programs of a real node into bin/node/
 	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
+CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
+
 .PHONY: images
-images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; TAG, PLATFORMS
-	@go run ./deploy/images -ldflags '$(LDFLAGS)' -o bin/images $(if $(REGISTRY),-push $(REGISTRY)) $(if $(TAG),-tag $(TAG)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; also TAG, PLATFORMS, IMAGES (directory)
+	@go run ./deploy/images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
+		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went

@@ -74,7 +74,8 @@ var build = sync.OnceValue(func() (err error) {
 	programs = temporary
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent")
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent",
+		"../../cmd/pinfold", "k8s.io/kubernetes/cmd/kubectl")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, text)

@@ -45,9 +45,14 @@ func (s *settled) agentCommand(command string, more ...string) (output string, e
 // nodeFile finds a file of the node in the data directory.
 func (s *settled) nodeFile(t *testing.T, pattern string) string {
 	t.Helper()
+	return nodeFile(t, s.dir, pattern)
+}
+
+func nodeFile(t *testing.T, dir, pattern string) string {
+	t.Helper()
 	var found []string
 	for _, levels := range []string{"", "*", "*/*", "*/*/*"} {
-		paths, err := filepath.Glob(filepath.Join(s.dir, levels, pattern))
+		paths, err := filepath.Glob(filepath.Join(dir, levels, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}

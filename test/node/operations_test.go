@@ -1,20 +1,25 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"maps"
+	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,7 +27,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // operationsPage is the page whose commands TestOperations executes.
@@ -33,49 +38,68 @@ const operationsPage = repositoryDir + "/docs/operations.md"
 // checks what the kernel has for the pods' containers.
 func TestOperations(t *testing.T) {
 	requireNode(t)
-	images := requireImages(t)
+	helm := filepath.Join(repositoryDir, "bin", "helm4")
+	if _, err := os.Stat(helm); err != nil {
+		t.Skipf("%v: make bin/helm4", err)
+	}
 	p := readPage(t, operationsPage)
-	c := startWith(t, "--stock", "--images", images)
+	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer store.Close()
+	variables := []string{"REGISTRY=" + strings.TrimPrefix(store.URL, "http://") + "/pinfold", "NODE=" + localnode.Name, "VERSION=next",
+		"PLATFORMS=linux/" + runtime.GOARCH, "TAG="}
+	images := t.TempDir() // served by the node's registry, which is the mirror of all others
+	for _, script := range p.scripts {
+		if script.name != "build" {
+			continue
+		}
+		builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), append(variables, "IMAGES="+images)...)}
+		builder.do(script.text)
+		builder.do(strings.TrimSpace(script.text) + " TAG=$VERSION IMAGES=" + images + "-next")
+	}
+	c := startWith(t, "--stock", "--images", images, "--images", images+"-next")
 	c.chart = &installed{namespace: "pinfold-system", scheduler: "pinfold-scheduler"}
-	o := newOperator(t, c, "REGISTRY=registry.example.com/pinfold", "NODE="+localnode.Name, "VERSION="+nextVersion)
+	o := newOperator(t, c, variables...)
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	o.write("values.yaml", p.files["values.yaml"]+o.siteValues())
+	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", strings.TrimPrefix(variables[0], "REGISTRY=")), o.siteValues()))
 	var s *settled
-	before := o.pod("earlier")
-	after := map[string]func(){
-		"install": func() {
+	steps := map[string]func(do func()){
+		"build": func(func()) {}, // done
+		"no pod": func(do func()) {
+			do()
 			s = settleOn(t, c)
+			s.operator = o
 			t.Run("rows", s.testRows)
 			t.Run("node", s.testNode)
+			t.Run("privileges", s.testPrivileges)
 			t.Run("exec", s.testExec)
 			t.Run("foreign writer", s.testForeignWriter)
-			t.Run("resize", s.testResize)
 			t.Run("static pod", s.testStaticPod)
-			t.Run("kill agent", s.testKillContainer)
+			t.Run("kill agent", s.testKillAgent)
+		},
+		"upgrade":  func(do func()) { s.undisturbed(t, "upgrade", do) },
+		"rollback": func(do func()) { s.undisturbed(t, "rollback", do) },
+		"uninstall": func(do func()) {
+			processes := s.processes(t)
+			do()
+			s.testRemoved(t)
+			if after := s.processes(t); !slices.Equal(processes, after) {
+				t.Errorf("processes of containers changed from %v to %v", processes, after)
+			}
 		},
 	}
-	around := map[string]func(run func()){
-		"upgrade":   func(run func()) { s.undisturbed(t, run) },
-		"rollback":  func(run func()) { s.undisturbed(t, run) },
-		"uninstall": func(run func()) { s.uninstall(t, o, run) },
-	}
 	for _, script := range p.scripts {
-		run := func() { o.do(script.text) }
-		if wrap := around[script.name]; wrap != nil {
-			wrap(run)
-			delete(around, script.name)
+		do := func() { o.do(script.text) }
+		if step := steps[script.name]; step != nil {
+			step(do)
+			delete(steps, script.name)
 		} else {
-			run()
-		}
-		if check := after[script.name]; check != nil {
-			check()
-			delete(after, script.name)
+			do()
 		}
 	}
-	if len(after)+len(around) > 0 {
-		t.Errorf("%s has no commands with the names %q and %q", operationsPage, slices.Collect(maps.Keys(after)), slices.Collect(maps.Keys(around)))
+	if len(steps) > 0 {
+		t.Errorf("%s has no commands with the names %q", operationsPage, slices.Sorted(maps.Keys(steps)))
 	}
 }
 
@@ -87,10 +111,32 @@ func (o *operator) write(name, text string) {
 	}
 }
 
+// merged adds values to those of a page.
+func merged(t *testing.T, page string, more map[string]any) string {
+	t.Helper()
+	values := map[string]any{}
+	err := yaml.Unmarshal([]byte(page), &values)
+	var text []byte
+	if err == nil {
+		for name, of := range more {
+			if have, ok := values[name].(map[string]any); ok {
+				maps.Copy(have, of.(map[string]any))
+			} else {
+				values[name] = of
+			}
+		}
+		text, err = yaml.Marshal(values)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // siteValues returns what an installation on this node needs besides the page's values: this cluster
 // has no service addresses, its pods cannot reach the API server on loopback, and its containerd has
 // another NRI socket.
-func (o *operator) siteValues() string {
+func (o *operator) siteValues() map[string]any {
 	o.Helper()
 	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(o.T, nodeFile(o.T, o.cluster.dir, "containerd.toml")))
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(o.cluster.dir, "kubeconfig"))
@@ -101,13 +147,160 @@ func (o *operator) siteValues() string {
 	if err != nil {
 		o.Fatal(err)
 	}
-	text, err := yaml.Marshal(map[string]any{
+	return map[string]any{
 		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
 		"scheduler": map[string]any{"hostNetwork": true, "replicas": 1},
 		"agent":     map[string]any{"nriSocket": socket[1], "systemd": naming().Driver == kubepods.Systemd},
-	})
-	if err != nil {
-		o.Fatal(err)
 	}
-	return string(text)
+}
+
+// agentPod returns the agent's pod of this node.
+func (s *settled) agentPod(ctx context.Context) (*corev1.Pod, error) {
+	pods, err := s.client.CoreV1().Pods(s.chart.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent"})
+	if err != nil {
+		return nil, err
+	}
+	if len(pods.Items) != 1 {
+		return nil, fmt.Errorf("there are %d pods of the agent", len(pods.Items))
+	}
+	return &pods.Items[0], nil
+}
+
+// agentProcess returns the process in the agent's container.
+func (s *settled) agentProcess(ctx context.Context) (int, error) {
+	pod, err := s.agentPod(ctx)
+	if err != nil {
+		return 0, err
+	}
+	group := s.kernel.containerGroup(pod, "agent")
+	if group == "" || pod.Status.Phase != corev1.PodRunning {
+		return 0, fmt.Errorf("the agent does not run: %+v", pod.Status)
+	}
+	processes, err := s.kernel.groups.Processes(group)
+	if err != nil || len(processes) != 1 {
+		return 0, fmt.Errorf("the agent's container has processes %v (%w)", processes, err)
+	}
+	return processes[0], nil
+}
+
+// testPrivileges checks what the agent's process may do on the node: it has no capabilities, gains
+// none, and its system calls are filtered.
+func (s *settled) testPrivileges(t *testing.T) {
+	process, err := s.agentProcess(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := readFile(t, fmt.Sprintf("/proc/%d/status", process))
+	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "Uid:\t0"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the agent's status has no %q:\n%s", want, status)
+		}
+	}
+}
+
+// testKillAgent kills the agent's process. The settings stay, and the kubelet starts the container
+// again.
+func (s *settled) testKillAgent(t *testing.T) {
+	before, err := s.agentProcess(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	processes := s.processes(t)
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err := s.check(); err != nil {
+			t.Fatalf("right after the kill: %v", err)
+		}
+	}
+	eventually(t, "the agent is back", func() error {
+		now, err := s.agentProcess(t.Context())
+		if err == nil && now == before {
+			err = fmt.Errorf("process %d", now)
+		}
+		return err
+	})
+	pod := s.run(t, podOf("after-agent", "", container("main", "8001", "250m")))
+	defer s.remove(t, pod.Name)
+	eventually(t, "settings of a pod that came later", func() error {
+		return s.kernel.expectSingle(pod, settings{cpus: s.shared, quota: 25 * time.Millisecond})
+	})
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+	if after := s.processes(t); !slices.Equal(processes, after) {
+		t.Errorf("processes of containers changed from %v to %v: some were restarted", processes, after)
+	}
+}
+
+// undisturbed runs something and checks all the time that no container is moved, restarted or gets
+// other settings. A pod that starts meanwhile gets its settings.
+func (s *settled) undisturbed(t *testing.T, name string, run func()) {
+	t.Helper()
+	processes := s.processes(t)
+	stop, problems := make(chan struct{}), make(chan []error, 1)
+	go func() {
+		var found []error
+		defer func() { problems <- found }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				if err := s.check(); err != nil && len(found) < 10 {
+					found = append(found, err)
+				}
+			}
+		}
+	}()
+	run()
+	pod := s.run(t, podOf("during-"+name, "", container("main", "8001", "250m")))
+	defer s.remove(t, pod.Name)
+	eventually(t, "settings of a pod that came later", func() error {
+		return s.kernel.expectSingle(pod, settings{cpus: s.shared, quota: 25 * time.Millisecond})
+	})
+	close(stop)
+	if err := errors.Join(<-problems...); err != nil {
+		t.Errorf("%s changed settings: %v", name, err)
+	}
+	if after := s.processes(t); !slices.Equal(processes, after) {
+		t.Errorf("%s: processes of containers changed from %v to %v", name, processes, after)
+	}
+}
+
+// testRemoved checks that the kernel has the settings of the kubelet for all containers, and the API
+// nothing of Pinfold.
+func (s *settled) testRemoved(t *testing.T) {
+	const none, ms = bandwidth.Unlimited, time.Millisecond
+	all := s.own.Union(s.shared)
+	for name, quotas := range map[string]map[string]time.Duration{
+		"static": {"": none, "main": 100 * ms, "side": 20 * ms}, "burst": {"": 100 * ms, "main": 100 * ms},
+		"bursting": {"": 70 * ms, "main": 50 * ms, "side": 20 * ms}, "limited": {"": 50 * ms, "main": 50 * ms},
+		"before": {"": none, "main": none}, "batch": {"": 30 * ms, "main": 30 * ms},
+	} {
+		for container, quota := range quotas {
+			want := settings{cpus: all, quota: quota}
+			err := s.kernel.expectPod(s.pods[name], settings{quota: quota})
+			if container != "" {
+				err = s.kernel.expectContainer(s.pods[name], container, want)
+			}
+			if err != nil {
+				t.Errorf("pod %s: %v", name, err)
+			}
+		}
+	}
+	if c, err := s.condition(t.Context()); err == nil {
+		t.Errorf("the node has the condition %+v", c)
+	}
+	for _, kind := range []string{"noderesourcetopologies", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"-n pinfold-system leases", "-n pinfold-system all", "-n kube-system roles", "-n kube-system rolebindings"} {
+		out := s.operator.do("kubectl get -o name " + kind)
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "pinfold") && !strings.Contains(line, "pinfold:kwok") && !strings.Contains(line, "pinfold:kubelet-api") ||
+				strings.Contains(line, localnode.Name) {
+				t.Errorf("%s is left", strings.TrimSpace(line))
+			}
+		}
+	}
 }

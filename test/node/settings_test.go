@@ -41,6 +41,7 @@ type settled struct {
 	// own are the CPUs of the static pod, shared all others.
 	own, shared cpuset.Set
 	pods        map[string]*corev1.Pod
+	operator    *operator // of an installation by the chart
 }
 
 // TestSettings reads the kernel's settings of real containers of a real kubelet, and checks that

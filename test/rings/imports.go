@@ -16,7 +16,7 @@ func support() []string {
 func rooms() map[string][]string {
 	all := map[string][]string{
 		"core":      {},
-		"internal":  {}, // additions to the standard library
+		"internal":  {},           // additions to the standard library
 		"deploy":    {"internal"}, // manifests, embedded, and what packs them
 		"linux":     {"core", "internal"},
 		"kube":      {"core", "internal"},
