@@ -54,6 +54,8 @@ type Options struct {
 	// lease. LeaseEvery is the interval at which the lease is renewed.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
+	// Version is the version of the program, which the lease carries.
+	Version string
 	Log            *slog.Logger
 	Now            func() time.Time
 }
