@@ -56,8 +56,8 @@ type Options struct {
 	LeaseEvery     time.Duration
 	// Version is the version of the program, which the lease carries.
 	Version string
-	Log            *slog.Logger
-	Now            func() time.Time
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // The defaults of options that are flags.
