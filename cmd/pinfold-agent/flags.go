@@ -32,18 +32,18 @@ type nodeFlags struct {
 }
 
 func (f *nodeFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name (default: the variable NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
-	flags.StringVar(&f.root, "host-root", "/", "where the machine's root directory is mounted")
-	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
+	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
+	flags.StringVar(&f.root, "host-root", "/", "`DIR` where the machine's root directory is mounted")
+	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "`FILE` of certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
 }
 
 // addWriter adds the flags of the commands that write settings.
 func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
-	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
-		`namespace of the agent's lease, which tells the scheduler that the agent works; "" for no lease`)
+		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
 }
 
@@ -123,12 +123,12 @@ func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 
 // addBurst adds the flags about bursts above the limit.
 func addBurst(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", `burst policy of pods that name none: "none", "burst", "quota" or "auto"`)
+	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", "burst policy of pods that name none: `none|burst|quota|auto`")
 	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
-	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", `whose quota applies when another program writes it, too: "pinfold" or "other"`)
+	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", "whose quota applies when another program writes it, too: `pinfold|other`")
 }
 
 // checkBurst checks the flags of addBurst.
