@@ -9,8 +9,9 @@ type Problem struct {
 	Node    string `json:"node,omitempty"`
 	Pod     string `json:"pod,omitempty"`
 	Message string `json:"message"`
-	// Action is what to do about it.
-	Action string `json:"action"`
+	// Action is what to do about it, and Command a command line that does it, if there is one.
+	Action  string `json:"action"`
+	Command string `json:"command,omitempty"`
 }
 
 // Kind is the kind of a problem. Kinds that agents and schedulers report, too, have the names of

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,7 +25,7 @@ func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topo
 	for _, pod := range a.podsOn[n.Name] {
 		claim, err := a.claim(pod, topology)
 		if err != nil {
-			a.problem(status.InvalidAllocation, n.Name, pod, fmt.Sprintf("pod %s: %v", nameOf(pod), err), placeAgain(pod))
+			a.invalid(n, pod, err)
 		}
 		pods[claim.ID] = pod
 		claims = append(claims, claim)
@@ -55,6 +56,18 @@ func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topo
 	refine(n, books, topology.Index, pods)
 }
 
+// invalid adds a pod whose allocation does not count.
+func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
+	name, cause := nameOf(pod), err
+	if allocation := (*api.AllocationError)(nil); errors.As(err, &allocation) {
+		cause = fmt.Errorf("annotation %s: %w", api.AllocationAnnotation, allocation.Err)
+	}
+	a.explain(n.Name, fmt.Sprintf("pod %s: %v", name, err))
+	action, command := placeAgain(pod)
+	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: name, Action: action, Command: command,
+		Message: fmt.Sprintf("pod %s stays in the shared CPUs: %v", name, cause)})
+}
+
 // claim returns what a pod holds and requests on its node.
 func (a *assembly) claim(pod *corev1.Pod, topology *Topology) (ledger.Claim, error) {
 	claim, allocation, err := a.keys.ClaimAndAllocation(pod, machineOf(topology))
@@ -77,28 +90,36 @@ func machineOf(t *Topology) *topology.Machine {
 func (a *assembly) bookProblems(n *status.Node, books *ledger.Books, pods map[ledger.PodID]*corev1.Pod) (lost map[ledger.PodID]bool) {
 	podName := func(id ledger.PodID) string { return nameOf(pods[id]) }
 	lost = map[ledger.PodID]bool{}
+	add := func(p status.Problem, pod *corev1.Pod) {
+		if p.Node = n.Name; pod != nil {
+			p.Pod = nameOf(pod)
+		}
+		a.explain(n.Name, p.Message)
+		a.add(p)
+	}
 	for _, c := range books.Conflicts() {
 		lost[c.ID] = true
-		a.problem(status.CPUConflict, n.Name, pods[c.ID], c.Describe(podName), placeAgain(pods[c.ID]))
+		action, command := placeAgain(pods[c.ID])
+		add(status.Problem{Kind: status.CPUConflict, Message: c.Describe(podName), Action: action, Command: command}, pods[c.ID])
 	}
 	for _, o := range books.Offline() {
-		a.problem(status.CPUOffline, n.Name, pods[o.Pod], o.Describe(podName),
-			"bring the CPUs online again, or "+placeAgain(pods[o.Pod]))
+		action, command := placeAgain(pods[o.Pod])
+		add(status.Problem{Kind: status.CPUOffline, Message: o.Describe(podName), Action: "bring the CPUs online again, or " + action, Command: command}, pods[o.Pod])
 	}
 	for _, o := range books.Overflow() {
-		a.problem(status.CPUOverflow, n.Name, pods[o.Pod], o.Describe(podName),
-			"move pods away from the node, those first that the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes")
+		add(status.Problem{Kind: status.CPUOverflow, Message: o.Describe(podName), Action: "move pods away from the node, those first that " +
+			"the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes"}, pods[o.Pod])
 	}
 	return lost
 }
 
 // placeAgain says how to have a pod placed again.
-func placeAgain(pod *corev1.Pod) string {
-	command := fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
+func placeAgain(pod *corev1.Pod) (action, command string) {
+	command = fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		return fmt.Sprintf("delete the pod; the new one of its %s is placed again: %s", owner.Kind, command)
+		return fmt.Sprintf("delete the pod: its %s creates another one, which is placed anew", owner.Kind), command
 	}
-	return "delete the pod, and create it again to have it placed again: " + command
+	return "delete the pod and create it again", command
 }
 
 // addContainers adds the containers of a pod that have exclusive CPUs or are confined. It returns the

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -112,51 +114,54 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 // agentProblems adds the problems of an agent that does not report.
 func (a *assembly) agentProblems(n *status.Node) {
 	const effect = "Its settings stay in force, and no pod that asks for CPUs is placed here"
-	var kind status.Kind
-	var message string
+	p := status.Problem{Node: n.Name, Action: "start the agent on the node, or remove what it left with 'pinfold-agent cleanup'"}
 	switch n.Agent.State {
 	case status.AgentSilent:
 		age, grace := a.age(a.leases[splitName(n.Agent.Lease)])
-		kind, message = status.AgentIsSilent, fmt.Sprintf("the agent has not renewed its lease %s for %s (grace period %s). %s",
-			n.Agent.Lease, seconds(age), seconds(grace), effect)
+		p.Kind, p.Message = status.AgentIsSilent, fmt.Sprintf("the agent has not renewed its lease %s for %s (grace period %s). %s",
+			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
 	case status.AgentGone:
-		kind, message = status.AgentIsGone, fmt.Sprintf("the lease %s, which the node's topology names, does not exist. %s", n.Agent.Lease, effect)
+		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the lease %s, which the node's topology names, does not exist. %s", n.Agent.Lease, effect)
 	default:
 		return
 	}
-	action := "start the agent on the node, or remove what it left with 'pinfold-agent cleanup'"
 	switch {
 	case n.Ready != string(corev1.ConditionTrue):
-		action = "the node is not ready either: look at its kubelet first"
+		p.Action = "the node is not ready either: look at its kubelet first"
 	case n.Agent.Pod != "":
 		pod := splitName(n.Agent.Pod)
-		action = fmt.Sprintf("look at the agent's log: kubectl -n %s logs %s", pod.Namespace, pod.Name)
+		p.Action, p.Command = "look at the agent's log", fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
 	}
-	a.problem(kind, n.Name, nil, message, action)
+	a.add(p)
 }
 
 // topologyProblems adds the problem of a node whose topology is not usable although it should be.
 func (a *assembly) topologyProblems(n *status.Node) {
-	t := a.topologies[n.Name]
-	const republish = "the agent publishes the topology again: kubectl delete noderesourcetopologies.topology.node.k8s.io "
+	const effect = ", so no pod that asks for CPUs is placed here"
+	const republish = "delete the object, and the agent publishes it again"
+	t, p := a.topologies[n.Name], status.Problem{Node: n.Name, Command: deleteTopology(n.Name)}
 	switch n.Topology {
-	case status.TopologyNone:
-		if n.Agent.State == status.AgentReports {
-			a.problem(status.TopologyIsNone, n.Name, nil, "the agent runs and has not published the topology of the node, so no pod that asks for CPUs is placed here",
-				"look at the agent's log for the reason")
-		}
 	case status.TopologyForeign:
-		if n.Agent.State != status.AgentNone {
-			a.problem(status.TopologyIsForeign, n.Name, nil, t.Err.Error(), "stop the other writer on this node, such as Node Feature Discovery's topology updater; then delete the object, and "+
-				republish+n.Name)
-		}
+		p.Kind, p.Message, p.Action = status.TopologyIsForeign, t.Err.Error(), "when that writer has stopped, "+republish
 	case status.TopologyInvalid:
-		a.problem(status.TopologyIsInvalid, n.Name, nil, "the topology cannot be used: "+t.Err.Error(),
-			"when agent and scheduler have the same version, delete the object, and "+republish+n.Name)
+		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
+		p.Action = "upgrade scheduler and agent to the same version, or " + republish
 	case status.TopologyStale:
-		a.problem(status.TopologyIsStale, n.Name, nil, "the topology is about an earlier node of this name, and does not count",
-			"if an agent runs on the node, delete the object, and "+republish+n.Name)
+		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
+	case status.TopologyNone:
+		p.Kind, p.Message = status.TopologyIsNone, "the agent runs and has not published the topology of the node"+effect
+		p.Action, p.Command = "look at the agent's log for the reason", ""
+	default:
+		return
 	}
+	if without := n.Agent.State == status.AgentNone; without && (n.Topology == status.TopologyNone || n.Topology == status.TopologyForeign) {
+		return // the node has nothing to do with Pinfold
+	}
+	a.add(p)
+}
+
+func deleteTopology(node string) string {
+	return "kubectl delete noderesourcetopologies.topology.node.k8s.io " + node
 }
 
 // orphans adds topologies whose node does not exist.
@@ -166,8 +171,8 @@ func (a *assembly) orphans() {
 	}
 	for i := range a.Topologies {
 		if t := &a.Topologies[i]; a.nodes[t.Name] == nil && !errors.Is(t.Err, nodetopology.ErrForeign) {
-			a.problem(status.TopologyOrphaned, t.Name, nil, "a topology is left of a node that does not exist",
-				"delete it: kubectl delete noderesourcetopologies.topology.node.k8s.io "+t.Name)
+			a.add(status.Problem{Kind: status.TopologyOrphaned, Node: t.Name, Message: "a topology is left of a node that does not exist",
+				Action: "delete it", Command: deleteTopology(t.Name)})
 		}
 	}
 }
@@ -175,7 +180,6 @@ func (a *assembly) orphans() {
 // conditionProblem adds what the node's condition says beyond the problems that were found in the
 // books. topology is nil if it is not usable.
 func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
-	const action = "docs/agent.md, \"Where it says what is wrong\", says what to do about each reason"
 	c := n.Condition
 	switch {
 	case c.Status == "" || c.Status == string(corev1.ConditionTrue):
@@ -187,26 +191,42 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 		return // the condition repeats that, or is older
 	}
 	rest := c.Message
-	for _, p := range a.report.Problems {
-		if p.Node == n.Name {
-			rest = strings.ReplaceAll(rest, p.Message, "")
-		}
+	for _, text := range a.explained[n.Name] {
+		rest = strings.ReplaceAll(rest, text, "")
 	}
 	if strings.Trim(rest, "; ") == "" {
 		return
 	}
-	a.problem(status.NotEnforced, n.Name, nil, fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message), action)
+	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),
+		Message: fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message)})
 }
+
+// conditionAction says what to do about a reason of the condition.
+func conditionAction(reason string) string {
+	switch reason {
+	case "Waiting":
+		return "check that the node reaches the API server, and that the agent may read nodes/configz; its log says more"
+	case string(nodeplan.BindingOff), string(nodeplan.NotBound):
+		return kubeletAction
+	case string(nodeplan.NoSharedCPUs):
+		return "raise minSharedCPUs of the scheduler, and delete one of the pods with exclusive CPUs"
+	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
+		return "delete a static-burst pod of the node to have it placed elsewhere"
+	}
+	return "look at the agent's log, and run 'pinfold-agent doctor' on the node"
+}
+
+const kubeletAction = "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
 
 // stateProblem adds what the topology says of the agent and the kubelet, for nodes without a
 // condition.
 func (a *assembly) stateProblem(n *status.Node, s *nodetopology.State) {
 	if s.AgentHealth != nodetopology.AgentHealthy {
-		a.problem(status.NotEnforced, n.Name, nil, "the agent cannot enforce anything: "+cmp.Or(s.AgentHealth, "it does not say why"),
-			"look at the agent's log")
+		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
+			Message: "the agent cannot enforce anything: " + cmp.Or(s.AgentHealth, "it does not say why")})
 	}
 	if s.KubeletPolicy != nodetopology.KubeletPolicyNone && s.KubeletPolicy != "" {
-		a.problem(status.NotEnforced, n.Name, nil, fmt.Sprintf("the kubelet's CPU manager policy is %q, so no pod is bound to CPUs here", s.KubeletPolicy),
-			"set cpuManagerPolicy to none, delete the file cpu_manager_state and restart the kubelet")
+		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: kubeletAction,
+			Message: fmt.Sprintf("the kubelet's CPU manager policy is %q, so no pod is bound to CPUs here", s.KubeletPolicy)})
 	}
 }

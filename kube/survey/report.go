@@ -53,11 +53,14 @@ type assembly struct {
 	leases     map[types.NamespacedName]*coordinationv1.Lease
 	podsOn     map[string][]*corev1.Pod // by node; "" for pods that have none
 
+	// explained are the agents' messages about problems of a node that were found.
+	explained           map[string][]string
 	uncheckedSignatures bool
 }
 
 func (a *assembly) sortObjects() {
 	a.nodes, a.topologies = map[string]*corev1.Node{}, map[string]*Topology{}
+	a.explained = map[string][]string{}
 	a.leases, a.podsOn = map[types.NamespacedName]*coordinationv1.Lease{}, map[string][]*corev1.Pod{}
 	for _, node := range a.Nodes {
 		a.nodes[node.Name] = node
@@ -86,13 +89,12 @@ func (a *assembly) nodeNames() []string {
 
 func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
 
-// problem adds a problem.
-func (a *assembly) problem(kind status.Kind, node string, pod *corev1.Pod, message, action string) {
-	p := status.Problem{Kind: kind, Node: node, Message: message, Action: action}
-	if pod != nil {
-		p.Pod = nameOf(pod)
-	}
-	a.report.Problems = append(a.report.Problems, p)
+// add adds a problem.
+func (a *assembly) add(p status.Problem) { a.report.Problems = append(a.report.Problems, p) }
+
+// explain records that a problem of a node was added about which the agent writes this message.
+func (a *assembly) explain(node, message string) {
+	a.explained[node] = append(a.explained[node], message)
 }
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
@@ -111,9 +113,6 @@ func (a *assembly) age(lease *coordinationv1.Lease) (age, valid time.Duration) {
 
 // defaultGrace applies to leases that do not say how long a renewal is valid.
 const defaultGrace = 40 * time.Second
-
-// seconds formats an age for messages.
-func seconds(age time.Duration) string { return age.Round(time.Second).String() }
 
 // splitName splits NAMESPACE/NAME.
 func splitName(name string) types.NamespacedName {

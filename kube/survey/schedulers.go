@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -79,20 +80,22 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease, bound map[string]bool)
 	age, valid := a.age(lease)
 	s := status.Scheduler{Lease: lease.Namespace + "/" + lease.Name, State: status.Leading, Holder: holderOf(lease), Version: api.VersionOf(lease),
 		RenewalAge: age.Seconds(), Duration: valid.Seconds()}
-	remove := fmt.Sprintf("if this scheduler was removed for good, delete its lease: kubectl -n %s delete lease %s", lease.Namespace, lease.Name)
+	remove := fmt.Sprintf("kubectl -n %s delete lease %s", lease.Namespace, lease.Name)
+	const removed = "; if this scheduler was removed for good, delete its lease"
 	switch {
 	case s.Holder == "":
 		s.State = status.NoLeader
-		a.problem(status.SchedulerSilent, "", nil, fmt.Sprintf("no scheduler holds the lease %s: the last one has stopped. No pod is scheduled by it", s.Lease),
-			"start the scheduler; "+remove)
+		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "start the scheduler" + removed, Command: remove,
+			Message: fmt.Sprintf("no scheduler holds the lease %s: the last one has stopped. No pod is scheduled by it", s.Lease)})
 	case age > valid:
 		s.State = status.Silent
-		a.problem(status.SchedulerSilent, "", nil, fmt.Sprintf("the scheduler %s has not renewed its lease %s for %s (a renewal lasts %s), and no replica "+
-			"has taken it. No pod is scheduled by it", s.Holder, s.Lease, seconds(age), seconds(valid)), "look at the scheduler's log; "+remove)
+		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "look at the scheduler's log" + removed, Command: remove,
+			Message: fmt.Sprintf("the scheduler %s has not renewed its lease %s for %s (a renewal lasts %s), and no replica "+
+				"has taken it. No pod is scheduled by it", s.Holder, s.Lease, quantity.Age(age), quantity.Age(valid))})
 	case s.Version == "" && !bound[s.Holder] && lease.Annotations[api.VersionAnnotation] != "":
 		s.State = status.Replaced
-		a.problem(status.SchedulerReplaced, "", nil, fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive",
-			s.Holder, s.Lease), "stop that scheduler; a replica of Pinfold's then takes the lease")
+		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler; a replica of Pinfold's then takes the lease",
+			Message: fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive", s.Holder, s.Lease)})
 	}
 	a.report.Schedulers = append(a.report.Schedulers, s)
 }
@@ -103,8 +106,8 @@ func (a *assembly) noScheduler() {
 	if stock := a.leases[defaultLease]; stock != nil {
 		message += fmt.Sprintf("; %s is held by %s, which has bound no pod for Pinfold and is probably a stock kube-scheduler", defaultLease, holderOf(stock))
 	}
-	a.problem(status.SchedulerMissing, "", nil, message+". Pods that ask for CPUs are not placed on chosen ones",
-		"install the scheduler (docs/scheduler.md); one without leader election cannot be seen here")
+	a.add(status.Problem{Kind: status.SchedulerMissing, Message: message + ". Pods that ask for CPUs are not placed on chosen ones",
+		Action: "install the scheduler (docs/scheduler.md); one without leader election cannot be seen here"})
 }
 
 // waiting adds the pods that ask for CPUs and have no node.

@@ -1,10 +1,11 @@
 package status
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 )
 
@@ -22,7 +23,7 @@ func columns(wide bool) []column {
 		{"CPUS", count(func(c *status.CPUs) int { return c.Online })},
 		{"EXCLUSIVE", count(func(c *status.CPUs) int { return c.Exclusive })},
 		{"SHARED", count(func(c *status.CPUs) int { return c.Shared })},
-		{"PROMISED", count(func(c *status.CPUs) int { return c.Confined })},
+		{"CONFINED", count(func(c *status.CPUs) int { return c.Confined })},
 		{"PODS", func(n *status.Node) string {
 			if n.Pods == nil {
 				return unknown
@@ -93,16 +94,5 @@ func conditionText(c *status.Condition) string {
 	return c.Status + " " + c.Reason
 }
 
-// age formats an age in seconds with the largest unit of which there are two or more.
-func age(seconds float64) string {
-	s := int64(seconds)
-	switch {
-	case s < 120:
-		return fmt.Sprintf("%ds", s)
-	case s < 2*3600:
-		return fmt.Sprintf("%dm", s/60)
-	case s < 48*3600:
-		return fmt.Sprintf("%dh", s/3600)
-	}
-	return fmt.Sprintf("%dd", s/86400)
-}
+// age formats an age in seconds.
+func age(seconds float64) string { return quantity.Age(time.Duration(seconds * float64(time.Second))) }

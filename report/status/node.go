@@ -28,7 +28,7 @@ func WriteNode(w io.Writer, r *status.Report, o Options) error {
 		p.fact("CPUs", nodeCPUs(n.CPUs))
 	}
 	if n.Pods != nil {
-		p.fact("Pods", fmt.Sprintf("%d have CPUs", *n.Pods))
+		p.fact("Pods", fmt.Sprintf("%d with CPUs", *n.Pods))
 	}
 	p.remarks()
 	p.problems()
@@ -42,6 +42,9 @@ func WriteNode(w io.Writer, r *status.Report, o Options) error {
 	}
 	options := o.Map
 	options.Owners, options.Reserved = owners(n), n.Reserved
+	if n.Pods == nil {
+		options.Rest = "holder not known"
+	}
 	return report.MachineMap(w, n.Machine, options)
 }
 
@@ -72,7 +75,7 @@ func (p *printer) agentFact(a *status.Agent) string {
 }
 
 func nodeCPUs(c *status.CPUs) string {
-	text := fmt.Sprintf("%s, and %v CPUs are requested of these or reserved", cpusText(c), c.SharedRequests)
+	text := fmt.Sprintf("%s; %v of the shared ones requested or reserved", cpusText(c), c.SharedRequests)
 	if c.Offline > 0 {
 		text += fmt.Sprintf("; %d offline", c.Offline)
 	}

@@ -70,7 +70,7 @@ const indent = 11
 
 // fact prints a named value, wrapped to the width.
 func (p *printer) fact(name, text string) {
-	for i, line := range report.Wrap(text, max(p.width-indent, report.MinWidth-indent)) {
+	for i, line := range report.Wrap(text, max(p.width, report.MinWidth)-indent) {
 		if i > 0 {
 			name = ""
 		}
@@ -78,11 +78,14 @@ func (p *printer) fact(name, text string) {
 	}
 }
 
-// paragraph prints wrapped text, indented by some spaces, the first line with a mark.
+// paragraph prints wrapped text, indented by some spaces, with a mark before the first line.
 func (p *printer) paragraph(spaces int, mark, text string) {
 	margin := strings.Repeat(" ", spaces)
-	for _, line := range report.Wrap(mark+text, max(p.width-spaces, report.MinWidth-spaces)) {
-		fmt.Fprintf(p, "%s%s\n", margin, report.Printable(line))
+	for i, line := range report.Wrap(text, max(p.width, report.MinWidth)-spaces-len(mark)) {
+		if i > 0 {
+			mark = strings.Repeat(" ", len(mark))
+		}
+		fmt.Fprintf(p, "%s%s%s\n", margin, mark, report.Printable(line))
 	}
 }
 
@@ -91,11 +94,16 @@ func (p *printer) schedulers() {
 		p.fact("Scheduler", schedulerText(&s))
 	}
 	switch pods := p.SchedulerPods; {
-	case len(p.Schedulers) == 0:
+	case len(p.Schedulers) == 0 && p.read("leases"):
 		p.fact("Scheduler", "not found")
 	case pods.Total > 0:
 		p.fact("", fmt.Sprintf("%d of %s ready", pods.Ready, quantity.Count(pods.Total, "scheduler pod")))
 	}
+}
+
+// read reports whether objects of a kind could be read.
+func (p *printer) read(resource string) bool {
+	return !slices.ContainsFunc(p.Unread, func(u status.Unread) bool { return u.Resource == resource })
 }
 
 func schedulerText(s *status.Scheduler) string {
@@ -151,8 +159,12 @@ func (p *printer) agents() {
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}
-	for i, v := range slices.Sorted(maps.Keys(versions)) {
-		text += map[bool]string{true: "; ", false: ", "}[i == 0] + fmt.Sprintf("%d with %s", versions[v], v)
+	parts = parts[:0]
+	for _, v := range slices.Sorted(maps.Keys(versions)) {
+		parts = append(parts, fmt.Sprintf("%s on %d", v, versions[v]))
+	}
+	if len(parts) > 0 {
+		text += "; " + strings.Join(parts, ", ")
 	}
 	p.fact("Agents", text)
 }
@@ -177,8 +189,11 @@ func (p *printer) cpus() {
 }
 
 func cpusText(c *status.CPUs) string {
-	return fmt.Sprintf("%d online: %d exclusive, %d shared; static-burst containers are promised %d of the shared ones",
-		c.Online, c.Exclusive, c.Shared, c.Confined)
+	text := fmt.Sprintf("%d online: %d exclusive, %d shared", c.Online, c.Exclusive, c.Shared)
+	if c.Confined > 0 {
+		text += fmt.Sprintf(", %d of them promised to static-burst containers", c.Confined)
+	}
+	return text
 }
 
 func (p *printer) pods() {
@@ -199,7 +214,11 @@ func (p *printer) pods() {
 			lost++
 		}
 	}
-	p.fact("Pods", fmt.Sprintf("%d have CPUs, %d wait for CPUs, %d run without the CPUs that they asked for", holding, len(p.Waiting), lost))
+	text := fmt.Sprintf("%d with CPUs, %d waiting for CPUs", holding, len(p.Waiting))
+	if lost > 0 {
+		text += fmt.Sprintf(", %d without the CPUs that they asked for", lost)
+	}
+	p.fact("Pods", text)
 }
 
 // remarks prints what could not be read, and what the report cannot know.
@@ -246,6 +265,9 @@ func (p *printer) problem(problem *status.Problem) {
 	fmt.Fprintf(p, "\n  %s\n", report.Printable(head))
 	p.paragraph(4, "", problem.Message)
 	p.paragraph(4, "-> ", problem.Action)
+	if problem.Command != "" {
+		fmt.Fprintf(p, "       %s\n", report.Printable(problem.Command)) // in one line, to be copied
+	}
 }
 
 func (p *printer) waiting() {
@@ -331,16 +353,17 @@ func (p *printer) nodes() {
 
 func (p *printer) table(nodes []*status.Node) {
 	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	columns := columns(p.Wide)
-	for _, c := range columns {
-		fmt.Fprint(table, c.name, "\t")
+	var cells []string
+	for _, c := range columns(p.Wide) {
+		cells = append(cells, c.name)
 	}
-	fmt.Fprintln(table)
+	fmt.Fprintln(table, strings.Join(cells, "\t"))
 	for _, n := range nodes {
-		for _, c := range columns {
-			fmt.Fprint(table, report.Printable(c.text(n)), "\t")
+		cells = cells[:0]
+		for _, c := range columns(p.Wide) {
+			cells = append(cells, report.Printable(c.text(n)))
 		}
-		fmt.Fprintln(table)
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	_ = table.Flush() // the bufio.Writer keeps the error
 }

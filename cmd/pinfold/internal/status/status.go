@@ -22,7 +22,6 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/report/terminal"
 
 	text "pinfold.dev/pinfold/report/status"
