@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -102,4 +103,5 @@ func (h *heartbeat) fill(lease *coordinationv1.Lease, node types.UID) {
 	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(h.Now())
 	lease.OwnerReferences = []metav1.OwnerReference{nodetopology.NodeReference(h.NodeName, node)}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &h.NodeName, LeaseDurationSeconds: &seconds, RenewTime: &now}
+	api.SetVersion(lease, h.Version)
 }

@@ -13,8 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
+
+// testVersion is the version of the agents of these tests.
+const testVersion = "v1.2.3"
 
 // renewTime returns the renew time in the agent's lease.
 func (w *world) renewTime() (time.Time, error) {
@@ -24,6 +28,9 @@ func (w *world) renewTime() (time.Time, error) {
 	}
 	if owners := lease.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Node" || owners[0].UID != "uid-n1" {
 		return time.Time{}, fmt.Errorf("the lease is owned by %v", owners)
+	}
+	if version := api.VersionOf(lease); version != testVersion {
+		return time.Time{}, fmt.Errorf("the lease has version %q, want %q", version, testVersion)
 	}
 	return lease.Spec.RenewTime.Time, nil
 }

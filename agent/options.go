@@ -54,8 +54,10 @@ type Options struct {
 	// lease. LeaseEvery is the interval at which the lease is renewed.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
-	Log            *slog.Logger
-	Now            func() time.Time
+	// Version is the version of the program, which the lease carries.
+	Version string
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // The defaults of options that are flags.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -95,8 +95,7 @@ func (p *publisher) readNode(ctx context.Context) error {
 	}
 	p.node = node
 	p.uid.Store(&node.UID)
-	reserved := max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue())
-	p.engine.with(func(c *control.Control) { c.SetNode(control.Node{UID: node.UID, Reserved: ledger.MilliCPU(reserved)}) })
+	p.engine.with(func(c *control.Control) { c.SetNode(control.Node{UID: node.UID, Reserved: api.Reserved(node)}) })
 	return nil
 }
 

@@ -48,10 +48,10 @@ are problems.`,
 	}
 	flags := cmd.Flags()
 	node.add(flags)
-	flags.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "the container runtime's NRI socket on the host")
-	flags.StringVar(&options.KubeletDir, "kubelet-dir", options.KubeletDir, "the kubelet's --root-dir on the host")
-	flags.StringVar(&options.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root")
-	flags.StringVarP(&output, "output", "o", "text", "text or json")
+	flags.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "the container runtime's NRI socket on the host, a `PATH`")
+	flags.StringVar(&options.KubeletDir, "kubelet-dir", options.KubeletDir, "the kubelet's --root-dir on the host, a `DIR`")
+	flags.StringVar(&options.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `GROUP`")
+	flags.StringVarP(&output, "output", "o", "text", "print the result as `text|json`")
 	return cmd
 }
 

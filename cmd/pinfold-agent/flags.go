@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -31,18 +32,18 @@ type nodeFlags struct {
 }
 
 func (f *nodeFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name (default: the variable NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
-	flags.StringVar(&f.root, "host-root", "/", "where the machine's root directory is mounted")
-	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
+	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
+	flags.StringVar(&f.root, "host-root", "/", "`DIR` where the machine's root directory is mounted")
+	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "`FILE` of certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
 }
 
 // addWriter adds the flags of the commands that write settings.
 func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
-	flags.StringVar(&f.runDir, "run-dir", "", "directory for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
-		`namespace of the agent's lease, which tells the scheduler that the agent works; "" for no lease`)
+		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
 }
 
@@ -64,6 +65,7 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA}
 	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
+	o.Version = version.This().Version
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
@@ -121,12 +123,12 @@ func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 
 // addBurst adds the flags about bursts above the limit.
 func addBurst(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", `burst policy of pods that name none: "none", "burst", "quota" or "auto"`)
+	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", "burst policy of pods that name none: `none|burst|quota|auto`")
 	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
-	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", `whose quota applies when another program writes it, too: "pinfold" or "other"`)
+	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", "whose quota applies when another program writes it, too: `pinfold|other`")
 }
 
 // checkBurst checks the flags of addBurst.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
@@ -42,11 +43,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 func newRoot() *cobra.Command {
-	return usage.Complete(&cobra.Command{
+	return completion.Install(usage.Complete(&cobra.Command{
 		Use:   "pinfold-agent",
 		Short: "Enforce the CPU decisions of the Pinfold scheduler on this node",
 		Long: `pinfold-agent runs on every node. It sets the CPUs and the quota of containers as the
 scheduler decided, keeps them set, and publishes the CPU topology of the node.
 When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
-	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait(), newVersion())
+	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait(), newVersion()))
 }

@@ -26,7 +26,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	cmd := command.New()
+	cmd := command.New(version.This().Version)
 	cmd.Use = "pinfold-scheduler"
 	cmd.Short = "kube-scheduler with the Pinfold plugin"
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {

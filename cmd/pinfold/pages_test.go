@@ -62,7 +62,7 @@ func TestPagesFit(t *testing.T) {
 		"sweep":      {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "-o"},
 		"sweep-four": {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "--burst", "0,50%,100%,inf", "--distribution", "onoff", "-o"},
 	} {
-		if err := run(t.Context(), append(args, filepath.Join(dir, name)), strings.NewReader(""), io.Discard, io.Discard); err != nil {
+		if err := run(t.Context(), "pinfold", append(args, filepath.Join(dir, name)), strings.NewReader(""), io.Discard, io.Discard); err != nil {
 			t.Fatal(name, err)
 		}
 	}

@@ -95,7 +95,7 @@ func TestSampleThrottled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.parquet")
 	var stdout, stderr bytes.Buffer
 	args := []string{"sample", fs.Dir(cgroup.CPU, name), "--duration", "2s", "-o", file}
-	if err := run(t.Context(), args, nil, &stdout, &stderr); err != nil {
+	if err := run(t.Context(), "pinfold", args, nil, &stdout, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	after, err := fs.Stat(name)
@@ -150,7 +150,7 @@ func TestSampleFullDisk(t *testing.T) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(dir, "a.csv")
-	err := run(ctx, []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
+	err := run(ctx, "pinfold", []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
 	if !errors.Is(err, syscall.ENOSPC) || frame.ExitStatus(err) != 1 {
 		t.Fatalf("error %v, want %v\n%s", err, syscall.ENOSPC, &stderr)
 	}
@@ -164,7 +164,7 @@ func TestSampleFullDisk(t *testing.T) {
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a.parquet")
 	stderr.Reset()
-	if err := run(t.Context(), []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
+	if err := run(t.Context(), "pinfold", []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
 		t.Fatal(err)
 	}
 	rec, _, err := tracefile.Read(elsewhere, 0)

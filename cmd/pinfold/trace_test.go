@@ -22,7 +22,7 @@ func TestInterruptedConversion(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	err := run(ctx, []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
+	err := run(ctx, "pinfold", []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
 	if !errors.Is(err, frame.ErrInterrupted) || frame.ExitStatus(err) != 1 {
 		t.Errorf("error %v, want %v", err, frame.ErrInterrupted)
 	}

@@ -126,12 +126,8 @@ func (s *scenario) print() string {
 	var out strings.Builder
 	b := s.books
 	fmt.Fprintf(&out, "exclusive  %s\n", orNone(b.Exclusive().String()))
-	for _, e := range b.entries {
-		for _, p := range e.portions() {
-			if !b.loses(e) && !p.cpus.IsEmpty() {
-				fmt.Fprintf(&out, "           %s to %s/%s\n", p.cpus, e.claim.ID, p.container)
-			}
-		}
+	for _, p := range b.Portions() {
+		fmt.Fprintf(&out, "           %s to %s/%s\n", p.CPUs, p.Pod, p.Container)
 	}
 	fmt.Fprintf(&out, "shared     %s: %s CPUs, %s requested or reserved\n", orNone(b.Shared().String()),
 		wholeCPUs(b.Shared().Len()), b.SharedRequests())

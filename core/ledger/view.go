@@ -50,6 +50,30 @@ func (b *Books) loses(e *entry) bool {
 	return false
 }
 
+// Portion is the exclusive CPUs of one container, whether or not they are online.
+type Portion struct {
+	Pod       PodID
+	Container string
+	CPUs      cpuset.Set
+}
+
+// Portions returns the exclusive CPUs of all containers, in the order of their pods' IDs. They are
+// disjoint: CPUs that containers of one pod use in turn are in the portion of the container that
+// [Books.Owner] returns.
+func (b *Books) Portions() (all []Portion) {
+	for _, e := range b.entries {
+		if e.static.IsEmpty() || b.loses(e) {
+			continue
+		}
+		for _, p := range e.portions() {
+			if !p.cpus.IsEmpty() {
+				all = append(all, Portion{e.claim.ID, p.container, p.cpus})
+			}
+		}
+	}
+	return all
+}
+
 // Claims returns all claims in the order of their IDs, including those that lose.
 func (b *Books) Claims() []Claim {
 	claims := make([]Claim, len(b.entries))

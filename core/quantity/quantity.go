@@ -3,6 +3,7 @@
 //	quantity.Count(2, "core")     // "2 cores"
 //	quantity.Share(.25).String()  // "25%"
 //	quantity.CPUs(1.5).String()   // "1.5 CPUs"
+//	quantity.Age(5 * time.Minute) // "5m"
 package quantity
 
 import (
@@ -10,6 +11,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Count formats a number of things whose plural ends in s.
@@ -70,4 +72,18 @@ func Number(x float64, places int) string {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return text
+}
+
+// Age formats how long ago something was, in the largest unit of which there are at least two:
+// "75s", "12m", "5h", "3d".
+func Age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0fs", d.Truncate(time.Second).Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }

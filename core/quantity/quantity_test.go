@@ -1,6 +1,9 @@
 package quantity
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestTexts(t *testing.T) {
 	for _, test := range []struct{ got, want string }{
@@ -21,6 +24,12 @@ func TestTexts(t *testing.T) {
 		{CPUs(20).String(), "20 CPUs"},
 		{CPUs(.0123).String(), "0.012 CPUs"},
 		{CPUs(0).Amount(), "0"},
+		{Age(0), "0s"},
+		{Age(119900 * time.Millisecond), "119s"},
+		{Age(2 * time.Minute), "2m"},
+		{Age(119 * time.Minute), "119m"},
+		{Age(47*time.Hour + 59*time.Minute), "47h"},
+		{Age(50 * time.Hour), "2d"},
 		{Number(12.34, 1), "12.3"},
 		{Number(100, 0), "100"},
 	} {

@@ -179,3 +179,9 @@ func withoutContainers(pod *corev1.Pod, own []ledger.ContainerAsk) *corev1.Pod {
 	rest.Status.Resources, rest.Status.AllocatedResources = nil, nil
 	return rest
 }
+
+// Reserved returns the amount of CPU that a node reserves for the system: its capacity minus what
+// is allocatable.
+func Reserved(node *corev1.Node) ledger.MilliCPU {
+	return ledger.MilliCPU(max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue()))
+}

@@ -132,7 +132,7 @@ func (a *auditor) podGone(pod *corev1.Pod) {
 
 // reservedChanged audits a new node and one with another reserved amount.
 func (a *auditor) reservedChanged(before, node *corev1.Node) {
-	if before == nil || reservedCPU(before) != reservedCPU(node) || before.UID != node.UID {
+	if before == nil || api.Reserved(before) != api.Reserved(node) || before.UID != node.UID {
 		a.nodeChanged(node.Name)
 	}
 }

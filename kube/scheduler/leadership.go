@@ -49,10 +49,11 @@ type Leadership struct {
 	fresh atomic.Bool // see catchUp
 }
 
-// Observe makes an election report its lease to l.
-func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig) {
+// Observe makes an election report its lease to l, and write this program's version to the lease.
+func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	recordVersion(config.Lock, version)
 	l.lock, l.lasts, l.quietFor = config.Lock, config.RenewDeadline, config.RetryPeriod
 	config.Lock = observedLock{config.Lock, l}
 }

@@ -71,7 +71,7 @@ func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Queue
 // afterNodeChanged handles a new node or one with more CPU time to allocate.
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := util.As[*corev1.Node](oldObj, newObj)
-	return hint(err == nil && (before == nil || after.UID != before.UID || reservedCPU(after) < reservedCPU(before) ||
+	return hint(err == nil && (before == nil || after.UID != before.UID || api.Reserved(after) < api.Reserved(before) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0), err)
 }
 

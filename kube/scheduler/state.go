@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // nodeState holds the books of one version of a node.
@@ -100,15 +101,10 @@ func (s *nodeState) fits(q *question) error {
 // bookConfig returns what the node withholds from pods.
 func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config {
 	return ledger.Config{
-		Reserved:     ledger.MilliCPU(reservedCPU(node)),
+		Reserved:     api.Reserved(node),
 		ReservedCPUs: t.state.ReservedCPUs,
 		MinShared:    minShared,
 	}
-}
-
-// reservedCPU returns the amount that the node reserves for the system, in thousandths of a CPU.
-func reservedCPU(node *corev1.Node) int64 {
-	return max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue())
 }
 
 // claimOf returns the claim of a pod that is bound to the node or assumed to be.

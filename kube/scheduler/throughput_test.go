@@ -89,7 +89,7 @@ func (c *simulatedCluster) must(err error) {
 // addNode adds a node with a few bound pods.
 func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
 	topologies := c.plugin.shared.topologies
-	index := topologies.indexes.of(machine)
+	index := topologies.indexes.Of(machine)
 	topologies.set(&nodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name}, index: index, cpus: len(machine.CPUs),
 		state: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}})
 	node := nodeInfoOf(name, len(machine.CPUs)).Node()

@@ -54,26 +54,14 @@ func (v *view) drawNode(out Output, node string, all []placed) error {
 
 // note describes the quality of a placement by its criteria.
 func (p placed) note() string {
-	own := p.describe(p.own)
+	own := report.Quality(p.policy, p.own)
 	if p.policy == placement.StaticBurst {
 		own = fmt.Sprintf("limit %d, %s", p.wants, own)
 	}
 	if p.optimal() {
 		return own + ": best possible"
 	}
-	return fmt.Sprintf("%s (on an empty node %s)", own, p.describe(p.best))
-}
-
-func (p placed) describe(quality placement.Quality) string {
-	nodes := quantity.Count(quality.NUMANodes, "NUMA node")
-	if p.policy == placement.StaticBurst {
-		return nodes
-	}
-	cores := "whole cores"
-	if quality.SplitCores > 0 {
-		cores = quantity.Count(quality.SplitCores, "split core")
-	}
-	return strings.Join([]string{nodes, quantity.Count(quality.LLCs, "LLC"), cores}, ", ")
+	return fmt.Sprintf("%s (on an empty node %s)", own, report.Quality(p.policy, p.best))
 }
 
 // summary summarizes a round in a few sentences.

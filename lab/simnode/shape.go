@@ -24,6 +24,9 @@ func namedShapes() map[string]topology.Shape {
 	}
 }
 
+// ShapeNames returns the names that ParseShape knows.
+func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes())) }
+
 // ParseShape reads a shape: a name, or counts such as
 //
 //	packages:2,numa:4,llcs:4,cores:4,threads:2
@@ -40,7 +43,7 @@ func ParseShape(text string) (shape topology.Shape, name string, err error) {
 		key, value, ok := strings.Cut(item, ":")
 		if !ok {
 			return shape, "", fmt.Errorf("shape %q: %q is neither a name (%s) nor of the form key:value, as in %s",
-				text, item, strings.Join(slices.Sorted(maps.Keys(namedShapes())), ", "), ShapeSyntax)
+				text, item, strings.Join(ShapeNames(), ", "), ShapeSyntax)
 		}
 		if seen[key] {
 			return shape, "", fmt.Errorf("shape %q: %s is given twice", text, key)

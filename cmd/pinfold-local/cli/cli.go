@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/report/terminal"
 )
@@ -25,21 +26,21 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRoot() *cobra.Command {
-	return usage.Complete(&cobra.Command{
+	return completion.Install(usage.Complete(&cobra.Command{
 		Use:   "pinfold-local",
 		Short: "Run a Kubernetes cluster with Pinfold's scheduler on this machine",
 		Long: `pinfold-local runs a whole Kubernetes control plane on this machine: etcd,
 kube-apiserver, kube-controller-manager and Pinfold's scheduler, with any number
 of simulated nodes of any shape. It needs no privilege, listens on 127.0.0.1
 only, and keeps everything in one directory, which it removes in the end.`,
-	}, newUp(), newDown(), newStatus(), newDemo(), newLoad())
+	}, newUp(), newDown(), newStatus(), newDemo(), newLoad()))
 }
 
 // defaultDir is the default data directory.
 const defaultDir = ".pinfold"
 
 func addDirFlag(command *cobra.Command, dir *string) {
-	command.Flags().StringVar(dir, "data-dir", defaultDir, "directory of the cluster's data, logs and kubeconfig")
+	command.Flags().StringVar(dir, "data-dir", defaultDir, "`DIR` of the cluster's data, logs and kubeconfig")
 }
 
 // progress reports steps with the time since its creation, if the output is a terminal.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -55,6 +56,7 @@ Several servers are measured at the same time, with their batches spread out.`,
 		},
 	}
 	addDirFlag(command, &options.dir)
+	command.ValidArgsFunction = completion.Each(func(ctx context.Context) []string { return podNames(ctx, options.dir) })
 	flags := command.Flags()
 	flags.IntVar(&options.plan.Batch, "batch", 4, "requests sent at once")
 	flags.DurationVar(&options.plan.Every, "every", 503*time.Millisecond, "time from one batch to the next")
@@ -63,7 +65,7 @@ Several servers are measured at the same time, with their batches spread out.`,
 	flags.Uint64Var(&options.plan.Seed, "seed", 1, "seed of the random delays; the same seed gives the same delays")
 	flags.DurationVar(&options.plan.Timeout, "timeout", 10*time.Second, "how long a request may take")
 	flags.DurationVar(&options.cpu, "cpu", 0, "CPU time that each request asks for with ?cpu=, as the example images understand it")
-	flags.StringVarP(&options.output, "output", "o", "text", "text or json")
+	flags.StringVarP(&options.output, "output", "o", "text", "print the result as `text|json`")
 	return command
 }
 
@@ -127,6 +129,38 @@ func (o loadOptions) targets(ctx context.Context, args []string) (groups *cgroup
 	return groups, targets, nil
 }
 
+// podNames returns the names of the pods of a running cluster, for completion.
+func podNames(ctx context.Context, dir string) (names []string) {
+	state, err := localcluster.ReadState(dir)
+	if err != nil {
+		return nil
+	}
+	client, err := newClient(state)
+	if err != nil {
+		return nil
+	}
+	pods, err := client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Name)
+	}
+	return names
+}
+
+func newClient(state localcluster.State) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
+}
+
 // podFinder finds the pods of a running cluster and their cgroups on this machine.
 type podFinder struct {
 	client kubernetes.Interface
@@ -139,13 +173,9 @@ func newPodFinder(dir string) (*podFinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
-	}
 	f := &podFinder{}
-	if f.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+	if f.client, err = newClient(state); err != nil {
+		return nil, err
 	}
 	if f.groups, err = cgroup.Open("/"); err != nil {
 		return nil, fmt.Errorf("find the cgroups: %w", err)

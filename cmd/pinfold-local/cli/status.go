@@ -32,7 +32,7 @@ func newStatus() *cobra.Command {
 		},
 	}
 	addDirFlag(command, &dir)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	command.Flags().StringVarP(&output, "output", "o", "text", "print the result as `text|json`")
 	return command
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
@@ -66,19 +67,20 @@ func newUp() *cobra.Command {
 	addDirFlag(command, &options.dir)
 	addNodeFlags(command, &options)
 	flags := command.Flags()
-	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `file`")
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `FILE`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
-		"KubeSchedulerConfiguration `file` without clientConnection.kubeconfig, instead of Pinfold's default")
+		"KubeSchedulerConfiguration `FILE` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.stock, "stock", false,
 		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
 	flags.StringArrayVar(&options.images, "images", nil,
-		"also serve the images of an OCI image layout in this `directory` to the real node; may be repeated")
+		"also serve the images of an OCI image layout in this `DIRECTORY` to the real node; may be repeated")
 	flags.BoolVar(&options.keepData, "keep-data", false, "keep the data directory at the end")
 	flags.StringArrayVar(&options.shapes, "nodes", nil,
 		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
 			simnode.ShapeSyntax+"; may be repeated")
 	flags.StringArrayVar(&options.machines, "machine", nil,
 		"simulated nodes of the machine in a `FILE[=COUNT]`, as written by pinfold topology -o json; may be repeated")
+	completion.Flag(command, "nodes", func(context.Context) []string { return append(simnode.ShapeNames(), hostShape) })
 	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
 	return command
 }
@@ -88,9 +90,9 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 	flags := command.Flags()
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
 	flags.StringVar(&options.binaries, "node-binaries", "",
-		"`directory` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
+		"`DIR` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
 	flags.StringVar(&options.cgroupDriver, "cgroup-driver", kubepods.Cgroupfs.String(),
-		"the real node's `DRIVER` for cgroups: cgroupfs, or systemd, which must run on this machine")
+		"the real node's driver for cgroups, `cgroupfs|systemd`; systemd must run on this machine")
 	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
 		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
 }

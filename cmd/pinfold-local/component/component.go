@@ -21,6 +21,7 @@ import (
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllerapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
+	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/kube/scheduler/command"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -35,7 +36,7 @@ var servers = map[string]func(flags []string) int{
 	localcluster.Etcd:              serve(serveEtcd),
 	localcluster.APIServer:         kubernetes(apiserverapp.NewAPIServerCommand),
 	localcluster.ControllerManager: kubernetes(controllerapp.NewControllerManagerCommand),
-	localcluster.Scheduler:         kubernetes(command.New),
+	localcluster.Scheduler:         kubernetes(newScheduler),
 	localcluster.KWOK:              serve(serveKWOK),
 	localnode.Registry:             serve(serveRegistry),
 }
@@ -61,6 +62,8 @@ func kubernetes(newCommand func() *cobra.Command) func(flags []string) int {
 		return cli.Run(command)
 	}
 }
+
+func newScheduler() *cobra.Command { return command.New(version.This().Version) }
 
 // serve returns a server that runs a function until a signal cancels its context.
 func serve(run func(ctx context.Context, flags []string) error) func(flags []string) int {

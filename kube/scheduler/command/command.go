@@ -1,6 +1,6 @@
 // Package command builds the kube-scheduler command with the Pinfold plugin:
 //
-//	os.Exit(cli.Run(command.New()))
+//	os.Exit(cli.Run(command.New("v1.2.3")))
 //
 // It is [app.NewSchedulerCommand] with one addition: the plugin watches the leader election lease,
 // so that no decision of a former leader is bound. [app.NewSchedulerCommand] does not expose its
@@ -27,14 +27,15 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler"
 )
 
-// New returns the command, with the flags of kube-scheduler.
-func New() *cobra.Command {
+// New returns the command, with the flags of kube-scheduler. Its lease names the given version of
+// Pinfold.
+func New(version string) *cobra.Command {
 	o := options.NewOptions()
 	cmd := &cobra.Command{
 		Use:               "kube-scheduler",
 		Args:              cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return o.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, o) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, o, version) },
 	}
 	sets := o.Flags
 	verflag.AddFlags(sets.FlagSet("global"))
@@ -47,7 +48,7 @@ func New() *cobra.Command {
 }
 
 // run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe.
-func run(cmd *cobra.Command, o *options.Options) error {
+func run(cmd *cobra.Command, o *options.Options, version string) error {
 	verflag.PrintAndExitIfRequested()
 	gate := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(o.Logs, gate); err != nil {
@@ -67,7 +68,7 @@ func run(cmd *cobra.Command, o *options.Options) error {
 		return err
 	}
 	if config.LeaderElection != nil {
-		leadership.Observe(config.LeaderElection)
+		leadership.Observe(config.LeaderElection, version)
 	}
 	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

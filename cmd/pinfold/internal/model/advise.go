@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/core/advice"
@@ -47,7 +48,7 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces,
+		Args: someTraces, ValidArgsFunction: completion.Files,
 	}
 	cmd.RunE = newConsultation(cmd).run
 	return cmd

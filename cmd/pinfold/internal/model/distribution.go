@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
@@ -75,17 +77,22 @@ func independent[D demand.Distribution](d D, err error) (demand.Process, error) 
 	return demand.Independent{Distribution: d}, err
 }
 
-func familyNames() string {
-	var names []string
+func familyNames() (names []string) {
 	for _, f := range families() {
 		names = append(names, f.name)
 	}
+	return names
+}
+
+func familyText() string {
+	names := familyNames()
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 func newDistributionFlags(cmd *cobra.Command) *distributionFlags {
 	f := &distributionFlags{flags: cmd.Flags()}
-	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyNames())
+	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyText())
+	completion.Flag(cmd, "distribution", func(context.Context) []string { return familyNames() })
 	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
 	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
 	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "a quota is enough for `N` requests of a Poisson distribution")
@@ -110,7 +117,7 @@ func (f *distributionFlags) families(names ...string) ([]family, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(known family) bool { return known.name == name })
 		if i < 0 {
-			return nil, usage.Errorf("--distribution %q is not known: take %s", name, familyNames())
+			return nil, usage.Errorf("--distribution %q is not known: take %s", name, familyText())
 		}
 		chosen = append(chosen, all[i])
 	}

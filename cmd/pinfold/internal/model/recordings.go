@@ -49,7 +49,7 @@ func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...
 	case aboutTraces != "":
 		return usage.Errorf("--%s is about recordings: name one with --trace", aboutTraces)
 	case d.names == "":
-		return usage.Errorf("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyNames())
+		return usage.Errorf("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
 	case len(means) == 0:
 		return usage.Errorf("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
 	}

@@ -44,7 +44,7 @@ at all. --force replaces a DIR that an earlier sweep has made.`,
 	}
 	flags := cmd.Flags()
 	named := flags.Lookup("distribution")
-	named.Usage = "of the demand in a period: `NAMES` of " + familyNames()
+	named.Usage = "of the demand in a period: `NAMES` of " + familyText()
 	named.DefValue, q.distributions.names = defaultDistributions, defaultDistributions
 	flags.Var(q.means, "mean", "demand per period, on average, in multiples of the quota")
 	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MostCgroups))

@@ -53,7 +53,7 @@ or kill -9 lose only the last second: see 'pinfold trace recover'.`,
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
 	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
-	cmd.RunE = q.run
+	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/report/recording"
@@ -47,7 +48,7 @@ windows of every length from one sample to a minute, the largest usage and the
 timescale.`,
 		Example: `  pinfold trace info web.parquet
   pinfold trace info demand.npy --interval 100ms`,
-		Args: oneFile,
+		Args: oneFile, ValidArgsFunction: completion.Files,
 	}
 	interval := frame.IntervalFlag(cmd)
 	output := frame.OutputFlag(cmd)
@@ -73,7 +74,7 @@ func newConvert() *cobra.Command {
 .csv, .npy (usage of one group in nanoseconds), or - for CSV on standard output.`,
 		Example: `  pinfold trace convert web.parquet -o web.csv
   pinfold trace convert web.parquet --group /kubepods/podX/Y -o web.npy`,
-		Args: oneFile,
+		Args: oneFile, ValidArgsFunction: completion.Files,
 	}
 	c := conversionFlags(cmd)
 	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
@@ -89,7 +90,7 @@ func newRecover() *cobra.Command {
 crash or kill -9. The journal is kept; remove it after you have checked the
 file.`,
 		Example: `  pinfold trace recover web.parquet.journal -o web.parquet`,
-		Args:    oneFile,
+		Args:    oneFile, ValidArgsFunction: completion.Files,
 	}
 	conversionFlags(cmd).interval = new(time.Duration)
 	return cmd

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -46,6 +47,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
 	}
+	cmd.ValidArgsFunction = completion.Files
 	q := &confinement{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's

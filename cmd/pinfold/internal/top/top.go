@@ -59,7 +59,7 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
 	cmd.Flags().BoolVar(&t.once, "once", false, "print one table and end")
 	cmd.Flags().StringVar(&t.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	cmd.Flags().StringVar(&t.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
-	cmd.RunE = t.run
+	cmd.RunE, cmd.ValidArgsFunction = t.run, groups.Complete
 	return cmd
 }
 

@@ -1,0 +1,73 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"pinfold.dev/pinfold/kube/survey"
+)
+
+// explain adds to an error of the API server what to do.
+func (q *query) explain(ctx context.Context, client *survey.Client, server string, err error) error {
+	var network *url.Error
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case errors.Is(err, survey.ErrNotInstalled):
+		return fmt.Errorf("%w: docs/scheduler.md says how to install it", err)
+	case errors.Is(err, survey.ErrNoNode):
+		names, listErr := client.NodeNames(ctx)
+		if listErr != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s", err, suggestNodes(names, q.node))
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server %s rejects the credentials (%w): log in again, or name another --context", server, err)
+	case errors.As(err, &network):
+		return fmt.Errorf("cannot reach the API server %s (%w): check that it runs, and that --kubeconfig and --context are right", server, network.Err)
+	}
+	return err
+}
+
+// maxSuggestions limits how many nodes an error names.
+const maxSuggestions = 5
+
+// suggestNodes names the nodes that may have been meant, otherwise some of all nodes.
+func suggestNodes(names []string, meant string) string {
+	near := similar(names, meant)
+	intro := "did you mean "
+	if len(near) == 0 {
+		near, intro = slices.Sorted(slices.Values(names)), "there are "
+	}
+	switch {
+	case len(near) == 0:
+		return "the cluster has no nodes"
+	case len(near) > maxSuggestions:
+		return fmt.Sprintf("%s%s or %d others?", intro, strings.Join(near[:maxSuggestions], ", "), len(near)-maxSuggestions)
+	}
+	return intro + strings.Join(near, ", ") + "?"
+}
+
+// similar returns the names that contain the meant one, and those that cobra would suggest if they
+// were commands: with the meant one at the beginning, or at most two characters different.
+func similar(names []string, meant string) []string {
+	nodes := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, name := range names {
+		nodes.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	near := nodes.SuggestionsFor(meant)
+	for _, name := range names {
+		if strings.Contains(name, meant) {
+			near = append(near, name)
+		}
+	}
+	slices.Sort(near)
+	return slices.Compact(near)
+}

@@ -1,0 +1,170 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"golang.org/x/tools/txtar"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/survey"
+	"pinfold.dev/pinfold/report"
+	text "pinfold.dev/pinfold/report/status"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestScenarios prints the states of the clusters in testdata. Each archive has the objects of a
+// cluster, the command lines, and what these print.
+func TestScenarios(t *testing.T) {
+	golden.Archives(t, "testdata/*.txtar", "output", func(t *testing.T, given *txtar.Archive) string {
+		files := map[string]string{}
+		for _, f := range given.Files {
+			files[f.Name] = string(f.Data)
+		}
+		var cluster fixture
+		if err := yaml.UnmarshalStrict([]byte(files["cluster.yaml"]), &cluster); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for line := range strings.Lines(files["commands"]) {
+			line = strings.TrimSpace(line)
+			fmt.Fprintf(&out, "$ %s\n", line)
+			cluster.print(t, &out, strings.Fields(line)[1:])
+		}
+		return out.String()
+	})
+}
+
+// fixture are the objects of a cluster as text.
+type fixture struct {
+	Time       time.Time               `json:"time"`
+	Nodes      []*corev1.Node          `json:"nodes"`
+	Pods       []*corev1.Pod           `json:"pods"`
+	Leases     []*coordinationv1.Lease `json:"leases"`
+	Topologies []fixtureTopology       `json:"topologies"`
+	Unread     map[survey.Kind]string  `json:"unread"`
+}
+
+// fixtureTopology is a NodeResourceTopology as its agent writes it, or damaged.
+type fixtureTopology struct {
+	Node     string         `json:"node"`
+	Owner    types.UID      `json:"owner"`
+	Shape    topology.Shape `json:"shape"`
+	Offline  cpuset.Set     `json:"offline"`
+	Reserved cpuset.Set     `json:"reserved"`
+	Lease    string         `json:"lease"`
+	Health   string         `json:"health"`
+	Policy   string         `json:"policy"`
+	Writer   string         `json:"writer"` // of another program
+	Damaged  bool           `json:"damaged"`
+}
+
+func (f *fixtureTopology) object(t *testing.T) *v1alpha2.NodeResourceTopology {
+	machine := f.Shape.MustBuild()
+	for cpu := range f.Offline.All() {
+		machine = withoutCPU(machine, cpu)
+	}
+	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease}
+	if f.Health != "" {
+		state.AgentHealth = f.Health
+	}
+	if f.Policy != "" {
+		state.KubeletPolicy = f.Policy
+	}
+	object, err := nodetopology.FromMachine(f.Node, machine, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Owner != "" {
+		nodetopology.OwnedByNode(object, f.Owner)
+	}
+	if f.Damaged {
+		object.Zones = object.Zones[1:]
+	}
+	if f.Writer != "" {
+		object.Labels = nil
+		now := metav1.Now()
+		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: f.Writer, Time: &now}}
+	}
+	return object
+}
+
+// withoutCPU returns the machine after a CPU went offline.
+func withoutCPU(m *topology.Machine, cpu cpuset.CPU) *topology.Machine {
+	var left []topology.CPU
+	for _, c := range m.CPUs {
+		if c.ID != cpu {
+			left = append(left, c)
+		}
+	}
+	m.CPUs = left
+	for i := range m.NUMANodes {
+		m.NUMANodes[i].CPUs.Remove(cpu)
+		m.NUMANodes[i].LocalCPUs.Remove(cpu)
+	}
+	m.Offline.Add(cpu)
+	return m
+}
+
+// objects returns the objects of the cluster, or of one node.
+func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
+	o := &survey.Objects{Time: f.Time, Node: node, Leases: f.Leases, LeaseNamespace: nodetopology.LeaseNamespace, Unread: map[survey.Kind]error{}}
+	indexes := placement.NewIndexes()
+	for i := range f.Topologies {
+		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
+			o.Topologies = append(o.Topologies, survey.NewTopology(topology.object(t), indexes))
+		}
+	}
+	for _, n := range f.Nodes {
+		if node == "" || n.Name == node {
+			o.Nodes = append(o.Nodes, n)
+		}
+	}
+	for _, pod := range f.Pods {
+		if node == "" || pod.Spec.NodeName == node {
+			o.Pods = append(o.Pods, pod)
+		}
+	}
+	for kind, message := range f.Unread {
+		o.Unread[kind] = errors.New(message)
+	}
+	return o
+}
+
+// print prints what "pinfold status" prints for some arguments.
+func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
+	q := &query{}
+	options := text.Options{Map: report.MapOptions{}}
+	for _, arg := range args {
+		switch arg {
+		case "status", "-o":
+		case "json":
+			q.output = "json"
+		case "wide":
+			q.output, options.Wide = wide, true
+		case "--check":
+			q.check = true
+		default:
+			q.node = arg
+		}
+	}
+	r := f.objects(t, q.node).Report(nil)
+	if err := q.print(out, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkProblems(r); q.check && err != nil {
+		fmt.Fprintln(out, err)
+	}
+}

@@ -1,0 +1,168 @@
+// Package status implements the subcommand "status" ([New]), which shows the state of Pinfold in a
+// cluster: agents, schedulers, CPUs, pods that wait, and what is wrong. It reads the cluster with
+// package kube/survey; package report/status prints the result.
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"pinfold.dev/pinfold/cmd/internal/completion"
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/report/terminal"
+
+	text "pinfold.dev/pinfold/report/status"
+)
+
+// query is what the flags request.
+type query struct {
+	connection
+	node, keys string
+	check      bool
+	output     frame.Format
+}
+
+// wide is text with all nodes and more columns.
+const wide frame.Format = "wide"
+
+// New returns the subcommand "status".
+func New() *cobra.Command {
+	q := &query{}
+	cmd := &cobra.Command{
+		Use:   "status [NODE] [--check] [-o text|wide|json] [--context NAME] [--kubeconfig FILE]",
+		Short: "Show agents, schedulers, CPUs and problems in a cluster",
+		Long: `Show the state of Pinfold in a cluster: which scheduler leads, whether the agents
+report, how many CPUs are exclusive, what is wrong and what to do about it, and why
+pods that ask for CPUs wait. With a NODE it shows this node, with a map of its CPUs
+and who has them.
+
+It reads nodes, pods, NodeResourceTopologies and leases. What this user may not list
+is named, and the rest is shown. It changes nothing.`,
+		Example: `  pinfold status
+  pinfold status worker-3            # one node, with a map of its CPUs
+  pinfold status -o wide             # all nodes, with versions and conditions
+  pinfold status --check >/dev/null  # exit status 1 if something is wrong`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return usage.Errorf("%d nodes are named: give one, or none for the whole cluster", len(args))
+			case len(args) == 1 && args[0] == "":
+				return usage.Errorf("the NODE is empty: name one, or leave it out for the whole cluster")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.node = strings.Join(args, "")
+			return q.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	q.connection.add(cmd)
+	flags.StringVar(&q.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "the agents renew their leases in `NAMESPACE`")
+	flags.StringVar(&q.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
+	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem, or something could not be read")
+	frame.OneOf(flags, &q.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
+	cmd.ValidArgsFunction = completion.First(q.nodeNames)
+	return cmd
+}
+
+func (q *query) run(ctx context.Context, stdout io.Writer) error {
+	// client-go logs what the errors of this command say as well.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	keys, err := readKeys(q.keys)
+	if err != nil {
+		return err
+	}
+	ctx, stop := frame.Interruptible(ctx)
+	defer stop()
+	client, server, err := q.connect()
+	if err != nil {
+		return err
+	}
+	objects, err := client.Read(ctx, q.node)
+	if err != nil {
+		return q.explain(ctx, client, server, err)
+	}
+	report := objects.Report(keys)
+	if err := q.print(stdout, report); err != nil {
+		return err
+	}
+	if q.check {
+		return checkProblems(report)
+	}
+	return nil
+}
+
+func (q *query) print(w io.Writer, report *status.Report) error {
+	options := text.Options{Wide: q.output == wide, Map: terminal.MapOptions(w, os.Getenv)}
+	switch {
+	case q.output == frame.JSON:
+		return frame.PrintJSON(w, report)
+	case q.node != "" && len(report.Nodes) == 1:
+		return text.WriteNode(w, report, options)
+	}
+	return text.Write(w, report, options)
+}
+
+// checkProblems returns an error if a report has problems or is incomplete.
+func checkProblems(report *status.Report) error {
+	var found []string
+	if n := len(report.Problems); n > 0 {
+		found = append(found, quantity.Count(n, "problem"))
+	}
+	for _, u := range report.Unread {
+		found = append(found, u.Resource+" could not be read")
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(found, ", "))
+}
+
+// readKeys returns nil without a file.
+func readKeys(file string) (*api.Keys, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // accept every allocation
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--allocation-keys: %w", err)
+	}
+	keys, err := api.ParsePublicKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("--allocation-keys %s: %w", file, err)
+	}
+	return api.NewKeys(keys...), nil
+}
+
+// completionTimeout limits how long a shell waits for the names of nodes.
+const completionTimeout = 3 * time.Second
+
+// nodeNames returns the names of the cluster's nodes, for completion.
+func (q *query) nodeNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	client, _, err := q.connect()
+	if err != nil {
+		return nil
+	}
+	names, err := client.NodeNames(ctx)
+	if err != nil {
+		cobra.CompErrorln(err.Error())
+	}
+	return names
+}

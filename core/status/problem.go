@@ -1,0 +1,46 @@
+package status
+
+import "slices"
+
+// Problem is something that an operator should look at.
+type Problem struct {
+	Kind Kind `json:"kind"`
+	// Node and Pod (NAMESPACE/NAME) are what the problem is about, "" if it is about the cluster.
+	Node    string `json:"node,omitempty"`
+	Pod     string `json:"pod,omitempty"`
+	Message string `json:"message"`
+	// Action is what to do about it, and Command a command line that does it, if there is one.
+	Action  string `json:"action"`
+	Command string `json:"command,omitempty"`
+}
+
+// Kind is the kind of a problem. Kinds that agents and schedulers report, too, have the names of
+// their conditions and events.
+type Kind string
+
+// The kinds of problem.
+const (
+	SchedulerMissing  Kind = "SchedulerMissing"     // no lease of a scheduler exists
+	SchedulerReplaced Kind = "SchedulerReplaced"    // a scheduler that is not Pinfold's leads
+	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
+	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
+	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist
+	TopologyIsNone    Kind = "TopologyMissing"      // the agent has not published the topology
+	TopologyIsForeign Kind = "TopologyForeign"      // another program has
+	TopologyIsInvalid Kind = "TopologyInvalid"      // it is damaged
+	TopologyIsStale   Kind = "TopologyStale"        // it is about an earlier node
+	TopologyOrphaned  Kind = "TopologyOrphaned"     // its node does not exist
+	NotEnforced       Kind = "CPUBinding"           // the node's condition is not True
+	CPUConflict       Kind = "CPUConflict"          // a pod has lost its CPUs to another pod
+	InvalidAllocation Kind = "CPUAllocationInvalid" // a pod's allocation does not count
+	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists
+	CPUOffline        Kind = "CPUOffline"           // CPUs of a pod are offline
+)
+
+// rank orders kinds: what affects most comes first.
+func (k Kind) rank() int {
+	return slices.Index([]Kind{
+		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsForeign, TopologyIsInvalid,
+		TopologyIsStale, TopologyOrphaned, NotEnforced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline,
+	}, k)
+}

@@ -1,0 +1,164 @@
+package survey
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// fillBooks adds the CPUs of a node, the containers that have some, and what is wrong with them.
+// object is nil if nodes could not be read, topology if it is not usable.
+func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topology) {
+	n.Pods = new(int)
+	pods := map[ledger.PodID]*corev1.Pod{}
+	var claims []ledger.Claim
+	for _, pod := range a.podsOn[n.Name] {
+		claim, err := a.claim(pod, topology)
+		if err != nil {
+			a.invalid(n, pod, err)
+		}
+		pods[claim.ID] = pod
+		claims = append(claims, claim)
+	}
+	if topology == nil {
+		for _, claim := range claims {
+			addContainers(n, pods[claim.ID], claim)
+		}
+		return
+	}
+	config := ledger.Config{ReservedCPUs: topology.State.ReservedCPUs}
+	if object != nil {
+		config.Reserved = api.Reserved(object)
+	}
+	books := ledger.New(topology.Index, config, claims...)
+	machine := topology.Index.Machine()
+	n.CPUs = &status.CPUs{
+		Online: len(machine.CPUs), Exclusive: books.Exclusive().Len(), Shared: books.Shared().Len(),
+		Reserved: topology.State.ReservedCPUs.Intersection(books.Shared()).Len(), Offline: machine.Offline.Len(),
+		SharedRequests: float64(books.SharedRequests()) / 1000,
+	}
+	lost := a.bookProblems(n, books, pods)
+	for _, claim := range claims {
+		if !lost[claim.ID] {
+			n.CPUs.Confined += addContainers(n, pods[claim.ID], claim)
+		}
+	}
+	refine(n, books, topology.Index, pods)
+}
+
+// invalid adds a pod whose allocation does not count.
+func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
+	name, cause := nameOf(pod), err
+	if allocation := (*api.AllocationError)(nil); errors.As(err, &allocation) {
+		cause = fmt.Errorf("annotation %s: %w", api.AllocationAnnotation, allocation.Err)
+	}
+	a.explain(n.Name, fmt.Sprintf("pod %s: %v", name, err))
+	action, command := placeAgain(pod)
+	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: name, Action: action, Command: command,
+		Message: fmt.Sprintf("pod %s stays in the shared CPUs: %v", name, cause)})
+}
+
+// claim returns what a pod holds and requests on its node.
+func (a *assembly) claim(pod *corev1.Pod, topology *Topology) (ledger.Claim, error) {
+	claim, allocation, err := a.keys.ClaimAndAllocation(pod, machineOf(topology))
+	if a.keys == nil && err == nil && allocation != nil && allocation.Signature != "" {
+		a.uncheckedSignatures = true
+		claim.Rank = allocation.Rank()
+	}
+	return claim, err
+}
+
+func machineOf(t *Topology) *topology.Machine {
+	if t == nil {
+		return nil
+	}
+	return t.Index.Machine()
+}
+
+// bookProblems adds what is wrong in the books of a node, and returns the pods that have lost their
+// CPUs.
+func (a *assembly) bookProblems(n *status.Node, books *ledger.Books, pods map[ledger.PodID]*corev1.Pod) (lost map[ledger.PodID]bool) {
+	podName := func(id ledger.PodID) string { return nameOf(pods[id]) }
+	lost = map[ledger.PodID]bool{}
+	add := func(p status.Problem, pod *corev1.Pod) {
+		if p.Node = n.Name; pod != nil {
+			p.Pod = nameOf(pod)
+		}
+		a.explain(n.Name, p.Message)
+		a.add(p)
+	}
+	for _, c := range books.Conflicts() {
+		lost[c.ID] = true
+		action, command := placeAgain(pods[c.ID])
+		add(status.Problem{Kind: status.CPUConflict, Message: c.Describe(podName), Action: action, Command: command}, pods[c.ID])
+	}
+	for _, o := range books.Offline() {
+		action, command := placeAgain(pods[o.Pod])
+		add(status.Problem{Kind: status.CPUOffline, Message: o.Describe(podName), Action: "bring the CPUs online again, or " + action, Command: command}, pods[o.Pod])
+	}
+	for _, o := range books.Overflow() {
+		add(status.Problem{Kind: status.CPUOverflow, Message: o.Describe(podName), Action: "move pods away from the node, those first that " +
+			"the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes"}, pods[o.Pod])
+	}
+	return lost
+}
+
+// placeAgain says how to have a pod placed again.
+func placeAgain(pod *corev1.Pod) (action, command string) {
+	command = fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return fmt.Sprintf("delete the pod: its %s creates another one, which is placed anew", owner.Kind), command
+	}
+	return "delete the pod and create it again", command
+}
+
+// addContainers adds the containers of a pod that have exclusive CPUs or are confined. It returns the
+// sum of the limits of those that are confined and run at the same time.
+func addContainers(n *status.Node, pod *corev1.Pod, claim ledger.Claim) int {
+	if len(claim.Containers) > 0 {
+		*n.Pods++
+	}
+	var confined ledger.Phases[int]
+	for i := range claim.Containers {
+		c := &claim.Containers[i]
+		if c.Policy == placement.StaticBurst {
+			confined.Add(c.Role, c.Limit)
+		}
+		n.Containers = append(n.Containers, status.Container{Pod: nameOf(pod), Container: c.Name, Policy: c.Policy, Limit: c.Limit,
+			CPUs: c.CPUs, NUMANodes: c.NUMANodes})
+	}
+	return confined.Largest()
+}
+
+// refine completes containers with what the books and the machine say: the CPUs of confined ones,
+// the NUMA nodes of others, and their quality. A CPU that containers of one pod use in turn is left
+// with the one that has it longest.
+func refine(n *status.Node, books *ledger.Books, index *placement.Index, pods map[ledger.PodID]*corev1.Pod) {
+	type name struct{ pod, container string }
+	portions := map[name]cpuset.Set{}
+	for _, p := range books.Portions() {
+		portions[name{nameOf(pods[p.Pod]), p.Container}] = p.CPUs
+	}
+	machine := index.Machine()
+	for i := range n.Containers {
+		c := &n.Containers[i]
+		if c.Policy == placement.StaticBurst {
+			c.CPUs = machine.CPUsOfNUMA(c.NUMANodes...).Intersection(books.Shared())
+		} else {
+			c.CPUs = portions[name{c.Pod, c.Container}]
+			c.NUMANodes = machine.NUMANodesOf(c.CPUs)
+		}
+		c.Quality = index.Quality(c.CPUs)
+	}
+	n.Containers = slices.DeleteFunc(n.Containers, func(c status.Container) bool { return c.Policy == placement.Static && c.CPUs.IsEmpty() })
+}

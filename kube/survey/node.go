@@ -1,0 +1,232 @@
+package survey
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// Labels of the pods of Pinfold's own programs, as the manifests set them.
+const (
+	programLabel   = "app.kubernetes.io/name"
+	agentLabel     = "pinfold-agent"
+	schedulerLabel = "pinfold-scheduler"
+)
+
+// node adds one node and its problems to the report.
+func (a *assembly) node(name string) {
+	object := a.nodes[name]
+	n := status.Node{Name: name, Ready: string(corev1.ConditionUnknown), Containers: []status.Container{}}
+	if object != nil {
+		n.Ready, n.Condition = conditionsOf(object)
+	}
+	var topology *Topology
+	n.Topology, topology = a.topology(name, object)
+	n.Agent = a.agent(name, topology)
+	a.agentProblems(&n)
+	a.topologyProblems(&n)
+	if !a.unread(Pods) {
+		a.fillBooks(&n, object, topology)
+	}
+	if topology != nil {
+		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
+	}
+	a.conditionProblem(&n, topology)
+	a.report.Nodes = append(a.report.Nodes, n)
+}
+
+// conditionsOf returns the status of the condition Ready, and the condition about the binding of
+// CPUs.
+func conditionsOf(node *corev1.Node) (ready string, binding status.Condition) {
+	ready = string(corev1.ConditionUnknown)
+	for _, c := range node.Status.Conditions {
+		switch c.Type {
+		case corev1.NodeReady:
+			ready = string(c.Status)
+		case nodetopology.BindingCondition:
+			binding = status.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return ready, binding
+}
+
+// topology returns the state of a node's topology, and the topology if it is usable.
+func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *Topology) {
+	t := a.topologies[name]
+	switch {
+	case a.unread(Topologies):
+		return status.TopologyUnknown, nil
+	case t == nil:
+		return status.TopologyNone, nil
+	case node != nil && t.Owner != "" && t.Owner != node.UID:
+		return status.TopologyStale, nil
+	case errors.Is(t.Err, nodetopology.ErrForeign):
+		return status.TopologyForeign, nil
+	case t.Err != nil:
+		return status.TopologyInvalid, nil
+	}
+	return status.TopologyUsable, t
+}
+
+// agent returns the state of a node's agent. topology is nil if it is not usable.
+func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
+	for _, pod := range a.podsOn[node] {
+		if pod.Labels[programLabel] == agentLabel {
+			agent.Pod = nameOf(pod)
+		}
+	}
+	name := types.NamespacedName{Namespace: a.LeaseNamespace, Name: node}
+	if topology != nil && topology.State.AgentLease != "" {
+		name = splitName(topology.State.AgentLease)
+	}
+	lease := a.leases[name]
+	switch {
+	case lease != nil:
+		age, grace := a.age(lease)
+		agent.Version, agent.Lease = api.VersionOf(lease), name.String()
+		agent.RenewalAge, agent.Grace = age.Seconds(), grace.Seconds()
+		agent.State = status.AgentReports
+		if age > grace {
+			agent.State = status.AgentSilent
+		}
+	case a.unread(Leases):
+		agent.State = status.AgentUnknown
+	case topology == nil:
+		agent.State = status.AgentNone
+	case topology.State.AgentLease == "":
+		agent.State = status.AgentNoLease
+	default:
+		agent.State, agent.Lease = status.AgentGone, name.String()
+	}
+	return agent
+}
+
+// agentProblems adds the problems of an agent that does not report.
+func (a *assembly) agentProblems(n *status.Node) {
+	const effect = "Its settings stay in force, and no pod that asks for CPUs is placed here"
+	p := status.Problem{Node: n.Name, Action: "start the agent on the node, or remove what it left with 'pinfold-agent cleanup'"}
+	switch n.Agent.State {
+	case status.AgentSilent:
+		age, grace := a.age(a.leases[splitName(n.Agent.Lease)])
+		p.Kind, p.Message = status.AgentIsSilent, fmt.Sprintf("the agent has not renewed its lease %s for %s (grace period %s). %s",
+			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
+	case status.AgentGone:
+		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the lease %s, which the node's topology names, does not exist. %s", n.Agent.Lease, effect)
+	default:
+		return
+	}
+	switch {
+	case n.Ready != string(corev1.ConditionTrue):
+		p.Action = "the node is not ready either: look at its kubelet first"
+	case n.Agent.Pod != "":
+		pod := splitName(n.Agent.Pod)
+		p.Action, p.Command = "look at the agent's log", fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
+	}
+	a.add(p)
+}
+
+// topologyProblems adds the problem of a node whose topology is not usable although it should be.
+func (a *assembly) topologyProblems(n *status.Node) {
+	const effect = ", so no pod that asks for CPUs is placed here"
+	const republish = "delete the object, and the agent publishes it again"
+	t, p := a.topologies[n.Name], status.Problem{Node: n.Name, Command: deleteTopology(n.Name)}
+	switch n.Topology {
+	case status.TopologyForeign:
+		p.Kind, p.Message, p.Action = status.TopologyIsForeign, t.Err.Error(), "when that writer has stopped, "+republish
+	case status.TopologyInvalid:
+		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
+		p.Action = "upgrade scheduler and agent to the same version, or " + republish
+	case status.TopologyStale:
+		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
+	case status.TopologyNone:
+		p.Kind, p.Message = status.TopologyIsNone, "the agent runs and has not published the topology of the node"+effect
+		p.Action, p.Command = "look at the agent's log for the reason", ""
+	default:
+		return
+	}
+	if without := n.Agent.State == status.AgentNone; without && (n.Topology == status.TopologyNone || n.Topology == status.TopologyForeign) {
+		return // the node has nothing to do with Pinfold
+	}
+	a.add(p)
+}
+
+func deleteTopology(node string) string {
+	return "kubectl delete noderesourcetopologies.topology.node.k8s.io " + node
+}
+
+// orphans adds topologies whose node does not exist.
+func (a *assembly) orphans() {
+	if a.unread(Nodes) {
+		return
+	}
+	for i := range a.Topologies {
+		if t := &a.Topologies[i]; a.nodes[t.Name] == nil && !errors.Is(t.Err, nodetopology.ErrForeign) {
+			a.add(status.Problem{Kind: status.TopologyOrphaned, Node: t.Name, Message: "a topology is left of a node that does not exist",
+				Action: "delete it", Command: deleteTopology(t.Name)})
+		}
+	}
+}
+
+// conditionProblem adds what the node's condition says beyond the problems that were found in the
+// books. topology is nil if it is not usable.
+func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
+	c := n.Condition
+	switch {
+	case c.Status == "" || c.Status == string(corev1.ConditionTrue):
+		if topology != nil {
+			a.stateProblem(n, &topology.State)
+		}
+		return
+	case n.Agent.State == status.AgentSilent || n.Agent.State == status.AgentGone:
+		return // the condition repeats that, or is older
+	}
+	rest := c.Message
+	for _, text := range a.explained[n.Name] {
+		rest = strings.ReplaceAll(rest, text, "")
+	}
+	if strings.Trim(rest, "; ") == "" {
+		return
+	}
+	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),
+		Message: fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message)})
+}
+
+// conditionAction says what to do about a reason of the condition.
+func conditionAction(reason string) string {
+	switch reason {
+	case "Waiting":
+		return "check that the node reaches the API server, and that the agent may read nodes/configz; its log says more"
+	case string(nodeplan.BindingOff), string(nodeplan.NotBound):
+		return kubeletAction
+	case string(nodeplan.NoSharedCPUs):
+		return "raise minSharedCPUs of the scheduler, and delete one of the pods with exclusive CPUs"
+	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
+		return "delete a static-burst pod of the node to have it placed elsewhere"
+	}
+	return "look at the agent's log, and run 'pinfold-agent doctor' on the node"
+}
+
+const kubeletAction = "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
+
+// stateProblem adds what the topology says of the agent and the kubelet, for nodes without a
+// condition.
+func (a *assembly) stateProblem(n *status.Node, s *nodetopology.State) {
+	if s.AgentHealth != nodetopology.AgentHealthy {
+		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
+			Message: "the agent cannot enforce anything: " + cmp.Or(s.AgentHealth, "it does not say why")})
+	}
+	if s.KubeletPolicy != nodetopology.KubeletPolicyNone && s.KubeletPolicy != "" {
+		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: kubeletAction,
+			Message: fmt.Sprintf("the kubelet's CPU manager policy is %q, so no pod is bound to CPUs here", s.KubeletPolicy)})
+	}
+}

@@ -1,0 +1,102 @@
+package survey
+
+import (
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// Objects are the objects of a cluster, or of one node, that concern Pinfold.
+type Objects struct {
+	// Time is the API server's when it returned the leases.
+	Time time.Time
+	// Node is the name of the node if only its objects were read.
+	Node       string
+	Nodes      []*corev1.Node
+	Pods       []*corev1.Pod // that have not ended
+	Topologies []Topology
+	// Leases are those of agents and schedulers, and may contain others.
+	Leases []*coordinationv1.Lease
+	// LeaseNamespace is the namespace of the leases of agents whose topology names none.
+	LeaseNamespace string
+	// Unread contains the error for each kind that could not be read.
+	Unread map[Kind]error
+}
+
+// Kind is a kind of object, by its name in the plural.
+type Kind string
+
+// The kinds of object.
+const (
+	Nodes      Kind = "nodes"
+	Pods       Kind = "pods"
+	Topologies Kind = "noderesourcetopologies"
+	Leases     Kind = "leases"
+)
+
+// Topology is a decoded NodeResourceTopology.
+type Topology struct {
+	Name string
+	// Owner is the UID of the node that it describes, "" if it does not say.
+	Owner types.UID
+	// Index is that of the machine, or of one that differs in its memory only. It is nil if the
+	// object is not usable because of Err.
+	Index *placement.Index
+	State nodetopology.State
+	Err   error
+}
+
+// NewTopology decodes an object. indexes shares the index between equal machines.
+func NewTopology(obj *v1alpha2.NodeResourceTopology, indexes *placement.Indexes) Topology {
+	t := Topology{Name: obj.Name, Owner: nodetopology.NodeUID(obj)}
+	machine, state, err := nodetopology.ToMachine(obj)
+	if err != nil {
+		t.Err = err
+		return t
+	}
+	t.Index, t.State = indexes.Of(machine), state
+	return t
+}
+
+// keep returns a copy of what the report needs of a pod, nil if it needs nothing. The rest of an
+// object is often ten times as large.
+func keep(pod *corev1.Pod) *corev1.Pod {
+	if api.HasEnded(pod) {
+		return nil
+	}
+	kept := &corev1.Pod{}
+	kept.Name, kept.Namespace, kept.UID = pod.Name, pod.Namespace, pod.UID
+	kept.CreationTimestamp, kept.OwnerReferences = pod.CreationTimestamp, pod.OwnerReferences
+	kept.Labels, kept.Annotations = pod.Labels, pod.Annotations
+	delete(kept.Annotations, corev1.LastAppliedConfigAnnotation)
+	kept.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Overhead: pod.Spec.Overhead,
+		Resources: pod.Spec.Resources, Containers: keepContainers(pod.Spec.Containers), InitContainers: keepContainers(pod.Spec.InitContainers)}
+	kept.Status = pod.Status
+	kept.Status.ContainerStatuses = keepStatuses(pod.Status.ContainerStatuses)
+	kept.Status.InitContainerStatuses = keepStatuses(pod.Status.InitContainerStatuses)
+	kept.Status.EphemeralContainerStatuses, kept.Status.PodIPs, kept.Status.HostIPs = nil, nil, nil
+	return kept
+}
+
+func keepContainers(all []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(all))
+	for i := range all {
+		kept[i] = corev1.Container{Name: all[i].Name, Resources: all[i].Resources, RestartPolicy: all[i].RestartPolicy}
+	}
+	return kept
+}
+
+func keepStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
+	kept := make([]corev1.ContainerStatus, len(all))
+	for i := range all {
+		kept[i] = corev1.ContainerStatus{Name: all[i].Name, AllocatedResources: all[i].AllocatedResources, Resources: all[i].Resources}
+	}
+	return kept
+}

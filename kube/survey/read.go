@@ -1,0 +1,135 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"pinfold.dev/pinfold/core/placement"
+)
+
+// ErrNotInstalled is wrapped by the error about a cluster without the kind NodeResourceTopology.
+var ErrNotInstalled = errors.New("the cluster has no kind NodeResourceTopology (topology.node.k8s.io/v1alpha2), so Pinfold is not installed in it")
+
+// ErrNoNode is wrapped by the error about a node that does not exist.
+var ErrNoNode = errors.New("no such node")
+
+// Read reads the objects of the cluster, or those of one node. A kind that this user may not list
+// is omitted, with the reason in Unread. Any other failure is an error.
+func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
+	o := &Objects{Node: node, LeaseNamespace: c.leaseNamespace, Unread: map[Kind]error{}}
+	named, onNode := "", ""
+	if node != "" {
+		named, onNode = "metadata.name="+fields.EscapeValue(node), ",spec.nodeName="+fields.EscapeValue(node)
+	}
+	indexes := placement.NewIndexes()
+	r := &reading{Client: c, Objects: o}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return r.read(groupCtx, Nodes, "", named, func() runtime.Object { return &corev1.NodeList{} }, func(obj runtime.Object) {
+			o.Nodes = append(o.Nodes, keepNode(obj.(*corev1.Node)))
+		})
+	})
+	group.Go(func() error {
+		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
+			o.Topologies = append(o.Topologies, NewTopology(obj.(*v1alpha2.NodeResourceTopology), indexes))
+		})
+	})
+	group.Go(func() error {
+		const alive = "status.phase!=Succeeded,status.phase!=Failed"
+		return r.read(groupCtx, Pods, "", alive+onNode, func() runtime.Object { return &corev1.PodList{} }, func(obj runtime.Object) {
+			if pod := keep(obj.(*corev1.Pod)); pod != nil {
+				o.Pods = append(o.Pods, pod)
+			}
+		})
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if node != "" && len(o.Nodes) == 0 && o.Unread[Nodes] == nil {
+		return nil, fmt.Errorf("node %q: %w", node, ErrNoNode)
+	}
+	for _, namespace := range o.leaseNamespaces() {
+		err := r.read(ctx, Leases, namespace, named, func() runtime.Object { return &coordinationv1.LeaseList{} }, func(obj runtime.Object) {
+			lease := obj.(*coordinationv1.Lease)
+			lease.ManagedFields, lease.OwnerReferences = nil, nil
+			o.Leases = append(o.Leases, lease)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	o.Time = c.clock.now()
+	return o, nil
+}
+
+// reading is a Read in progress.
+type reading struct {
+	*Client
+	*Objects
+	mu sync.Mutex // protects Unread
+}
+
+// read is list for the objects of a report.
+func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string, newList func() runtime.Object, each func(runtime.Object)) error {
+	err := r.list(ctx, kind, namespace, fields, newList, each)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if namespace != "" {
+			err = fmt.Errorf("in namespace %s: %w", namespace, err)
+		}
+		r.Unread[kind] = errors.Join(r.Unread[kind], err)
+		return nil
+	case kind == Topologies && apierrors.IsNotFound(err):
+		return ErrNotInstalled
+	}
+	return fmt.Errorf("list %s: %w", kind, err)
+}
+
+// schedulerNamespace is the namespace of the lease of a cluster's default scheduler.
+const schedulerNamespace = metav1.NamespaceSystem
+
+// leaseNamespaces returns the namespaces of the leases that the other objects name, and the usual
+// ones. Schedulers are not part of what is read about one node.
+func (o *Objects) leaseNamespaces() []string {
+	all := map[string]bool{o.LeaseNamespace: true}
+	for i := range o.Topologies {
+		if namespace, _, ok := strings.Cut(o.Topologies[i].State.AgentLease, "/"); ok {
+			all[namespace] = true
+		}
+	}
+	if o.Node == "" {
+		all[schedulerNamespace] = true
+		for _, pod := range o.Pods {
+			if lease, _ := schedulerOf(pod); lease.Namespace != "" {
+				all[lease.Namespace] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// keepNode returns a copy of what the report needs of a node.
+func keepNode(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{}
+	kept.Name, kept.UID = node.Name, node.UID
+	kept.Status.Conditions, kept.Status.Capacity, kept.Status.Allocatable = node.Status.Conditions, node.Status.Capacity, node.Status.Allocatable
+	return kept
+}

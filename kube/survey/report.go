@@ -1,0 +1,121 @@
+package survey
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// Report derives the state of Pinfold from the objects. Allocations count as for a scheduler and
+// agents with these keys. Without keys all allocations count, and of colliding ones those that have
+// a signature come first.
+func (o *Objects) Report(keys *api.Keys) *status.Report {
+	a := assembly{Objects: o, keys: keys, report: &status.Report{
+		Time: o.Time.UTC(), Schedulers: []status.Scheduler{}, Problems: []status.Problem{}, Waiting: []status.Waiting{},
+		Nodes: []status.Node{}, Unread: []status.Unread{}, Notes: []string{},
+	}}
+	a.sortObjects()
+	for _, name := range a.nodeNames() {
+		a.node(name)
+	}
+	if o.Node == "" {
+		a.schedulers()
+		a.orphans()
+		a.waiting()
+	}
+	for _, kind := range slices.Sorted(maps.Keys(o.Unread)) {
+		a.report.Unread = append(a.report.Unread, status.Unread{Resource: string(kind), Error: o.Unread[kind].Error()})
+	}
+	if a.uncheckedSignatures && slices.ContainsFunc(a.report.Problems, func(p status.Problem) bool { return p.Kind == status.CPUConflict }) {
+		a.report.Notes = append(a.report.Notes, "allocations are signed, and their signatures were not checked, so a forged one counts here: "+
+			"give --allocation-keys, the file of public keys that the agents have")
+	}
+	a.report.Sort()
+	return a.report
+}
+
+// assembly is a Report in the making.
+type assembly struct {
+	*Objects
+	keys   *api.Keys
+	report *status.Report
+
+	nodes      map[string]*corev1.Node
+	topologies map[string]*Topology
+	leases     map[types.NamespacedName]*coordinationv1.Lease
+	podsOn     map[string][]*corev1.Pod // by node; "" for pods that have none
+
+	// explained are the agents' messages about problems of a node that were found.
+	explained           map[string][]string
+	uncheckedSignatures bool
+}
+
+func (a *assembly) sortObjects() {
+	a.nodes, a.topologies = map[string]*corev1.Node{}, map[string]*Topology{}
+	a.explained = map[string][]string{}
+	a.leases, a.podsOn = map[types.NamespacedName]*coordinationv1.Lease{}, map[string][]*corev1.Pod{}
+	for _, node := range a.Nodes {
+		a.nodes[node.Name] = node
+	}
+	for i := range a.Topologies {
+		a.topologies[a.Topologies[i].Name] = &a.Topologies[i]
+	}
+	for _, lease := range a.Leases {
+		a.leases[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = lease
+	}
+	for _, pod := range a.Pods {
+		if !api.HasEnded(pod) {
+			a.podsOn[pod.Spec.NodeName] = append(a.podsOn[pod.Spec.NodeName], pod)
+		}
+	}
+}
+
+// nodeNames returns the names of all nodes. If nodes could not be read, these are the nodes that
+// have reported a topology.
+func (a *assembly) nodeNames() []string {
+	if a.unread(Nodes) {
+		return slices.Sorted(maps.Keys(a.topologies))
+	}
+	return slices.Sorted(maps.Keys(a.nodes))
+}
+
+func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
+
+// add adds a problem.
+func (a *assembly) add(p status.Problem) { a.report.Problems = append(a.report.Problems, p) }
+
+// explain records that a problem of a node was added about which the agent writes this message.
+func (a *assembly) explain(node, message string) {
+	a.explained[node] = append(a.explained[node], message)
+}
+
+func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// age returns how long ago a lease was renewed, and for how long a renewal is valid.
+func (a *assembly) age(lease *coordinationv1.Lease) (age, valid time.Duration) {
+	valid = defaultGrace
+	if lease.Spec.LeaseDurationSeconds != nil {
+		valid = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	}
+	if lease.Spec.RenewTime == nil {
+		return a.Time.Sub(lease.CreationTimestamp.Time), valid
+	}
+	return max(0, a.Time.Sub(lease.Spec.RenewTime.Time)), valid
+}
+
+// defaultGrace applies to leases that do not say how long a renewal is valid.
+const defaultGrace = 40 * time.Second
+
+// splitName splits NAMESPACE/NAME.
+func splitName(name string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(name, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
