@@ -68,7 +68,7 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 # The virtual machines take longest, so they begin first. Clusters and machines leave CPUs idle at
 # times: one package more than there are CPUs is tested at a time.
 .PHONY: test
-test: bin/gotestsum ## run every test that this machine and user can run
+test: bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run
 	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m -p $$(($$(nproc) + 1)) ./test/vm ./...
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
@@ -98,7 +98,7 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 	@PINFOLD_UPDATE=1 go test ./linux/sysfs -count=1 -run '^TestFixtures$$'
 
 .PHONY: lint
-lint: bin/golangci-lint lint-monitoring ## run the linters
+lint: bin/golangci-lint lint-monitoring lint-chart ## run the linters
 	@bin/golangci-lint run ./...
 	@cd tools/monitoring && ../../bin/golangci-lint run ./...
 	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
@@ -106,13 +106,32 @@ lint: bin/golangci-lint lint-monitoring ## run the linters
 # What is in deploy/ for Prometheus and Grafana, against what the agent exposes.
 .PHONY: lint-monitoring
 lint-monitoring: bin/promtool bin/dashlint ## check the dashboard and the alert rules
-	@mkdir -p bin/prometheus && cp deploy/prometheus/*.yaml bin/prometheus/ # promtool wants the token's file
+	@mkdir -p bin/prometheus # promtool wants the token's file
+	@sed 's#: \[\.\./chart#: [../../deploy/chart#' deploy/prometheus/prometheus.yaml >bin/prometheus/prometheus.yaml
 	@sed 's#/var/run/secrets.*token#/dev/null#' deploy/prometheus/scrape.yaml >bin/prometheus/scrape.yaml
 	@bin/promtool check config --lint=all --lint-fatal bin/prometheus/prometheus.yaml
 	@bin/promtool test rules deploy/prometheus/rules_test.yaml
 	@bin/promtool check metrics <agent/testdata/metrics.prom
 	@go test -C tools/monitoring ./...
-	@bin/dashlint -metrics agent/testdata/metrics.prom -rules deploy/prometheus/rules.yaml -runbook docs/monitoring.md deploy/grafana/pinfold.json
+	@bin/dashlint -metrics agent/testdata/metrics.prom -rules deploy/chart/files/rules.yaml -runbook docs/monitoring.md deploy/chart/files/dashboard.json
+
+# What "kubectl apply" installs: the chart, rendered. The registry is a placeholder.
+MANIFESTS ?= deploy/manifests
+REGISTRY ?= registry.example.com/pinfold
+RENDER = render() { file=$(MANIFESTS)/$$1; shift; { \
+	echo "\# Rendered from deploy/chart by 'make manifests': do not edit. 'make manifests REGISTRY=...' names your"; \
+	echo "\# registry. Apply deploy/chart/crds first."; \
+	bin/helm4 template pinfold deploy/chart --namespace pinfold-system --set namespace.create=true,uninstall.enabled=false,image.registry=$(REGISTRY) "$$@"; } >$$file; }
+
+.PHONY: manifests
+manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS (deploy/manifests)
+	@$(RENDER); render agent.yaml --set scheduler.enabled=false && \
+	render scheduler-secondary.yaml --set agent.enabled=false && \
+	render scheduler-default.yaml --set agent.enabled=false,scheduler.mode=default
+
+.PHONY: lint-chart
+lint-chart: bin/helm3 bin/helm4 ## check the chart with both versions of Helm
+	@for helm in bin/helm3 bin/helm4; do $$helm lint --strict --quiet --set image.registry=$(REGISTRY) deploy/chart || exit 1; done
 
 .PHONY: bench
 bench: bin/benchstat ## run the benchmarks ten times and summarise them
@@ -137,6 +156,14 @@ bin/benchstat: tools/go.mod
 bin/promtool: tools/monitoring/go.mod
 	@echo "building bin/promtool: the first time this takes two to three minutes"
 	@go build -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+
+# Helm 3 is told by its builder which Kubernetes it is made of; Helm 4 finds out.
+HELM_FLAGS := $(foreach v,Major=$(word 1,$(subst ., ,$(KUBE_VERSION))) Minor=$(word 2,$(subst ., ,$(KUBE_VERSION))), \
+	-X helm.sh/helm/v3/pkg/chartutil.k8sVersion$(v) -X helm.sh/helm/v3/pkg/lint/rules.k8sVersion$(v))
+
+bin/helm%: tools/helm%/go.mod
+	@echo "building $@: the first time this takes one to two minutes"
+	@go build -C tools/helm$* -ldflags '-s -w $(HELM_FLAGS)' -o ../../$@ helm.sh/helm/v$*/cmd/helm
 
 bin/dashlint: FORCE
 	@go build -C tools/monitoring -o ../../$@ ./dashlint

@@ -148,7 +148,7 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		_, err = objects.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return errors.New("the cluster does not know NodeResourceTopology: apply deploy/manifests/noderesourcetopology-crd.yaml")
+			return errors.New("the cluster does not know NodeResourceTopology: apply deploy/chart/crds/noderesourcetopology.yaml")
 		}
 		return p.published("created", err)
 	}

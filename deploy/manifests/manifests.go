@@ -1,11 +1,15 @@
-// Package manifests contains the manifests of the scheduler and the agent, for kubectl apply. Go
-// programs can use only the one that is embedded, [NodeResourceTopology].
+// Package manifests contains the manifests of the scheduler and the agent, for kubectl apply. They are
+// rendered from the chart in deploy/chart by "make manifests". Programs use the embedded ones.
 package manifests
 
 import _ "embed"
 
-// NodeResourceTopology is the CustomResourceDefinition of the kind NodeResourceTopology, version
-// v1alpha2, in YAML, with the schema that its upstream project publishes.
+// Agent is the manifest of the agent.
 //
-//go:embed noderesourcetopology-crd.yaml
-var NodeResourceTopology []byte
+//go:embed agent.yaml
+var Agent []byte
+
+// DefaultScheduler is the manifest of the scheduler that replaces the default one.
+//
+//go:embed scheduler-default.yaml
+var DefaultScheduler []byte

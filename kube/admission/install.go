@@ -7,15 +7,17 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Install creates the policies and their bindings. The API server enforces them within about a
-// second.
+// Install creates the policies and their bindings, for the default names of the lease and of the agent's
+// service account. The API server enforces them within about a second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err
 	}
-	if err := install(ctx, client, AgentPolicy(), AgentBinding()); err != nil {
+	if err := install(ctx, client, AgentPolicy(nodetopology.LeaseNamespace, AgentAccount), AgentBinding()); err != nil {
 		return err
 	}
 	return InstallFence(ctx, client, LeaseNamespace, LeaseName)

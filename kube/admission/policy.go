@@ -129,8 +129,8 @@ func FenceBinding(namespace, lease string) *admissionv1.ValidatingAdmissionPolic
 const AgentName = "pinfold-agents"
 
 const (
-	// agentAccount is the user name of the agent's service account.
-	agentAccount = "system:serviceaccount:kube-system:pinfold-agent"
+	// AgentAccount is the default name of the agent's service account.
+	AgentAccount = "pinfold-agent"
 	// tokenNode is the key under which the API server names the node that a token is bound to, by
 	// its pod or directly (Kubernetes 1.32).
 	tokenNode = "authentication.kubernetes.io/node-name"
@@ -142,9 +142,11 @@ const (
 // AgentUser returns the user name of a node's agent that has a client certificate.
 func AgentUser(node string) string { return userPrefix + node }
 
-// AgentPolicy rejects writes of agents about nodes other than their own. The agent's node is taken
-// from its token or certificate. The policy fails closed.
-func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
+// AgentPolicy rejects writes of agents about nodes other than their own. An agent is who has the given
+// service account, or a certificate of [AgentGroup]. Its node is taken from its token or certificate.
+// The policy fails closed.
+func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPolicy {
+	user := "system:serviceaccount:" + namespace + ":" + account
 	writes := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
 	return newPolicy(AgentName,
 		admissionv1.ValidatingAdmissionPolicySpec{
@@ -154,11 +156,11 @@ func AgentPolicy() *admissionv1.ValidatingAdmissionPolicy {
 				admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
 			),
 			MatchConditions: []admissionv1.MatchCondition{{Name: "agents",
-				Expression: fmt.Sprintf("request.userInfo.username == %q || %q in request.userInfo.?groups.orValue([])", agentAccount, AgentGroup)}},
+				Expression: fmt.Sprintf("request.userInfo.username == %q || %q in request.userInfo.?groups.orValue([])", user, AgentGroup)}},
 			Variables: []admissionv1.Variable{{Name: "node", Expression: fmt.Sprintf(
 				`request.userInfo.username == %q ? request.userInfo.extra[?%q][0].orValue("") : `+
 					`request.userInfo.username.startsWith(%[3]q) ? request.userInfo.username.substring(%[4]d) : ""`,
-				agentAccount, tokenNode, userPrefix, len(userPrefix))}},
+				user, tokenNode, userPrefix, len(userPrefix))}},
 			Validations: []admissionv1.Validation{{
 				Expression: `variables.node != "" && request.name == variables.node`,
 				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +

@@ -1,8 +1,8 @@
 package admission
 
 import (
-	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -18,22 +18,37 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// The manifests contain the policies and their bindings.
-func TestManifest(t *testing.T) {
-	compareManifest(t, "scheduler-admission.yaml", "# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
-		"# and pods with allocated CPUs cannot change their number.\n"+
-		"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
-		"# The second policy rejects Bindings from a scheduler that has lost its lease. If the lease is not\n"+
-		"# kube-system/kube-scheduler, replace its name everywhere, also in the expressions about the annotation.\n",
-		Policy(), Binding(), Fence(LeaseNamespace, LeaseName), FenceBinding(LeaseNamespace, LeaseName))
-	compareManifest(t, "agent-admission.yaml", "# Confines every agent to its own node: its token may not write about another one.\n"+
-		"# If the agent's service account differs from agent-rbac.yaml, replace its name here.\n", AgentPolicy(), AgentBinding())
+// TestTemplates compares the chart's templates with the policies. In the templates, values of the chart
+// take the place of the names of the lease and the account.
+func TestTemplates(t *testing.T) {
+	compareTemplate(t, "scheduler-admission.yaml", ".Values.scheduler.enabled",
+		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
+			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
+			"# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
+			"# and pods with allocated CPUs cannot change their number.\n"+
+			"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
+			"# The second policy rejects Bindings from a scheduler that has lost its lease.\n",
+		Policy(), Binding(), Fence("{{$namespace}}", "{{$lease}}"), FenceBinding("{{$namespace}}", "{{$lease}}"))
+	compareTemplate(t, "agent-admission.yaml", ".Values.agent.enabled",
+		"# Confines every agent to its own node: its token may not write about another one.\n",
+		AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())
+	// Braces of the policies themselves would be taken for the template's.
+	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding()); strings.Contains(text, "{{") {
+		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
+	}
 }
 
-func compareManifest(t *testing.T, name, comment string, objects ...any) {
+func compareTemplate(t *testing.T, name, component, comment string, objects ...any) {
 	t.Helper()
-	got := bytes.NewBufferString(comment)
-	for i, obj := range objects {
+	golden.Compare(t, "../../deploy/chart/templates/"+name, "{{- /* Written by TestTemplates of kube/admission: do not edit. */}}\n"+
+		"{{- if and .Values.admissionPolicies.enabled "+component+" }}\n"+comment+manifest(t, objects...)+"{{- end }}\n")
+}
+
+// manifest returns the objects in YAML.
+func manifest(t *testing.T, objects ...any) string {
+	t.Helper()
+	var all []string
+	for _, obj := range objects {
 		text, err := json.Marshal(obj)
 		if err != nil {
 			t.Fatal(err)
@@ -43,16 +58,13 @@ func compareManifest(t *testing.T, name, comment string, objects ...any) {
 			t.Fatal(err)
 		}
 		delete(fields, "status") // written by the API server
-		manifest, err := yaml.Marshal(fields)
+		one, err := yaml.Marshal(fields)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i > 0 {
-			got.WriteString("---\n")
-		}
-		got.Write(manifest)
+		all = append(all, string(one))
 	}
-	golden.Compare(t, "../../deploy/manifests/"+name, got.String())
+	return strings.Join(all, "---\n")
 }
 
 // judge evaluates the policy as the API server does.

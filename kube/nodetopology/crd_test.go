@@ -23,7 +23,7 @@ import (
 // definition returns the definition in the manifest.
 func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/manifests/noderesourcetopology-crd.yaml")
+	text, err := os.ReadFile("../../deploy/chart/crds/noderesourcetopology.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

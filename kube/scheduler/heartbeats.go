@@ -67,7 +67,7 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 		h.lost()
 		if apierrors.IsForbidden(err) {
 			klog.FromContext(ctx).Error(err, "Silent agents are not detected: the scheduler may not list and watch leases; "+
-				"apply deploy/manifests/scheduler-rbac.yaml of Pinfold", "namespace", h.namespace)
+				"install its role in this namespace with Pinfold's chart or manifests (deploy)", "namespace", h.namespace)
 			return
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)

@@ -149,7 +149,7 @@ func (s *shared) agentChanged(node string) {
 func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "The cluster has no NodeResourceTopology resource, so nothing is scheduled; "+
-			"install its CustomResourceDefinition (deploy/manifests/noderesourcetopology-crd.yaml of Pinfold)")
+			"install its CustomResourceDefinition (deploy/chart/crds/noderesourcetopology.yaml of Pinfold)")
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)

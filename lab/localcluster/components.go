@@ -112,6 +112,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--etcd-servers="+etcdURL,
 		"--authorization-mode=Node,RBAC",
 		"--anonymous-auth=false",
+		"--allow-privileged", // as installers of clusters do
 		"--client-ca-file="+l.path("pki", "ca.crt"),
 		// There is no front proxy, and the key of this authority is not kept, so nothing is ever
 		// signed with it. Without the authority, the other components log an error every few seconds.

@@ -1,16 +1,22 @@
 package localcluster
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	typedrbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
+	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -55,30 +61,34 @@ func stockGrants() []grant {
 }
 
 // pinfoldGrants returns the rights of Pinfold's scheduler and agents.
-func pinfoldGrants() []grant {
-	return []grant{
-		// As in deploy/manifests/scheduler-rbac.yaml.
-		{name: "pinfold:local-scheduler", user: schedulerUser, rules: []rbacv1.PolicyRule{
-			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "list", "watch"),
-			rule("", []string{"nodes/status"}, "patch"),
-		}},
-		{name: "pinfold:local-scheduler", user: schedulerUser, namespace: nodetopology.LeaseNamespace, rules: []rbacv1.PolicyRule{
-			rule("coordination.k8s.io", []string{"leases"}, "list", "watch"),
-		}},
-		// As in deploy/manifests/agent-rbac.yaml.
-		{name: "pinfold:local-agent", group: admission.AgentGroup, rules: []rbacv1.PolicyRule{
-			rule("", []string{"nodes"}, "get"),
-			rule("", []string{"nodes/configz", "nodes/pods"}, "get"),
-			rule("", []string{"nodes/status"}, "patch"),
-			rule("", []string{"pods"}, "list", "watch"),
-			rule("", []string{"events"}, "create", "patch"),
-			rule("authentication.k8s.io", []string{"tokenreviews"}, "create"),
-			rule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
-			rule("topology.node.k8s.io", []string{"noderesourcetopologies"}, "get", "create", "update", "delete"),
-		}},
-		{name: "pinfold:local-agent", group: admission.AgentGroup, namespace: nodetopology.LeaseNamespace, rules: []rbacv1.PolicyRule{
-			rule("coordination.k8s.io", []string{"leases"}, "get", "create", "update", "delete"),
-		}},
+func pinfoldGrants() ([]grant, error) {
+	agent, err := manifestGrants(manifests.Agent, grant{name: "pinfold:local-agent", group: admission.AgentGroup})
+	if err != nil {
+		return nil, err
+	}
+	scheduler, err := manifestGrants(manifests.DefaultScheduler, grant{name: "pinfold:local-scheduler", user: schedulerUser})
+	return slices.Concat(agent, scheduler), err
+}
+
+// manifestGrants returns a copy of g for each role in a manifest, with the role's namespace and rules.
+func manifestGrants(manifest []byte, g grant) (grants []grant, err error) {
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return grants, nil
+		}
+		var role rbacv1.Role // a ClusterRole has the same fields, and no namespace
+		if err == nil {
+			err = yaml.Unmarshal(document, &role)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the roles of %s: %w", g.name, err)
+		}
+		if role.Kind == "Role" || role.Kind == "ClusterRole" {
+			g.namespace, g.rules = role.Namespace, role.Rules
+			grants = append(grants, g)
+		}
 	}
 }
 
@@ -95,7 +105,11 @@ func createGrants(ctx context.Context, client kubernetes.Interface, stock bool) 
 		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
 		}
-		grants = append(grants, pinfoldGrants()...)
+		pinfold, err := pinfoldGrants()
+		if err != nil {
+			return err
+		}
+		grants = append(grants, pinfold...)
 	}
 	for _, g := range grants {
 		if err := g.create(ctx, client.RbacV1()); err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/manifests"
+	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/localnode"
 )
@@ -31,7 +31,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	}
 	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(manifests.NodeResourceTopology, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &crd); err != nil {
 		return fmt.Errorf("read the definition of NodeResourceTopology: %w", err)
 	}
 	if _, err := definitions.Create(ctx, &crd, metav1.CreateOptions{}); err != nil {

@@ -19,17 +19,20 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler"
@@ -37,12 +40,10 @@ import (
 
 const agentNode = "agent-test"
 
-// applyAgentRights creates the objects of deploy/manifests/agent-rbac.yaml.
+// applyAgentRights creates the service account of the agent's manifest, and its roles and bindings.
 func (c *test) applyAgentRights() {
 	c.Helper()
-	text, err := os.ReadFile("../../deploy/manifests/agent-rbac.yaml")
-	c.must(err)
-	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests.Agent), 4096)
 	for {
 		var object unstructured.Unstructured
 		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
@@ -50,24 +51,16 @@ func (c *test) applyAgentRights() {
 		} else if err != nil {
 			c.Fatal(err)
 		}
-		switch object.GetKind() {
-		case "Namespace": // created by pinfold-local
-			continue
-		case "ServiceAccount":
-		default: // pinfold-local has roles of the same names
-			object.SetName(object.GetName() + "-manifest")
-		}
-		if strings.HasSuffix(object.GetKind(), "RoleBinding") {
-			c.must(unstructured.SetNestedField(object.Object, "pinfold:agent-manifest", "roleRef", "name"))
-		}
 		kind := object.GroupVersionKind()
-		kinds := c.objects.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: strings.ToLower(kind.Kind) + "s"})
-		if object.GetNamespace() != "" {
-			_, err = kinds.Namespace(object.GetNamespace()).Create(c.Context(), &object, metav1.CreateOptions{})
-		} else {
-			_, err = kinds.Create(c.Context(), &object, metav1.CreateOptions{})
+		if kind.Kind != "ServiceAccount" && kind.Group != rbacv1.GroupName {
+			continue
 		}
-		if !apierrors.IsAlreadyExists(err) { // created by an earlier test
+		var objects dynamic.ResourceInterface
+		kinds := c.objects.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: strings.ToLower(kind.Kind) + "s"})
+		if objects = kinds; object.GetNamespace() != "" {
+			objects = kinds.Namespace(object.GetNamespace())
+		}
+		if _, err := objects.Create(c.Context(), &object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) { // created by an earlier test
 			c.must(err)
 		}
 	}
@@ -81,7 +74,7 @@ func (c *test) agentConfig(node *corev1.Node) *rest.Config {
 	if node != nil {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 	}
-	token, err := c.client.CoreV1().ServiceAccounts("kube-system").CreateToken(c.Context(), "pinfold-agent", request, metav1.CreateOptions{})
+	token, err := c.client.CoreV1().ServiceAccounts(nodetopology.LeaseNamespace).CreateToken(c.Context(), admission.AgentAccount, request, metav1.CreateOptions{})
 	c.must(err)
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = token.Status.Token

@@ -1,4 +1,4 @@
-// What checks deploy/grafana and deploy/prometheus. A module of its own: promtool
+// What checks the dashboard and the alerts of deploy/chart/files. A module of its own: promtool
 // needs versions that neither Pinfold nor its other tools should be held to.
 module pinfold.dev/pinfold/tools/monitoring
 

@@ -1,5 +1,5 @@
 // Package dashboard defines Pinfold's Grafana dashboard: its panels and their queries. The file
-// that Grafana imports, deploy/grafana/pinfold.json, is generated from it by
+// that Grafana imports, deploy/chart/files/dashboard.json, is generated from it by
 //
 //	PINFOLD_UPDATE=1 go test -C tools/monitoring ./dashboard
 //

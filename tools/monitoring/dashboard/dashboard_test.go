@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFile: deploy/grafana/pinfold.json equals the dashboard of this package.
+// TestFile: deploy/chart/files/dashboard.json equals the dashboard of this package.
 func TestFile(t *testing.T) {
-	const file = "../../../deploy/grafana/pinfold.json"
+	const file = "../../../deploy/chart/files/dashboard.json"
 	want, err := New().Text()
 	if err != nil {
 		t.Fatal(err)

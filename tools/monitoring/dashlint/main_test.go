@@ -11,10 +11,10 @@ import (
 
 // with returns the arguments that check a dashboard and our rules, relative to the project's root.
 func with(dashboard string) []string {
-	return []string{"-metrics", "agent/testdata/metrics.prom", "-rules", "deploy/prometheus/rules.yaml", "-runbook", "docs/monitoring.md", dashboard}
+	return []string{"-metrics", "agent/testdata/metrics.prom", "-rules", "deploy/chart/files/rules.yaml", "-runbook", "docs/monitoring.md", dashboard}
 }
 
-const dashboard = "deploy/grafana/pinfold.json"
+const dashboard = "deploy/chart/files/dashboard.json"
 
 func TestRepository(t *testing.T) {
 	t.Chdir("../../..")

@@ -1,0 +1,56 @@
+{{/* Labels of an object. Takes a dict of root and name. */}}
+{{- define "pinfold.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/part-of: pinfold
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- end }}
+
+{{/* The reference of an image. Takes a dict of root and image. */}}
+{{- define "pinfold.image" -}}
+{{- $registry := required "image.registry is not set: set it to the registry that has the images, such as --set image.registry=registry.example.com/pinfold" .root.Values.image.registry -}}
+{{- if .image.digest -}}
+{{ $registry }}/{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ $registry }}/{{ .image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* Where the API server is, as environment variables of a container. */}}
+{{- define "pinfold.apiServer" -}}
+{{- with .Values.apiServer.host }}
+- {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
+{{- end }}
+{{- with .Values.apiServer.port }}
+- {name: KUBERNETES_SERVICE_PORT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* The priority class of a component's pods. Takes a dict of root, name and class. */}}
+{{- define "pinfold.priorityClassName" -}}
+{{- ternary .name .class .root.Values.priorityClasses.create }}
+{{- end }}
+
+{{/* The lease by which the scheduler's replicas elect a leader. */}}
+{{- define "pinfold.leaseNamespace" -}}
+{{- ternary "kube-system" .Release.Namespace (eq .Values.scheduler.mode "default") }}
+{{- end }}
+{{- define "pinfold.leaseName" -}}
+{{- ternary "kube-scheduler" .Values.scheduler.name (eq .Values.scheduler.mode "default") }}
+{{- end }}
+
+{{/* The ConfigMap with the public keys of allocations, or nothing. */}}
+{{- define "pinfold.publicKeysConfigMap" -}}
+{{- .Values.signing.publicKeysConfigMap | default (ternary "pinfold-allocation-keys" "" (not (empty .Values.signing.publicKeys))) }}
+{{- end }}
+
+{{/* Who has the scheduler's rights. Takes a dict of root and, for a scheduler that may be a static pod, static. */}}
+{{- define "pinfold.schedulerSubjects" -}}
+- kind: ServiceAccount
+  name: {{ .root.Values.scheduler.serviceAccount.name }}
+  namespace: {{ .root.Release.Namespace }}
+{{- if .static }}
+- kind: User
+  name: system:kube-scheduler
+  apiGroup: rbac.authorization.k8s.io
+{{- end }}
+{{- end }}

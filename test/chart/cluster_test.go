@@ -1,0 +1,256 @@
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// controlPlane is a local cluster with a stock scheduler and without nodes.
+type controlPlane struct {
+	*localcluster.Cluster
+	client  kubernetes.Interface
+	objects dynamic.Interface
+}
+
+// started starts the control plane for the tests of this program that need one. TestMain stops it.
+var started = sync.OnceValues(func() (c controlPlane, err error) {
+	if temporary, err = os.MkdirTemp("", "pinfold-chart-test-"); err != nil {
+		return c, err
+	}
+	config := localcluster.Config{Executable: filepath.Join(bin, "pinfold-local"), Dir: filepath.Join(temporary, "data")}
+	if c.Cluster, err = localcluster.Start(context.Background(), config); err != nil {
+		return c, err
+	}
+	stop = c.Stop
+	if c.client, err = kubernetes.NewForConfig(c.RESTConfig()); err == nil {
+		c.objects, err = dynamic.NewForConfig(c.RESTConfig())
+	}
+	return c, err
+})
+
+// temporary is the directory of the control plane, and stop stops it.
+var (
+	temporary string
+	stop      = func() error { return nil }
+)
+
+// finish stops the control plane if it was started.
+func finish() error {
+	err := stop()
+	if temporary != "" {
+		err = errors.Join(err, os.RemoveAll(temporary))
+	}
+	return err
+}
+
+func begin(t *testing.T) controlPlane {
+	t.Helper()
+	c, err := started()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// install returns the arguments that install the chart with values.
+func (c controlPlane) install(t *testing.T, values string, more ...string) []string {
+	t.Helper()
+	return append([]string{"install", release, chartDir, "--namespace", namespace, "--set", registry,
+		"--values", valuesFile(t, values), "--kubeconfig", c.Kubeconfig()}, more...)
+}
+
+// of returns the API for an object.
+func (c controlPlane) of(t *testing.T, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	t.Helper()
+	known, err := discovery.NewDiscoveryClientForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := restmapper.GetAPIGroupResources(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := object.GroupVersionKind()
+	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.objects.Resource(mapping.Resource), nil
+	}
+	return c.objects.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
+}
+
+// needsOperator reports whether values ask for kinds of the Prometheus operator, which this cluster
+// does not have.
+func needsOperator(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().Group == "monitoring.coreos.com"
+}
+
+// TestServerAcceptsObjects sends all rendered objects to the API server, which checks them without
+// storing them.
+func TestServerAcceptsObjects(t *testing.T) {
+	c := begin(t)
+	definition := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &definition.Object); err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range allValues(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, object := range append(documents(t, render(t, values)), definition) {
+				what := object.GetKind() + " " + object.GetName()
+				objects, err := c.of(t, object)
+				if needsOperator(object) {
+					if !meta.IsNoMatchError(err) {
+						t.Errorf("%s: %v", what, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				text, err := object.MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := objects.Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, metav1.PatchOptions{
+					FieldManager: "test", Force: new(true), DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				} else if got.GetName() != object.GetName() {
+					t.Errorf("%s: the server returns %s", what, got.GetName())
+				}
+			}
+		})
+	}
+}
+
+// TestHelmAsksTheServer runs the dry run of an installation.
+func TestHelmAsksTheServer(t *testing.T) {
+	c := begin(t)
+	for name, values := range allValues(t) {
+		for _, version := range helms {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				_, err := helm(t, version, c.install(t, values, "--dry-run=server")...)
+				want := map[string][]string{
+					"monitoring": {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
+					"platform":   {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
+				}[name]
+				if want == nil && err != nil {
+					t.Error(err)
+				}
+				for _, text := range want {
+					if err == nil || !strings.Contains(err.Error(), text) {
+						t.Errorf("got %v, want %s", err, text)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLifeOfARelease installs, upgrades, rolls back and removes the chart.
+func TestLifeOfARelease(t *testing.T) {
+	c := begin(t)
+	for _, version := range helms {
+		t.Run(version, func(t *testing.T) {
+			run := func(args ...string) string {
+				t.Helper()
+				out, err := helm(t, version, append(args, "--namespace", namespace, "--kubeconfig", c.Kubeconfig())...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			run(c.install(t, "")...)
+			t.Cleanup(func() { c.uninstall(t, version) })
+			golden.Compare(t, "testdata/notes-secondary.txt", notes(run("get", "notes", release)))
+			policy := func(want string) {
+				t.Helper()
+				set, err := c.client.AppsV1().DaemonSets(namespace).Get(t.Context(), "pinfold-agent", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if args := strings.Join(set.Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--burst-policy="+want) {
+					t.Errorf("after the change the agent's arguments are %s", args)
+				}
+			}
+			policy("none")
+			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default")
+			policy("auto")
+			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))
+			run("rollback", release, "1")
+			policy("none")
+		})
+	}
+}
+
+// notes returns the notes of a release as both versions of Helm print them.
+func notes(text string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "NOTES:")) + "\n"
+}
+
+// uninstall removes the release, and checks that nothing of it remains but the definition of
+// NodeResourceTopology. It runs after the test's own context has ended.
+func (c controlPlane) uninstall(t *testing.T, version string) {
+	t.Helper()
+	at := []string{release, "--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
+	manifest, err := helm(t, version, append([]string{"get", "manifest"}, at...)...)
+	if err == nil {
+		_, err = helm(t, version, append([]string{"uninstall", "--wait"}, at...)...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := documents(t, manifest)
+	if len(objects) < 10 {
+		t.Errorf("the release had %d objects", len(objects))
+	}
+	for _, object := range objects {
+		api, err := c.of(t, object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		remains := fmt.Errorf("%s %s remains", object.GetKind(), object.GetName())
+		for deadline := time.Now().Add(time.Minute); remains != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				remains = nil
+			}
+		}
+		if remains != nil {
+			t.Error(remains)
+		}
+	}
+	var definition unstructured.Unstructured
+	if err := yaml.Unmarshal(chart.NodeResourceTopology, &definition.Object); err != nil {
+		t.Fatal(err)
+	}
+	api, err := c.of(t, &definition)
+	if err == nil {
+		_, err = api.Get(context.Background(), definition.GetName(), metav1.GetOptions{})
+	}
+	if err != nil {
+		t.Errorf("the definition of NodeResourceTopology, which other tools use: %v", err)
+	}
+}

@@ -1,0 +1,272 @@
+package chart
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/command"
+)
+
+// allValues returns the values of all archives, by name, and of what deploy/manifests shows.
+func allValues(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"defaults": "", "agent-alone": "scheduler: {enabled: false}", "scheduler-alone": "agent: {enabled: false}"}
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = string(archive.Files[0].Data)
+	}
+	return all
+}
+
+// components reports which components values install.
+func components(t *testing.T, values string) (agent, scheduler bool) {
+	t.Helper()
+	given := struct{ Agent, Scheduler struct{ Enabled bool } }{}
+	given.Agent.Enabled, given.Scheduler.Enabled = true, true
+	if err := yaml.Unmarshal([]byte(values), &given); err != nil {
+		t.Fatal(err)
+	}
+	return given.Agent.Enabled, given.Scheduler.Enabled
+}
+
+// TestAgentFlags checks that the agent accepts all arguments, and that the chart's defaults are the
+// agent's.
+func TestAgentFlags(t *testing.T) {
+	for name, values := range allValues(t) {
+		if agent, _ := components(t, values); !agent {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			args := find[*appsv1.DaemonSet](t, render(t, values), "pinfold-agent").Spec.Template.Spec.Containers[0].Args
+			// Flags are parsed up to --help.
+			help, err := exec.CommandContext(t.Context(), filepath.Join(bin, "pinfold-agent"), append(args, "--help")...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("pinfold-agent %q: %v\n%s", args, err, help)
+			}
+			if name == "defaults" {
+				compareDefaults(t, args, string(help))
+			}
+		})
+	}
+}
+
+// compareDefaults compares arguments with the defaults in the help.
+func compareDefaults(t *testing.T, args []string, help string) {
+	t.Helper()
+	compared := 0
+	for _, arg := range args {
+		flag, value, ok := strings.Cut(arg, "=")
+		if !ok || flag == "--host-root" || flag == "--listen" || flag == "--nri-socket" {
+			continue // differ in a pod
+		}
+		match := regexp.MustCompile(`(?m)^ +(?:-\w, )?` + flag + ` .*\(default "?([^")]+)"?\)$`).FindStringSubmatch(help)
+		if match == nil || match[1] != value {
+			t.Errorf("the chart passes %s by default; the help says %q", arg, match)
+		}
+		compared++
+	}
+	if compared < 8 {
+		t.Errorf("%d flags compared in %q", compared, args)
+	}
+}
+
+// TestSchedulerConfiguration checks that the scheduler accepts its arguments and its configuration, and
+// that the default ones are those of the command without --config.
+func TestSchedulerConfiguration(t *testing.T) {
+	for name, values := range allValues(t) {
+		if _, scheduler := components(t, values); !scheduler {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			manifest := render(t, values)
+			deployment := find[*appsv1.Deployment](t, manifest, "pinfold-scheduler")
+			if err := command.New().ParseFlags(deployment.Spec.Template.Spec.Containers[0].Args); err != nil {
+				t.Error(err)
+			}
+			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]
+			args := schedulerArgs(t, text)
+			var strict scheduler.Args
+			if err := yaml.UnmarshalStrict(args, &strict); err != nil {
+				t.Errorf("arguments of the plugin: %v", err)
+			}
+			if err := strict.Ceilings.Validate(); err != nil {
+				t.Error(err)
+			}
+			mounted := mountedFiles(deployment.Spec.Template.Spec, "/etc/pinfold")
+			for _, file := range []string{"/etc/pinfold/scheduler.yaml", strict.SigningKey, strict.VerifyKeys} {
+				if file != "" && !mounted[file] {
+					t.Errorf("%s is not mounted; %v are", file, mounted)
+				}
+			}
+			if name == "mode-default" {
+				compareYAML(t, scheduler.DefaultConfiguration, text)
+			}
+		})
+	}
+}
+
+// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments.
+func schedulerArgs(t *testing.T, text string) []byte {
+	t.Helper()
+	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	c := object.(*config.KubeSchedulerConfiguration)
+	c.APIVersion = kind.GroupVersion().String()
+	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range c.Profiles[0].PluginConfig {
+		if one.Name == scheduler.Name {
+			return one.Args.(*runtime.Unknown).Raw
+		}
+	}
+	t.Fatalf("no arguments of the plugin in\n%s", text)
+	return nil
+}
+
+func compareYAML(t *testing.T, want, got string) {
+	t.Helper()
+	var a, b any
+	for text, into := range map[string]*any{want: &a, got: &b} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// mountedFiles returns the files of the projected volumes that a pod's container mounts at a directory.
+// The chart's ConfigMaps have one key each.
+func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
+	keys := map[string]string{"pinfold-scheduler": "scheduler.yaml", "pinfold-ceilings": "ceilings.yaml"}
+	files := map[string]bool{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		for _, volume := range pod.Volumes {
+			if mount.MountPath != dir || volume.Name != mount.Name || volume.Projected == nil {
+				continue
+			}
+			for _, source := range volume.Projected.Sources {
+				var items []corev1.KeyToPath
+				if m := source.ConfigMap; m != nil {
+					if items = m.Items; items == nil {
+						items = []corev1.KeyToPath{{Path: keys[m.Name]}}
+					}
+				}
+				if s := source.Secret; s != nil {
+					items = s.Items
+				}
+				for _, item := range items {
+					files[dir+"/"+item.Path] = true
+				}
+			}
+		}
+	}
+	return files
+}
+
+// TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts the
+// ceilings.
+func TestAgentFiles(t *testing.T) {
+	seen := 0
+	for name, values := range allValues(t) {
+		if agent, _ := components(t, values); !agent {
+			continue
+		}
+		manifest := render(t, values)
+		pod := find[*appsv1.DaemonSet](t, manifest, "pinfold-agent").Spec.Template.Spec
+		mounted := mountedFiles(pod, "/etc/pinfold")
+		for _, arg := range pod.Containers[0].Args {
+			_, file, _ := strings.Cut(arg, "=")
+			if strings.HasPrefix(file, "/etc/") && !mounted[file] {
+				t.Errorf("%s: %s is not mounted; %v are", name, arg, mounted)
+			}
+			if strings.HasPrefix(arg, "--ceilings=") {
+				seen++
+				if _, err := api.ParseCeilings([]byte(find[*corev1.ConfigMap](t, manifest, "pinfold-ceilings").Data["ceilings.yaml"])); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			if under, ok := strings.CutPrefix(mount.MountPath, "/host"); ok && !mounts(pod, mount.Name, under) {
+				t.Errorf("%s: %s is not the node's %s", name, mount.MountPath, under)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no values have ceilings")
+	}
+}
+
+// mounts reports whether a volume is a directory of the node.
+func mounts(pod corev1.PodSpec, volume, dir string) bool {
+	for _, v := range pod.Volumes {
+		if v.Name == volume {
+			return v.HostPath != nil && v.HostPath.Path == dir
+		}
+	}
+	return false
+}
+
+// TestPolicies compares the admission policies with those of package admission.
+func TestPolicies(t *testing.T) {
+	for _, test := range []struct{ values, namespace, lease, account string }{
+		{"", namespace, "pinfold-scheduler", "pinfold-agent"},
+		{"scheduler: {mode: default}", admission.LeaseNamespace, admission.LeaseName, "pinfold-agent"},
+		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "node.agent"},
+	} {
+		manifest := render(t, test.values)
+		want := []runtime.Object{
+			admission.Policy(), admission.Binding(),
+			admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease),
+			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
+		}
+		for _, object := range want {
+			var got runtime.Object
+			switch o := object.(type) {
+			case *admissionv1.ValidatingAdmissionPolicy:
+				got = find[*admissionv1.ValidatingAdmissionPolicy](t, manifest, o.Name)
+			case *admissionv1.ValidatingAdmissionPolicyBinding:
+				got = find[*admissionv1.ValidatingAdmissionPolicyBinding](t, manifest, o.Name)
+			}
+			if diff := cmp.Diff(object, got); diff != "" {
+				t.Errorf("%q (-Go +chart):\n%s", test.values, diff)
+			}
+		}
+		const kind = "kind: ValidatingAdmissionPolicy"
+		if n := strings.Count(manifest, kind); n != len(want) {
+			t.Errorf("%d policies and bindings, want %d", n, len(want))
+		}
+		if without := render(t, test.values+"\nadmissionPolicies: {enabled: false}"); strings.Contains(without, kind) {
+			t.Errorf("%q: policies that are not enabled:\n%s", test.values, without)
+		}
+	}
+}

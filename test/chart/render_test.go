@@ -1,0 +1,118 @@
+package chart
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// diffOf returns the differences of two texts, with their surroundings.
+func diffOf(before, after string) string {
+	return string(diff.Diff("before", []byte(before), "after", []byte(after)))
+}
+
+// TestManifests compares the plain manifests with the chart.
+func TestManifests(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("make", "--no-print-directory", "-C", root, "manifests", "MANIFESTS="+dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := filepath.Glob(dir + "/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%q %v, want 3 files", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, filepath.Join(root, "deploy/manifests", filepath.Base(file)), string(text))
+		for _, object := range documents(t, string(text)) {
+			typed(t, object)
+		}
+	}
+}
+
+// archived returns the values of an archive in testdata.
+func archived(t *testing.T, archive *txtar.Archive) string {
+	t.Helper()
+	if len(archive.Files) != 1 || archive.Files[0].Name != "values.yaml" {
+		t.Fatal("want a file values.yaml, and then changes")
+	}
+	return string(archive.Files[0].Data)
+}
+
+// TestOptions shows how values change what is rendered.
+func TestOptions(t *testing.T) {
+	defaults := render(t, "")
+	golden.Archives(t, "testdata/*.txtar", "changes", func(t *testing.T, given *txtar.Archive) string {
+		manifest := render(t, archived(t, given))
+		for _, object := range documents(t, manifest) {
+			if object.GroupVersionKind().Group != "monitoring.coreos.com" { // of the Prometheus operator
+				typed(t, object)
+			}
+		}
+		changes := strings.SplitAfter(diffOf(defaults, abridged(t, manifest)), "\n")
+		return strings.Join(slices.DeleteFunc(changes, func(line string) bool { return strings.HasPrefix(line, "@@") }), "")
+	})
+}
+
+// abridged replaces the dashboard, which has 1,800 lines, by its name.
+func abridged(t *testing.T, manifest string) string {
+	t.Helper()
+	const file = "files/dashboard.json"
+	text, err := os.ReadFile(filepath.Join(chartDir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	indented := "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
+	return strings.Replace(manifest, indented, "    ("+file+")", 1)
+}
+
+// TestBadValues checks what users see.
+func TestBadValues(t *testing.T) {
+	for _, test := range []struct{ name, values, want string }{
+		{"no registry", "image: {registry: ''}", "image.registry is not set: set it to the registry that has the images"},
+		{"tag in registry", "image: {registry: 'registry.example.com/pinfold:v1/'}", "does not match pattern"},
+		{"nothing", "{scheduler: {enabled: false}, agent: {enabled: false}}", "scheduler.enabled and agent.enabled are both false"},
+		{"unknown name", "agent: {burst: {percent: 5}}", "additional properties 'percent' not allowed"},
+		{"unknown name at the top", "agents: {}", "additional properties 'agents' not allowed"},
+		{"wrong type", "scheduler: {replicas: two}", "got string, want integer"},
+		{"mode", "scheduler: {mode: primary}", "value must be one of 'secondary', 'default'"},
+		{"burst policy", "agent: {burst: {policy: much}}", "value must be one of 'none', 'burst', 'quota', 'auto'"},
+		{"duration", "agent: {period: 15}", "got number, want string"},
+		{"duration without unit", "agent: {period: '15'}", "'15' does not match pattern"},
+		{"flag", "agent: {extraArgs: [verbose]}", "'verbose' does not match pattern '^--[a-z]'"},
+		{"digest", "agent: {image: {digest: abc}}", "'abc' does not match pattern"},
+		{"account", "agent: {serviceAccount: {name: 'My Agent'}}", "'My Agent' does not match pattern"},
+		{"ceilings", "ceilings: {default: {exclusiveCpus: {perPod: 1}}}", "additional properties 'exclusiveCpus' not allowed"},
+		{"private key", "{signing: {secret: s, publicKeys: '-----BEGIN PRIVATE KEY-----'}}", "does not match pattern"},
+		{"two sources of keys", "{signing: {secret: s, publicKeysConfigMap: c, publicKeys: '-----BEGIN PUBLIC KEY----- x -----END PUBLIC KEY-----'}}", "are both set: set one of them"},
+		{"keys without a signer", "signing: {publicKeysConfigMap: c}", "set signing.secret to the Secret with the private key"},
+		{"the other scheduler's name", "scheduler: {name: default-scheduler}", "to replace that one, set scheduler.mode=default"},
+		{"no replicas", "scheduler: {replicas: 0}", "scheduler.replicas is 0, so no pod would be scheduled"},
+		{"certificate without TLS", "agent: {metrics: {secure: false, tlsSecret: s}}", "a certificate is used with TLS only"},
+		{"priority", "priorityClasses: {value: 2000000000}", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, version := range helms {
+				args := []string{"template", release, chartDir, "--namespace", namespace, "--set", registry, "--values", valuesFile(t, test.values)}
+				if strings.Contains(test.values, "registry:") {
+					args = slices.Delete(args, 5, 7)
+				}
+				out, err := helm(t, version, args...)
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%s: got %v, want %q; output:\n%s", version, err, test.want, out)
+				}
+			}
+		})
+	}
+}
