@@ -46,6 +46,15 @@ build-node: ## build the programs of a real node into bin/node/
 	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
+# The plugin of kubectl, for krew: VERSION=v0.1.0 URL=https://example.com/releases/v0.1.0
+.PHONY: krew
+krew: ## build the kubectl plugin for each platform, with krew's manifest, into bin/krew/ (VERSION, URL)
+	@for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do \
+		echo "building $$platform"; \
+		GOOS=$${platform%_*} GOARCH=$${platform#*_} go build -ldflags '-s -w' -o bin/krew/$$platform/kubectl-pinfold ./cmd/pinfold || exit 1; \
+	done
+	@go run ./deploy/krew -version '$(VERSION)' -url '$(URL)' -binaries bin/krew -out bin/krew
+
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
 	@echo "building bin/pinfold-local: the first time this compiles Kubernetes, which takes minutes"
