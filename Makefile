@@ -53,6 +53,15 @@ images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushe
 	@go run ./deploy/images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
 		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
+# The plugin of kubectl, for krew: VERSION=v0.1.0 URL=https://example.com/releases/v0.1.0
+.PHONY: krew
+krew: ## build the kubectl plugin for each platform, with krew's manifest, into bin/krew/ (VERSION, URL)
+	@for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do \
+		echo "building $$platform"; \
+		GOOS=$${platform%_*} GOARCH=$${platform#*_} go build -ldflags '-s -w' -o bin/krew/$$platform/kubectl-pinfold ./cmd/pinfold || exit 1; \
+	done
+	@go run ./deploy/krew -version '$(VERSION)' -url '$(URL)' -binaries bin/krew -out bin/krew
+
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
 	@echo "building bin/pinfold-local: the first time this compiles Kubernetes, which takes minutes"
@@ -117,11 +126,10 @@ lint-monitoring: bin/promtool bin/dashlint ## check the dashboard and the alert 
 
 # What "kubectl apply" installs: the chart, rendered. The registry is a placeholder.
 MANIFESTS ?= deploy/manifests
-REGISTRY ?= registry.example.com/pinfold
 RENDER = render() { file=$(MANIFESTS)/$$1; shift; { \
 	echo "\# Rendered from deploy/chart by 'make manifests': do not edit. 'make manifests REGISTRY=...' names your"; \
 	echo "\# registry. Apply deploy/chart/crds first."; \
-	bin/helm4 template pinfold deploy/chart --namespace pinfold-system --set namespace.create=true,uninstall.enabled=false,image.registry=$(REGISTRY) "$$@"; } >$$file; }
+	bin/helm4 template pinfold deploy/chart --namespace pinfold-system --set namespace.create=true,uninstall.enabled=false,image.registry=$(or $(REGISTRY),registry.example.com/pinfold) "$$@"; } >$$file; }
 
 .PHONY: manifests
 manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS (deploy/manifests)
@@ -131,7 +139,7 @@ manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS
 
 .PHONY: lint-chart
 lint-chart: bin/helm3 bin/helm4 ## check the chart with both versions of Helm
-	@for helm in bin/helm3 bin/helm4; do $$helm lint --strict --quiet --set image.registry=$(REGISTRY) deploy/chart || exit 1; done
+	@for helm in bin/helm3 bin/helm4; do $$helm lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart || exit 1; done
 
 .PHONY: bench
 bench: bin/benchstat ## run the benchmarks ten times and summarise them

@@ -49,10 +49,7 @@ func writeArchive(dir string, p platform, members []member) (made archive, err e
 		}
 	}()
 	sum := sha256.New()
-	zipped, err := gzip.NewWriterLevel(io.MultiWriter(file, sum), gzip.BestCompression)
-	if err != nil {
-		return made, err
-	}
+	zipped := gzip.NewWriter(io.MultiWriter(file, sum))
 	tarred := tar.NewWriter(zipped)
 	for _, m := range members {
 		if err := addMember(tarred, m); err != nil {

@@ -32,6 +32,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -287,10 +288,10 @@ func TestSilentAgent(t *testing.T) {
 	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("50")}
 	node.Status.Capacity, node.Status.Allocatable = amounts, amounts
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now()}}
-	status, err := json.Marshal(corev1.Node{Status: node.Status})
+	patch, err := json.Marshal(corev1.Node{Status: node.Status})
 	c.must(err)
 	// A patch, because controllers change a new node at the same time.
-	_, err = c.client.CoreV1().Nodes().PatchStatus(t.Context(), name, status)
+	_, err = c.client.CoreV1().Nodes().PatchStatus(t.Context(), name, patch)
 	c.must(err)
 	config := c.agentConfig(node)
 	client, err := kubernetes.NewForConfig(config)
@@ -300,7 +301,7 @@ func TestSilentAgent(t *testing.T) {
 	options := agent.Options{Config: control.Config{NodeName: name}, Root: machineRoot(t), RunDir: t.TempDir(), Client: client, Topologies: topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
-		LeaseEvery: time.Second, Log: slog.New(slog.DiscardHandler)}
+		LeaseEvery: time.Second, Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}
 	pod := func(pod string) string {
 		return `
 metadata: {name: ` + pod + `, annotations: {cpuset-scheduler: "true"}}
@@ -317,12 +318,14 @@ spec:
 
 	stop()
 	c.nodeCondition(name, corev1.ConditionUnknown, scheduler.SilentReason)
+	c.agentIs(name, status.AgentSilent)
 	c.create(pod("second"))
 	c.waits("second", "has a Pinfold agent that has not reported (for ")
 
 	c.runAgent(options)
 	c.bound("second")
 	c.nodeCondition(name, corev1.ConditionTrue, "Enforced")
+	c.agentIs(name, status.AgentReports)
 }
 
 // nodeCondition waits for the condition that the agent and the scheduler write.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func runTests(m *testing.M) (status int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary := filepath.Join(dir, "pinfold-local")
-	if err := build(binary); err != nil {
+	if err := build(binary, "pinfold.dev/pinfold/cmd/pinfold-local"); err != nil {
 		return 0, err
 	}
 	stop, err := start(binary, filepath.Join(dir, "data"))
@@ -72,13 +73,14 @@ func runTests(m *testing.M) (status int, err error) {
 	return m.Run(), nil
 }
 
-func build(binary string) error {
+// build builds a command of this module, or, with -C, of another one.
+func build(binary string, pkg ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "pinfold.dev/pinfold/cmd/pinfold-local")
+	command := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, pkg[:len(pkg)-1], []string{"-trimpath", "-o", binary, pkg[len(pkg)-1]})...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build pinfold-local: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", pkg[len(pkg)-1], err, out)
 	}
 	return nil
 }

@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/status"
+)
+
+// TestPlugin makes a release of the plugin, has krew's own program check and install it for every
+// platform, and runs it with a real kubectl. The archives of all platforms contain this machine's
+// binary, because building the others would take minutes; "make krew" builds them.
+func TestPlugin(t *testing.T) {
+	c := begin(t)
+	root := t.TempDir()
+	bin, store, release := filepath.Join(root, "bin"), filepath.Join(root, "krew"), filepath.Join(root, "release")
+	c.buildTools(bin)
+	server := httptest.NewServer(http.FileServer(http.Dir(release)))
+	defer server.Close()
+	binary, err := pinfoldBinary()
+	c.must(err)
+	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
+		c.must(os.MkdirAll(filepath.Join(root, platform), 0o755))
+		c.must(os.Link(binary, filepath.Join(root, platform, "kubectl-pinfold")))
+	}
+	path := filepath.Join(store, "bin") + ":" + bin + ":" + os.Getenv("PATH")
+	variables := []string{"PATH=" + path, "KREW_ROOT=" + store, "KREW_NO_UPGRADE_CHECK=1", "KUBECONFIG=" + c.kubeconfig(), "HOME=" + root}
+	t.Setenv("PATH", path) // the commands below are found there
+	run := func(command ...string) (stdout, all string, exit int) {
+		stdout, stderr, exit := c.execute(exec.CommandContext(t.Context(), command[0], command[1:]...), variables...)
+		return stdout, stdout + stderr, exit
+	}
+	must := func(command ...string) string {
+		t.Helper()
+		stdout, all, exit := run(command...)
+		if exit != 0 {
+			t.Fatalf("%q: exit status %d\n%s", command, exit, all)
+		}
+		return stdout
+	}
+	sums := must("krew-release", "-version", "v0.1.0", "-url", server.URL, "-binaries", root, "-source", "../..", "-out", release)
+	if lines := strings.Split(strings.TrimSpace(sums), "\n"); len(lines) != 4 || !strings.Contains(lines[0], "  pinfold_linux_amd64.tar.gz  ") {
+		t.Errorf("the checksums are\n%s", sums)
+	}
+	manifest := filepath.Join(release, "pinfold.yaml")
+	must("validate-krew-manifest", "-manifest", manifest)
+	must("kubectl", "krew", "install", "--manifest", manifest)
+
+	if help := must("kubectl", "pinfold", "status", "--help"); !strings.Contains(help, "  kubectl pinfold status worker-3 ") || !strings.Contains(help, "Usage:\n  kubectl pinfold status [NODE]") {
+		t.Errorf("the help is\n%s", help)
+	}
+	var report status.Report
+	c.must(json.Unmarshal([]byte(must("kubectl", "pinfold", "status", "-o", "json")), &report))
+	if len(report.Nodes) != 4 || len(report.Schedulers) != 1 {
+		t.Errorf("the status is %+v", report)
+	}
+	if _, all, exit := run("kubectl", "pinfold", "status", "--fly"); exit != 2 || !strings.Contains(all, "see 'kubectl pinfold status --help'") {
+		t.Errorf("exit status %d: %s", exit, all)
+	}
+
+	c.must(os.Symlink(filepath.Join(store, "store", "pinfold", "v0.1.0", "kubectl_complete-pinfold"), filepath.Join(store, "bin", "kubectl_complete-pinfold")))
+	nodes, err := c.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	c.must(err)
+	for _, node := range nodes.Items {
+		if got := completions(must("kubectl", "__complete", "pinfold", "status", node.Name[:len(node.Name)-1])); !slices.Contains(got, node.Name) {
+			t.Errorf("kubectl completes %s to %q", node.Name[:len(node.Name)-1], got)
+		}
+	}
+	if got := completions(must("kubectl", "__complete", "pinfold", "status", "-o", "")); !slices.Equal(got, []string{"text", "wide", "json"}) {
+		t.Errorf("kubectl completes -o to %q", got)
+	}
+
+	// krew refuses an archive that is not the one of the manifest.
+	variables[1] = "KREW_ROOT=" + filepath.Join(root, "another")
+	c.must(os.WriteFile(filepath.Join(release, "pinfold_linux_amd64.tar.gz"), []byte("other"), 0o600))
+	if _, all, exit := run("kubectl", "krew", "install", "--manifest", manifest); exit == 0 || !strings.Contains(all, "checksum does not match") {
+		t.Errorf("exit status %d: %s", exit, all)
+	}
+}
+
+// completions returns the completions in the answer of a command, without descriptions and the
+// directive at its end.
+func completions(answer string) (all []string) {
+	for line := range strings.Lines(answer) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(word, ":") {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// buildTools builds kubectl, krew, what checks its manifests, and what makes ours.
+func (c *test) buildTools(dir string) {
+	c.Helper()
+	for name, args := range map[string][]string{
+		"kubectl":                {"k8s.io/kubernetes/cmd/kubectl"},
+		"krew-release":           {"pinfold.dev/pinfold/deploy/krew"},
+		"kubectl-krew":           {"-C", "../../tools/krew", "sigs.k8s.io/krew/cmd/krew"},
+		"validate-krew-manifest": {"-C", "../../tools/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"},
+	} {
+		c.must(build(filepath.Join(dir, name), args...))
+	}
+}

@@ -1,0 +1,294 @@
+package cluster
+
+import (
+	"crypto/ed25519"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// TestStatus compares what "pinfold status" says with the pods' allocations and with what the
+// scheduler says in conditions and events.
+func TestStatus(t *testing.T) {
+	c := begin(t)
+	c.create(asking("exclusive", 3, ""))
+	exclusive := c.allocation(c.bound("exclusive"))
+	c.create(`
+metadata: {name: confined, annotations: {cpuset-scheduler: "true", cpu-policy: static-burst}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: ` + small1 + `}
+  containers: [{name: app, image: app, resources: {requests: {cpu: 500m}, limits: {cpu: 2}}}]
+`)
+	c.bound("confined")
+	c.create(asking("waits", 6, ""))
+	c.waits("waits", "CPUs")
+	c.create(ownPod("elsewhere", small1, 1, ""))
+	keys := "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
+
+	report, exit := c.status(c.kubeconfig(), "--check", keys)
+	if exit != 0 || len(report.Problems) > 0 || len(report.Unread) > 0 {
+		t.Errorf("exit status %d, problems %+v, unread %+v", exit, report.Problems, report.Unread)
+	}
+	if age := time.Since(report.Time); age < -5*time.Second || age > 30*time.Second {
+		t.Errorf("the report is of %v, %v ago", report.Time, age)
+	}
+	c.schedulerLeads(report)
+	c.cpusAre(report, small0, status.CPUs{Online: 8, Exclusive: 3, Shared: 5, SharedRequests: 0})
+	c.cpusAre(report, small1, status.CPUs{Online: 8, Shared: 8, Confined: 2, SharedRequests: 0.5})
+	if got := nodeOf(c, report, small0).Containers; len(got) != 1 || got[0].Pod != "default/exclusive" || got[0].CPUs != exclusive.Containers[0].CPUs ||
+		got[0].Policy != placement.Static || got[0].Limit != 3 {
+		t.Errorf("containers of %s: %+v, want the allocation %+v", small0, got, exclusive)
+	}
+	waiting := map[string]status.Waiting{}
+	for _, w := range report.Waiting {
+		waiting[w.Pod] = w
+	}
+	if got := waiting["default/waits"]; len(waiting) != 2 || got.Message != waitsFor(c.pod("waits")) || got.CPUs != 6 {
+		t.Errorf("waiting: %+v, want the message %q", waiting, waitsFor(c.pod("waits")))
+	}
+	if got := waiting["default/elsewhere"]; got.Scheduler != ownName || got.Reason != "" {
+		t.Errorf("a pod of a scheduler that does not exist waits for %+v", got)
+	}
+
+	c.statusOfConflict(keys)
+	c.statusOfForgery(keys)
+	c.statusOfNode()
+	c.statusOfAgents()
+}
+
+// schedulerLeads checks the cluster's scheduler in a report.
+func (c *test) schedulerLeads(report status.Report) {
+	c.Helper()
+	lease, err := c.client.CoordinationV1().Leases("kube-system").Get(c.Context(), "kube-scheduler", metav1.GetOptions{})
+	c.must(err)
+	out, _, _ := c.execute(exec.CommandContext(c.Context(), c.binary, "--version"))
+	if len(report.Schedulers) != 1 {
+		c.Fatalf("schedulers %+v, want the cluster's", report.Schedulers)
+	}
+	s := report.Schedulers[0]
+	if s.Lease != "kube-system/kube-scheduler" || s.State != status.Leading || s.Holder != *lease.Spec.HolderIdentity ||
+		!strings.HasPrefix(out, "pinfold-local "+s.Version) || s.Version == "" || s.RenewalAge > s.Duration {
+		c.Errorf("scheduler %+v; its lease is held by %s, and its version is that of %s", s, *lease.Spec.HolderIdentity, out)
+	}
+}
+
+func nodeOf(c *test, report status.Report, name string) *status.Node {
+	c.Helper()
+	i := slices.IndexFunc(report.Nodes, func(n status.Node) bool { return n.Name == name })
+	if i < 0 {
+		c.Fatalf("no node %s among %d", name, len(report.Nodes))
+	}
+	return &report.Nodes[i]
+}
+
+func (c *test) cpusAre(report status.Report, node string, want status.CPUs) {
+	c.Helper()
+	if got := nodeOf(c, report, node).CPUs; got == nil || *got != want {
+		c.Errorf("node %s has %+v, want %+v", node, got, want)
+	}
+}
+
+// statusOfConflict signs an allocation of CPUs that another pod has, as a second scheduler with the
+// same key could. The later decision wins.
+func (c *test) statusOfConflict(keys string) {
+	c.Helper()
+	c.create(`
+metadata: {name: thief, annotations: {cpuset-scheduler: "true"}}
+spec:
+  nodeName: ` + small0 + `
+  containers: [{name: app, image: app, resources: {limits: {cpu: 3}}}]
+`)
+	thief := c.bound("thief")
+	c.unprotect("thief")
+	allocation := *c.allocation(c.pod("exclusive"))
+	allocation.Time = time.Now().Add(time.Minute)
+	text, err := os.ReadFile(filepath.Join(c.dir, "pki", "allocations.key"))
+	c.must(err)
+	var key ed25519.PrivateKey
+	key, err = api.ParsePrivateKey(text)
+	c.must(err)
+	c.annotate("thief", api.AllocationAnnotation, allocation.Sign(thief.UID, key))
+	for _, args := range [][]string{{keys}, nil} {
+		report, exit := c.status(c.kubeconfig(), append(args, "--check")...)
+		conflicts := problemsOf(report, status.CPUConflict)
+		if exit != 1 || len(conflicts) != 1 || conflicts[0].Pod != "default/exclusive" || conflicts[0].Node != small0 ||
+			!strings.Contains(conflicts[0].Command, "kubectl -n default delete pod exclusive") {
+			c.Fatalf("%q: exit status %d, conflicts %+v", args, exit, conflicts)
+		}
+		c.event("exclusive", "CPUConflict", conflicts[0].Message)
+		if noted := len(report.Notes) > 0; noted != (args == nil) {
+			c.Errorf("%q: notes %q", args, report.Notes)
+		}
+	}
+}
+
+// statusOfForgery has a pod with an allocation that nobody signed.
+func (c *test) statusOfForgery(keys string) {
+	c.Helper()
+	_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod("forged"), metav1.CreateOptions{})
+	c.must(err)
+	report, _ := c.status(c.kubeconfig(), keys)
+	invalid := problemsOf(report, status.InvalidAllocation)
+	if len(invalid) != 1 || invalid[0].Pod != "default/forged" {
+		c.Fatalf("invalid allocations %+v", invalid)
+	}
+	_, reason, _ := strings.Cut(invalid[0].Message, "annotation ")
+	c.event("forged", "CPUAllocationInvalid", "annotation "+reason)
+	c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "forged", *metav1.NewDeleteOptions(0)))
+}
+
+// statusOfNode shows one node as a map, and a node that does not exist.
+func (c *test) statusOfNode() {
+	c.Helper()
+	thief := c.allocation(c.pod("thief")).Containers[0].CPUs
+	out, messages, exit := c.pinfold(c.kubeconfig(), "status", small0)
+	for _, want := range []string{"Node       " + small0 + ", ready", "CPUConflict, node " + small0, "A default/thief  3 CPUs: " + thief.String(), "┌ Package 0"} {
+		if exit != 0 || !strings.Contains(out, want) {
+			c.Errorf("exit status %d %s, %q is missing in\n%s", exit, messages, want, out)
+		}
+	}
+	if strings.Contains(out, small1) {
+		c.Errorf("the status of %s is also about %s:\n%s", small0, small1, out)
+	}
+	_, messages, exit = c.pinfold(c.kubeconfig(), "status", "p1n1l1c4t2-7")
+	if want := `node "p1n1l1c4t2-7": no such node: did you mean ` + small0 + ", " + small1 + "?"; exit != 1 || !strings.Contains(messages, want) {
+		c.Errorf("exit status %d: %s, want %s", exit, messages, want)
+	}
+}
+
+// statusOfAgents has a node whose agent has not renewed its lease, and one whose agent has none.
+func (c *test) statusOfAgents() {
+	c.Helper()
+	for _, node := range []string{small0, small1} {
+		c.changeTopology(node, func(obj *v1alpha2.NodeResourceTopology) {
+			machine, state, err := nodetopology.ToMachine(obj)
+			c.must(err)
+			state.AgentLease = nodetopology.LeaseNamespace + "/" + node
+			changed, err := nodetopology.FromMachine(node, machine, state)
+			c.must(err)
+			obj.Zones, obj.Attributes = changed.Zones, changed.Attributes
+		})
+	}
+	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
+	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: small0},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(small0), LeaseDurationSeconds: new(int32(40)), RenewTime: &renewed}}
+	api.SetVersion(lease, "v0.0.9")
+	_, err := leases.Create(c.Context(), lease, metav1.CreateOptions{})
+	c.must(err)
+	report, _ := c.status(c.kubeconfig())
+	c.must(leases.Delete(c.Context(), small0, metav1.DeleteOptions{}))
+	silent := nodeOf(c, report, small0).Agent
+	if p := problemsOf(report, status.AgentIsSilent); silent.State != status.AgentSilent || silent.Version != "v0.0.9" || silent.RenewalAge < 329 ||
+		silent.Grace != 40 || len(p) != 1 || p[0].Node != small0 || !strings.Contains(p[0].Message, "for 5m") {
+		c.Errorf("the agent of %s: %+v, problems %+v", small0, silent, p)
+	}
+	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, small1).Agent.State != status.AgentGone || len(p) != 1 || p[0].Node != small1 {
+		c.Errorf("the agent of %s: %+v, problems %+v", small1, nodeOf(c, report, small1).Agent, p)
+	}
+	if got := nodeOf(c, report, intel).Agent.State; got != status.AgentNoLease {
+		c.Errorf("the agent of a simulated node is %s", got)
+	}
+}
+
+// agentIs compares the state of an agent in "pinfold status" with that which the scheduler has found,
+// and checks its version. While it is silent, that is the only problem of the node.
+func (c *test) agentIs(node string, want status.AgentState) {
+	c.Helper()
+	report, _ := c.status(c.kubeconfig(), node)
+	silent := len(problemsOf(report, status.AgentIsSilent))
+	if got := report.Nodes[0].Agent; got.State != want || got.Version != "v1.2.3" || len(report.Problems) != silent || (silent == 1) != (want == status.AgentSilent) {
+		c.Errorf("the agent of %s is %+v, want %s; problems %+v", node, got, want, report.Problems)
+	}
+}
+
+// TestStatusRights reads a cluster with the rights of docs/status.md, with some of them, without any
+// and without a valid token.
+func TestStatusRights(t *testing.T) {
+	c := begin(t)
+	rule := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list"}}
+	}
+	for name, rules := range map[string][]rbacv1.PolicyRule{
+		"status-all": {rule("", "nodes", "pods"), rule("topology.node.k8s.io", "noderesourcetopologies"), rule("coordination.k8s.io", "leases")},
+		"status-few": {rule("", "nodes"), rule("topology.node.k8s.io", "noderesourcetopologies")},
+	} {
+		_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+		c.must(err)
+	}
+	all, few, none := c.kubeconfigOf(c.tokenOf("status-all", "status-all")), c.kubeconfigOf(c.tokenOf("status-few", "status-few")), c.kubeconfigOf(c.tokenOf("status-none", ""))
+	unread := func(report status.Report) (resources []string) {
+		for _, u := range report.Unread {
+			resources = append(resources, u.Resource)
+		}
+		return resources
+	}
+	c.eventually(func() string { // a new permission becomes effective after a moment
+		if report, _ := c.status(all); len(report.Unread) > 0 || len(report.Problems) > 0 {
+			return "with all rights: " + strings.Join(unread(report), " ")
+		}
+		report, _ := c.status(few)
+		if got := unread(report); !slices.Equal(got, []string{"leases", "pods"}) {
+			return "with few rights, not read: " + strings.Join(got, " ")
+		}
+		return ""
+	})
+	report, exit := c.status(few, "--check")
+	if n := nodeOf(c, report, small0); exit != 1 || n.Topology != status.TopologyUsable || n.CPUs != nil || n.Pods != nil || n.Agent.State != status.AgentUnknown {
+		t.Errorf("with few rights: exit status %d, node %+v", exit, n)
+	}
+	if out, messages, exit := c.pinfold(none, "status"); exit != 0 || strings.Count(out, "is forbidden") != 4 {
+		t.Errorf("without rights: exit status %d, %s%s", exit, out, messages)
+	}
+	if _, messages, exit := c.pinfold(c.kubeconfigOf("x"), "status"); exit != 1 || !strings.Contains(messages, "rejects the credentials") {
+		t.Errorf("without a valid token: exit status %d, %s", exit, messages)
+	}
+}
+
+// TestStatusNotInstalled reads a cluster without the kind NodeResourceTopology.
+func TestStatusNotInstalled(t *testing.T) {
+	c := begin(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--data-dir", dir))
+	if exit != 0 {
+		t.Fatalf("%s%s", out, messages)
+	}
+	defer func() {
+		if out, messages, exit := c.execute(exec.Command(c.binary, "down", "--data-dir", dir)); exit != 0 {
+			t.Errorf("%s%s", out, messages)
+		}
+	}()
+	state, err := localcluster.ReadState(dir)
+	c.must(err)
+	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	c.must(err)
+	objects, err := dynamic.NewForConfig(config)
+	c.must(err)
+	kinds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	c.must(kinds.Delete(t.Context(), "noderesourcetopologies.topology.node.k8s.io", metav1.DeleteOptions{}))
+	c.eventually(func() string {
+		_, messages, exit := c.pinfold(state.Kubeconfig, "status")
+		if want := "so Pinfold is not installed in it: docs/scheduler.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
+			return messages
+		}
+		return ""
+	})
+}
