@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -74,7 +75,13 @@ var build = sync.OnceValue(func() (err error) {
 	programs = temporary
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent",
+	version, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return fmt.Errorf("find the version of Kubernetes: %w", err)
+	}
+	// Without it, the API server reports no version, and no chart can be installed.
+	stamp := "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(version))
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", stamp, "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent",
 		"../../cmd/pinfold", "k8s.io/kubernetes/cmd/kubectl")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
