@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -244,9 +245,11 @@ func TestPolicies(t *testing.T) {
 		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "node.agent"},
 	} {
 		manifest := render(t, test.values)
+		fence, fenceBinding := admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease)
+		name := admission.FenceName("scheduler")
+		fence.Name, fenceBinding.Name, fenceBinding.Spec.PolicyName = name, name, name
 		want := []runtime.Object{
-			admission.Policy(), admission.Binding(),
-			admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease),
+			admission.Policy(), admission.Binding(), fence, fenceBinding,
 			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
 		}
 		for _, object := range want {
@@ -257,6 +260,7 @@ func TestPolicies(t *testing.T) {
 			case *admissionv1.ValidatingAdmissionPolicyBinding:
 				got = find[*admissionv1.ValidatingAdmissionPolicyBinding](t, manifest, o.Name)
 			}
+			got.(metav1.Object).SetAnnotations(nil) // those for Helm
 			if diff := cmp.Diff(object, got); diff != "" {
 				t.Errorf("%q (-Go +chart):\n%s", test.values, diff)
 			}
