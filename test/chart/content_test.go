@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/admission"
@@ -109,10 +110,9 @@ func TestSchedulerConfiguration(t *testing.T) {
 				t.Error(err)
 			}
 			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]
-			args := schedulerArgs(t, text)
 			var strict scheduler.Args
-			if err := yaml.UnmarshalStrict(args, &strict); err != nil {
-				t.Errorf("arguments of the plugin: %v", err)
+			if problems, err := json.UnmarshalStrict(schedulerArgs(t, text), &strict); err != nil || len(problems) > 0 {
+				t.Errorf("arguments of the plugin: %v %v", problems, err)
 			}
 			if err := strict.Ceilings.Validate(); err != nil {
 				t.Error(err)
@@ -130,7 +130,7 @@ func TestSchedulerConfiguration(t *testing.T) {
 	}
 }
 
-// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments.
+// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments in JSON.
 func schedulerArgs(t *testing.T, text string) []byte {
 	t.Helper()
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
@@ -144,7 +144,11 @@ func schedulerArgs(t *testing.T, text string) []byte {
 	}
 	for _, one := range c.Profiles[0].PluginConfig {
 		if one.Name == scheduler.Name {
-			return one.Args.(*runtime.Unknown).Raw
+			text, err := yaml.YAMLToJSONStrict(one.Args.(*runtime.Unknown).Raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
 		}
 	}
 	t.Fatalf("no arguments of the plugin in\n%s", text)
