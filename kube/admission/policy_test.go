@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,14 +22,17 @@ import (
 // TestTemplates compares the chart's templates with the policies. In the templates, values of the chart
 // take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
+	fence, fenceBinding := chartFence("{{$namespace}}", "{{$lease}}")
 	compareTemplate(t, "scheduler-admission.yaml", ".Values.scheduler.enabled",
 		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
 			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
 			"# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
 			"# and pods with allocated CPUs cannot change their number.\n"+
 			"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
-			"# The second policy rejects Bindings from a scheduler that has lost its lease.\n",
-		Policy(), Binding(), Fence("{{$namespace}}", "{{$lease}}"), FenceBinding("{{$namespace}}", "{{$lease}}"))
+			"# The second policy rejects Bindings from a scheduler that has lost its lease. Helm keeps it: an API server on\n"+
+			"# which no binding has leases as parameters does not see changes of leases any more, until it is restarted,\n"+
+			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n",
+		Policy(), Binding(), fence, fenceBinding)
 	compareTemplate(t, "agent-admission.yaml", ".Values.agent.enabled",
 		"# Confines every agent to its own node: its token may not write about another one.\n",
 		AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())
@@ -36,6 +40,18 @@ func TestTemplates(t *testing.T) {
 	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding()); strings.Contains(text, "{{") {
 		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
 	}
+}
+
+// chartFence returns the fence under a name that does not depend on the lease, so that Helm changes it
+// instead of creating another one. The annotation makes Helm keep it at the end of the release.
+func chartFence(namespace, lease string) (policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) {
+	policy, binding = Fence(namespace, lease), FenceBinding(namespace, lease)
+	name := FenceName("scheduler")
+	policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name
+	for _, object := range []metav1.Object{policy, binding} {
+		object.SetAnnotations(map[string]string{"helm.sh/resource-policy": "keep"})
+	}
+	return policy, binding
 }
 
 func compareTemplate(t *testing.T, name, component, comment string, objects ...any) {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
@@ -31,6 +31,7 @@ type controlPlane struct {
 	*localcluster.Cluster
 	client  kubernetes.Interface
 	objects dynamic.Interface
+	mapper  meta.RESTMapper
 }
 
 // started starts the control plane for the tests of this program that need one. TestMain stops it.
@@ -43,9 +44,11 @@ var started = sync.OnceValues(func() (c controlPlane, err error) {
 		return c, err
 	}
 	stop = c.Stop
-	if c.client, err = kubernetes.NewForConfig(c.RESTConfig()); err == nil {
-		c.objects, err = dynamic.NewForConfig(c.RESTConfig())
+	if c.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
+		return c, err
 	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
+	c.objects, err = dynamic.NewForConfig(c.RESTConfig())
 	return c, err
 })
 
@@ -81,18 +84,9 @@ func (c controlPlane) install(t *testing.T, values string, more ...string) []str
 }
 
 // of returns the API for an object.
-func (c controlPlane) of(t *testing.T, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	t.Helper()
-	known, err := discovery.NewDiscoveryClientForConfig(c.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, err := restmapper.GetAPIGroupResources(known)
-	if err != nil {
-		t.Fatal(err)
-	}
+func (c controlPlane) of(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
-	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +96,9 @@ func (c controlPlane) of(t *testing.T, object *unstructured.Unstructured) (dynam
 	return c.objects.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
-// needsOperator reports whether values ask for kinds of the Prometheus operator, which this cluster
-// does not have.
-func needsOperator(object *unstructured.Unstructured) bool {
+// ofOperator reports whether an object is for the Prometheus operator, whose kinds this cluster does not
+// have.
+func ofOperator(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group == "monitoring.coreos.com"
 }
 
@@ -120,8 +114,8 @@ func TestServerAcceptsObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range append(documents(t, render(t, values)), definition) {
 				what := object.GetKind() + " " + object.GetName()
-				objects, err := c.of(t, object)
-				if needsOperator(object) {
+				objects, err := c.of(object)
+				if ofOperator(object) {
 					if !meta.IsNoMatchError(err) {
 						t.Errorf("%s: %v", what, err)
 					}
@@ -211,8 +205,8 @@ func notes(text string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "NOTES:")) + "\n"
 }
 
-// uninstall removes the release, and checks that nothing of it remains but the definition of
-// NodeResourceTopology. It runs after the test's own context has ended.
+// uninstall removes the release, and checks that nothing of it remains but the policy that Helm keeps
+// and the definition of NodeResourceTopology. It runs after the test's own context has ended.
 func (c controlPlane) uninstall(t *testing.T, version string) {
 	t.Helper()
 	at := []string{release, "--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
@@ -228,9 +222,15 @@ func (c controlPlane) uninstall(t *testing.T, version string) {
 		t.Errorf("the release had %d objects", len(objects))
 	}
 	for _, object := range objects {
-		api, err := c.of(t, object)
+		api, err := c.of(object)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+			continue
 		}
 		remains := fmt.Errorf("%s %s remains", object.GetKind(), object.GetName())
 		for deadline := time.Now().Add(time.Minute); remains != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -246,7 +246,7 @@ func (c controlPlane) uninstall(t *testing.T, version string) {
 	if err := yaml.Unmarshal(chart.NodeResourceTopology, &definition.Object); err != nil {
 		t.Fatal(err)
 	}
-	api, err := c.of(t, &definition)
+	api, err := c.of(&definition)
 	if err == nil {
 		_, err = api.Get(context.Background(), definition.GetName(), metav1.GetOptions{})
 	}

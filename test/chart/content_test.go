@@ -12,10 +12,12 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/admission"
@@ -108,10 +110,9 @@ func TestSchedulerConfiguration(t *testing.T) {
 				t.Error(err)
 			}
 			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]
-			args := schedulerArgs(t, text)
 			var strict scheduler.Args
-			if err := yaml.UnmarshalStrict(args, &strict); err != nil {
-				t.Errorf("arguments of the plugin: %v", err)
+			if problems, err := json.UnmarshalStrict(schedulerArgs(t, text), &strict); err != nil || len(problems) > 0 {
+				t.Errorf("arguments of the plugin: %v %v", problems, err)
 			}
 			if err := strict.Ceilings.Validate(); err != nil {
 				t.Error(err)
@@ -129,7 +130,7 @@ func TestSchedulerConfiguration(t *testing.T) {
 	}
 }
 
-// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments.
+// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments in JSON.
 func schedulerArgs(t *testing.T, text string) []byte {
 	t.Helper()
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
@@ -143,7 +144,11 @@ func schedulerArgs(t *testing.T, text string) []byte {
 	}
 	for _, one := range c.Profiles[0].PluginConfig {
 		if one.Name == scheduler.Name {
-			return one.Args.(*runtime.Unknown).Raw
+			text, err := yaml.YAMLToJSONStrict(one.Args.(*runtime.Unknown).Raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
 		}
 	}
 	t.Fatalf("no arguments of the plugin in\n%s", text)
@@ -244,9 +249,11 @@ func TestPolicies(t *testing.T) {
 		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "node.agent"},
 	} {
 		manifest := render(t, test.values)
+		fence, fenceBinding := admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease)
+		name := admission.FenceName("scheduler")
+		fence.Name, fenceBinding.Name, fenceBinding.Spec.PolicyName = name, name, name
 		want := []runtime.Object{
-			admission.Policy(), admission.Binding(),
-			admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease),
+			admission.Policy(), admission.Binding(), fence, fenceBinding,
 			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
 		}
 		for _, object := range want {
@@ -257,6 +264,7 @@ func TestPolicies(t *testing.T) {
 			case *admissionv1.ValidatingAdmissionPolicyBinding:
 				got = find[*admissionv1.ValidatingAdmissionPolicyBinding](t, manifest, o.Name)
 			}
+			got.(metav1.Object).SetAnnotations(nil) // those for Helm
 			if diff := cmp.Diff(object, got); diff != "" {
 				t.Errorf("%q (-Go +chart):\n%s", test.values, diff)
 			}

@@ -71,9 +71,15 @@ func valuesFile(t *testing.T, values string) string {
 	return file
 }
 
+// rendered has the results of render, by values.
+var rendered = map[string]string{}
+
 // render renders the chart with both versions of Helm, which must agree.
 func render(t *testing.T, values string) string {
 	t.Helper()
+	if manifest, ok := rendered[values]; ok {
+		return manifest
+	}
 	args := []string{"template", release, chartDir, "--namespace", namespace, "--set", registry, "--values", valuesFile(t, values)}
 	first := ""
 	for _, version := range helms {
@@ -90,6 +96,7 @@ func render(t *testing.T, values string) string {
 			t.Errorf("%s and %s differ:\n%s", helms[0], version, diffOf(first, out))
 		}
 	}
+	rendered[values] = first
 	return first
 }
 
@@ -127,7 +134,7 @@ func find[T runtime.Object](t *testing.T, manifest, name string) T {
 	t.Helper()
 	found, err := *new(T), errors.New("it is missing")
 	for _, object := range documents(t, manifest) {
-		if object.GetName() != name || object.GroupVersionKind().Group == "monitoring.coreos.com" {
+		if object.GetName() != name || ofOperator(object) {
 			continue
 		}
 		if one, ok := typed(t, object).(T); ok {

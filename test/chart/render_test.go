@@ -56,7 +56,7 @@ func TestOptions(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "changes", func(t *testing.T, given *txtar.Archive) string {
 		manifest := render(t, archived(t, given))
 		for _, object := range documents(t, manifest) {
-			if object.GroupVersionKind().Group != "monitoring.coreos.com" { // of the Prometheus operator
+			if !ofOperator(object) {
 				typed(t, object)
 			}
 		}
