@@ -95,6 +95,16 @@ func Flag(cmd *cobra.Command, flag string, names func(context.Context) []string)
 	register(cmd, flag, Each(names))
 }
 
+// Words completes the values of a flag with words.
+func Words(cmd *cobra.Command, flag string, words ...string) {
+	register(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Extensions completes the values of a flag with names of files that have one of these extensions.
+func Extensions(cmd *cobra.Command, flag string, extensions ...string) {
+	register(cmd, flag, cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt))
+}
+
 // starting returns the names that start as the one that a user has begun to type.
 func starting(names []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, begun) })
