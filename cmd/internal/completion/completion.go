@@ -31,8 +31,8 @@ func newCommand(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script for the completion of a shell",
-		Long: fmt.Sprintf(`Print a script with which a shell completes commands, flags and their values. Load
-it in each session, or write it where your shell looks for scripts.
+		Long: fmt.Sprintf(`Print a script with which a shell completes commands, flags and their values.
+Load it in each session, or write it where your shell looks for scripts.
 
   bash (with the package bash-completion)
     source <(%[1]s completion bash)
