@@ -16,6 +16,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
@@ -33,6 +34,9 @@ func newCommand() *cobra.Command {
 		printVersion(cmd)
 		return useDefaultConfiguration(cmd)
 	}
+	// kube-scheduler's flags do not say what their values are. Names of files are the default.
+	completion.Words(cmd, "logging-format", "text", "json")
+	completion.Extensions(cmd, "config", "yaml", "yml", "json")
 	return cmd
 }
 

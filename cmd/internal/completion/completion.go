@@ -31,8 +31,8 @@ func newCommand(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script for the completion of a shell",
-		Long: fmt.Sprintf(`Print a script with which a shell completes commands, flags and their values. Load
-it in each session, or write it where your shell looks for scripts.
+		Long: fmt.Sprintf(`Print a script with which a shell completes commands, flags and their values.
+Load it in each session, or write it where your shell looks for scripts.
 
   bash (with the package bash-completion)
     source <(%[1]s completion bash)
@@ -93,6 +93,16 @@ func Each(names func(context.Context) []string) cobra.CompletionFunc {
 // command has no such flag.
 func Flag(cmd *cobra.Command, flag string, names func(context.Context) []string) {
 	register(cmd, flag, Each(names))
+}
+
+// Words completes the values of a flag with words.
+func Words(cmd *cobra.Command, flag string, words ...string) {
+	register(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Extensions completes the values of a flag with names of files that have one of these extensions.
+func Extensions(cmd *cobra.Command, flag string, extensions ...string) {
+	register(cmd, flag, cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt))
 }
 
 // starting returns the names that start as the one that a user has begun to type.

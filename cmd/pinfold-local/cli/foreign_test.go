@@ -11,15 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// If up gets further than a test expects, the components and the supervisor that it starts are this test
-// program, which exits at once.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "component" || os.Args[1] == "up") {
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
 // makeTree creates files with the given names below dir. A name that ends in "/" is a directory.
 func makeTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()

@@ -42,19 +42,20 @@ const wide frame.Format = "wide"
 func New() *cobra.Command {
 	q := &query{}
 	cmd := &cobra.Command{
-		Use:   "status [NODE] [--check] [-o text|wide|json] [--context NAME] [--kubeconfig FILE]",
+		Use: `status [NODE] [--check] [-o text|wide|json] [--context NAME]
+                 [--kubeconfig FILE]`,
 		Short: "Show agents, schedulers, CPUs and problems in a cluster",
-		Long: `Show the state of Pinfold in a cluster: which scheduler leads, whether the agents
-report, how many CPUs are exclusive, what is wrong and what to do about it, and why
-pods that ask for CPUs wait. With a NODE it shows this node, with a map of its CPUs
-and who has them.
+		Long: `Show the state of Pinfold in a cluster: which scheduler leads, whether the
+agents report, how many CPUs are exclusive, what is wrong and what to do about
+it, and why pods that ask for CPUs wait. With a NODE it shows this node, with a
+map of its CPUs and who has them.
 
-It reads nodes, pods, NodeResourceTopologies and leases. What this user may not list
-is named, and the rest is shown. It changes nothing.`,
+It reads nodes, pods, NodeResourceTopologies and leases. What this user may not
+list is named, and the rest is shown. It changes nothing.`,
 		Example: `  pinfold status
-  pinfold status worker-3            # one node, with a map of its CPUs
-  pinfold status -o wide             # all nodes, with versions and conditions
-  pinfold status --check >/dev/null  # exit status 1 if something is wrong`,
+  pinfold status worker-3           # one node, with a map of its CPUs
+  pinfold status -o wide            # all nodes, with versions and conditions
+  pinfold status --check >/dev/null # exit status 1 if something is wrong`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
