@@ -70,7 +70,9 @@ func (c *Client) list(ctx context.Context, kind Kind, namespace, fields string, 
 		}
 		return list, request.Do(ctx).Into(list)
 	}
-	return pager.New(page).EachListItem(ctx, metav1.ListOptions{FieldSelector: fields}, func(obj runtime.Object) error {
+	pages := pager.New(page)
+	pages.PageBufferSize = 1 // a page of topologies of large machines takes some 10 MB
+	return pages.EachListItem(ctx, metav1.ListOptions{FieldSelector: fields}, func(obj runtime.Object) error {
 		each(obj)
 		return nil
 	})
