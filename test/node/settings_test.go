@@ -120,7 +120,16 @@ func (s *settled) rows() map[string]map[string]settings {
 	}
 }
 
+// check compares the settings of the pods, and checks that no other container has the static one's
+// CPUs.
 func (s *settled) check() error {
+	if err := s.checkRows(); err != nil {
+		return err
+	}
+	return s.kernel.expectNobodyElseOn(s.own, s.kernel.containerGroup(s.pods["static"], "main"))
+}
+
+func (s *settled) checkRows() error {
 	for name, containers := range s.rows() {
 		for container, want := range containers {
 			err := s.kernel.expectPod(s.pods[name], want)
@@ -132,7 +141,7 @@ func (s *settled) check() error {
 			}
 		}
 	}
-	return s.kernel.expectNobodyElseOn(s.own, s.kernel.containerGroup(s.pods["static"], "main"))
+	return nil
 }
 
 func (s *settled) testRows(t *testing.T) {
