@@ -65,7 +65,11 @@ func TestSchedulerWithItsRights(t *testing.T) {
 				if err := c.StopComponent(localcluster.Scheduler); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { _ = c.StartComponent(t.Context(), localcluster.Scheduler) })
+				t.Cleanup(func() {
+					if err := c.StartComponent(context.Background(), localcluster.Scheduler); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			pod := c.bound(t, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "asks", Annotations: map[string]string{api.CPUSetSchedulerAnnotation: "true"}},
@@ -254,9 +258,16 @@ func (c controlPlane) fenced(t *testing.T, lease string) {
 	t.Helper()
 	c.create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"},
 		Spec: corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{Name: "app", Image: "app"}}}})
-	err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Bind(t.Context(), &corev1.Binding{
+	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "waits", Annotations: map[string]string{api.SchedulerAnnotation: lease + " nobody"}},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: "node"}}, metav1.CreateOptions{})
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "node"}}
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		// The API server may see the policy and the lease a little later.
+		if err = c.client.CoreV1().Pods(metav1.NamespaceDefault).Bind(t.Context(), binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			break
+		}
+	}
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another scheduler holds the lease "+lease) {
 		t.Errorf("a Binding of a scheduler without the lease: %v", err)
 	}
