@@ -206,13 +206,14 @@ func notes(text string) string {
 }
 
 // uninstall removes the release, and checks that nothing of it remains but the policy that Helm keeps
-// and the definition of NodeResourceTopology. It runs after the test's own context has ended.
+// and the definition of NodeResourceTopology. It runs after the test's own context has ended. No
+// kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
 func (c controlPlane) uninstall(t *testing.T, version string) {
 	t.Helper()
 	at := []string{release, "--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
 	manifest, err := helm(t, version, append([]string{"get", "manifest"}, at...)...)
 	if err == nil {
-		_, err = helm(t, version, append([]string{"uninstall", "--wait"}, at...)...)
+		_, err = helm(t, version, append([]string{"uninstall", "--wait", "--no-hooks"}, at...)...)
 	}
 	if err != nil {
 		t.Fatal(err)
