@@ -50,7 +50,7 @@ func Build(s Spec) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	var layer v1.Layer = static.NewLayer(data, types.OCIUncompressedLayer)
+	layer := static.NewLayer(data, types.OCIUncompressedLayer)
 	if s.Compress {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 		layer, err = tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestSpeed))

@@ -304,7 +304,7 @@ func waitingHead(w *status.Waiting) string {
 	if w.Scheduler != defaultScheduler {
 		parts = append(parts, "scheduler "+w.Scheduler)
 	}
-	return strings.Join(append(parts, "since "+age(w.Seconds)), ", ")
+	return strings.Join(append(parts, "for "+age(w.Seconds)), ", ")
 }
 
 func waitingMessage(w *status.Waiting) string {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestPlugin makes a release of the plugin, has krew's own program check and install it for every
@@ -53,7 +54,7 @@ func TestPlugin(t *testing.T) {
 	}
 	manifest := filepath.Join(release, "pinfold.yaml")
 	must("validate-krew-manifest", "-manifest", manifest)
-	must("kubectl", "krew", "install", "--manifest", manifest)
+	c.pluginManual(release, variables)
 
 	if help := must("kubectl", "pinfold", "status", "--help"); !strings.Contains(help, "  kubectl pinfold status worker-3 ") || !strings.Contains(help, "Usage:\n  kubectl pinfold status [NODE]") {
 		t.Errorf("the help is\n%s", help)
@@ -67,7 +68,6 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("exit status %d: %s", exit, all)
 	}
 
-	c.must(os.Symlink(filepath.Join(store, "store", "pinfold", "v0.1.0", "kubectl_complete-pinfold"), filepath.Join(store, "bin", "kubectl_complete-pinfold")))
 	nodes, err := c.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	c.must(err)
 	for _, node := range nodes.Items {
@@ -84,6 +84,26 @@ func TestPlugin(t *testing.T) {
 	c.must(os.WriteFile(filepath.Join(release, "pinfold_linux_amd64.tar.gz"), []byte("other"), 0o600))
 	if _, all, exit := run("kubectl", "krew", "install", "--manifest", manifest); exit == 0 || !strings.Contains(all, "checksum does not match") {
 		t.Errorf("exit status %d: %s", exit, all)
+	}
+}
+
+// pluginManual installs the plugin, and its completion, with the commands of docs/status.md.
+func (c *test) pluginManual(dir string, variables []string) {
+	c.Helper()
+	manual, err := os.ReadFile(statusManual)
+	c.must(err)
+	commands := 0
+	golden.Console(string(manual), "console plugin", func(command string) string {
+		commands++
+		shell := exec.CommandContext(c.Context(), "sh", "-c", command)
+		shell.Dir = dir
+		if out, messages, exit := c.execute(shell, variables...); exit != 0 {
+			c.Errorf("%s: exit status %d\n%s%s", command, exit, out, messages)
+		}
+		return ""
+	})
+	if commands == 0 {
+		c.Error("the manual does not say how to install the plugin")
 	}
 }
 

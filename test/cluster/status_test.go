@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
@@ -224,17 +225,19 @@ func (c *test) agentIs(node string, want status.AgentState) {
 // and without a valid token.
 func TestStatusRights(t *testing.T) {
 	c := begin(t)
-	rule := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list"}}
-	}
-	for name, rules := range map[string][]rbacv1.PolicyRule{
-		"status-all": {rule("", "nodes", "pods"), rule("topology.node.k8s.io", "noderesourcetopologies"), rule("coordination.k8s.io", "leases")},
-		"status-few": {rule("", "nodes"), rule("topology.node.k8s.io", "noderesourcetopologies")},
-	} {
-		_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	manual, err := os.ReadFile(statusManual)
+	c.must(err)
+	_, text, _ := strings.Cut(string(manual), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	var all, few rbacv1.ClusterRole
+	c.must(yaml.UnmarshalStrict([]byte(text), &all))
+	few.Name, few.Rules = "status-few", []rbacv1.PolicyRule{all.Rules[1], {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}
+	all.Name, all.Labels = "status-all", nil
+	for _, role := range []*rbacv1.ClusterRole{&all, &few} {
+		_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), role, metav1.CreateOptions{})
 		c.must(err)
 	}
-	all, few, none := c.kubeconfigOf(c.tokenOf("status-all", "status-all")), c.kubeconfigOf(c.tokenOf("status-few", "status-few")), c.kubeconfigOf(c.tokenOf("status-none", ""))
+	reader, limited, none := c.kubeconfigOf(c.tokenOf("status-all", all.Name)), c.kubeconfigOf(c.tokenOf("status-few", few.Name)), c.kubeconfigOf(c.tokenOf("status-none", ""))
 	unread := func(report status.Report) (resources []string) {
 		for _, u := range report.Unread {
 			resources = append(resources, u.Resource)
@@ -242,16 +245,16 @@ func TestStatusRights(t *testing.T) {
 		return resources
 	}
 	c.eventually(func() string { // a new permission becomes effective after a moment
-		if report, _ := c.status(all); len(report.Unread) > 0 || len(report.Problems) > 0 {
+		if report, _ := c.status(reader); len(report.Unread) > 0 || len(report.Problems) > 0 {
 			return "with all rights: " + strings.Join(unread(report), " ")
 		}
-		report, _ := c.status(few)
+		report, _ := c.status(limited)
 		if got := unread(report); !slices.Equal(got, []string{"leases", "pods"}) {
 			return "with few rights, not read: " + strings.Join(got, " ")
 		}
 		return ""
 	})
-	report, exit := c.status(few, "--check")
+	report, exit := c.status(limited, "--check")
 	if n := nodeOf(c, report, small0); exit != 1 || n.Topology != status.TopologyUsable || n.CPUs != nil || n.Pods != nil || n.Agent.State != status.AgentUnknown {
 		t.Errorf("with few rights: exit status %d, node %+v", exit, n)
 	}

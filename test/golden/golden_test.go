@@ -117,6 +117,17 @@ quiet
 	}
 }
 
+// TestConsole: commands in blocks of the wanted kind are played, and everything else stays.
+func TestConsole(t *testing.T) {
+	const before = "$ text\n```console\n$ say a\nold\n\nold\n$ say b\n```\n```console other\n$ say c\nold\n```\nend"
+	const after = "$ text\n```console\n$ say a\n<say a>\n$ say b\n<say b>\n```\n```console other\n$ say c\nold\n```\nend"
+	for _, given := range []string{before, after} {
+		if diff := cmp.Diff(after, Console(given, "console", func(command string) string { return "<" + command + ">\n" })); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestEach: Scenarios runs one subtest per file.
 func TestEach(t *testing.T) {
 	dir := t.TempDir()

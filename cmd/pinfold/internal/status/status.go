@@ -71,7 +71,7 @@ list is named, and the rest is shown. It changes nothing.`,
 		},
 	}
 	flags := cmd.Flags()
-	q.connection.add(cmd)
+	q.add(cmd)
 	flags.StringVar(&q.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "the agents renew their leases in `NAMESPACE`")
 	flags.StringVar(&q.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
 	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem, or something could not be read")
