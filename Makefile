@@ -74,11 +74,10 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
 	@bin/pinfold-local demo --node
 
-# The virtual machines take longest, so they begin first. Clusters and machines leave CPUs idle at
-# times: one package more than there are CPUs is tested at a time.
+# The virtual machines take longest, so they begin first.
 .PHONY: test
 test: bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run
-	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m -p $$(($$(nproc) + 1)) ./test/vm ./...
+	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 30m ./test/vm ./...
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
 # other processes, which the detector does not see; a package without tests would only be

@@ -171,11 +171,29 @@ func (o Options) look(ctx context.Context, generation int64) (done, all int, wai
 		why := problem(pod)
 		if why == "" {
 			done++
-		} else if waiting[pod.Spec.NodeName] == "" {
-			waiting[pod.Spec.NodeName] = why
+		} else if node := nodeOf(pod); waiting[node] == "" {
+			waiting[node] = why
 		}
 	}
 	return done, int(set.Status.DesiredNumberScheduled), waiting, nil
+}
+
+// nodeOf returns the node of a DaemonSet's pod. Before it is scheduled, its affinity names the node.
+func nodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return pod.Spec.NodeName
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required != nil {
+		for _, term := range required.NodeSelectorTerms {
+			for _, field := range term.MatchFields {
+				if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
+					return field.Values[0]
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // problem returns why the pod's node is not cleaned up, "" if it is.

@@ -73,7 +73,7 @@ func TestUninstall(t *testing.T) {
 		if said, err = run(3 * time.Second); err == nil {
 			c.Fatal("a node that is down was cleaned up")
 		}
-		if want := "1 node not cleaned up:\n  " + down + ": its agent has not ended: is the node down?\n"; !strings.HasPrefix(err.Error(), want) {
+		if want := "1 node not cleaned up:\n  " + down + ": its cleanup has not ended: is the node down?\n"; !strings.HasPrefix(err.Error(), want) {
 			return err.Error()
 		}
 		return ""
@@ -103,7 +103,8 @@ func TestUninstall(t *testing.T) {
 	if said, err = run(patience); err != nil || len(said) == 0 || said[len(said)-1] != fmt.Sprintf("%d of %[1]d nodes cleaned up", all) {
 		t.Errorf("it said %q and %v", said, err)
 	}
-	said, err = nil, uninstall.Run(t.Context(), uninstall.Options{Client: c.client, Namespace: "default", Name: "missing",
+	said = nil
+	err = uninstall.Run(t.Context(), uninstall.Options{Client: c.client, Namespace: "default", Name: "missing",
 		Progress: func(text string) { said = append(said, text) }})
 	if err != nil || len(said) != 1 || !strings.HasPrefix(said[0], "there is no DaemonSet default/missing") {
 		t.Errorf("without a DaemonSet it said %q and %v", said, err)
