@@ -143,18 +143,18 @@ func (c *Cluster) launch(ctx context.Context) error {
 }
 
 // waitForServiceAccount waits for the default service account. Until it exists, admission rejects pods
-// in the default namespace.
+// in the default namespace. It goes on when the API server is restarted or too slow to answer.
 func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
 	for {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
 			return nil
 		}
-		if !apierrors.IsNotFound(err) {
+		if !apierrors.IsNotFound(err) && !localnode.Unanswered(err) {
 			return fmt.Errorf("wait for the default service account: %w", err)
 		}
 		if !sleep.For(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("wait for the default service account: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the default service account: %w: %w", context.Cause(ctx), err)
 		}
 	}
 }

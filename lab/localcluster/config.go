@@ -14,7 +14,7 @@ import (
 
 // startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a busy
 // machine.
-const startTimeout = 3 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // Config configures a cluster.
 type Config struct {

@@ -2,6 +2,7 @@ package localnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,20 +24,33 @@ const (
 )
 
 // WaitReady waits until the node is ready and a pod has run on it, which needs an image, a container
-// and its network.
+// and its network. It goes on when the API server is restarted or too slow to answer.
 func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	if err := poll(ctx, func() (string, error) { return awaitNode(ctx, client) }); err != nil {
 		return fmt.Errorf("node %s: %w", Name, err)
 	}
 	pods := client.CoreV1().Pods(probeNamespace)
-	if _, err := pods.Create(ctx, probePod(), metav1.CreateOptions{}); err != nil {
+	err := poll(ctx, func() (string, error) {
+		_, err := pods.Create(ctx, probePod(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) { // an earlier request was carried out without an answer
+			return "", nil
+		}
+		return tryAgain(err)
+	})
+	if err != nil {
 		return fmt.Errorf("create pod %s: %w", probeName, err)
 	}
 	if err := poll(ctx, func() (string, error) { return awaitProbe(ctx, client) }); err != nil {
 		return fmt.Errorf("pod %s on node %s: %w", probeName, Name, err)
 	}
-	now := int64(0)
-	if err := pods.Delete(ctx, probeName, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	err = poll(ctx, func() (string, error) {
+		err := pods.Delete(ctx, probeName, *metav1.NewDeleteOptions(0))
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return tryAgain(err)
+	})
+	if err != nil {
 		return fmt.Errorf("delete pod %s: %w", probeName, err)
 	}
 	return nil
@@ -55,13 +69,30 @@ func poll(ctx context.Context, pending func() (string, error)) error {
 	}
 }
 
+// tryAgain returns the result of pending after a request: an error that says nothing about the
+// request is what to wait for.
+func tryAgain(err error) (string, error) {
+	if err != nil && Unanswered(err) {
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// Unanswered reports whether an error of a client says that the API server has not answered the
+// request, or that a later one may succeed.
+func Unanswered(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
+}
+
 func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error) {
 	node, err := client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "it has not registered", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read it: %w", err)
+		return tryAgain(fmt.Errorf("read it: %w", err))
 	}
 	return NotReady(node), nil
 }
@@ -102,7 +133,7 @@ func probePod() *corev1.Pod {
 func awaitProbe(ctx context.Context, client kubernetes.Interface) (string, error) {
 	pod, err := client.CoreV1().Pods(probeNamespace).Get(ctx, probeName, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("read it: %w", err)
+		return tryAgain(fmt.Errorf("read it: %w", err))
 	}
 	switch pod.Status.Phase {
 	case corev1.PodRunning:

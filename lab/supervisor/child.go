@@ -12,8 +12,12 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// readyInterval is the time between two calls of a child's Ready function.
-const readyInterval = 25 * time.Millisecond
+// The time between two calls of a child's Ready function is a tenth of the time since its start, within
+// these limits. A child that starts slowly, because the machine is busy, is not kept busier by that.
+const (
+	minReadyInterval = 25 * time.Millisecond
+	maxReadyInterval = 2 * time.Second
+)
 
 // maxDoublings limits the pause before a restart.
 const maxDoublings = 4
@@ -154,12 +158,12 @@ func (c *Child) probe(ctx context.Context, ready chan<- struct{}) {
 		}
 		return
 	}
-	for ctx.Err() == nil {
+	for began := time.Now(); ctx.Err() == nil; {
 		if c.spec.Ready(ctx) == nil {
 			close(ready)
 			return
 		}
-		sleep.For(ctx, readyInterval)
+		sleep.For(ctx, min(max(time.Since(began)/10, minReadyInterval), maxReadyInterval))
 	}
 }
 

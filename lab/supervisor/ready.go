@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-// probeTimeout limits one readiness request. A child that serves answers within milliseconds.
-const probeTimeout = 2 * time.Second
+// probeTimeout limits one readiness request. A child that serves answers within milliseconds, but on a
+// busy machine kube-apiserver needs seconds for a TLS handshake and its checks, and a request that is
+// abandoned costs it as much as one that is not.
+const probeTimeout = 15 * time.Second
 
 // Answers returns a function for Spec.Ready that succeeds when url answers with status 200.
 func Answers(client *http.Client, url string) func(context.Context) error {

@@ -28,7 +28,7 @@ const buildTimeout = 25 * time.Minute
 // Timeouts, longer in a virtual machine.
 var (
 	startTimeout = inGuest(9*time.Minute, 3*time.Minute)
-	waitTimeout  = inGuest(3*time.Minute, time.Minute)
+	waitTimeout  = inGuest(5*time.Minute, time.Minute) // kube-apiserver is restarted, maybe twice, as it gives itself a minute
 )
 
 // inGuest returns one value in a virtual machine of test/vm, and the other one elsewhere.
@@ -143,7 +143,7 @@ func startWith(t testing.TB, args ...string) *cluster {
 	c.ended = make(chan struct{})
 	go func() { _ = c.command.Wait(); close(c.ended) }() // its output is in out
 	t.Cleanup(func() { c.down(t) })                      // no effect after a complete test
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(inGuest(500*time.Millisecond, 100*time.Millisecond)) {
 		state, err := localcluster.ReadState(c.dir)
 		if err == nil && state.Ready {
 			config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
@@ -201,7 +201,7 @@ func (c *cluster) down(t testing.TB) {
 // eventually repeats a check until it succeeds.
 func eventually(t testing.TB, what string, ask func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(inGuest(300*time.Millisecond, 50*time.Millisecond)) {
 		err := ask()
 		if err == nil {
 			return

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,6 +21,7 @@ import (
 type result struct {
 	name     string // without the parents'
 	action   string // pass, fail or skip; "" when it did not end
+	took     time.Duration
 	output   strings.Builder
 	children []*result
 }
@@ -39,7 +41,7 @@ func (r *result) child(name string) *result {
 // results returns the tree of tests in the output of a compiled test binary with -test.v=test2json,
 // parsed by "go tool test2json".
 func results(output string) (*result, error) {
-	cmd := exec.Command("go", "tool", "test2json")
+	cmd := exec.Command("go", "tool", "test2json", "-t") // -t for Elapsed
 	cmd.Stdin = strings.NewReader(output)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -49,7 +51,10 @@ func results(output string) (*result, error) {
 	}
 	root := &result{}
 	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		var e struct{ Action, Test, Output string }
+		var e struct {
+			Action, Test, Output string
+			Elapsed              float64 // seconds
+		}
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return root, nil
 		} else if err != nil {
@@ -65,7 +70,7 @@ func results(output string) (*result, error) {
 		case "output":
 			r.output.WriteString(e.Output)
 		case "pass", "fail", "skip":
-			r.action = e.Action
+			r.action, r.took = e.Action, time.Duration(e.Elapsed*float64(time.Second))
 		}
 	}
 }
@@ -76,6 +81,7 @@ func (r *result) replay(t *testing.T) {
 	for _, c := range r.children {
 		t.Run(c.name, func(t *testing.T) {
 			c.replay(t)
+			t.Logf("in the guest: %v", c.took)
 			if c.action != "pass" {
 				t.Errorf("in the guest: %s\n%s", c.verdict(), c.output.String())
 			}

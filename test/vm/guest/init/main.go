@@ -118,6 +118,9 @@ func startSystem(system *guest.System, config []byte) error {
 	if err := setUpLoopback(); err != nil {
 		return err
 	}
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return err
+	}
 	if system.Systemd {
 		return startSystemd()
 	}

@@ -17,6 +17,9 @@ import (
 // newRoot is where the system's root is mounted before it becomes the root.
 const newRoot = "/newroot"
 
+// hostname is the machine's name. Kubernetes does not accept the kernel's default, "(none)".
+const hostname = "guest"
+
 // switchRoot makes the system's root, below an overlay in memory, the root of the machine, and
 // copies the configuration and this program there.
 func switchRoot(system *guest.System, config []byte) error {
@@ -45,8 +48,8 @@ func switchRoot(system *guest.System, config []byte) error {
 		"init":               self,
 		guest.ConfigFile[1:]: config,
 		"etc/fstab":          nil,
-		"etc/hostname":       []byte("guest\n"),
-		"etc/hosts":          []byte("127.0.0.1 localhost guest\n"),
+		"etc/hostname":       []byte(hostname + "\n"),
+		"etc/hosts":          []byte("127.0.0.1 localhost " + hostname + "\n"),
 		"etc/machine-id":     []byte(strings.Repeat("0123456789abcdef", 2) + "\n"),
 		"etc/resolv.conf":    []byte("nameserver 127.0.0.1\n"),
 	}
