@@ -35,8 +35,8 @@ func TestWeightOnThisMachine(t *testing.T) {
 	}
 	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
 	before := tree.shareOf(agent, neighbour)
-	naming := kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}
-	if err := raiseWeight(tree.fs, naming, agent); err != nil {
+	k := &kernel{groups: tree.fs, naming: kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}}
+	if err := k.raiseWeight(agent); err != nil {
 		t.Fatal(err)
 	}
 	after := tree.shareOf(agent, neighbour)
@@ -56,7 +56,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	// Nothing is written for a process that is not in a pod or whose weight is high enough.
 	writes := tree.fs.Writes()[cgroup.CPUShares]
 	for _, own := range []string{agent, neighbour, agent + "/inner", "/system.slice/pinfold-agent.service"} {
-		if err := raiseWeight(tree.fs, naming, own); err != nil {
+		if err := k.raiseWeight(own); err != nil {
 			t.Errorf("%s: %v", own, err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 		t.Errorf("%+v writes, then %+v", writes, again)
 	}
 	tree.write(tree.fs.File(tier, cgroup.CPUShares), "12")
-	if err := raiseWeight(tree.fs, naming, agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
+	if err := k.raiseWeight(agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
 		t.Errorf("in a tier with 12 shares: %v", err)
 	}
 }

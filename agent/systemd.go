@@ -71,10 +71,15 @@ func (k *kernel) setUnits() (err error) {
 	return k.systemd.Set(ctx, k.untold)
 }
 
-// addUntold adds settings that systemd must be told of. systemd needs quota and period together.
+// addUntold adds settings that systemd must be told of. systemd needs quota and period together, and
+// weights in the unit of version 2 (cgroup_cpu_weight_to_shares in src/core/cgroup.c of systemd 257).
 func (k *kernel) addUntold(group string, w cgroup.Wanted) {
 	if w.CPUs == nil && w.Quota == nil && w.Period == nil && w.Weight == nil && w.Idle == nil {
 		return
+	}
+	if w.Weight != nil && k.groups.Layout().CPU == cgroup.V1 {
+		weight := max(*w.Weight*100/1024, 1)
+		w.Weight = &weight
 	}
 	all := k.untold[group]
 	all.CPUs, all.Quota, all.Period = cmp.Or(w.CPUs, all.CPUs), cmp.Or(w.Quota, all.Quota), cmp.Or(w.Period, all.Period)

@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -46,5 +47,38 @@ func TestTellSystemd(t *testing.T) {
 	}
 	if err := k.tellSystemd(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}}, nil); err == nil || len(k.untold) != 1 {
 		t.Errorf("after a group that has ended: %v, %v", err, k.untold)
+	}
+}
+
+// TestOwnWeightIsTold checks that systemd is told of the agent's weight, like of all other settings.
+func TestOwnWeightIsTold(t *testing.T) {
+	tree := newTree(t)
+	k, err := openKernel(tree.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.naming = kubepods.Naming{Driver: kubepods.Systemd}
+	for _, tier := range nodeplan.Tiers() {
+		tree.group(k.naming.Tier(tier), "-1")
+	}
+	pod := k.naming.Pod(nodeplan.Burstable, "1")
+	container := k.naming.Container(nodeplan.Burstable, "1", "cri-containerd", containerID('a'))
+	for _, group := range []string{pod, container} {
+		tree.group(group, "-1")
+		tree.file("sys/fs/cgroup/cpu"+group+"/cpu.shares", "10")
+	}
+	if err := k.raiseWeight(container + "/inner"); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{pod, container} {
+		if s, err := k.groups.Read(group); err != nil || s.Weight != ownShares {
+			t.Errorf("%s has %d shares (%v), want %d", group, s.Weight, err, ownShares)
+		}
+		if told := k.untold[group].Weight; told == nil || *told != 100 {
+			t.Errorf("systemd will be told a weight of %v for %s, want 100", told, group)
+		}
+	}
+	if k.systemdErr == nil {
+		t.Error("no error of a systemd that cannot be reached")
 	}
 }

@@ -23,8 +23,8 @@ const ownShares = 256
 // a pod is added.
 const minTierShares = 100
 
-// keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it: the
-// kubelet at a resize, systemd when it reloads.
+// keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it, such
+// as the kubelet at a resize.
 func (e *engine) keepWeight(ctx context.Context) {
 	own, err := e.kernel.groups.Own(cgroup.CPU)
 	if err != nil {
@@ -32,11 +32,15 @@ func (e *engine) keepWeight(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		var naming kubepods.Naming
-		e.with(func(*control.Control) { naming = e.kernel.naming })
-		if naming.Driver != 0 {
-			e.dedup.warnOrClear("weight", "the agent may answer the container runtime too late on a busy machine",
-				raiseWeight(e.kernel.groups, naming, own))
+		known := false
+		var err error
+		e.with(func(*control.Control) {
+			if known = e.kernel.naming.Driver != 0; known {
+				err = e.kernel.raiseWeight(own)
+			}
+		})
+		if known {
+			e.dedup.warnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
 			sleep.For(ctx, e.Period)
 		}
 		sleep.For(ctx, tickEvery)
@@ -46,18 +50,18 @@ func (e *engine) keepWeight(ctx context.Context) {
 // raiseWeight raises the weights of the container that a cgroup is part of, and of its pod, to that
 // of the agent. It does nothing for a cgroup that is not part of a pod. The error includes too low
 // a weight of the tier.
-func raiseWeight(groups *cgroup.FS, naming kubepods.Naming, own string) error {
-	where, ok := naming.Parse(own)
-	for ; !ok && own != "/"; where, ok = naming.Parse(own) {
+func (k *kernel) raiseWeight(own string) error {
+	where, ok := k.naming.Parse(own)
+	for ; !ok && own != "/"; where, ok = k.naming.Parse(own) {
 		own = path.Dir(own)
 	}
 	if !ok || where.Container == "" {
 		return nil
 	}
-	version := groups.Layout().CPU
+	version := k.groups.Layout().CPU
 	wanted := map[string]cgroup.Wanted{}
 	for group, least := range map[string]cgroup.Weight{own: kubepods.ContainerWeight(version, ownShares), path.Dir(own): kubepods.PodWeight(version, ownShares)} {
-		s, err := groups.ReadParts(group, cgroup.Parts{Weight: true, Idle: true})
+		s, err := k.groups.ReadParts(group, cgroup.Parts{Weight: true, Idle: true})
 		if err != nil {
 			return err
 		}
@@ -65,11 +69,13 @@ func raiseWeight(groups *cgroup.FS, naming kubepods.Naming, own string) error {
 			wanted[group] = cgroup.Wanted{Weight: &least}
 		}
 	}
-	if err := groups.Apply(wanted).Err(); err != nil {
-		return err
+	if len(wanted) > 0 {
+		if err := k.apply(nil)(wanted).Err(); err != nil {
+			return err
+		}
 	}
-	tier := naming.Tier(where.Tier)
-	s, err := groups.ReadParts(tier, cgroup.Parts{Weight: true})
+	tier := k.naming.Tier(where.Tier)
+	s, err := k.groups.ReadParts(tier, cgroup.Parts{Weight: true})
 	if err == nil && s.Weight < kubepods.PodWeight(version, minTierShares) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)
 	}
