@@ -71,7 +71,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
 		return result, err
 	}
-	v, partial, err := view(k.groups, k.naming, c.KnownIDs())
+	v, partial, err := view(k.groups, k.naming, c.KnownIDs(), true)
 	if err != nil {
 		return result, err
 	}

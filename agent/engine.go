@@ -27,6 +27,8 @@ type engine struct {
 	report func(control.Report) // receives the report of each decision
 	// askKubelet requests that the kubelet is asked for its static pods.
 	askKubelet func()
+	// pressure reads the pressure of a container's cgroup.
+	pressure func(group string) (cgroup.Pressure, error)
 	// lastLoop and lastRound are the times, in Unix nanoseconds, at which the last iteration of
 	// loop and the last round that was not postponed ended. A round that failed, or that waits for
 	// the kubelet or the API server, counts. lastRound is 0 before the first.
@@ -69,7 +71,7 @@ func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
 		Options: o, kernel: k, control: control.New(o.Config), dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {}, askKubelet: func() {},
-		pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
+		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
 		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
 	}
@@ -194,7 +196,7 @@ func (e *engine) observe() (observed bool, err error) {
 	if unlock {
 		e.mu.Unlock()
 	}
-	v, partial, err := view(groups, naming, known)
+	v, partial, err := view(groups, naming, known, e.Partitioned())
 	groups.CloseUnused() // files of cgroups that have ended
 	if unlock {
 		e.mu.Lock()
@@ -252,6 +254,11 @@ func (e *engine) decide() {
 	result := actions.Execute(e.kernel.apply(raised))
 	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
 	e.control.Applied(result)
+	for _, group := range e.control.Unavailable() {
+		if cpus, err := e.kernel.groups.Effective(group); err == nil { // else it has ended, or the next round reports the error
+			e.control.SetEffective(group, cpus)
+		}
+	}
 	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
 		e.sampler.Set(groups)
 	}

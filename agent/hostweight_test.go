@@ -48,7 +48,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	if want := ownShares / (ownShares + 2048.); before > 0.05 || after < want*2/3 || after > want*3/2 {
 		t.Errorf("%.3f of the CPU before, %.3f after; want about 0.005 and %.3f", before, after, want)
 	}
-	for group, want := range map[string]cgroup.Weight{tier: 1024, filepath.Dir(agent): ownShares, agent: ownShares, neighbour: 2048} {
+	for group, want := range map[string]cgroup.Weight{tier: 1024, filepath.Dir(agent): ownShares, agent: 10, neighbour: 2048} {
 		if s, err := tree.fs.Read(group); err != nil || s.Weight != want {
 			t.Errorf("%s has weight %d, %v; want %d", group, s.Weight, err, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -86,10 +87,11 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 	return nil
 }
 
-// view reads the cgroups of all pods; of containers whose ids are not in known, only the CPUs.
-// Cgroups that disappear meanwhile or cannot be read are left out. partial is the error of the
-// latter.
-func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool) (v control.View, partial, err error) {
+// view reads the cgroups of all pods; of containers whose ids are not in known, only the CPUs and the
+// partition. Partitions are read if partitions is set or the group of all pods has exclusive CPUs,
+// without which there can be none in it. Cgroups that disappear meanwhile or cannot be read are left
+// out. partial is the error of the latter.
+func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v control.View, partial, err error) {
 	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
 	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
@@ -105,19 +107,26 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool) (v c
 	}
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
-		read(naming.Tier(t), cgroup.Parts{CPUs: true}, nil)
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Partition: true}, nil)
 	}
+	all := naming.Tier(nodeplan.Guaranteed)
+	for above := path.Dir(all); above != "/"; above = path.Dir(above) {
+		v.Above = append(v.Above, above)
+		read(above, cgroup.Parts{Partition: true}, nil)
+	}
+	partitions = partitions || !v.Settings[all].Exclusive.IsEmpty()
+	effective := v.Layout.CPUSet == cgroup.V2 // on version 1 they are the same
 	for _, p := range v.Pods {
 		var ignore error
 		if len(p.Containers) == 0 {
 			ignore = cgroup.ErrNotEnabled // systemd enables the controllers of a new slice a moment later
 		}
-		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true}, ignore)
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
-			read(c.Path, cgroup.Parts{CPUs: true, Bandwidth: known[c.ID]}, nil)
+			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], Partition: partitions}, nil)
 		}
 		for _, other := range p.Others {
-			read(other, cgroup.Parts{CPUs: true}, cgroup.ErrNotEnabled) // without a cpuset it is limited by its pod's
+			read(other, cgroup.Parts{CPUs: true, Partition: partitions}, cgroup.ErrNotEnabled) // without a cpuset it is limited by its pod's
 		}
 	}
 	return v, errors.Join(errs...), nil

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // newRegistry returns a registry with the agent's metrics, and the observer of the rounds'
@@ -29,10 +31,11 @@ func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeBy
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	e := c.engine
 	e.mu.Lock()
-	limited, s := e.control.Limited(), e.sampler
+	limited, containers, s := e.control.Limited(), e.control.Containers(), e.sampler
 	collectNode(out, e)
 	e.mu.Unlock()
 	collectLimits(out, limited)
+	collectPressure(out, e.pressure, containers)
 	if s != nil {
 		e.meters.collect(out, limited)
 		collectSampler(out, s.Cost())
@@ -86,7 +89,8 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	counter(out, "reconciles_total", "Rounds, each of which checks all control groups.")(float64(stats.rounds))
 	counter(out, "nri_conflicts_total", "Containers that another NRI plugin sets, too.")(float64(stats.nriConflicts))
 	undone := counter(out, "foreign_writes_undone_total", "Settings that another program changed and the agent restored.", "setting")
-	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle} {
+	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle,
+		control.FieldPartition} {
 		undone(float64(stats.undone[field]), string(field))
 	}
 	left := counter(out, "foreign_writes_left_total", "Settings that another program changed and the agent left as they are.", "setting")
@@ -137,6 +141,25 @@ func collectLimits(out chan<- prometheus.Metric, limited []control.Limited) {
 		}
 		if l.Raise.Quota > 0 {
 			raisedSince(float64(l.Raise.Since.UnixMilli())/1000, of...)
+		}
+	}
+}
+
+// collectPressure sends how long containers waited for CPUs, if the kernel measures that.
+func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroup.Pressure, error), containers []control.Limited) {
+	labels := containerLabels()
+	total := counter(out, "container_cpu_pressure_seconds_total",
+		"Time in which at least one thread of the container waited for CPU time, also while throttled (PSI, some).", labels...)
+	recent := gauge(out, "container_cpu_pressure_ratio", "Part of the last ten seconds in which at least one thread of the container waited for CPU time.", labels...)
+	for i := range containers {
+		p, err := pressure(containers[i].Path)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		if err == nil { // else it has ended
+			of := labelValues(&containers[i])
+			total(p.Total.Seconds(), of...)
+			recent(p.Recent, of...)
 		}
 	}
 }

@@ -27,7 +27,13 @@ import (
 func TestMetrics(t *testing.T) {
 	n := newQuietNode(t)
 	n.raiseAndLower()
-	n.raise() // so that the metrics of past and present raises exist
+	n.raise()                                                  // so that the metrics of past and present raises exist
+	n.pressure = func(group string) (cgroup.Pressure, error) { // version 1 has none
+		if group == n.group {
+			return cgroup.Pressure{Total: 2500 * time.Millisecond, Recent: 0.25}, nil
+		}
+		return cgroup.Pressure{}, cgroup.ErrGone
+	}
 	registry, duration := newRegistry(n.engine)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()

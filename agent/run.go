@@ -34,6 +34,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer k.groups.Close()
 	e := newEngine(o, k)
+	if o.Partitioned() {
+		if err := k.groups.CheckPartitions(); err != nil {
+			return fmt.Errorf("containers cannot be cpuset partitions (--partition=%s): %w; or run the agent with --partition=none", o.Partition, err)
+		}
+	}
 	srv, err := newServer(e)
 	if err != nil {
 		return err

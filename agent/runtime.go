@@ -129,7 +129,8 @@ func (e *engine) addGroup(cgroupsPath string) bool {
 	if !ok {
 		return false
 	}
-	settings, err := e.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: where.Container == ""})
+	settings, err := e.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true,
+		Idle: where.Container == "", Partition: e.Partitioned()})
 	if err != nil {
 		return false // the next round reads it or reports the error
 	}

@@ -70,13 +70,13 @@ func TestOwnWeightIsTold(t *testing.T) {
 	if err := k.raiseWeight(container + "/inner"); err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range []string{pod, container} {
-		if s, err := k.groups.Read(group); err != nil || s.Weight != ownShares {
-			t.Errorf("%s has %d shares (%v), want %d", group, s.Weight, err, ownShares)
+	for group, want := range map[string]cgroup.Weight{pod: ownShares, container: 10} {
+		if s, err := k.groups.Read(group); err != nil || s.Weight != want {
+			t.Errorf("%s has %d shares (%v), want %d", group, s.Weight, err, want)
 		}
-		if told := k.untold[group].Weight; told == nil || *told != 100 {
-			t.Errorf("systemd will be told a weight of %v for %s, want 100", told, group)
-		}
+	}
+	if told := k.untold[pod].Weight; told == nil || *told != 25 {
+		t.Errorf("systemd will be told a weight of %v, want 25", told)
 	}
 	if k.systemdErr == nil {
 		t.Error("no error of a systemd that cannot be reached")

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// ownShares is the weight that the agent gives its own container and pod: that of a request of a
-// quarter of a CPU. With the weight of a small request, 5 ms of work take seconds beside busy
+// ownShares is the weight that the agent gives its own pod, which has no other container: that of a
+// request of a quarter of a CPU. With the weight of a small request, 5 ms of work take seconds beside busy
 // neighbours, and the container runtime does not wait that long for an answer. More weight would cost
 // more: since Kubernetes 1.36 kubelets report it as the pod's request (status.resources), and
 // schedulers count that.
@@ -47,9 +47,8 @@ func (e *engine) keepWeight(ctx context.Context) {
 	}
 }
 
-// raiseWeight raises the weights of the container that a cgroup is part of, and of its pod, to that
-// of the agent. It does nothing for a cgroup that is not part of a pod. The error includes too low
-// a weight of the tier.
+// raiseWeight raises the weight of the pod that a cgroup is part of to that of the agent. It does
+// nothing for a cgroup that is not part of a pod. The error includes too low a weight of the tier.
 func (k *kernel) raiseWeight(own string) error {
 	where, ok := k.naming.Parse(own)
 	for ; !ok && own != "/"; where, ok = k.naming.Parse(own) {
@@ -59,23 +58,16 @@ func (k *kernel) raiseWeight(own string) error {
 		return nil
 	}
 	version := k.groups.Layout().CPU
-	wanted := map[string]cgroup.Wanted{}
-	for group, least := range map[string]cgroup.Weight{own: kubepods.ContainerWeight(version, ownShares), path.Dir(own): kubepods.PodWeight(version, ownShares)} {
-		s, err := k.groups.ReadParts(group, cgroup.Parts{Weight: true, Idle: true})
-		if err != nil {
-			return err
-		}
-		if s.Weight < least && !s.Idle {
-			wanted[group] = cgroup.Wanted{Weight: &least}
-		}
+	pod, least := path.Dir(own), kubepods.PodWeight(version, ownShares)
+	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true, Idle: true})
+	if err == nil && s.Weight < least && !s.Idle {
+		err = k.apply(nil)(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
 	}
-	if len(wanted) > 0 {
-		if err := k.apply(nil)(wanted).Err(); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	tier := k.naming.Tier(where.Tier)
-	s, err := k.groups.ReadParts(tier, cgroup.Parts{Weight: true})
+	s, err = k.groups.ReadParts(tier, cgroup.Parts{Weight: true})
 	if err == nil && s.Weight < kubepods.PodWeight(version, minTierShares) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)
 	}

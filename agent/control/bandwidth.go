@@ -1,6 +1,8 @@
 package control
 
 import (
+	"slices"
+
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -14,7 +16,7 @@ type Limited struct {
 	Path            string
 	nodeplan.Raising
 	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
-	// raised. Both are set by [Control.Limited] only.
+	// raised. Both are set by [Control.Containers] and [Control.Limited] only.
 	Present bandwidth.Limits
 	Raise   Raise
 
@@ -32,9 +34,14 @@ func (l *Limited) isPod() bool { return l.Ref.Container == "" }
 func (l *Limited) raised() bool { return l.want.Quota > l.Base.Quota }
 
 // Limited returns the containers that have a quota.
-func (c *Control) Limited() (all []Limited) {
+func (c *Control) Limited() []Limited {
+	return slices.DeleteFunc(c.Containers(), func(l Limited) bool { return l.Base.Quota == bandwidth.Unlimited })
+}
+
+// Containers returns all running containers.
+func (c *Control) Containers() (all []Limited) {
 	for _, l := range c.limited {
-		if !l.isPod() && l.Base.Quota != bandwidth.Unlimited && c.exists(l.Path) {
+		if !l.isPod() && c.exists(l.Path) {
 			l.Present, l.Raise = c.view.Settings[l.Path].Limits, c.raised[l.Path]
 			all = append(all, l)
 		}

@@ -38,7 +38,13 @@ type Config struct {
 	Keys *api.Keys
 	// QuotaOwner determines what happens when another program changes quota, period or burst.
 	QuotaOwner QuotaOwner
+	// Partition is the kind of cpuset partition that containers with exclusive CPUs become: "" or
+	// cgroup.PartitionMember for none.
+	Partition cgroup.Partition
 }
+
+// Partitioned reports whether containers with exclusive CPUs become cpuset partitions.
+func (c Config) Partitioned() bool { return c.Partition != "" && c.Partition != cgroup.PartitionMember }
 
 // QuotaOwner determines whose quota, period and burst apply when other programs write them too.
 type QuotaOwner string
@@ -69,10 +75,12 @@ type Node struct {
 // View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
+	Above  []string // paths of the groups above the tiers, except the root
 	Tiers  []string // paths, parents first
 	Pods   []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
-	// are set. Cgroups that disappeared or could not be read are missing.
+	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
+	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
 }
 
@@ -136,6 +144,8 @@ type Control struct {
 	exclusive map[string]cpuset.Set
 	noticed   map[string]bool
 	failures  map[string]error // of the last round, by path
+	// unpartitioned are the containers that are to be partitions and are none, by path.
+	unpartitioned map[string]unpartitioned
 }
 
 // New returns a state machine without any input.

@@ -16,12 +16,15 @@ import (
 type Actions struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
-	// Widen, Moves, Narrow and Bandwidth are the writes, in this order; see the package comment.
-	// The keys are paths.
-	Widen     map[string]cgroup.Wanted
-	Moves     []Move
-	Narrow    map[string]Narrow
-	Bandwidth map[string]cgroup.Wanted // quota, period, burst and cpu.idle
+	// Release, Widen, Moves, Narrow, Bandwidth and Partitions are the writes, in this order; see the
+	// package comment. The keys are paths.
+	Release    map[string]cgroup.Wanted // partitions that end
+	Widen      map[string]cgroup.Wanted
+	Moves      []Move
+	Narrow     map[string]Narrow
+	Bandwidth  map[string]cgroup.Wanted // quota, period, burst and cpu.idle
+	Partitions map[string]cgroup.Wanted
+	exclusive  map[string]cpuset.Set // cpuset.cpus.exclusive with all partitions
 	// Held are the CPUs of the containers' cgroups before the writes.
 	Held map[string]Holding
 	// Foreign are the changes by other writers that these actions undo or leave in force.
@@ -49,6 +52,11 @@ type Holding struct {
 	Pod       ledger.PodID
 	CPUs      cpuset.Set
 	Exclusive bool
+}
+
+func newActions() Actions {
+	return Actions{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{},
+		Partitions: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
 }
 
 // hold returns the reason why nothing can be decided yet, or "".
@@ -80,10 +88,13 @@ func (c *Control) Decide(now time.Time) Actions {
 	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Plan(state)
 	c.now, c.previous, c.plan = now, d.CoreSets, newPlan(state, d)
-	a := Actions{Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{}}
+	a := newActions()
+	p := c.planPartitions(d, g, now)
+	p.release(c, &a)
 	c.widen(&a, d, g)
 	c.move(&a, d, g)
 	c.narrow(&a, d, g)
+	p.make(c, &a)
 	c.limited = c.limitedGroups(d, g)
 	left := c.leaveForeign(c.limited)
 	c.setBandwidth(&a, c.limited)
@@ -104,7 +115,9 @@ func (c *Control) Restore() Actions {
 	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Kubelet(state)
 	c.plan = newPlan(state, d)
-	a := Actions{Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
+	a := newActions()
+	p := c.planPartitions(d, g, c.now) // none: the kubelet gives no container CPUs of its own
+	p.release(c, &a)
 	c.widen(&a, d, g)
 	if c.binds() {
 		c.unbind(&a, g)

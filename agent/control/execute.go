@@ -19,6 +19,8 @@ var ErrBlocked = errors.New("the CPUs are still held by another pod, which could
 type Result struct {
 	Written []cgroup.Write
 	Failed  map[string]error // by path
+	// Unpartitioned are the containers that could not become partitions, by path.
+	Unpartitioned map[string]error
 	// applied are the settings that were applied without error, by path.
 	applied map[string][]cgroup.Wanted
 }
@@ -38,7 +40,8 @@ func (r Result) Err() error {
 // CPUs, and cgroups of other pods do not get those CPUs if either side is to have them exclusively.
 func (a Actions) Execute(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Result {
 	a.Held = maps.Clone(a.Held)
-	r := Result{Failed: map[string]error{}, applied: map[string][]cgroup.Wanted{}}
+	r := Result{Failed: map[string]error{}, Unpartitioned: map[string]error{}, applied: map[string][]cgroup.Wanted{}}
+	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
 	var stuck []Holding
 	for _, m := range a.Moves {
@@ -61,6 +64,7 @@ func (a Actions) Execute(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Re
 	}
 	r.narrow(a, apply)
 	r.apply(a.Bandwidth, apply)
+	r.partition(a, apply)
 	return r
 }
 
@@ -126,15 +130,22 @@ func (c *Control) Applied(r Result) {
 			delete(c.view.Settings, path)
 			continue
 		}
-		c.failures[path] = err
+		if err = c.withoutEffective(path, err); err != nil {
+			c.failures[path] = err
+		}
 	}
 	for path, all := range r.applied {
 		for _, w := range all {
 			if present, ok := c.view.Settings[path]; ok {
-				c.view.Settings[path] = cgroup.Change{Path: path, Present: present, Wanted: w}.Target()
+				target := cgroup.Change{Path: path, Present: present, Wanted: w}.Target()
+				if w.CPUs != nil && !present.Effective.IsEmpty() {
+					target.Effective = *w.CPUs // Apply has compared them
+				}
+				c.view.Settings[path] = target
 			}
 		}
 	}
+	c.rememberPartitions(r)
 	c.updateBudgets(c.now)
 	c.changed = nil
 	c.expected = maps.Clone(c.view.Settings)

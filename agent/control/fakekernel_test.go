@@ -29,6 +29,10 @@ type fakeKernel struct {
 	made    int
 	v2      bool
 	noBurst bool // the kernel does not support burst
+	// noPartition is set if the kernel does not support partitions. taken are the CPUs of a partition
+	// that is not the agent's.
+	noPartition bool
+	taken       cpuset.Set
 	// wrote is called after each write of bandwidth, and usage returns the CPU time of a cgroup.
 	// Both may be nil.
 	wrote func(path string, s cgroup.Settings)
@@ -52,24 +56,15 @@ func (k *fakeKernel) layout() cgroup.Layout {
 // newGroup returns the settings of a new cgroup.
 func (k *fakeKernel) newGroup(group string) cgroup.Settings {
 	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst}
+	if s.NoPartition = !k.v2 || k.noPartition; !s.NoPartition {
+		s.Partition.Kind = cgroup.PartitionMember
+	}
 	if above, ok := k.groups[path.Dir(group)]; !k.v2 && ok { // runc and the kubelet copy it
 		s.CPUs = above.CPUs
 	} else if !k.v2 {
 		s.CPUs = k.node.machine().Online()
 	}
 	return s
-}
-
-// cpus returns the CPUs that a cgroup with the given settings may use.
-func (k *fakeKernel) cpus(group string, s cgroup.Settings) cpuset.Set {
-	above := k.node.machine().Online()
-	if of, ok := k.groups[path.Dir(group)]; ok && k.v2 {
-		above = k.cpus(path.Dir(group), of)
-	}
-	if own := s.CPUs.Intersection(above); !own.IsEmpty() {
-		return own
-	}
-	return above
 }
 
 func (k *fakeKernel) makeTiers() {
@@ -208,13 +203,6 @@ func (k *fakeKernel) below(path string) []string {
 
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
-func (k *fakeKernel) takeOut(cpus cpuset.Set) {
-	for path, s := range k.groups {
-		s.CPUs = s.CPUs.Difference(cpus)
-		k.groups[path] = s
-	}
-}
-
 // foreign writes settings as another program, and reports if the kernel rejects them.
 func (k *fakeKernel) foreign(of string, options map[string]string) (string, error) {
 	path := k.pathOf(of)
@@ -234,15 +222,28 @@ func (k *fakeKernel) foreign(of string, options map[string]string) (string, erro
 	if err != nil {
 		return "", err
 	}
+	if kind := options["partition"]; kind != "" && k.v2 {
+		s.Partition = cgroup.PartitionState{Kind: cgroup.Partition(kind)}
+	}
+	if text, ok := options["exclusive"]; ok && k.v2 {
+		s.Exclusive = cpuset.MustParse(text)
+	}
 	if rejected := k.rejects(path, s); rejected != nil {
 		return fmt.Sprintf("the kernel rejects %s: %s\n", of, k.named(rejected.Error())), nil
 	}
 	k.groups[path] = s
+	k.validate()
 	return "", nil
 }
 
 func (k *fakeKernel) view() View {
 	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups)}
+	for group, s := range v.Settings {
+		if place, _ := k.naming.Parse(group); k.v2 && place.Container != "" {
+			s.Effective = k.cpus(group, s)
+			v.Settings[group] = s
+		}
+	}
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, k.naming.Tier(t))
 	}
@@ -299,6 +300,9 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 			continue
 		}
 		o.Written = append(o.Written, w)
+		if p := k.groups[w.Path].Partition; w.File == cgroup.CPUSetPartition && p.Invalid != "" {
+			o.Failed[w.Path] = &cgroup.PartitionError{Path: w.Path, Wanted: cgroup.Partition(w.Value), Found: p}
+		}
 	}
 	for _, c := range changes {
 		if c.Wanted.CPUs == nil {
@@ -309,6 +313,11 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 			k.granted[c.Path] = k.groups[c.Path].CPUs
 		}
 		k.check(c.Path, k.cpus(c.Path, c.Target()).Difference(k.cpus(c.Path, c.Present)))
+		now := k.groups[c.Path]
+		effective, want := k.cpus(c.Path, now), *c.Wanted.CPUs
+		if k.v2 && !want.IsEmpty() && o.Failed[c.Path] == nil && effective != want && effective != want.Difference(now.Exclusive) {
+			o.Failed[c.Path] = &cgroup.EffectiveError{Path: c.Path, Wanted: want, Effective: effective}
+		}
 	}
 	return o
 }
@@ -324,6 +333,7 @@ func (k *fakeKernel) checkAll() {
 			k.granted[path] = s.CPUs
 		}
 	}
+	k.checkPartitions()
 	for path, s := range k.groups {
 		k.check(path, k.cpus(path, s))
 	}
@@ -364,6 +374,12 @@ func (k *fakeKernel) print() string {
 		}
 		if s.Burst != 0 {
 			fmt.Fprintf(&b, ", burst %v", s.Burst)
+		}
+		if s.Partition.Is() {
+			fmt.Fprintf(&b, ", partition %s", strings.TrimSpace(string(s.Partition.Kind)+" "+s.Partition.Invalid))
+		}
+		if !s.Exclusive.IsEmpty() {
+			fmt.Fprintf(&b, ", exclusive %s", s.Exclusive)
 		}
 		b.WriteString("\n")
 	}

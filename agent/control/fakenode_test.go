@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -89,8 +88,15 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.end(args[0])
 	case "write":
 		return n.kernel.foreign(args[0], options)
-	case "vanish", "refuse", "accept":
+	case "take":
+		n.kernel.taken = cpuset.MustParse(strings.Join(args, ""))
+	case "vanish", "refuse", "unpartition", "accept":
 		n.kernel.faults[n.kernel.pathOf(args[0])] = command
+		n.kernel.validate()
+	case "wait":
+		pause, err := time.ParseDuration(args[0])
+		n.now = n.now.Add(pause)
+		return "", err
 	case "tick":
 		return n.tick(args)
 	case "busy":
@@ -131,6 +137,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 	}
 	n.kernel.v2 = options["cgroup"] == "v2"
 	n.kernel.noBurst = options["burst"] == "none"
+	n.kernel.noPartition = options["partitions"] == "none"
 	n.kernel.makeTiers()
 	return nil
 }
@@ -222,16 +229,6 @@ func (n *fakeNode) addPod(args []string) error {
 
 // annotationKeys are the keys of annotations, by their names in scenarios.
 var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
-
-// setAgent sets the flags of the next agent.
-func (n *fakeNode) setAgent(options map[string]string) (err error) {
-	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
-	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
-	if text := options["percent"]; text != "" {
-		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
-	}
-	return err
-}
 
 // resize changes a limit or, with only the name of the pod, records that the kubelet has carried
 // out the change.
@@ -372,11 +369,17 @@ func (n *fakeNode) execute(a Actions) string {
 	}
 	r := a.Execute(n.kernel.apply)
 	n.control.Applied(r)
+	for _, group := range n.control.Unavailable() {
+		n.control.SetEffective(group, n.kernel.cpus(group, n.kernel.groups[group]))
+	}
 	for _, w := range r.Written {
 		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {
 		fmt.Fprintf(&b, "failed: %s\n", n.kernel.named(r.Failed[path].Error()))
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Unpartitioned)) {
+		fmt.Fprintf(&b, "no partition: %s\n", n.kernel.named(r.Unpartitioned[path].Error()))
 	}
 	if b.Len() == 0 {
 		return "nothing to do\n"

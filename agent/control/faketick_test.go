@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // tickLength is the length of a tick of the agent, and the period of all limits.
@@ -121,4 +123,15 @@ func (n *fakeNode) decide() string {
 		n.control.SetGroupUsage(path, usage)
 	}
 	return n.execute(n.control.Decide(n.now))
+}
+
+// setAgent sets the flags of the next agent.
+func (n *fakeNode) setAgent(options map[string]string) (err error) {
+	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
+	n.config.Partition = cgroup.Partition(options["partition"])
+	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	if text := options["percent"]; text != "" {
+		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
+	}
+	return err
 }

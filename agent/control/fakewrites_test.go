@@ -37,6 +37,10 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 		}
 	case cgroup.CPUIdle:
 		s.Idle = w.Value == "1"
+	case cgroup.CPUSetExclusive:
+		s.Exclusive, err = cpuset.Parse(w.Value)
+	case cgroup.CPUSetPartition:
+		s.Partition = cgroup.PartitionState{Kind: cgroup.Partition(w.Value)}
 	default:
 		err = fmt.Errorf("unknown file %s", w.File)
 	}
@@ -47,6 +51,7 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 		return err
 	}
 	k.groups[w.Path] = s
+	k.validate()
 	if k.wrote != nil && isBandwidthFile(w.File) {
 		k.wrote(w.Path, s)
 	}
@@ -75,7 +80,7 @@ func (k *fakeKernel) rejects(group string, s cgroup.Settings) error {
 		return fmt.Errorf("burst %v above quota %v", s.Burst, s.Quota)
 	}
 	if k.v2 {
-		return nil
+		return k.rejectsExclusive(group, s)
 	}
 	if above, ok := k.groups[path.Dir(group)]; ok && !s.CPUs.IsSubsetOf(above.CPUs) {
 		return fmt.Errorf("CPUs %s, and the parent has %s: %w", s.CPUs, above.CPUs, syscall.EACCES)

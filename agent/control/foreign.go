@@ -21,6 +21,8 @@ const (
 	FieldPeriod Field = "period"
 	FieldBurst  Field = "burst"
 	FieldIdle   Field = "idle"
+	// FieldPartition is the kind of a cpuset partition.
+	FieldPartition Field = "partition"
 )
 
 // Foreign is a setting that was changed by another writer.
@@ -58,6 +60,9 @@ func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	}
 	if ours.CPUs != theirs.CPUs && !c.wentOffline(ours.CPUs, theirs.CPUs) {
 		record(FieldCPUs, cpusText(ours.CPUs), cpusText(theirs.CPUs))
+	}
+	if is, was := theirs.Partition.Kind, ours.Partition.Kind; is != was && is != "" && was != "" {
+		record(FieldPartition, was, is)
 	}
 	if ours.Period == 0 || theirs.Period == 0 { // an unknown container, whose bandwidth is not read
 		return
@@ -109,7 +114,8 @@ func (c *Control) undone(a *Actions) []Foreign {
 			f.Field == FieldQuota && w.Quota != nil,
 			f.Field == FieldPeriod && w.Period != nil,
 			f.Field == FieldBurst && w.Burst != nil,
-			f.Field == FieldIdle && w.Idle != nil:
+			f.Field == FieldIdle && w.Idle != nil,
+			f.Field == FieldPartition && (a.Release[f.Path].Partition != nil || a.Partitions[f.Path].Partition != nil):
 			all = append(all, f)
 		}
 	}

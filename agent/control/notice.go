@@ -125,12 +125,13 @@ func (c *Control) problems() (all, notes []Notice) {
 			all = append(all, Notice{s.object, BadAllocation, fmt.Sprintf("pod %s: %v", s.name(), s.problem)})
 		}
 	}
+	all = append(all, c.unavailableNotices()...)
 	for _, path := range slices.Sorted(maps.Keys(c.failures)) {
 		if err := c.failures[path]; !errors.Is(err, ErrBlocked) {
 			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes())
+	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes())
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except

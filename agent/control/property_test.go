@@ -28,7 +28,12 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
 		do("machine numa=2 cores=2 threads=2 cgroup=%s", cgroups)
-		do("agent burst=%s percent=%d", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"), rapid.IntRange(1, 120).Draw(t, "percent"))
+		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
+		flags := func() string {
+			return fmt.Sprintf("agent burst=%s percent=%d partition=%s", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"))
+		}
+		do("%s", flags())
 		if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
 			n.config.QuotaOwner = OwnerOther
 		}
@@ -37,7 +42,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 17).Draw(t, "what") {
+			switch rapid.IntRange(0, 20).Draw(t, "what") {
 			case 0, 1:
 				if n.pods[pod] == nil {
 					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1"}).Draw(t, "more"))
@@ -57,9 +62,21 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			case 8:
 				do("write %s/app cpuset=%s", pod, rapid.SampledFrom([]string{"0-7", "0", "4-5"}).Draw(t, "cpus"))
 			case 9:
-				do("%s %s/app", rapid.SampledFrom([]string{"refuse", "vanish"}).Draw(t, "fault"), pod)
+				do("%s %s/app", rapid.SampledFrom([]string{"refuse", "vanish", "unpartition"}).Draw(t, "fault"), pod)
 			case 10:
+				if rapid.Bool().Draw(t, "other flags") {
+					owner := n.config.QuotaOwner
+					do("%s", flags())
+					n.config.QuotaOwner = owner
+				}
 				do("restart")
+			case 18:
+				do("write %s/app partition=%s", pod, partition.Draw(t, "foreign partition"))
+			case 19:
+				do("write %s exclusive=%s", rapid.SampledFrom([]string{"kubepods", pod, pod + "/app"}).Draw(t, "group"),
+					rapid.SampledFrom([]string{"", "0,4", "6"}).Draw(t, "exclusive"))
+			case 20:
+				do("wait 20m")
 			case 11:
 				do("api %s", rapid.SampledFrom([]string{"gone", "back"}).Draw(t, "api"))
 			case 12:
@@ -77,7 +94,9 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			}
 		}
 		clear(n.kernel.faults)
+		n.kernel.validate()
 		do("api back")
+		do("wait 20m")
 		do("round")
 		if out := do("round"); out != "nothing to do\n" || len(n.broken) > 0 {
 			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(history, "\n"), n.kernel.print())

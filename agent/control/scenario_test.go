@@ -9,8 +9,9 @@ import (
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
 // then "----" and their output. Lines that begin with # are comments. The commands:
 //
-//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none, offline CPUS, online CPUS
-//	    sets the machine and a kernel without burst; CPUs go offline and online
+//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none partitions=none, offline CPUS,
+//	online CPUS
+//	    sets the machine and a kernel without burst or partitions; CPUs go offline and online
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown
 //	    sets the kubelet's configuration
 //	pod NAME CONTAINER...
@@ -38,10 +39,15 @@ import (
 //	    the runtime tells by NRI that it is about to start the container
 //	end POD/CONTAINER
 //	    the container and its cgroup end
-//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms
+//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms partition=member exclusive=0
 //	    another program writes settings
-//	vanish GROUP, refuse GROUP, accept GROUP
-//	    the cgroup disappears between reading and writing; the kernel refuses to move it, and no more
+//	vanish GROUP, refuse GROUP, unpartition GROUP, accept GROUP
+//	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
+//	    of it is invalid; and no more
+//	take CPUS
+//	    a partition elsewhere takes CPUs
+//	wait 1m
+//	    time passes
 //	busy 0-3=900m
 //	    a sample of the load of CPUs
 //	tick 30 web/main=30ms side=100ms! idle=50%
@@ -51,7 +57,7 @@ import (
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other
+//	agent burst=auto percent=100 quota-owner=other partition=root
 //	    quota-percent is 300 and quota-burst-seconds 60
 //	round
 //	    prints the writes in their order, and what users are told

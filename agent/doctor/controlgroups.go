@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,12 +70,13 @@ func (x *examination) writable() {
 	}
 }
 
-// permitted returns an error for each hierarchy that this user may not write.
+// permitted returns an error for each hierarchy whose files this user may not write. It asks about a
+// file: the directory is read-only for root without capabilities on version 2.
 func (x *examination) permitted() error {
 	var errs []error
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
 		h := x.groups.Hierarchy(c)
-		if err := unix.Access(h.Mount, unix.W_OK); err != nil {
+		if err := unix.Access(filepath.Join(h.Mount, string(cgroup.Procs)), unix.W_OK); err != nil {
 			errs = append(errs, &cgroup.HierarchyError{Controller: c, Where: h.Mount, Problem: fmt.Errorf("this user may not write here: %w", err), Do: "run as root"})
 		}
 	}
@@ -99,6 +101,7 @@ func (x *examination) kubeletGroups() {
 	}
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	x.unknownGroups(pods)
+	x.effectiveCPUs(pods)
 	switch {
 	case naming.Driver != kubepods.Systemd:
 	case systemd.Running(x.Root):

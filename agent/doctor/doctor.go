@@ -51,7 +51,7 @@ type Options struct {
 
 // Defaults returns the options for most nodes.
 func Defaults() Options {
-	return Options{Root: "/", NRISocket: "/var/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet"}
+	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet"}
 }
 
 // Cluster asks the API server and the kubelet about the node.

@@ -46,6 +46,7 @@ func (x *examination) bandwidth(release string) {
 	stat, err := x.groups.Stat(x.sample)
 	x.feature("statistics of burst", err == nil && !stat.NoBursts, "5.16", "it is unknown how often bursts are used")
 	x.feature("cpu.idle", !settings.NoIdle, "5.15", "batch pods cannot be put behind all others")
+	x.partitions()
 	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
 		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",
 			"nothing: the agent reads burst back and repairs it")

@@ -48,6 +48,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-burst-seconds 0", 2, "--quota-burst-seconds 0: it must be 1 or more"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --sample-interval 100us", 2, "--sample-interval: an interval of 100µs is too short: the shortest is 1ms; 0 turns sampling off"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-owner me", 2, `--quota-owner "me": it must be one of`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `--partition "member": it must be none, root or isolated`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys /no/such/file", 1, "--allocation-keys: open /no/such/file"},

@@ -57,6 +57,9 @@ func newRun() *cobra.Command {
 			if err := checkBurst(&o.Config); err != nil {
 				return err
 			}
+			if err := checkPartition(&o.Config); err != nil {
+				return err
+			}
 			if o.Ceilings, err = readCeilings(ceilings); err != nil {
 				return err
 			}
@@ -66,6 +69,7 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	node.addWriter(flags)
 	addBurst(flags, &o.Config)
+	addPartition(flags, &o.Config)
 	flags.StringVar(&ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
 	flags.BoolVar(&secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")

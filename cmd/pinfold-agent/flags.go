@@ -23,6 +23,7 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // nodeFlags are the flags that several commands share.
@@ -147,6 +148,27 @@ func checkBurst(c *control.Config) error {
 		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
 	case !slices.Contains(owners, c.QuotaOwner):
 		return usage.Errorf("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
+	}
+	return nil
+}
+
+// addPartition adds the flag --partition.
+func addPartition(flags *pflag.FlagSet, c *control.Config) {
+	flags.StringVar((*string)(&c.Partition), "partition", noPartition,
+		`kind of cpuset partition that containers with exclusive CPUs become: "none", "root" or "isolated" (cgroup version 2, Linux `+cgroup.RemotePartitionsSince+`)`)
+}
+
+// noPartition is the value of --partition for no partitions.
+const noPartition = "none"
+
+// checkPartition checks the flag of addPartition.
+func checkPartition(c *control.Config) error {
+	switch c.Partition {
+	case noPartition:
+		c.Partition = cgroup.PartitionMember
+	case cgroup.PartitionRoot, cgroup.PartitionIsolated:
+	default:
+		return usage.Errorf("--partition %q: it must be none, root or isolated", c.Partition)
 	}
 	return nil
 }

@@ -208,13 +208,27 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 		}
 		settings.CPUs = settings.CPUs.Union(cpus)
 		settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
-			Home: home, Settings: Settings{CPUs: cpus, Limits: b}})
+			Home: home, Sole: lifted && c.Phase == Running, Settings: Settings{CPUs: cpus, Limits: b}})
 	}
+	settings.findSole()
 	settings.Limits = inPeriod(plan.Kubelet.quota(podLimit), p.longestPeriod(settings.Containers), podLimit)
 	if liftedPod {
 		settings.Quota = bandwidth.Unlimited
 	}
 	return settings
+}
+
+// findSole clears Sole of containers that have CPUs in common with another one. An init container
+// and a main one may seem to run at the same time, because the end of the former is known late.
+func (p *PodSettings) findSole() {
+	for i := range p.Containers {
+		for j := range i {
+			a, b := &p.Containers[i], &p.Containers[j]
+			if a.Running && b.Running && a.CPUs.Intersects(b.CPUs) {
+				a.Sole, b.Sole = false, false
+			}
+		}
+	}
 }
 
 // lifts reports whether the quota of a container of the pod is removed.

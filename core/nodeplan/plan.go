@@ -38,6 +38,9 @@ type ContainerSettings struct {
 	Name    string
 	Running bool
 	Home    Home
+	// Sole is set if the container runs on exclusive CPUs of its own, of which no other running
+	// container has any. Its cgroup can then be a cpuset partition.
+	Sole bool
 	Settings
 	Raising
 }

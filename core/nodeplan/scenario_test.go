@@ -37,9 +37,10 @@ import (
 //	raised POD/CONTAINER=150ms
 //	    the raised quota that was decided for a container
 //	tuning step=2 spread=3
-//	plan, sets, steps, kubelet-settings
-//	    print the plan, only its core sets, the writes that lead to it from the last
-//	    plan printed, and the result of Kubelet; the first three keep the core sets
+//	plan, sets, sole, steps, kubelet-settings
+//	    print the plan, only its core sets, the containers that can be partitions, the writes
+//	    that lead to the plan from the last one printed, and the result of Kubelet; all but the
+//	    last keep the core sets
 //
 // A container is NAME=LIMIT:REQUEST, with - for no limit, followed by @ and its CPUs if it is
 // static, or by @node and its NUMA nodes. init/NAME is an ordinary init container, sidecar/NAME a
@@ -114,6 +115,8 @@ func (s *scenario) plan(view string) (string, error) {
 		return printPlan(d), nil
 	case "sets":
 		return printSets(d), nil
+	case "sole":
+		return printSole(d), nil
 	case "steps":
 		var out strings.Builder
 		for _, step := range steps {
@@ -171,6 +174,18 @@ func printSets(d Desired) string {
 	}
 	for _, f := range d.Findings {
 		fmt.Fprintf(&out, "%s: %v\n", f.Kind, f)
+	}
+	return out.String()
+}
+
+func printSole(d Desired) string {
+	var out strings.Builder
+	for _, p := range d.Pods {
+		for _, c := range p.Containers {
+			if c.Sole {
+				fmt.Fprintf(&out, "%s/%s: %s\n", p.ID, c.Name, c.CPUs)
+			}
+		}
 	}
 	return out.String()
 }

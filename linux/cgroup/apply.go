@@ -102,7 +102,7 @@ func (fs *FS) carryOut(writes []Write, o *Outcome) {
 func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 	var of Parts
 	for _, w := range wanted {
-		of.CPUs = of.CPUs || w.CPUs != nil
+		of.CPUs = of.CPUs || w.CPUs != nil || w.Partition != nil
 		of.Bandwidth = of.Bandwidth || w.bandwidth()
 	}
 	var changes []Change
@@ -110,6 +110,7 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 		w := wanted[group]
 		of.Weight = w.Weight != nil || w.Idle != nil // clearing idle sets the weight
 		of.Idle = of.Weight
+		of.Partition = w.Partition != nil || w.Exclusive != nil
 		present, err := fs.ReadParts(group, of)
 		if err != nil {
 			o.fail(group, err)
@@ -135,21 +136,24 @@ func (fs *FS) writeAndVerify(w Write) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	if found = strings.TrimSpace(found); !same(w.File, w.Value, found) {
-		return true, &MismatchError{w, found}
+	if found = strings.TrimSpace(found); same(w.File, w.Value, found) {
+		return true, nil
 	}
-	return true, nil
+	if state, err := parsePartition(found); err == nil && w.File == CPUSetPartition {
+		return true, &PartitionError{w.Path, Partition(w.Value), state}
+	}
+	return true, &MismatchError{w, found}
 }
 
-// verifyEffective checks that the groups run on the wanted CPUs. Version 2 accepts any list and
-// uses the part of it that is available.
+// verifyEffective checks that the groups run on the wanted CPUs, except those that partitions below
+// have. Version 2 accepts any list and uses the part of it that is available.
 func (fs *FS) verifyEffective(changes []Change, o *Outcome) {
 	for _, c := range changes {
 		if c.Wanted.CPUs == nil || c.Wanted.CPUs.IsEmpty() || o.Failed[c.Path] != nil {
 			continue
 		}
 		effective, err := fs.Effective(c.Path)
-		if err == nil && effective != *c.Wanted.CPUs {
+		if err == nil && effective != *c.Wanted.CPUs && effective != c.Wanted.CPUs.Difference(fs.givenAway(c.Path)) {
 			err = &EffectiveError{c.Path, *c.Wanted.CPUs, effective}
 		}
 		if err != nil {

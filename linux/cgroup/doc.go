@@ -45,6 +45,15 @@
 // On kernels from 5.14 to 6.9, rewriting cpu.max divided the burst by 1000 (fixed in 49217ea147df).
 // After such a write the burst is read, and written again if it differs.
 //
+// # Partitions
+//
+// A group of version 2 that is a partition has its CPUs for itself: no other group of the machine runs
+// on them. Since Linux 6.7 this is possible below groups that are no partitions, if all of these have
+// the CPUs as exclusive ones. So [Plan] first ends the partitions that change and takes exclusive CPUs
+// away, children before parents; then it changes CPUs; then it gives exclusive CPUs, parents before
+// children, and makes partitions. The kernel accepts the write also if the partition is not valid,
+// and says why in the file: a [PartitionError].
+//
 // # Making groups
 //
 // [FS.Parents] finds the groups in which this process may create groups. On version 1 these are its

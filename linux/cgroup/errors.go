@@ -115,6 +115,8 @@ func likelyCause(f File, errno syscall.Errno) string {
 			syscall.ERANGE: "the machine does not have that many CPUs",
 			syscall.EINVAL: "a CPU is offline, or exclusive to a sibling group",
 		}[errno]
+	case f == CPUSetExclusive && errno == syscall.EINVAL:
+		return "a sibling group has such a CPU exclusively, or has no other CPUs"
 	case errno != syscall.EINVAL:
 		return ""
 	}

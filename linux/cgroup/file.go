@@ -33,6 +33,8 @@ const (
 	CPUSetCPUs        File = "cpuset.cpus"           // v1 and v2
 	CPUSetEffectiveV1 File = "cpuset.effective_cpus" // v1
 	CPUSetEffectiveV2 File = "cpuset.cpus.effective" // v2
+	CPUSetExclusive   File = "cpuset.cpus.exclusive" // v2
+	CPUSetPartition   File = "cpuset.cpus.partition" // v2
 	CPUCFSQuota       File = "cpu.cfs_quota_us"      // v1
 	CPUCFSPeriod      File = "cpu.cfs_period_us"     // v1
 	CPUCFSBurst       File = "cpu.cfs_burst_us"      // v1
@@ -42,6 +44,7 @@ const (
 	CPUWeight         File = "cpu.weight"            // v2
 	CPUIdle           File = "cpu.idle"              // v1 and v2
 	CPUStat           File = "cpu.stat"              // v1 and v2
+	CPUPressure       File = "cpu.pressure"          // v2
 	CPUAcctUsage      File = "cpuacct.usage"         // v1
 	CPUAcctUser       File = "cpuacct.usage_user"    // v1
 	CPUAcctSystem     File = "cpuacct.usage_sys"     // v1
@@ -66,7 +69,7 @@ func (f File) Controller() Controller {
 // oneLine reports whether the file is a single line, which one read returns completely. A list may
 // come in several pieces, none of which fills the buffer.
 func (f File) oneLine() bool {
-	return !slices.Contains([]File{CPUStat, Tasks, Threads, Procs}, f)
+	return !slices.Contains([]File{CPUStat, CPUPressure, Tasks, Threads, Procs}, f)
 }
 
 // since returns the first kernel that has the file, or "" if it is as old as the controller.
@@ -80,8 +83,12 @@ func (f File) since() string {
 		return "4.14"
 	case CPUMax, CPUWeight:
 		return "4.15"
-	case CPUSetEffectiveV2:
+	case CPUPressure:
+		return "4.20"
+	case CPUSetEffectiveV2, CPUSetPartition:
 		return "5.0"
+	case CPUSetExclusive:
+		return RemotePartitionsSince
 	case CPUCFSBurst, CPUMaxBurst:
 		return "5.14" // f4183717b370 sched/fair: Introduce the burstable CFS controller
 	case CPUIdle:
@@ -93,6 +100,10 @@ func (f File) since() string {
 // BurstStatisticsSince is the first kernel whose cpu.stat counts bursts (bcb1704a1ed2 sched/fair:
 // Add cfs bandwidth burst statistics).
 const BurstStatisticsSince = "5.16"
+
+// RemotePartitionsSince is the first kernel in which a group can be a partition whose parent is not
+// one (181c8e091aae cgroup/cpuset: Introduce remote partition).
+const RemotePartitionsSince = "6.7"
 
 // Layout is the version of the interface that each controller has. They may differ on machines with
 // both versions mounted.

@@ -98,7 +98,7 @@ func (fs *FS) CheckWritable() error {
 	for _, c := range []Controller{CPU, CPUSet} {
 		if h := fs.byController[c]; h.ReadOnly {
 			errs = append(errs, &HierarchyError{c, h.Mount, ErrReadOnly,
-				"mount it read-write; in a pod: a hostPath volume of /sys/fs/cgroup that is not readOnly, and a privileged container"})
+				"mount it read-write; in a pod: a hostPath volume of /sys/fs/cgroup whose mount is not readOnly"})
 		}
 	}
 	return errors.Join(errs...)

@@ -34,7 +34,7 @@ func TestHost(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, *FS, string){
 		"bandwidth": testHostBandwidth, "cpuset": testHostCPUSet, "weight": testHostWeight,
-		"nested": testHostNested, "statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
+		"nested": testHostNested, "partition": testHostPartition, "statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
 		t.Run(name+"/kept open", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync/atomic"
@@ -61,5 +62,12 @@ func testHostStat(t *testing.T, fs *FS, top string) {
 	}
 	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
 		t.Errorf("bursts without time: %+v", after)
+	}
+	pressure, err := fs.Pressure(container)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		t.Log(err) // version 1, or a kernel that does not measure it
+	case err != nil || pressure.Total <= 0 || pressure.Total > time.Minute:
+		t.Errorf("pressure of a throttled process: %+v, %v", pressure, err)
 	}
 }

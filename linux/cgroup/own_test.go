@@ -64,6 +64,19 @@ func TestHierarchyBelow(t *testing.T) {
 	}
 }
 
+// TestFind finds the group that lists a process. Processes of other PID namespaces are listed as 0.
+func TestFind(t *testing.T) {
+	h := Hierarchy{Version: V2, Part: "/../..", Mount: v2Tree(t, `/ cpu cpu - 0,0
+		/kubepods cpu cpu domain -
+		/kubepods/a cpu - domain 0,71
+		/kubepods/b cpu - domain 0,7`)}
+	for pid, want := range map[int]string{7: "/kubepods/b", 71: "/kubepods/a", 1: ""} {
+		if got, ok, err := h.find(pid); got != want || ok != (want != "") || err != nil {
+			t.Errorf("process %d: %q, %t, %v, want %q", pid, got, ok, err, want)
+		}
+	}
+}
+
 // TestNearest finds the group in which to create groups in version 2 trees. A line is a group, its
 // controllers, the delegated ones, its type ("-" for the root) and its processes.
 func TestNearest(t *testing.T) {

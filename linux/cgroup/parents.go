@@ -67,7 +67,9 @@ func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
 	return parents, nil
 }
 
-// Own returns the group of this process in a controller's hierarchy.
+// Own returns the group of this process in a controller's hierarchy. In a container with a cgroup
+// namespace of its own, the kernel does not name groups above the container's: Own then looks for the
+// group of version 2 that lists this process.
 func (fs *FS) Own(c Controller) (string, error) {
 	name := filepath.Join(fs.root, "proc/self/cgroup")
 	f, err := os.Open(name)
@@ -81,6 +83,12 @@ func (fs *FS) Own(c Controller) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	group, ok := h.below(own)
+	if !ok && h.Version == V2 {
+		group, ok, err = h.find(os.Getpid())
+	}
+	if err != nil {
+		return "", fmt.Errorf("find this process's control group: %w", err)
+	}
 	if !ok {
 		return "", fmt.Errorf("this process's control group %s is not within %s, where group %s of the hierarchy is mounted: mount all of it",
 			own, h.Mount, h.Part)
@@ -118,6 +126,17 @@ func (h Hierarchy) below(group string) (string, bool) {
 		return "", false
 	}
 	return path.Join("/", strings.TrimPrefix(group, part)), true
+}
+
+// find returns the group of version 2 that lists a process.
+func (h Hierarchy) find(pid int) (group string, ok bool, err error) {
+	dirs, err := DirsBelow(h.Mount)
+	for _, dir := range dirs {
+		if pids, err := ProcessesIn(dir); err == nil && slices.Contains(pids, pid) {
+			return path.Join("/", strings.TrimPrefix(dir, h.Mount)), true, nil
+		}
+	}
+	return "", false, err
 }
 
 // checkWritableDir checks that this process may create groups in a directory and move from there to

@@ -43,7 +43,8 @@ func Plan(l Layout, changes []Change) ([]Write, error) {
 
 func plan(l Layout, changes []Change, invalid map[string]error) []Write {
 	t := newTree(changes, invalid)
-	writes := t.cpusets(l)
+	writes := append(t.endPartitions(), t.cpusets(l)...)
+	writes = append(writes, t.makePartitions()...)
 	for _, n := range t.nodes {
 		writes = append(writes, n.weight(l)...)
 	}
@@ -115,6 +116,10 @@ func (c Change) Target() Settings {
 	set(&t.Burst, c.Wanted.Burst)
 	set(&t.Weight, c.Wanted.Weight)
 	set(&t.Idle, c.Wanted.Idle)
+	set(&t.Exclusive, c.Wanted.Exclusive)
+	if c.Wanted.Partition != nil {
+		t.Partition = PartitionState{Kind: *c.Wanted.Partition}
+	}
 	return t
 }
 

@@ -82,6 +82,18 @@ func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool)
 		amount(&c.Present.Period, &c.Wanted.Period)
 	case "burst":
 		amount(&c.Present.Burst, &c.Wanted.Burst)
+	case "exclusive":
+		if c.Present.Exclusive = cpuset.MustParse(present); want {
+			c.Wanted.Exclusive = new(cpuset.MustParse(wanted))
+		}
+	case "partition":
+		state, err := parsePartition(strings.ReplaceAll(present, "-", " "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Present.Partition = state; want {
+			c.Wanted.Partition = new(Partition(wanted))
+		}
 	case "idle":
 		if c.Present.Idle = present == "1"; want {
 			c.Wanted.Idle = new(wanted == "1")

@@ -18,8 +18,12 @@ type Settings struct {
 	bandwidth.Limits
 	Weight Weight
 	Idle   bool
-	// NoBurst and NoIdle are true if the kernel does not have the files.
-	NoBurst, NoIdle bool
+	// Partition is whether the group is a partition. Exclusive are the CPUs that it, or a group
+	// below, may have as a partition.
+	Partition PartitionState
+	Exclusive cpuset.Set
+	// NoBurst, NoIdle and NoPartition are true if the kernel does not have the files.
+	NoBurst, NoIdle, NoPartition bool
 }
 
 // Weight is a group's share of the CPU among its siblings, in the unit of the hierarchy's file:
@@ -36,6 +40,9 @@ type Wanted struct {
 	Burst  *time.Duration
 	Weight *Weight
 	Idle   *bool
+	// Exclusive and Partition make the group a partition: see the package comment.
+	Exclusive *cpuset.Set
+	Partition *Partition
 	// Nested extends a change of CPUs to the groups below, because a container may run containers.
 	Nested bool
 }
@@ -47,11 +54,8 @@ func (w Wanted) bandwidth() bool {
 // Read reads all settings of a group. NoBurst and NoIdle are set on kernels without these files.
 // The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
-	s, err := fs.ReadParts(group, Parts{CPUs: true, Bandwidth: true, Weight: true, Idle: true})
+	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, Partition: true})
 	if err != nil {
-		return Settings{}, err
-	}
-	if s.Effective, err = fs.Effective(group); err != nil {
 		return Settings{}, err
 	}
 	return s, nil
@@ -63,14 +67,24 @@ func (fs *FS) Effective(group string) (cpuset.Set, error) {
 	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
 }
 
-// Parts selects settings to read. Bandwidth is quota, period and burst.
-type Parts struct{ CPUs, Bandwidth, Weight, Idle bool }
+// Parts selects settings to read. Bandwidth is quota, period and burst; Partition is Partition and
+// Exclusive.
+type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, Partition bool }
 
-// ReadParts reads the selected settings only, for callers that read many groups often. It does not
-// read Effective.
+// ReadParts reads the selected settings only, for callers that read many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
 		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
+			return s, err
+		}
+	}
+	if of.Effective {
+		if s.Effective, err = fs.Effective(group); err != nil {
+			return s, err
+		}
+	}
+	if of.Partition {
+		if err = fs.readPartition(group, &s); err != nil {
 			return s, err
 		}
 	}

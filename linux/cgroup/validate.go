@@ -46,6 +46,16 @@ func (c Change) check(l Layout) error {
 	if c.Wanted.Idle != nil && *c.Wanted.Idle && c.Present.NoIdle {
 		return invalid(c.Path, "%w", &UnsupportedError{string(CPUIdle), CPUIdle.since()})
 	}
+	if t.Partition.Is() && c.Wanted.Partition != nil {
+		switch {
+		case c.Present.NoPartition && l.CPUSet == V1:
+			return invalid(c.Path, "version 1 has no partitions: use version 2")
+		case c.Present.NoPartition:
+			return invalid(c.Path, "%w", &UnsupportedError{string(CPUSetExclusive), CPUSetExclusive.since()})
+		case !t.CPUs.IsSubsetOf(t.Exclusive) || t.CPUs.IsEmpty():
+			return invalid(c.Path, "a partition of CPUs %q needs these as exclusive CPUs, and they are %q", t.CPUs, t.Exclusive)
+		}
+	}
 	if w := c.Wanted.Weight; w != nil {
 		low, high := minShares, maxShares
 		if l.CPU == V2 {

@@ -15,6 +15,5 @@
 // The group of a guaranteed pod is directly in that of all pods. Groups of containers may have a
 // prefix that names the runtime, such as "cri-containerd" and "crio".
 //
-// The weights that the kubelet and runc derive from a CPU request are here, too, because they
-// differ on version 2: see [PodWeight] and [ContainerWeight].
+// The weight that the kubelet derives from a CPU request is here, too: see [PodWeight].
 package kubepods

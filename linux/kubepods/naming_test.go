@@ -96,22 +96,13 @@ func TestNamingRoundTrip(t *testing.T) {
 	})
 }
 
-func TestWeights(t *testing.T) {
+func TestPodWeight(t *testing.T) {
 	for _, c := range []struct {
-		shares             uint64
-		v1, pod, container cgroup.Weight
-	}{
-		{0, 2, 1, 1}, {2, 2, 1, 1}, {102, 102, 4, 17}, {1024, 1024, 39, 100}, {2048, 2048, 79, 174},
-		{262144, 262144, 10000, 10000}, {1 << 40, 262144, 10000, 10000},
-	} {
-		if got := PodWeight(cgroup.V1, c.shares); got != c.v1 || ContainerWeight(cgroup.V1, c.shares) != c.v1 {
-			t.Errorf("%d shares on version 1: %d, want %d", c.shares, got, c.v1)
-		}
-		if got := PodWeight(cgroup.V2, c.shares); got != c.pod {
-			t.Errorf("%d shares of a pod: %d, want %d", c.shares, got, c.pod)
-		}
-		if got := ContainerWeight(cgroup.V2, c.shares); got != c.container {
-			t.Errorf("%d shares of a container: %d, want %d", c.shares, got, c.container)
+		shares uint64
+		v1, v2 cgroup.Weight
+	}{{0, 2, 1}, {2, 2, 1}, {102, 102, 4}, {1024, 1024, 39}, {2048, 2048, 79}, {262144, 262144, 10000}, {1 << 40, 262144, 10000}} {
+		if v1, v2 := PodWeight(cgroup.V1, c.shares), PodWeight(cgroup.V2, c.shares); v1 != c.v1 || v2 != c.v2 {
+			t.Errorf("%d shares: %d on version 1 and %d on version 2, want %d and %d", c.shares, v1, v2, c.v1, c.v2)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package kubepods
 
-import (
-	"math"
-
-	"pinfold.dev/pinfold/linux/cgroup"
-)
+import "pinfold.dev/pinfold/linux/cgroup"
 
 // The range of cpu.shares, MIN_SHARES and MAX_SHARES in kernel/sched/sched.h.
 const (
@@ -21,22 +17,4 @@ func PodWeight(v cgroup.Version, shares uint64) cgroup.Weight {
 		return cgroup.Weight(shares)
 	}
 	return 1 + cgroup.Weight((shares-minShares)*9999/262142)
-}
-
-// ContainerWeight returns the weight that runc writes to the groups of containers for a number of
-// shares. On version 2 it is a curve through the two minima, defaults and maxima
-// (ConvertCPUSharesToCgroupV2Value in github.com/opencontainers/cgroups 0.0.7), which differs from
-// the kubelet's line: 1024 shares are 39 for a pod and 100 for a container.
-func ContainerWeight(v cgroup.Version, shares uint64) cgroup.Weight {
-	shares = min(max(shares, minShares), maxShares)
-	switch {
-	case v == cgroup.V1:
-		return cgroup.Weight(shares)
-	case shares == minShares:
-		return 1
-	case shares == maxShares:
-		return 10000
-	}
-	log := math.Log2(float64(shares))
-	return cgroup.Weight(math.Ceil(math.Pow(10, (log*log+125*log)/612-7.0/34)))
 }

@@ -22,28 +22,53 @@ func BenchmarkSample(b *testing.B) {
 	for _, n := range []int{100, 250, 1000} {
 		b.Run(fmt.Sprintf("groups=%d", n), func(b *testing.B) {
 			fs, groups := hostGroups(b, n)
-			s := newSampler(b, fs, Options{Interval: 100 * time.Millisecond})
-			s.Set(groups)
-			round := rounds(s)
-			read := bareReads(b, fs, groups)
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			round()
-			var sampling, bare time.Duration
-			for b.Loop() {
-				sampling += cpuTime(round)
-				bare += cpuTime(read)
-			}
-			b.StopTimer()
+			sampling, bare := sampleAndRead(b, fs, groups, b.Loop)
 			each := float64(b.N) * float64(n)
 			b.ReportMetric(float64(sampling)/each, "ns/group")
 			b.ReportMetric(float64(bare)/each, "bare-ns/group")
 			b.ReportMetric(float64(sampling)/float64(bare), "x-bare")
 			b.ReportMetric(0, "ns/op") // would be the wall time of both
-			if len(s.tick.Samples) != n {
-				b.Errorf("%d samples of %d groups", len(s.tick.Samples), n)
-			}
 		})
+	}
+}
+
+// sampleAndRead returns the CPU time of as many rounds of sampling as more allows, and that of as
+// many plain reads of the same files, in turn.
+func sampleAndRead(t testing.TB, fs *cgroup.FS, groups []string, more func() bool) (sampling, bare time.Duration) {
+	t.Helper()
+	s := newSampler(t, fs, Options{Interval: 100 * time.Millisecond})
+	s.Set(groups)
+	round := rounds(s)
+	read := bareReads(t, fs, groups)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	round()
+	for more() {
+		sampling += cpuTime(round)
+		bare += cpuTime(read)
+	}
+	if len(s.tick.Samples) != len(groups) {
+		t.Errorf("%d samples of %d groups", len(s.tick.Samples), len(groups))
+	}
+	return sampling, bare
+}
+
+// maxRatio is the most that sampling may cost compared with plain reads. The figures are in
+// docs/figures.md; this allows for load on the machine, and for the slow clocks of virtual
+// machines.
+const maxRatio = 4
+
+// TestCostOnThisMachine compares the cost of sampling with that of plain reads in one run.
+func TestCostOnThisMachine(t *testing.T) {
+	const n, rounds = 100, 200
+	fs, groups := hostGroups(t, n)
+	left := rounds
+	sampling, bare := sampleAndRead(t, fs, groups, func() bool { left--; return left >= 0 })
+	ratio := float64(sampling) / float64(bare)
+	t.Logf("cgroup version %d: a sample takes %v of CPU time, plain reads of the same files %v: %.2f times as much",
+		fs.Layout().CPU, sampling/(n*rounds), bare/(n*rounds), ratio)
+	if ratio > maxRatio {
+		t.Errorf("sampling costs %.2f times as much as plain reads, want at most %d times", ratio, maxRatio)
 	}
 }
 
@@ -65,7 +90,7 @@ func rounds(s *Sampler) func() {
 }
 
 // bareReads returns a function that reads the statistics of all groups.
-func bareReads(b *testing.B, fs *cgroup.FS, groups []string) func() {
+func bareReads(b testing.TB, fs *cgroup.FS, groups []string) func() {
 	files := []cgroup.File{cgroup.CPUStat}
 	if fs.Layout().CPU == cgroup.V1 {
 		files = append(files, cgroup.CPUAcctUsage)

@@ -45,13 +45,19 @@ func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
 // run creates a pod and waits until it runs.
 func (c *cluster) run(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	if c.chart != nil {
-		pod.Spec.SchedulerName = c.chart.scheduler
-	}
-	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if err := c.create(t, pod); err != nil {
 		t.Fatal(err)
 	}
 	return c.awaitRunning(t, pod.Name)
+}
+
+// create creates a pod without waiting for it. It names the scheduler of an installation by the chart.
+func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
+	if c.chart != nil {
+		pod.Spec.SchedulerName = c.chart.scheduler
+	}
+	_, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	return err
 }
 
 func (c *cluster) awaitRunning(t testing.TB, name string) (pod *corev1.Pod) {

@@ -62,11 +62,11 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// settle starts a cluster and the pods.
-func settle(t *testing.T) *settled {
+// settle starts a cluster, with flags of the agent, and the pods.
+func settle(t *testing.T, agentFlags ...string) *settled {
 	t.Helper()
 	requireNode(t)
-	return settleOn(t, start(t))
+	return settleOn(t, start(t, agentFlags...))
 }
 
 // settleOn starts the pods on a cluster.
@@ -180,6 +180,7 @@ func (s *settled) testMetrics(t *testing.T) {
 			`pinfold_container_cpu_quota_cores{container="side",namespace="default",pod="bursting"} 0.2`,
 			`pinfold_container_cpu_period_seconds{container="side",namespace="default",pod="bursting"} 0.02`,
 			`pinfold_container_cpu_burst_seconds{container="side",namespace="default",pod="bursting"} 0.002`,
+			inGuest(`pinfold_container_cpu_pressure_seconds_total{container="main",namespace="default",pod="static"} `, ""), // version 2 only
 		} {
 			if !strings.Contains(text, "\n"+line) {
 				return fmt.Errorf("no line %q in\n%s", line, text)

@@ -98,12 +98,26 @@ func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
 	return found
 }
 
+// awaitAnotherContainer waits until the first container of a pod runs with another id.
+func (s *settled) awaitAnotherContainer(t *testing.T, name string) (pod *corev1.Pod) {
+	t.Helper()
+	before := s.pods[name].Status.ContainerStatuses[0].ContainerID
+	eventually(t, "the container starts again", func() (err error) {
+		pod, err = s.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && (pod.Status.ContainerStatuses[0].State.Running == nil || pod.Status.ContainerStatuses[0].ContainerID == before) {
+			err = fmt.Errorf("%+v", pod.Status.ContainerStatuses)
+		}
+		return err
+	})
+	s.pods[name] = pod
+	return pod
+}
+
 // testUnanswered stops the agent, so that it does not answer the runtime in time, and restarts a
 // container: it gets the shared CPUs of its pod's cgroup.
 func (s *settled) testUnanswered(t *testing.T) {
 	agent := s.pid(t, localnode.Agent)
-	before := s.pods["limited"]
-	processes, err := s.kernel.groups.Processes(s.kernel.containerGroup(before, "main"))
+	processes, err := s.kernel.groups.Processes(s.kernel.containerGroup(s.pods["limited"], "main"))
 	if err != nil || len(processes) == 0 {
 		t.Fatalf("processes %v, %v", processes, err)
 	}
@@ -115,16 +129,7 @@ func (s *settled) testUnanswered(t *testing.T) {
 	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	var pod *corev1.Pod
-	eventually(t, "the container starts again", func() (err error) {
-		pod, err = s.client.CoreV1().Pods("default").Get(t.Context(), "limited", metav1.GetOptions{})
-		if err == nil && (pod.Status.ContainerStatuses[0].State.Running == nil ||
-			pod.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID) {
-			err = fmt.Errorf("%+v", pod.Status.ContainerStatuses)
-		}
-		return err
-	})
-	s.pods["limited"] = pod
+	pod := s.awaitAnotherContainer(t, "limited")
 	if err := s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 50 * time.Millisecond}); err != nil {
 		t.Errorf("without an answer of the agent: %v", err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -16,13 +18,15 @@ import (
 const reloads = 5
 
 // TestReload reloads systemd repeatedly while pods come and go: when a unit starts after a reload,
-// systemd writes its own values into all units. No setting may change at any time.
+// systemd writes its own values into all units. No setting may change at any time, and no partition
+// may end.
 func TestReload(t *testing.T) {
 	if naming().Driver != kubepods.Systemd {
 		t.Skip("needs a node with the cgroup driver systemd")
 	}
-	s := settle(t)
-	eventually(t, "settings", s.check)
+	s := settle(t, "--partition=root")
+	check := func() error { return errors.Join(s.check(), s.checkPartition(cgroup.PartitionRoot)) }
+	eventually(t, "settings", check)
 	for round := range reloads {
 		if text, err := exec.Command("systemctl", "daemon-reload").CombinedOutput(); err != nil {
 			t.Fatalf("daemon-reload: %v\n%s", err, text)
@@ -34,9 +38,9 @@ func TestReload(t *testing.T) {
 		}
 		running := time.Time{}
 		for deadline := time.Now().Add(waitTimeout); running.IsZero() || time.Since(running) < time.Second; time.Sleep(20 * time.Millisecond) {
-			if err := s.check(); err != nil {
+			if err := check(); err != nil {
 				t.Errorf("reload %d: %v", round, err)
-				eventually(t, "settings after a reload", s.check)
+				eventually(t, "settings after a reload", check)
 			}
 			now, err := s.client.CoreV1().Pods(pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {

@@ -69,6 +69,9 @@ func throttlingRow() row {
 			query{perContainer, `sum by (namespace, pod, container) (rate(pinfold_container_cpu_throttled_periods_total{@pods}[$__rate_interval])) / sum by (namespace, pod, container) (rate(pinfold_container_cpu_periods_total{@pods}[$__rate_interval]))`})},
 		{8, 8, lines("Throttled time", "Throttled seconds per second, summed over CPUs. Since kernel 6.18 it is counted per task.", cores,
 			query{perContainer, `sum by (namespace, pod, container) (rate(pinfold_container_cpu_throttled_seconds_total{@pods}[$__rate_interval]))`})},
+
+		{24, 8, lines("Waiting for CPU time", "The share of time in which at least one thread of the container waited: for its quota, or because others used its CPUs. Only on nodes with cgroup version 2.", percent,
+			query{perContainer, `sum by (namespace, pod, container) (rate(pinfold_container_cpu_pressure_seconds_total{@pods}[$__rate_interval]))`})},
 	}}
 }
 

@@ -1,0 +1,156 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// Partition is a value of cpuset.cpus.partition.
+type Partition string
+
+// The values. The scheduler balances load within a PartitionRoot, and not at all within a
+// PartitionIsolated.
+const (
+	PartitionMember   Partition = "member" // not a partition of its own
+	PartitionRoot     Partition = "root"
+	PartitionIsolated Partition = "isolated"
+)
+
+// PartitionState is what the kernel reports of a group's partition.
+type PartitionState struct {
+	// Kind is "" if it was not read or the kernel does not have the file.
+	Kind Partition
+	// Invalid is the kernel's reason why the group is treated as a member nevertheless, or "".
+	Invalid string
+}
+
+// Is reports whether the group is a partition, be it valid or not.
+func (p PartitionState) Is() bool { return p.Kind != "" && p.Kind != PartitionMember }
+
+// unexplained is PartitionState.Invalid if the kernel gives no reason.
+const unexplained = "the kernel gives no reason"
+
+// parsePartition parses cpuset.cpus.partition: a kind, and possibly "invalid (REASON)".
+func parsePartition(text string) (PartitionState, error) {
+	kind, rest, found := strings.Cut(text, " ")
+	p := PartitionState{Kind: Partition(kind)}
+	if !slices.Contains([]Partition{PartitionMember, PartitionRoot, PartitionIsolated}, p.Kind) {
+		return PartitionState{}, fmt.Errorf("%q is not the state of a partition", text)
+	}
+	if found {
+		reason, ok := strings.CutPrefix(rest, "invalid")
+		if !ok {
+			return PartitionState{}, fmt.Errorf("%q is not the state of a partition", text)
+		}
+		if p.Invalid = strings.Trim(reason, " ()"); p.Invalid == "" {
+			p.Invalid = unexplained
+		}
+	}
+	return p, nil
+}
+
+// CheckPartitions returns an error if containers cannot be partitions: the groups above them are
+// none. It returns nil if there is no group to check.
+func (fs *FS) CheckPartitions() error {
+	if fs.layout.CPUSet == V1 {
+		return errors.New("version 1 of control groups has no partitions: boot with version 2 (systemd.unified_cgroup_hierarchy=1)")
+	}
+	groups, err := fs.Children(CPUSet, "/")
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		if s, err := fs.ReadParts(group, Parts{CPUs: true, Partition: true}); err == nil && s.NoPartition {
+			return &UnsupportedError{string(CPUSetExclusive), CPUSetExclusive.since()}
+		}
+	}
+	return nil
+}
+
+func (fs *FS) readPartition(group string, s *Settings) (err error) {
+	if fs.layout.CPUSet != V2 {
+		s.NoPartition = true
+		return nil
+	}
+	if s.Exclusive, err = readAs(fs, group, CPUSetExclusive, cpuset.Parse); isUnsupported(err) {
+		s.NoPartition = true
+		return nil
+	}
+	if err == nil {
+		s.Partition, err = readAs(fs, group, CPUSetPartition, parsePartition)
+	}
+	return err
+}
+
+// partition returns the state after the wanted settings are written.
+func (n *node) partition() Partition {
+	if n.Wanted.Partition != nil {
+		return *n.Wanted.Partition
+	}
+	return n.Present.Partition.Kind
+}
+
+// keeps reports whether the group remains the partition that it is.
+func (n *node) keepsPartition() bool {
+	p, to := n.Present.Partition, n.Target()
+	return p.Invalid == "" && n.partition() == p.Kind && to.CPUs == n.Present.CPUs && to.Exclusive == n.Present.Exclusive
+}
+
+// endPartitions plans what must precede changes of CPUs: groups that do not remain the partition
+// that they are become members, and groups give up exclusive CPUs, children before parents.
+func (t *tree) endPartitions() (writes []Write) {
+	for _, n := range slices.Backward(t.nodes) {
+		if n.Wanted.Partition != nil && n.Present.Partition.Is() && !n.keepsPartition() {
+			writes = append(writes, Write{Path: n.Path, File: CPUSetPartition, Value: string(PartitionMember)})
+		}
+	}
+	for _, n := range slices.Backward(t.nodes) {
+		if now, to := n.Present.Exclusive, n.Target().Exclusive; !now.IsSubsetOf(to) {
+			writes = append(writes, Write{Path: n.Path, File: CPUSetExclusive, Value: now.Intersection(to).String()})
+		}
+	}
+	return writes
+}
+
+// makePartitions plans what must follow changes of CPUs: groups get exclusive CPUs, parents before
+// children, and become partitions.
+func (t *tree) makePartitions() (writes []Write) {
+	for _, n := range t.nodes {
+		if now, to := n.Present.Exclusive, n.Target().Exclusive; !to.IsSubsetOf(now) {
+			writes = append(writes, Write{Path: n.Path, File: CPUSetExclusive, Value: to.String()})
+		}
+	}
+	for _, n := range t.nodes {
+		if to := n.Wanted.Partition; to != nil && *to != PartitionMember && !n.keepsPartition() {
+			writes = append(writes, Write{Path: n.Path, File: CPUSetPartition, Value: string(*to)})
+		}
+	}
+	return writes
+}
+
+// givenAway returns the CPUs of a group that a partition below it may have.
+func (fs *FS) givenAway(group string) cpuset.Set {
+	s, err := fs.ReadParts(group, Parts{Partition: true})
+	if err != nil || s.Partition.Is() {
+		return cpuset.Set{}
+	}
+	return s.Exclusive
+}
+
+// PartitionError reports that a group did not become a valid partition.
+type PartitionError struct {
+	Path   string
+	Wanted Partition
+	Found  PartitionState
+}
+
+func (e *PartitionError) Error() string {
+	if e.Found.Invalid != "" {
+		return fmt.Sprintf("%s of %s is \"%s invalid\": %s", CPUSetPartition, e.Path, e.Found.Kind, e.Found.Invalid)
+	}
+	return fmt.Sprintf("%s of %s reads %q after %q was written", CPUSetPartition, e.Path, e.Found.Kind, e.Wanted)
+}

@@ -1,0 +1,47 @@
+package cgroup
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Pressure is how long the threads of a group waited for CPU time, because others used the CPUs or
+// because the group was throttled (PSI, Documentation/accounting/psi.rst).
+type Pressure struct {
+	// Total is the time in which at least one thread waited, since the group was created.
+	Total time.Duration
+	// Recent is such time in the last ten seconds as a part of these, from 0 to 1.
+	Recent float64
+}
+
+// Pressure reads cpu.pressure of a group. The error is an UnsupportedError, or wraps
+// errors.ErrUnsupported, on version 1 and if the kernel does not measure pressure.
+func (fs *FS) Pressure(group string) (Pressure, error) {
+	if fs.layout.CPU == V1 {
+		return Pressure{}, &UnsupportedError{string(CPUPressure) + " in version 1 of control groups", ""}
+	}
+	return readAs(fs, group, CPUPressure, parsePressure)
+}
+
+// parsePressure parses the first line of cpu.pressure: "some avg10=0.25 avg60=0.10 avg300=0.02
+// total=81216", in percent and microseconds.
+func parsePressure(text string) (p Pressure, err error) {
+	line, _, _ := strings.Cut(text, "\n")
+	values := map[string]string{}
+	words := strings.Fields(line)
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		values[name] = value
+	}
+	percent, err := strconv.ParseFloat(values["avg10"], 64)
+	if len(words) == 0 || words[0] != "some" || err != nil || !(percent >= 0 && percent <= 100) {
+		return Pressure{}, fmt.Errorf("%q is not a measure of pressure", line)
+	}
+	if p.Total, err = parseTime(values["total"], time.Microsecond); err != nil {
+		return Pressure{}, fmt.Errorf("%q is not a measure of pressure: %w", line, err)
+	}
+	p.Recent = percent / 100
+	return p, nil
+}
