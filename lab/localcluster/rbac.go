@@ -70,26 +70,37 @@ func pinfoldGrants() ([]grant, error) {
 	return slices.Concat(agent, scheduler), err
 }
 
-// manifestGrants returns a copy of g for each role in a manifest, with the role's namespace and rules.
+// manifestGrants returns a copy of g for each role that a manifest binds, with the role's namespace and
+// rules.
 func manifestGrants(manifest []byte, g grant) (grants []grant, err error) {
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
+	var roles []rbacv1.Role // a ClusterRole has the same fields, and no namespace
+	bound := map[string]bool{}
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return grants, nil
+			break
 		}
-		var role rbacv1.Role // a ClusterRole has the same fields, and no namespace
+		var object struct {
+			rbacv1.Role `json:",inline"`
+			RoleRef     rbacv1.RoleRef `json:"roleRef"` // of a binding
+		}
 		if err == nil {
-			err = yaml.Unmarshal(document, &role)
+			err = yaml.Unmarshal(document, &object)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the roles of %s: %w", g.name, err)
 		}
-		if role.Kind == "Role" || role.Kind == "ClusterRole" {
+		bound[object.RoleRef.Kind+"/"+object.RoleRef.Name] = true
+		roles = append(roles, object.Role)
+	}
+	for _, role := range roles {
+		if (role.Kind == "Role" || role.Kind == "ClusterRole") && bound[role.Kind+"/"+role.Name] {
 			g.namespace, g.rules = role.Namespace, role.Rules
 			grants = append(grants, g)
 		}
 	}
+	return grants, nil
 }
 
 func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {

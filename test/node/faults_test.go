@@ -134,11 +134,7 @@ func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
 
 // testDoctor: on a working node, doctor finds no problems.
 func (s *settled) testDoctor(t *testing.T) {
-	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(t, s.nodeFile(t, "containerd.toml")))
-	if socket == nil {
-		t.Fatal("containerd's configuration has no NRI socket")
-	}
-	output, err := s.agentCommand("doctor", "--nri-socket="+socket[1], "--kubelet-ca="+s.kubeletCA(t))
+	output, err := s.agentCommand("doctor", "--nri-socket="+s.nriSocket(t), "--kubelet-ca="+s.kubeletCA(t))
 	if err != nil || !strings.Contains(output, "no problems") {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -148,6 +144,16 @@ func (s *settled) testDoctor(t *testing.T) {
 			t.Errorf("no line like %s in\n%s", line, output)
 		}
 	}
+}
+
+// nriSocket returns the path of containerd's NRI socket.
+func (s *cluster) nriSocket(t *testing.T) string {
+	t.Helper()
+	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(t, nodeFile(t, s.dir, "containerd.toml")))
+	if socket == nil {
+		t.Fatal("containerd's configuration has no NRI socket")
+	}
+	return socket[1]
 }
 
 // kubeletCA returns the kubelet's CA file, from the running agent's flags.

@@ -120,9 +120,11 @@ func (c *cluster) situation() string {
 
 // page is a Markdown text whose fenced blocks "sh NAME" are scripts and "yaml file=NAME" are files.
 type page struct {
-	scripts []struct{ name, text string }
+	scripts []script
 	files   map[string]string
 }
+
+type script struct{ name, text string }
 
 func readPage(t *testing.T, path string) page {
 	t.Helper()
@@ -136,7 +138,7 @@ func readPage(t *testing.T, path string) page {
 		kind, name, _ := strings.Cut(info, " ")
 		switch {
 		case kind == "sh":
-			p.scripts = append(p.scripts, struct{ name, text string }{name, text})
+			p.scripts = append(p.scripts, script{name, text})
 		case strings.HasPrefix(name, "file="):
 			p.files[strings.TrimPrefix(name, "file=")] = text + "\n"
 		}

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,7 +25,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -43,44 +44,38 @@ func TestOperations(t *testing.T) {
 		t.Skipf("%v: make bin/helm4", err)
 	}
 	p := readPage(t, operationsPage)
-	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer store.Close()
-	variables := []string{"REGISTRY=" + strings.TrimPrefix(store.URL, "http://") + "/pinfold", "NODE=" + localnode.Name, "VERSION=next",
-		"PLATFORMS=linux/" + runtime.GOARCH, "TAG="}
-	images := t.TempDir() // served by the node's registry, which is the mirror of all others
-	for _, script := range p.scripts {
-		if script.name != "build" {
-			continue
-		}
-		builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), append(variables, "IMAGES="+images)...)}
-		builder.do(script.text)
-		builder.do(strings.TrimSpace(script.text) + " TAG=$VERSION IMAGES=" + images + "-next")
-	}
-	c := startWith(t, "--stock", "--images", images, "--images", images+"-next")
+	registry, images := p.images(t)
+	c := startWith(t, "--stock", "--images", images+"/first", "--images", images+"/next")
 	c.chart = &installed{namespace: "pinfold-system", scheduler: "pinfold-scheduler"}
-	o := newOperator(t, c, variables...)
+	o := newOperator(t, c, "NODE="+localnode.Name, "VERSION=next")
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", strings.TrimPrefix(variables[0], "REGISTRY=")), o.siteValues()))
+	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
 	var s *settled
-	steps := map[string]func(do func()){
-		"build": func(func()) {}, // done
-		"no pod": func(do func()) {
+	steps := map[string]func(do func(...string)){
+		"build":  func(func(...string)) {}, // done
+		"doctor": func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
+		"sign": func(do func(...string)) {
 			do()
 			s = settleOn(t, c)
 			s.operator = o
+			if allocation := must(api.AllocationOf(s.pods["static"]))(t); allocation == nil || allocation.Signature == "" {
+				t.Errorf("the allocation of the static pod is not signed: %+v", allocation)
+			}
 			t.Run("rows", s.testRows)
 			t.Run("node", s.testNode)
 			t.Run("privileges", s.testPrivileges)
-			t.Run("exec", s.testExec)
-			t.Run("foreign writer", s.testForeignWriter)
-			t.Run("static pod", s.testStaticPod)
 			t.Run("kill agent", s.testKillAgent)
+			if !inGuest(true, false) { // there TestSettings runs these, and each takes half a minute
+				t.Run("exec", s.testExec)
+				t.Run("foreign writer", s.testForeignWriter)
+				t.Run("static pod", s.testStaticPod)
+			}
 		},
-		"upgrade":  func(do func()) { s.undisturbed(t, "upgrade", do) },
-		"rollback": func(do func()) { s.undisturbed(t, "rollback", do) },
-		"uninstall": func(do func()) {
+		"upgrade":  func(do func(...string)) { s.undisturbed(t, "upgrade", do) },
+		"rollback": func(do func(...string)) { s.undisturbed(t, "rollback", do) },
+		"uninstall": func(do func(...string)) {
 			processes := s.processes(t)
 			do()
 			s.testRemoved(t)
@@ -90,7 +85,9 @@ func TestOperations(t *testing.T) {
 		},
 	}
 	for _, script := range p.scripts {
-		do := func() { o.do(script.text) }
+		do := func(flags ...string) {
+			o.do(strings.Join(append([]string{strings.TrimSpace(script.text)}, flags...), " "))
+		}
 		if step := steps[script.name]; step != nil {
 			step(do)
 			delete(steps, script.name)
@@ -101,6 +98,29 @@ func TestOperations(t *testing.T) {
 	if len(steps) > 0 {
 		t.Errorf("%s has no commands with the names %q", operationsPage, slices.Sorted(maps.Keys(steps)))
 	}
+}
+
+// imagesEnv is the environment variable of a directory with the page's images, for registry
+// pinfold.dev. Without it they are built.
+const imagesEnv = "PINFOLD_TEST_IMAGES"
+
+// images executes the page's first command for two versions of the images. It returns their
+// registry, and the directory with their OCI image layouts "first" and "next". The node's own
+// registry, which is the mirror of all others, serves these.
+func (p page) images(t *testing.T) (registryName, dir string) {
+	t.Helper()
+	if dir := os.Getenv(imagesEnv); dir != "" {
+		return "pinfold.dev", dir
+	}
+	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer store.Close()
+	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", t.TempDir()
+	i := slices.IndexFunc(p.scripts, func(s script) bool { return s.name == "build" })
+	builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), "REGISTRY="+registryName, "PLATFORMS=linux/"+runtime.GOARCH)}
+	for version, variables := range map[string]string{"first": "", "next": " TAG=next"} {
+		builder.do(strings.TrimSpace(p.scripts[i].text) + variables + " IMAGES=" + filepath.Join(dir, version))
+	}
+	return registryName, dir
 }
 
 // write writes a file that the commands read.
@@ -138,10 +158,9 @@ func merged(t *testing.T, page string, more map[string]any) string {
 // another NRI socket.
 func (o *operator) siteValues() map[string]any {
 	o.Helper()
-	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(o.T, nodeFile(o.T, o.cluster.dir, "containerd.toml")))
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(o.cluster.dir, "kubeconfig"))
-	if err != nil || socket == nil {
-		o.Fatalf("the NRI socket is %v; %v", socket, err)
+	if err != nil {
+		o.Fatal(err)
 	}
 	server, err := url.Parse(config.Host)
 	if err != nil {
@@ -150,7 +169,7 @@ func (o *operator) siteValues() map[string]any {
 	return map[string]any{
 		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
 		"scheduler": map[string]any{"hostNetwork": true, "replicas": 1},
-		"agent":     map[string]any{"nriSocket": socket[1], "systemd": naming().Driver == kubepods.Systemd},
+		"agent":     map[string]any{"nriSocket": o.cluster.nriSocket(o.T), "kubeletCAConfigMap": "kube-root-ca.crt", "systemd": naming().Driver == kubepods.Systemd},
 	}
 }
 
@@ -183,8 +202,11 @@ func (s *settled) agentProcess(ctx context.Context) (int, error) {
 	return processes[0], nil
 }
 
+// agentWeight is the weight that the agent's pod gets, as the request of a quarter of a CPU.
+const agentWeight = 256
+
 // testPrivileges checks what the agent's process may do on the node: it has no capabilities, gains
-// none, and its system calls are filtered.
+// none, and its system calls are filtered. It finds its own group and raises its pod's weight.
 func (s *settled) testPrivileges(t *testing.T) {
 	process, err := s.agentProcess(t.Context())
 	if err != nil {
@@ -196,6 +218,17 @@ func (s *settled) testPrivileges(t *testing.T) {
 			t.Errorf("the agent's status has no %q:\n%s", want, status)
 		}
 	}
+	eventually(t, "the weight of the agent's pod", func() error {
+		pod, err := s.agentPod(t.Context())
+		if err != nil {
+			return err
+		}
+		group, want := s.kernel.podGroup(pod), kubepods.PodWeight(s.kernel.groups.Layout().CPU, agentWeight)
+		if got, err := s.kernel.groups.ReadParts(group, cgroup.Parts{Weight: true}); err != nil || got.Weight != want {
+			return fmt.Errorf("%s has weight %d, want %d (%w)", group, got.Weight, want, err)
+		}
+		return nil
+	})
 }
 
 // testKillAgent kills the agent's process. The settings stay, and the kubelet starts the container
@@ -236,7 +269,7 @@ func (s *settled) testKillAgent(t *testing.T) {
 
 // undisturbed runs something and checks all the time that no container is moved, restarted or gets
 // other settings. A pod that starts meanwhile gets its settings.
-func (s *settled) undisturbed(t *testing.T, name string, run func()) {
+func (s *settled) undisturbed(t *testing.T, name string, run func(...string)) {
 	t.Helper()
 	processes := s.processes(t)
 	stop, problems := make(chan struct{}), make(chan []error, 1)

@@ -26,12 +26,13 @@
 //	dpkg-deb -x linux-image-*.deb kernel
 //	export PINFOLD_TEST_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
 //
-// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap, root, the programs of "make build-node", and a kernel of the
-// architecture um, whose file PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the
-// cpu (CFS_BANDWIDTH), cpuset, io, memory and pids controllers, namespaces, overlayfs, hostfs, veth,
-// and what else systemd and containerd need. Two things take a patch: a field "cpu MHz" in
-// /proc/cpuinfo, without which the kubelet does not start, and the parameter umltopo=CORES,THREADS,
-// the topology of each package in /sys.
+// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap,
+// root, the programs of "make build-node", and a kernel of the architecture um, whose file
+// PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the cpu (CFS_BANDWIDTH), cpuset, io,
+// memory and pids controllers, namespaces, overlayfs, hostfs, veth, and what else systemd and
+// containerd need. Two things take a patch: a field "cpu MHz" in /proc/cpuinfo, without which the
+// kubelet does not start, and the parameter umltopo=CORES,THREADS, the topology of each package in
+// /sys.
 //
 // TestShapes compares what linux/sysfs reads in machines of many shapes with QEMU's configuration,
 // and with the captures in linux/sysfs/testdata, which "make fixtures" regenerates.

@@ -15,8 +15,11 @@ import (
 // Timeouts, several times the duration on two busy CPUs.
 const (
 	rootTimeout = 5 * time.Minute
-	nodeTimeout = 20 * time.Minute
+	nodeTimeout = 30 * time.Minute
 )
+
+// repository is the root of the repository.
+const repository = "../.."
 
 // Paths in the machine.
 const (
@@ -51,15 +54,15 @@ const nodeTestsEnv = "PINFOLD_TEST_NODE"
 // nodeTests are the tests that TestNode runs with each cgroup driver: what the driver or version 2
 // makes different.
 var nodeTests = map[string]string{
-	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod)$",
-	"systemd":  "^TestReload$",
+	"cgroupfs": "^(TestSettings|TestPartition)$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod)$",
+	"systemd":  "^(TestReload|TestDemo)$",
 }
 
 // TestNode runs tests of test/node on machines with cgroup version 2, with each of the kubelet's
 // cgroup drivers.
 func TestNode(t *testing.T) {
 	kernel, root := userMode(t)
-	repository, err := filepath.Abs("../..")
+	repository, err := filepath.Abs(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +73,27 @@ func TestNode(t *testing.T) {
 	l.compile(t, []string{"build", "-o", l.path("init"), "./test/vm/guest/init"},
 		[]string{"build", "-o", l.path("pinfold-local"), "./cmd/pinfold-local"},
 		[]string{"build", "-o", l.path("pinfold-agent"), "./cmd/pinfold-agent"},
-		[]string{"test", "-c", "-o", l.path("node.test"), "./test/node"})
+		[]string{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
+		[]string{"build", "-o", l.path("kubectl"), "k8s.io/kubernetes/cmd/kubectl"},
+		[]string{"test", "-c", "-o", l.path("node.test"), "./test/node"},
+		[]string{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"})
+	for version, tag := range map[string]string{"first": "", "next": "next"} { // what TestOperations would build
+		run(t, "make", "images", "REGISTRY=", "TAG="+tag, "PLATFORMS=linux/amd64", "IMAGES="+l.path("images/"+version))
+	}
 	for driver, tests := range nodeTests {
 		t.Run(driver, func(t *testing.T) {
-			program := guest.Program{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout,
+			programs := []guest.Program{{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout,
 				Args: []string{"-test.run=" + cmp.Or(os.Getenv(nodeTestsEnv), tests), "-test.v=test2json", "-test.timeout=" + nodeTimeout.String()},
 				// Threads of one process never run at the same time there.
 				Env: []string{"PINFOLD_TEST_PROGRAMS=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=" + driver,
-					"GOMAXPROCS=1", "GOGC=400", "GODEBUG=asyncpreemptoff=1"}}
+					"PINFOLD_TEST_IMAGES=" + programsDir + "/images",
+					"GOMAXPROCS=1", "GOGC=400", "GODEBUG=asyncpreemptoff=1"}}}
+			if driver == "cgroupfs" { // the controllers are the same with systemd
+				programs = append(programs, guest.Program{Name: "sampler", Path: programsDir + "/sampler.test", Timeout: programTimeout,
+					Args: []string{"-test.run=^TestCostOnThisMachine$", "-test.v=test2json"}})
+			}
 			m := Machine{Shape: Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, Kernel: l.kernel, Init: l.path("init"),
-				Programs: []guest.Program{program},
+				Programs: programs,
 				System: &guest.System{Root: root, Systemd: driver == "systemd",
 					Shares: map[string]string{repositoryDir: repository, programsDir: l.dir}}}
 			ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout+bootTimeout)
@@ -90,7 +104,9 @@ func TestNode(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v", err) // the results so far are still useful
 			}
-			replayed(t, "node", ran)
+			for _, p := range programs {
+				replayed(t, p.Name, ran)
+			}
 		})
 	}
 }

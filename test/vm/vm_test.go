@@ -80,14 +80,24 @@ func build(t *testing.T) lab {
 // compile runs go commands, whose last argument is a package.
 func (l lab) compile(t *testing.T, commands ...[]string) {
 	t.Helper()
+	version := run(t, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	flags := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version) // Helm asks the API server
 	for _, args := range commands {
-		cmd := exec.Command("go", slices.Insert(args, len(args)-1, "-ldflags=-s -w", "-trimpath")...)
-		cmd.Dir = "../.."
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
-		}
+		run(t, "go", slices.Insert(args, len(args)-1, flags, "-trimpath")...)
 	}
+}
+
+// run runs a command in the repository and returns what it prints.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = repository
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
 }
 
 // TestVM boots machines, one at a time.
