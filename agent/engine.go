@@ -44,6 +44,7 @@ type engine struct {
 	load     map[cpuset.CPU]cpuTimes // at the last sample for core sets
 	used     map[string]groupTime    // at the last sample for core sets, by path
 	tickLoad map[cpuset.CPU]cpuTimes // at the last tick
+	tickUsed map[string]groupTime    // of pods with idle priority at the last tick, by path
 	tickedAt time.Time
 	began    time.Time        // origin of the ticks' time
 	sampler  *sampler.Sampler // nil if containers are not sampled

@@ -65,6 +65,9 @@ func (e *engine) tick() {
 	now := e.Now()
 	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
 	t.Idle, t.Interval = e.idle()
+	if t.Interval > 0 {
+		t.Batch = e.batch(now)
+	}
 	foreign := e.observeBandwidth(append(e.control.RaisedGroups(), changed...))
 	changes, write := e.control.Raise(t)
 	for _, c := range changes {
@@ -110,4 +113,21 @@ func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
 		return nil, 0
 	}
 	return idleBetween(before, load, passed), passed
+}
+
+// batch returns how much CPU time the pods with idle priority have used since the last tick.
+func (e *engine) batch(now time.Time) (sum time.Duration) {
+	used := map[string]groupTime{}
+	for _, group := range e.control.BatchGroups() {
+		stat, err := e.kernel.groups.Stat(group)
+		if err != nil {
+			continue // it has ended, or the next round reports the error
+		}
+		used[group] = groupTime{stat.Usage, now}
+		if before, ok := e.tickUsed[group]; ok {
+			sum += max(0, stat.Usage-before.used)
+		}
+	}
+	e.tickUsed = used
+	return sum
 }

@@ -202,6 +202,10 @@ func (n *fakeNode) addPod(args []string) error {
 			p.Annotations[key] = rest
 			continue
 		}
+		if name == "qos" {
+			p.Labels = map[string]string{api.QoSLabel: rest}
+			continue
+		}
 		limit, cpus, asks := strings.Cut(rest, "@")
 		c := corev1.Container{Name: name}
 		if limit != "-" {

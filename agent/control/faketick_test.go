@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,10 +24,18 @@ func (n *fakeNode) tick(args []string) (string, error) {
 		return "", err
 	}
 	idle, samples := int64(100), map[string]trace.Sample{}
+	var batch time.Duration
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(arg, "=")
 		if name == "idle" {
 			if idle, err = strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 64); err != nil {
+				return "", err
+			}
+			continue
+		}
+		if slices.Contains(n.control.BatchGroups(), n.kernel.pathOf(name)) {
+			batch, err = time.ParseDuration(value)
+			if err != nil {
 				return "", err
 			}
 			continue
@@ -48,7 +57,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
-		if text := n.tickOnce(Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Samples: samples}); text != "" {
+		if text := n.tickOnce(Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Batch: batch, Samples: samples}); text != "" {
 			fmt.Fprintf(&b, "tick %d:\n%s", i+1, text)
 		}
 	}
@@ -129,6 +138,7 @@ func (n *fakeNode) decide() string {
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
+	n.config.BatchIdle = options["batch-idle"] == "true"
 	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	if text := options["percent"]; text != "" {
 		n.config.Burst.BurstPercent, err = strconv.Atoi(text)

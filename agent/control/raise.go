@@ -16,9 +16,11 @@ type Tick struct {
 	// Now is monotonic time since an arbitrary origin. Wall is the time of day.
 	Now  time.Duration
 	Wall time.Time
-	// Idle is how long each CPU was idle within Interval, by CPU number.
+	// Idle is how long each CPU was idle within Interval, by CPU number. Batch is how much CPU time
+	// the groups of Control.BatchGroups used in it.
 	Interval time.Duration
 	Idle     []time.Duration
+	Batch    time.Duration
 	// Samples are the containers' usage since the last tick that had a sample of them, by path.
 	Samples map[string]trace.Sample
 }
@@ -67,6 +69,20 @@ func (c *Control) raisedQuota(path string) time.Duration {
 // RaisedGroups returns the paths of the containers whose quota is raised. Pass their present
 // settings to Control.ObserveBandwidth before each tick.
 func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
+
+// BatchGroups returns the paths of the pods that have idle priority. They give way to all others at
+// once, so the time that they use does not prevent raises.
+func (c *Control) BatchGroups() (paths []string) {
+	if c.view == nil {
+		return nil
+	}
+	for _, p := range c.view.Pods {
+		if c.view.Settings[p.Path].Idle {
+			paths = append(paths, p.Path)
+		}
+	}
+	return paths
+}
 
 // ObserveBandwidth records the present bandwidth settings of one cgroup, and reports whether
 // another writer has changed them. If so, the caller must call Decide.
@@ -127,7 +143,10 @@ func (c *Control) Lower() (write bool) {
 
 // burstTick returns the input of package burst, and the containers in the same order.
 func (c *Control) burstTick(t Tick) (burst.Tick, []*Limited) {
-	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle}
+	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle, Batch: t.Batch, BatchCPUs: c.plan.Shared}
+	if !c.binds() {
+		input.BatchCPUs = c.machine().Online()
+	}
 	var containers []*Limited
 	for i := range c.limited {
 		l := &c.limited[i]

@@ -17,7 +17,7 @@ import (
 //	pod NAME CONTAINER...
 //	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
 //	    @CPUS if it is static or @nodeNODES if it is static-burst. burst=JSON, koordinator=JSON and
-//	    period=20ms are annotations
+//	    period=20ms are annotations, and qos=BE is a label
 //	resize POD CONTAINER=LIMIT, resized POD
 //	    changes a limit; the kubelet has carried out the change
 //	remove POD
@@ -52,12 +52,13 @@ import (
 //	    a sample of the load of CPUs
 //	tick 30 web/main=30ms side=100ms! idle=50%
 //	    30 ticks of 100 ms, in each of which the containers use this CPU time, those with ! are
-//	    throttled, and CPUs are idle for this share of the time
+//	    throttled, and CPUs are idle for this share of the time; of a pod with idle priority, its
+//	    name alone
 //	stop
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-idle=true
 //	    quota-percent is 300 and quota-burst-seconds 60
 //	round
 //	    prints the writes in their order, and what users are told

@@ -138,3 +138,39 @@ func TestApportionManySets(t *testing.T) {
 		t.Errorf("%d of %d granted", sum, cpus*OneCPU/2)
 	}
 }
+
+// TestIdleWithBatch checks that for any part of the CPUs of batch work no more counts as idle than
+// would be without it, and for all of these CPUs exactly that.
+func TestIdleWithBatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const cpus = 6
+		c := New()
+		var free [cpus]Rate // idle or used by batch work
+		for cpu := range free {
+			busy := rapid.IntRange(0, 10).Draw(t, "busy")
+			batch := rapid.IntRange(0, 10-busy).Draw(t, "batch")
+			if rapid.Bool().Draw(t, "in") {
+				c.batchCPUs.Add(cpuset.CPU(cpu))
+			} else {
+				batch = 0
+			}
+			free[cpu] = Rate(10-busy) * OneCPU / 10
+			c.idle = append(c.idle, Rate(10-busy-batch)*OneCPU/10)
+			c.batch += Rate(batch) * OneCPU / 10
+		}
+		for bits := range 1 << cpus {
+			var set cpuset.Set
+			var most Rate
+			for cpu := range free {
+				if bits>>cpu&1 == 1 {
+					set.Add(cpuset.CPU(cpu))
+					most += free[cpu]
+				}
+			}
+			got := c.idleOf(set)
+			if got > most+crumb || c.batchCPUs.IsSubsetOf(set) && got < most-crumb {
+				t.Fatalf("%v of CPUs %s count as idle, and %v are without batch work on %s", got, set, most, c.batchCPUs)
+			}
+		}
+	})
+}

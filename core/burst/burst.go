@@ -37,8 +37,12 @@ type Tick struct {
 	Now time.Duration
 	// Interval is the time since CPUs were last sampled, 0 if they were not at this tick. Idle is
 	// how long each CPU, by number, was idle in it. A CPU beyond its end counts as busy.
-	Interval   time.Duration
-	Idle       []time.Duration
+	Interval time.Duration
+	Idle     []time.Duration
+	// Batch is how much CPU time batch work used in Interval, on BatchCPUs. Batch work has idle
+	// priority and gives way at once, so its time counts as idle.
+	Batch      time.Duration
+	BatchCPUs  cpuset.Set
 	Containers []Container
 }
 

@@ -40,6 +40,8 @@ type Controller struct {
 	swept    time.Duration // when old accounts were last removed
 
 	idle      []Rate // smoothed, by CPU number
+	batch     Rate   // smoothed: what batch work uses on batchCPUs
+	batchCPUs cpuset.Set
 	idleAt    time.Duration
 	idleKnown bool // idle is valid
 
@@ -196,7 +198,7 @@ func (s *candidate) decision(now time.Duration) Decision {
 	return d
 }
 
-// observeIdle updates the smoothed idle time of the CPUs.
+// observeIdle updates the smoothed idle time of the CPUs, and the smoothed usage of batch work.
 func (c *Controller) observeIdle(t *Tick) {
 	if t.Interval <= 0 {
 		return
@@ -213,6 +215,11 @@ func (c *Controller) observeIdle(t *Tick) {
 		c.idle[cpu] = c.idle[cpu].toward(idle, t.Interval, smoothing)
 	}
 	clear(c.idle[min(len(t.Idle), len(c.idle)):])
+	batch := rateOf(t.Batch, t.Interval)
+	if fresh {
+		c.batch = batch
+	}
+	c.batch, c.batchCPUs = c.batch.toward(batch, t.Interval, smoothing), t.BatchCPUs
 	c.idleAt, c.idleKnown = t.Now, true
 }
 

@@ -89,7 +89,10 @@
 //
 //	idle time + usage of raised containers - their limits - a margin
 //
-// where the margin is 5% of the CPUs, but at least a tenth of a CPU.
+// where the margin is 5% of the CPUs, but at least a tenth of a CPU. CPU time that batch work with
+// idle priority uses counts as idle, because it gives way at once. Only its sum over the CPUs on
+// which it may run is known. For a part of these CPUs, the sum less the busy time of the others
+// counts, which is never too much.
 //
 // Headroom is divided in proportion to the limits (max-min fairness): all shares grow together
 // until a container has what it wants or a set of CPUs is exhausted, and the others continue to

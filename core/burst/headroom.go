@@ -62,13 +62,22 @@ func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	}
 }
 
-func (c *Controller) idleOf(cpus cpuset.Set) (sum Rate) {
+// idleOf returns how much of a set of CPUs is idle or used by batch work. On which of its CPUs batch
+// work ran is unknown: at least the part counts that the other ones were not busy enough for.
+func (c *Controller) idleOf(cpus cpuset.Set) Rate {
+	idle, _ := c.sum(cpus)
+	_, elsewhere := c.sum(c.batchCPUs.Difference(cpus))
+	return min(idle+max(0, c.batch-elsewhere), Rate(cpus.Len())*OneCPU)
+}
+
+// sum returns for how long the CPUs of a set are idle and busy.
+func (c *Controller) sum(cpus cpuset.Set) (idle, busy Rate) {
 	for cpu := range cpus.All() {
 		if int(cpu) < len(c.idle) {
-			sum += c.idle[cpu]
+			idle += c.idle[cpu]
 		}
 	}
-	return sum
+	return idle, Rate(cpus.Len())*OneCPU - idle
 }
 
 // reclaim lowers raised quotas that lack headroom: first to their share, the next time to the

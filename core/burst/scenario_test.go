@@ -22,6 +22,8 @@ import (
 //	    makes it want that much CPU time that often
 //	others 1.5
 //	    makes others use 1.5 CPUs, before all groups
+//	batch 4
+//	    makes batch work use up to 4 CPUs of those that all others leave idle
 //	limit NAME quota=20ms, policy NAME auto/100/300/60, remove NAME
 //	    changes or removes a container
 //	write NAME quota=20ms
@@ -66,9 +68,10 @@ func (s *scenario) run(words []string) (string, error) {
 	case "restart":
 		s.restart()
 		return "", nil
-	case "others":
+	case "others", "batch":
 		cpus, err := strconv.ParseFloat(args[0], 64)
-		s.machine.others = Rate(cpus * float64(OneCPU))
+		to := map[string]*Rate{"others": &s.machine.others, "batch": &s.machine.batch}[command]
+		*to = Rate(cpus * float64(OneCPU))
 		return "", err
 	case "group":
 		return "", s.addGroup(args)

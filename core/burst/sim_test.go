@@ -23,9 +23,11 @@ type machine struct {
 	now    time.Duration
 	cpus   int
 	others Rate // usage of others, which comes first
+	batch  Rate // how much batch work would use, which comes last
 	idle   time.Duration
+	worked time.Duration // by batch work
 	groups []*group
-	since  time.Duration // when idle was reset
+	since  time.Duration // when idle and worked were reset
 }
 
 // group is a container's cgroup and its load.
@@ -74,7 +76,9 @@ func (m *machine) step() {
 		g := m.groups[(i+int(m.now/ms))%len(m.groups)] // each group is first at times
 		left -= g.step(m.now, left)
 	}
-	m.idle += max(0, left)
+	left = max(0, left)
+	worked := min(left, m.batch.in(ms))
+	m.idle, m.worked = m.idle+left-worked, m.worked+worked
 	m.now += ms
 	for _, g := range m.groups {
 		if m.now%g.kernel.Limits().Period == 0 {
@@ -96,11 +100,11 @@ func (g *group) step(now, left time.Duration) time.Duration {
 
 // tick returns the state of the machine since the last tick.
 func (m *machine) tick() Tick {
-	t := Tick{Now: m.now, Interval: m.now - m.since}
+	t := Tick{Now: m.now, Interval: m.now - m.since, Batch: m.worked, BatchCPUs: cpuset.Range(0, cpuset.CPU(m.cpus-1))}
 	for range m.cpus {
 		t.Idle = append(t.Idle, m.idle/time.Duration(m.cpus))
 	}
-	m.idle, m.since = 0, m.now
+	m.idle, m.worked, m.since = 0, 0, m.now
 	for _, g := range m.groups {
 		t.Containers = append(t.Containers, g.container(m.now, m.cpus))
 	}
