@@ -21,6 +21,7 @@ import (
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -221,16 +222,16 @@ func (c *test) agentIs(node string, want status.AgentState) {
 	}
 }
 
-// TestStatusRights reads a cluster with the rights of docs/status.md, with some of them, without any
-// and without a valid token.
+// TestStatusRights reads a cluster with the rights of the manifests' role pinfold:status, with some of
+// them, without any and without a valid token.
 func TestStatusRights(t *testing.T) {
 	c := begin(t)
-	manual, err := os.ReadFile(statusManual)
-	c.must(err)
-	_, text, _ := strings.Cut(string(manual), "```yaml\n")
-	text, _, _ = strings.Cut(text, "```")
 	var all, few rbacv1.ClusterRole
-	c.must(yaml.UnmarshalStrict([]byte(text), &all))
+	for document := range strings.SplitSeq(string(manifests.Agent), "\n---\n") {
+		if strings.Contains(document, "\n  name: pinfold:status\n") {
+			c.must(yaml.UnmarshalStrict([]byte(document), &all))
+		}
+	}
 	few.Name, few.Rules = "status-few", []rbacv1.PolicyRule{all.Rules[1], {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}
 	all.Name, all.Labels = "status-all", nil
 	for _, role := range []*rbacv1.ClusterRole{&all, &few} {
