@@ -27,8 +27,9 @@ import (
 func TestMetrics(t *testing.T) {
 	n := newQuietNode(t)
 	n.raiseAndLower()
-	n.raise()                                                  // so that the metrics of past and present raises exist
-	n.pressure = func(group string) (cgroup.Pressure, error) { // version 1 has none
+	n.raise() // so that the metrics of past and present raises exist
+	// The node of this test has version 1, which measures no pressure.
+	n.pressure = func(group string) (cgroup.Pressure, error) {
 		if group == n.group {
 			return cgroup.Pressure{Total: 2500 * time.Millisecond, Recent: 0.25}, nil
 		}

@@ -144,7 +144,7 @@ type Control struct {
 	exclusive map[string]cpuset.Set
 	noticed   map[string]bool
 	failures  map[string]error // of the last round, by path
-	// unpartitioned are the containers that are to be partitions and are none, by path.
+	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
 	unpartitioned map[string]unpartitioned
 }
 

@@ -49,7 +49,7 @@ is cleaned up when it is back, or when it is started anew. "helm uninstall" runs
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
 	flags.StringVar(&daemonSet, "daemonset", "", "the agents' DaemonSet: `NAMESPACE/NAME`")
 	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for all nodes")
 	return cmd

@@ -144,7 +144,7 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// Topology says whether a node has reported its CPUs.
+// Topology is the state of a node's NodeResourceTopology.
 type Topology string
 
 // The states of a topology.

@@ -86,18 +86,10 @@ func (fs *FS) readPartition(group string, s *Settings) (err error) {
 	return err
 }
 
-// partition returns the state after the wanted settings are written.
-func (n *node) partition() Partition {
-	if n.Wanted.Partition != nil {
-		return *n.Wanted.Partition
-	}
-	return n.Present.Partition.Kind
-}
-
-// keeps reports whether the group remains the partition that it is.
+// keepsPartition reports whether the group remains the partition that it is.
 func (n *node) keepsPartition() bool {
-	p, to := n.Present.Partition, n.Target()
-	return p.Invalid == "" && n.partition() == p.Kind && to.CPUs == n.Present.CPUs && to.Exclusive == n.Present.Exclusive
+	now, to := n.Present, n.Target()
+	return now.Partition.Invalid == "" && to.Partition.Kind == now.Partition.Kind && to.CPUs == now.CPUs && to.Exclusive == now.Exclusive
 }
 
 // endPartitions plans what must precede changes of CPUs: groups that do not remain the partition

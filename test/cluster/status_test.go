@@ -142,7 +142,7 @@ spec:
 	}
 }
 
-// statusOfForgery has a pod with an allocation that nobody signed.
+// statusOfForgery checks the report on a pod with an unsigned allocation.
 func (c *test) statusOfForgery(keys string) {
 	c.Helper()
 	_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod("forged"), metav1.CreateOptions{})

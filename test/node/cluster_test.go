@@ -90,6 +90,19 @@ var build = sync.OnceValue(func() (err error) {
 	return nil
 })
 
+// prepare builds the commands and returns the directory of the node's programs.
+func prepare(t testing.TB) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatalf("build the commands: %v", err)
+	}
+	dir, err := filepath.Abs(binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestMain(m *testing.M) {
 	// A cluster is terminated when the thread that started it ends, so this must be the program's
 	// main thread. So nothing survives the program, however it ends.
@@ -124,15 +137,9 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 // startWith starts a cluster with more arguments of "pinfold-local up --node".
 func startWith(t testing.TB, args ...string) *cluster {
 	t.Helper()
-	if err := build(); err != nil {
-		t.Fatalf("build the commands: %v", err)
-	}
-	programDirs, err := filepath.Abs(binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodePrograms := prepare(t)
 	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(temporary, "data")}
-	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", programDirs, "--data-dir", c.dir,
+	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", nodePrograms, "--data-dir", c.dir,
 		"--cgroup-driver", naming().Driver.String())
 	c.command.Args = append(c.command.Args, args...)
 	var out bytes.Buffer

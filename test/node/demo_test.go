@@ -11,15 +11,9 @@ import (
 // container's threads on the CPUs that the scheduler chose.
 func TestDemo(t *testing.T) {
 	requireNode(t)
-	if err := build(); err != nil {
-		t.Fatalf("build the commands: %v", err)
-	}
-	programDirs, err := filepath.Abs(binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodePrograms := prepare(t)
 	const rounds = 6
-	text, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold-local"), "demo", "--node", "--node-binaries", programDirs,
+	text, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold-local"), "demo", "--node", "--node-binaries", nodePrograms,
 		"--cgroup-driver", naming().Driver.String()).CombinedOutput()
 	if kept := strings.Count(string(text), "the kernel keeps 1 of 1 container there"); err != nil || kept != rounds {
 		t.Errorf("%v; the kernel keeps the container in %d of %d rounds\n%s", err, kept, rounds, text)
