@@ -172,11 +172,13 @@ func TestRefused(t *testing.T) {
 
 // serveRuntime is the runtime's side of a connection up to the registration.
 func serveRuntime(conn net.Conn, register func() error) {
-	mux := multiplex.Multiplex(conn)
+	// The multiplexer drops what arrives for a connection before Listen.
+	mux := multiplex.Multiplex(conn, multiplex.WithBlockedRead())
 	listener, err := mux.Listen(multiplex.RuntimeServiceConn)
 	if err != nil {
 		return
 	}
+	mux.Unblock()
 	server, err := ttrpc.NewServer()
 	if err != nil {
 		return
