@@ -8,7 +8,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
@@ -114,9 +113,12 @@ func TestEndedPodFreesCPUs(t *testing.T) {
 	c.bound("job")
 	c.create(asking("next", 6, ""))
 	c.waits("next", "1 has fewer than 6 exclusive CPUs left (most: 1 on "+small0+")")
-	_, err := c.client.CoreV1().Pods("default").Patch(t.Context(), "job", types.MergePatchType,
-		[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
-	c.must(err)
+	c.eventually(func() string {
+		if err := c.end(t.Context(), "job"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	c.bound("next")
 	if job := c.pod("job"); job.Status.Phase != corev1.PodSucceeded {
 		t.Errorf("job is %s", job.Status.Phase)

@@ -80,7 +80,9 @@ func (c *churner) run(ctx context.Context) {
 		name := c.pods[at]
 		switch c.random.IntN(10) {
 		case 0: // it ends and remains for a while
-			c.patch(ctx, name, `{"status":{"phase":"Succeeded"}}`, "status")
+			if err := c.end(ctx, name); !apierrors.IsInvalid(err) {
+				c.check(ctx, err)
+			}
 		case 1:
 			c.patch(ctx, name, `{"metadata":{"annotations":{"cpuset-scheduler":null}}}`)
 		default:

@@ -136,6 +136,15 @@ func (c *test) allocation(pod *corev1.Pod) *api.Allocation {
 	return a
 }
 
+// end marks a running pod as ended. The error is Invalid if the pod does not run yet: the simulated
+// kubelet marks a bound pod as running whatever phase it has by then, and would revive the pod.
+func (c *test) end(ctx context.Context, pod string) error {
+	_, err := c.client.CoreV1().Pods("default").Patch(ctx, pod, types.JSONPatchType, []byte(
+		`[{"op":"test","path":"/status/phase","value":"Running"},{"op":"replace","path":"/status/phase","value":"Succeeded"}]`),
+		metav1.PatchOptions{}, "status")
+	return err
+}
+
 func waitsFor(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
