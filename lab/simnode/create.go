@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -121,15 +122,16 @@ func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// poll calls done until it returns true or an error, or ctx ends.
+// poll calls done until it returns true, the API server rejects its request, or ctx ends. It goes on
+// when the API server is restarted or too slow to answer.
 func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
 	for {
 		ok, err := done()
-		if ok || err != nil {
+		if ok || err != nil && !localnode.Unanswered(err) {
 			return err
 		}
 		if !sleep.For(ctx, interval) {
-			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("wait for %s: %w", what, errors.Join(context.Cause(ctx), err))
 		}
 	}
 }
