@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 const (
@@ -121,12 +122,18 @@ func reason(pod *corev1.Pod) string {
 	return ""
 }
 
+// pods lists the pods. It tries again for some time when the API server is restarted or too slow to
+// answer.
 func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+	for deadline := time.Now().Add(waitTimeout); ; {
+		list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err == nil {
+			return list.Items, nil
+		}
+		if !localnode.Unanswered(err) || time.Now().After(deadline) || !sleep.For(ctx, pollInterval) {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
 	}
-	return list.Items, nil
 }
 
 // await lists the pods until problem returns nil, and returns them.
