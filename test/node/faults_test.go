@@ -23,9 +23,8 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// TestFaults removes what the agent depends on, for longer than a restart.
-func TestFaults(t *testing.T) {
-	s := settle(t)
+// testFaults removes what the agent depends on, for longer than a restart.
+func (s *settled) testFaults(t *testing.T) {
 	eventually(t, "settings", s.check)
 	t.Run("doctor", s.testDoctor)
 	t.Run("second agent", s.testSecondAgent)

@@ -60,6 +60,7 @@ func TestSettings(t *testing.T) {
 	for _, component := range []string{localnode.Agent, localnode.Containerd, localnode.Kubelet, localcluster.APIServer} {
 		t.Run("kill "+component, func(t *testing.T) { s.testKill(t, component) })
 	}
+	t.Run("faults", s.testFaults)
 }
 
 // settle starts a cluster, with flags of the agent, and the pods.

@@ -55,7 +55,7 @@ const nodeTestsEnv = "PINFOLD_TEST_NODE"
 // nodeTests are the tests that TestNode runs with each cgroup driver: what the driver or version 2
 // makes different.
 var nodeTests = map[string]string{
-	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod)$",
+	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod|faults)$",
 	"systemd":  "^TestReload$",
 }
 
