@@ -16,7 +16,7 @@ import (
 )
 
 // Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
-// object, lease and condition. The agent must not be running.
+// object, lease and condition, and its capacity for batch pods. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
 	release, err := lock(o.RunDir)
@@ -28,7 +28,7 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	if errGroups != nil {
 		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
-	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), deleteCondition(ctx, o))
+	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
 }
 
 func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
@@ -106,10 +106,15 @@ func deleteLease(ctx context.Context, o Options) error {
 	return nil
 }
 
-func deleteCondition(ctx context.Context, o Options) error {
-	err := patchCondition(ctx, o.Client, o.NodeName, map[string]any{"type": nodetopology.BindingCondition, "$patch": "delete"})
+// cleanNode removes what the agent has written to the status of the Node object.
+func cleanNode(ctx context.Context, o Options) error {
+	node, err := o.Client.CoreV1().Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("get node %s: %w", o.NodeName, err)
+	}
+	return errors.Join(deleteBatchCapacity(ctx, o.Client, node),
+		patchCondition(ctx, o.Client, o.NodeName, map[string]any{"type": nodetopology.BindingCondition, "$patch": "delete"}))
 }

@@ -25,6 +25,8 @@ type engine struct {
 	wake   chan struct{}        // requests a round
 	events func(control.Notice) // creates an event
 	report func(control.Report) // receives the report of each decision
+	// publishSoon requests that the Node object is brought up to date.
+	publishSoon func()
 	// askKubelet requests that the kubelet is asked for its static pods.
 	askKubelet func()
 	// pressure reads the pressure of a container's cgroup.
@@ -41,16 +43,17 @@ type engine struct {
 	pods        func() []*corev1.Pod
 	needsStatic bool // askKubelet has been called and not been answered
 
-	load     map[cpuset.CPU]cpuTimes // at the last sample for core sets
-	used     map[string]groupTime    // at the last sample for core sets, by path
-	tickLoad map[cpuset.CPU]cpuTimes // at the last tick
-	tickUsed map[string]groupTime    // of pods with idle priority at the last tick, by path
-	tickedAt time.Time
-	began    time.Time        // origin of the ticks' time
-	sampler  *sampler.Sampler // nil if containers are not sampled
-	meters   meters           // has its own lock
-	stats    stats
-	health   string
+	load      map[cpuset.CPU]cpuTimes  // at the last sample for core sets
+	used      map[string]groupTime     // at the last sample for core sets, by path
+	tickLoad  map[cpuset.CPU]cpuTimes  // at the last tick
+	tickUsed  map[string]time.Duration // of pods with idle priority at the last tick, by path
+	tickedAt  time.Time
+	batchUsed batchUsage
+	began     time.Time        // origin of the ticks' time
+	sampler   *sampler.Sampler // nil if containers are not sampled
+	meters    meters           // has its own lock
+	stats     stats
+	health    string
 	// changes counts changes of the state machine's input other than by rounds. A round whose
 	// observation spans one is postponed. postponed is the number of such rounds in a row.
 	changes   uint64
@@ -71,7 +74,7 @@ type stats struct {
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
 		Options: o, kernel: k, control: control.New(o.Config), dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1),
-		events: func(control.Notice) {}, report: func(control.Report) {}, askKubelet: func() {},
+		events: func(control.Notice) {}, report: func(control.Report) {}, publishSoon: func() {}, askKubelet: func() {},
 		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
 		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),

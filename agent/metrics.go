@@ -74,6 +74,9 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	gauge(out, "exclusive_split_cores", "Cores of which a container with exclusive CPUs has only some threads, summed over these containers.")(
 		float64(s.Quality.SplitCores))
 	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
+	if batch := e.control.Batch(); batch.Budget > 0 {
+		gauge(out, "batch_budget_cpus", "What all batch pods together may use, in CPUs; exists only while it is bounded.")(float64(batch.Budget))
+	}
 	gauge(out, "conflicts", "Pods that lost their CPUs to a pod bound earlier.")(float64(s.Conflicts))
 	problems := gauge(out, "problems", "What cannot be done as requested, by the reason in events and the node's condition.", "reason")
 	reasons := map[string]int{}

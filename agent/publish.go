@@ -12,6 +12,7 @@ import (
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -80,6 +81,7 @@ func (p *publisher) once(ctx context.Context) error {
 		{"static pods", "mirror pods get nothing of their static pods' groups", p.readStaticPods},
 		{"topology", "cannot publish the CPU topology of this node", p.publishTopology},
 		{"condition", "cannot publish the node's condition", p.publishCondition},
+		{"batch capacity", "cannot publish what batch pods may request on this node", p.publishBatchCapacity},
 	} {
 		err := part.do(ctx)
 		p.dedup.warnOrClear(part.about, part.message, err)
@@ -200,10 +202,46 @@ func (p *publisher) publishCondition(ctx context.Context) error {
 	return patchCondition(ctx, p.Client, p.NodeName, c)
 }
 
+// publishBatchCapacity writes what the node offers to batch pods if that differs from the Node
+// object. Without a bound for batch pods the node offers nothing.
+func (p *publisher) publishBatchCapacity(ctx context.Context) error {
+	if p.node == nil {
+		return nil
+	}
+	if p.Batch.Threshold == 0 {
+		return deleteBatchCapacity(ctx, p.Client, p.node)
+	}
+	var amount int64
+	var known bool
+	p.engine.with(func(c *control.Control) { amount, known = c.BatchCapacity() })
+	want := *resource.NewQuantity(amount, resource.DecimalSI)
+	capacity, ok := p.node.Status.Capacity[api.BatchCPU]
+	if !known || ok && capacity.Equal(want) {
+		return nil
+	}
+	// The kubelet derives the allocatable amount from the capacity, some seconds later.
+	return patchStatus(ctx, p.Client, p.NodeName, map[string]any{
+		"capacity": corev1.ResourceList{api.BatchCPU: want}, "allocatable": corev1.ResourceList{api.BatchCPU: want}})
+}
+
+// deleteBatchCapacity removes what a node offers to batch pods.
+func deleteBatchCapacity(ctx context.Context, client kubernetes.Interface, node *corev1.Node) error {
+	if _, ok := node.Status.Capacity[api.BatchCPU]; !ok {
+		return nil
+	}
+	none := map[corev1.ResourceName]any{api.BatchCPU: nil}
+	return patchStatus(ctx, client, node.Name, map[string]any{"capacity": none, "allocatable": none})
+}
+
 // patchCondition merges a condition into the status of a node, by its type. The condition may be
 // any value that encodes as one or as its deletion.
 func patchCondition(ctx context.Context, client kubernetes.Interface, node string, condition any) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+	return patchStatus(ctx, client, node, map[string]any{"conditions": []any{condition}})
+}
+
+// patchStatus merges fields into the status of a node.
+func patchStatus(ctx context.Context, client kubernetes.Interface, node string, fields map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": fields})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	defer stopEvents()
 	p := &publisher{Options: o, engine: e, dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1)}
 	e.report = func(r control.Report) { p.setCondition(r.Condition) }
-	e.askKubelet = p.refresh
+	e.askKubelet, e.publishSoon = p.refresh, p.refresh
 	if err := e.watchPods(ctx); err != nil {
 		return err
 	}
@@ -65,7 +65,10 @@ func Run(ctx context.Context, o Options) error {
 		loops = append(loops, h.loop)
 	}
 	if o.SampleInterval > 0 {
-		loops = append(loops, e.sampleContainers, e.tickLoop)
+		loops = append(loops, e.sampleContainers)
+	}
+	if o.SampleInterval > 0 || o.Batch.Threshold > 0 {
+		loops = append(loops, e.tickLoop)
 	}
 	for _, loop := range loops {
 		group.Go(func() error { loop(ctx); return nil })

@@ -56,7 +56,8 @@ func every(ctx context.Context, period time.Duration, do func()) {
 	}
 }
 
-// tick decides which quotas to raise or lower, and writes them. It reads only the cgroups whose
+// tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas. It
+// reads only the cgroups whose
 // quota is raised or whose limits have changed.
 func (e *engine) tick() {
 	samples, changed := e.meters.drain()
@@ -66,8 +67,9 @@ func (e *engine) tick() {
 	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
 	t.Idle, t.Interval = e.idle()
 	if t.Interval > 0 {
-		t.Batch = e.batch(now)
+		t.Batch, _ = e.usage(e.control.BatchGroups(), &e.tickUsed)
 	}
+	suppressed := e.suppress(now)
 	foreign := e.observeBandwidth(append(e.control.RaisedGroups(), changed...))
 	changes, write := e.control.Raise(t)
 	for _, c := range changes {
@@ -75,7 +77,7 @@ func (e *engine) tick() {
 		e.Log.Debug("quota", "pod", c.Container.Namespace+"/"+c.Container.Name, "container", c.Container.Ref.Container,
 			"raised", c.Raised, "quota", c.Quota, "reason", c.Reason.String())
 	}
-	if write || foreign {
+	if write || foreign || suppressed {
 		e.changes++
 		e.decide()
 	}
@@ -113,21 +115,4 @@ func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
 		return nil, 0
 	}
 	return idleBetween(before, load, passed), passed
-}
-
-// batch returns how much CPU time the pods with idle priority have used since the last tick.
-func (e *engine) batch(now time.Time) (sum time.Duration) {
-	used := map[string]groupTime{}
-	for _, group := range e.control.BatchGroups() {
-		stat, err := e.kernel.groups.Stat(group)
-		if err != nil {
-			continue // it has ended, or the next round reports the error
-		}
-		used[group] = groupTime{stat.Usage, now}
-		if before, ok := e.tickUsed[group]; ok {
-			sum += max(0, stat.Usage-before.used)
-		}
-	}
-	e.tickUsed = used
-	return sum
 }

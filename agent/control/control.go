@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -29,6 +30,8 @@ type Config struct {
 	Tuning    nodeplan.Tuning
 	// BatchIdle sets cpu.idle on the cgroups of BE pods.
 	BatchIdle bool
+	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no bound.
+	Batch colocation.Config
 	// Burst is the burst policy of pods without one. All its fields are set: they also fill in the
 	// fields that pods omit.
 	Burst burst.Policy
@@ -125,6 +128,9 @@ type Control struct {
 	raised    map[string]Raise
 	decisions []burst.Decision
 	writes    map[string]int
+	// batch decides about batch pods, and batched is its last decision. Without a bound both are zero.
+	batch   *colocation.Budget
+	batched colocation.Decision
 	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
 	// recorded since the last decision, by path. began and now are the times of the first and the
 	// last decision.
@@ -151,7 +157,7 @@ type Control struct {
 // New returns a state machine without any input.
 func New(config Config) *Control {
 	config.Ceilings = config.Ceilings.Allowing(config.Burst)
-	return &Control{
+	c := &Control{
 		config:       config,
 		static:       map[ledger.PodID]types.NamespacedName{},
 		runtime:      map[nodeplan.Ref]created{},
@@ -165,6 +171,10 @@ func New(config Config) *Control {
 		exclusive:    map[string]cpuset.Set{},
 		noticed:      map[string]bool{},
 	}
+	if config.Batch.Threshold > 0 {
+		c.batch = colocation.New(config.Batch)
+	}
+	return c
 }
 
 // SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last

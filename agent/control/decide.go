@@ -98,6 +98,9 @@ func (c *Control) Decide(now time.Time) Actions {
 	c.limited = c.limitedGroups(d, g)
 	left := c.leaveForeign(c.limited)
 	c.setBandwidth(&a, c.limited)
+	if c.setsBatchQuota(d) {
+		c.setBatchQuota(&a, d)
+	}
 	c.rememberPlanned(c.limited)
 	a.Foreign = append(c.undone(&a), left...)
 	c.recovered = true
@@ -125,6 +128,7 @@ func (c *Control) Restore() Actions {
 	c.exclusive = map[string]cpuset.Set{}
 	clear(c.foreignOwned)
 	c.setBandwidth(&a, c.limitedGroups(d, g))
+	c.setBatchQuota(&a, d)
 	return a
 }
 

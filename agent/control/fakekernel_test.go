@@ -80,7 +80,15 @@ func (k *fakeKernel) newID(of string) string {
 }
 
 func (k *fakeKernel) podPath(name string) string {
-	return k.naming.Pod(nodeplan.Burstable, "uid-"+name)
+	return k.naming.Pod(k.tierOf(name), "uid-"+name)
+}
+
+// tierOf returns the tier of a pod, Burstable if it is not known.
+func (k *fakeKernel) tierOf(pod string) nodeplan.Tier {
+	if p := k.node.pods[pod]; p != nil {
+		return nodeplan.Tier(p.Status.QOSClass)
+	}
+	return nodeplan.Burstable
 }
 
 // pathOf returns the path of POD, POD/CONTAINER or a tier.
@@ -140,7 +148,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	if k.node.ids[of] == "" {
 		k.newID(of)
 	}
-	path := k.naming.Container(nodeplan.Burstable, "uid-"+pod, "", k.node.ids[of])
+	path := k.naming.Container(k.tierOf(pod), "uid-"+pod, "", k.node.ids[of])
 	k.makePod(pod)
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {

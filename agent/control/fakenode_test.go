@@ -202,6 +202,10 @@ func (n *fakeNode) addPod(args []string) error {
 			p.Annotations[key] = rest
 			continue
 		}
+		if name == "tier" {
+			p.Status.QOSClass = corev1.PodQOSClass(rest)
+			continue
+		}
 		if name == "qos" {
 			p.Labels = map[string]string{api.QoSLabel: rest}
 			continue

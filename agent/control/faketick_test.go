@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -25,12 +27,17 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	}
 	idle, samples := int64(100), map[string]trace.Sample{}
 	var batch time.Duration
+	var others *string
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(arg, "=")
 		if name == "idle" {
 			if idle, err = strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 64); err != nil {
 				return "", err
 			}
+			continue
+		}
+		if name == "others" {
+			others = &value
 			continue
 		}
 		if slices.Contains(n.control.BatchGroups(), n.kernel.pathOf(name)) {
@@ -57,6 +64,12 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
+		if others != nil {
+			used, err := strconv.ParseFloat(*others, 64)
+			if n.control.BoundsBatch() && n.control.Suppress(n.ticks, quantity.CPUs(used), err == nil) {
+				fmt.Fprintf(&b, "tick %d:\n%s", i+1, n.decide())
+			}
+		}
 		if text := n.tickOnce(Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Batch: batch, Samples: samples}); text != "" {
 			fmt.Fprintf(&b, "tick %d:\n%s", i+1, text)
 		}
@@ -140,6 +153,14 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.Partition = cgroup.Partition(options["partition"])
 	n.config.BatchIdle = options["batch-idle"] == "true"
 	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	n.config.Batch = colocation.Config{}
+	if text := options["batch"]; text != "" {
+		share, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+		if err != nil {
+			return err
+		}
+		n.config.Batch = colocation.Config{Threshold: quantity.Share(share) / 100, Floor: 0.5}
+	}
 	if text := options["percent"]; text != "" {
 		n.config.Burst.BurstPercent, err = strconv.Atoi(text)
 	}

@@ -119,6 +119,7 @@ func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nod
 		Previous:      c.previous,
 		Tuning:        c.config.Tuning,
 		BatchIdle:     c.config.BatchIdle,
+		BatchBudget:   c.batchBudget(),
 		NoKernelBurst: c.noBurst,
 	}
 	for i := range c.pods {

@@ -17,7 +17,8 @@ import (
 //	pod NAME CONTAINER...
 //	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
 //	    @CPUS if it is static or @nodeNODES if it is static-burst. burst=JSON, koordinator=JSON and
-//	    period=20ms are annotations, and qos=BE is a label
+//	    period=20ms are annotations, and qos=BE is a label. The QoS class is Burstable without
+//	    tier=BestEffort
 //	resize POD CONTAINER=LIMIT, resized POD
 //	    changes a limit; the kubelet has carried out the change
 //	remove POD
@@ -50,16 +51,16 @@ import (
 //	    time passes
 //	busy 0-3=900m
 //	    a sample of the load of CPUs
-//	tick 30 web/main=30ms side=100ms! idle=50%
+//	tick 30 web/main=30ms side=100ms! idle=50% others=2.5
 //	    30 ticks of 100 ms, in each of which the containers use this CPU time, those with ! are
 //	    throttled, and CPUs are idle for this share of the time; of a pod with idle priority, its
-//	    name alone
+//	    name alone; others is the CPUs that all but batch pods use, others=? if that is not known
 //	stop
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root batch-idle=true
-//	    quota-percent is 300 and quota-burst-seconds 60
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-idle=true batch=65%
+//	    quota-percent is 300 and quota-burst-seconds 60; the least budget of batch pods is 0.5 CPUs
 //	round
 //	    prints the writes in their order, and what users are told
 //	groups

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func newRun() *cobra.Command {
 			if err := checkBurst(&o.Config); err != nil {
 				return err
 			}
-			if err := checkPartition(&o.Config); err != nil {
+			if err := errors.Join(checkPartition(&o.Config), checkBatch(cmd.Flags(), &o.Config)); err != nil {
 				return err
 			}
 			if o.Ceilings, err = readCeilings(ceilings); err != nil {
@@ -70,6 +71,7 @@ func newRun() *cobra.Command {
 	node.addWriter(flags)
 	addBurst(flags, &o.Config)
 	addPartition(flags, &o.Config)
+	addBatch(flags, &o.Config)
 	flags.StringVar(&ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
 	flags.BoolVar(&secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
@@ -82,7 +84,6 @@ func newRun() *cobra.Command {
 	flags.DurationVar(&o.SampleEvery, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, while core sets follow it")
 	flags.DurationVar(&o.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
 		"least time between two samples of a container, which is sampled once in each of its periods; 0 disables sampling: no quota is raised then")
-	flags.BoolVar(&o.BatchIdle, "batch-idle", false, "set cpu.idle for batch pods (qos BE): they run only when nothing else does")
 	return cmd
 }
 

@@ -21,6 +21,8 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -170,6 +172,31 @@ func checkPartition(c *control.Config) error {
 	default:
 		return usage.Errorf("--partition %q: it must be none, root or isolated", c.Partition)
 	}
+	return nil
+}
+
+// addBatch adds the flags about batch pods.
+func addBatch(flags *pflag.FlagSet, c *control.Config) {
+	flags.BoolVar(&c.BatchIdle, "batch-idle", false, "set cpu.idle for batch pods (qos BE): they run only when nothing else does")
+	flags.Int(batchPercent, 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
+	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
+}
+
+const batchPercent = "batch-percent"
+
+// checkBatch checks the flags of addBatch.
+func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
+	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
+	percent, err := flags.GetInt(batchPercent)
+	switch {
+	case err != nil:
+		return err
+	case percent < 0 || percent > 100:
+		return usage.Errorf("--%s %d: it must be 0 to 100", batchPercent, percent)
+	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
+		return usage.Errorf("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
+	}
+	c.Batch.Threshold = quantity.Share(percent) / 100
 	return nil
 }
 

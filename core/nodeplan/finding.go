@@ -21,6 +21,8 @@ const (
 	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
 	CoreSetsOverlap FindingKind = "CoreSetsOverlap" // Pod, Container
 	NoKernelBurst   FindingKind = "NoKernelBurst"   // of the node
+	BatchUnbounded  FindingKind = "BatchUnbounded"  // Pod
+	NotBestEffort   FindingKind = "NotBestEffort"   // Pod, Reason
 )
 
 // Finding is a request that cannot be satisfied as it was made.
@@ -36,7 +38,9 @@ type Finding struct {
 
 // IsNote reports whether the finding is informational: the request is satisfied in another way, and
 // no action is needed.
-func (f Finding) IsNote() bool { return f.Kind == NoKernelBurst }
+func (f Finding) IsNote() bool {
+	return f.Kind == NoKernelBurst || f.Kind == BatchUnbounded || f.Kind == NotBestEffort
+}
 
 // Describe formats the finding for users. It names pods with podName.
 func (f Finding) Describe(podName func(ledger.PodID) string) string {
@@ -65,6 +69,12 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	case NoKernelBurst:
 		return "the kernel of this node has no CPU burst, so burst policy \"burst\" has no effect here and \"auto\" is \"quota\": " +
 			"Linux has it since 5.14"
+	case BatchUnbounded:
+		return fmt.Sprintf("the CPU time of batch pods is not bounded: pod %s is of QoS class BestEffort as well, and a bound would throttle it; "+
+			"give it a CPU request, or label it as batch", podName(f.Pod))
+	case NotBestEffort:
+		return fmt.Sprintf("pod %s is a batch pod by its label and of QoS class %s, so its CPU time is not bounded with that of other batch pods: "+
+			"remove its requests and limits of CPU and memory", podName(f.Pod), f.Reason)
 	}
 	panic(fmt.Sprintf("nodeplan: finding of unknown kind %q", f.Kind))
 }

@@ -1,6 +1,8 @@
 package nodeplan
 
 import (
+	"slices"
+
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -90,6 +92,7 @@ func Plan(s State) Desired {
 		d.Pods = append(d.Pods, cpus.pod(&s.Pods[i]))
 	}
 	d.Findings = cpus.findings
+	s.boundBatch(&d)
 	s.setBursts(&d)
 	return d
 }
@@ -136,6 +139,7 @@ func planUnbound(s *State) Desired {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
 	}
+	s.boundBatch(&d)
 	s.setBursts(&d)
 	return d
 }
@@ -148,6 +152,44 @@ func tiers(online cpuset.Set) []TierSettings {
 		all = append(all, TierSettings{t, Settings{CPUs: online, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
 	}
 	return all
+}
+
+// boundBatch sets the quota of the tier of batch pods. A quota would throttle the other pods of the
+// tier as well, so there must be none. Batch pods of other tiers are not bounded.
+func (s *State) boundBatch(d *Desired) {
+	if s.BatchBudget == 0 {
+		return
+	}
+	batch := 0
+	var other *Pod
+	for i := range s.Pods {
+		switch p := &s.Pods[i]; {
+		case p.ended():
+		case p.Class == BE && p.Tier == BestEffort:
+			batch++
+		case p.Class == BE:
+			d.Findings = append(d.Findings, Finding{Kind: NotBestEffort, Pod: p.ID, Reason: string(p.Tier)})
+		case p.Tier == BestEffort:
+			other = p
+		}
+	}
+	if batch == 0 {
+		return
+	}
+	if other != nil {
+		d.Findings = append(d.Findings, Finding{Kind: BatchUnbounded, Pod: other.ID})
+		return
+	}
+	for i := range d.Tiers {
+		if t := &d.Tiers[i]; t.Tier == BestEffort {
+			t.Limits = KubeletConfig{}.quota(s.BatchBudget)
+		}
+	}
+}
+
+// ended reports whether all containers have ended.
+func (p *Pod) ended() bool {
+	return !slices.ContainsFunc(p.Containers, func(c Container) bool { return c.Phase != Ended })
 }
 
 // container returns the container with the given name, or nil.

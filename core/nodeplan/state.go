@@ -28,6 +28,9 @@ type State struct {
 	// BatchIdle sets cpu.idle of the cgroups of BE pods and removes their quota: they use only what
 	// others leave. Without it they run like other pods.
 	BatchIdle bool
+	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
+	// are batch pods. 0 stands for no bound.
+	BatchBudget ledger.MilliCPU
 	// Burst is the policy of pods without one. It also supplies the fields that other pods'
 	// policies leave open.
 	Burst burst.Policy

@@ -125,6 +125,12 @@ func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
 	}))
 }
 
+// BatchRequest returns the request of a pod for [BatchCPU], as kube-scheduler counts it.
+func BatchRequest(pod *corev1.Pod) int64 {
+	request := helper.PodRequests(pod, helper.PodResourcesOptions{})[BatchCPU]
+	return request.Value()
+}
+
 // ownRequest returns the request of one container; while a resize is pending, the larger one.
 func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
 	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {

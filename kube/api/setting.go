@@ -19,6 +19,8 @@ const (
 	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
 	QoSLabel                  = "pinfold.dev/qos"
 	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
+	// BatchCPU is the extended resource that batch pods request, in thousandths of a CPU.
+	BatchCPU corev1.ResourceName = "pinfold.dev/batch-cpu"
 	// SchedulerAnnotation names the lease of the scheduler and its holder, on a Binding and on the
 	// pod bound by it.
 	SchedulerAnnotation = "pinfold.dev/scheduler"

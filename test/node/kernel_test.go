@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,6 +103,29 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 		}
 	}
 	return nil
+}
+
+// spin runs a busy process in a container's cgroup until end is called or the test ends.
+func (k kernel) spin(t *testing.T, group string) (end func()) {
+	t.Helper()
+	command := exec.Command("sh", "-c", "while :; do :; done")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	t.Cleanup(end)
+	controllers := []cgroup.Controller{cgroup.CPU}
+	if k.groups.Layout().CPU == cgroup.V1 {
+		controllers = append(controllers, cgroup.CPUAcct)
+	}
+	for _, controller := range controllers {
+		file := filepath.Join(k.groups.Dir(controller, group), string(cgroup.Procs))
+		if err := os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return end
 }
 
 // expectSingle compares the cgroup of a pod that has one container, and thereby the same quota, and

@@ -3,12 +3,9 @@ package node
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +20,6 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -143,7 +139,7 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	writes := 0
 	refills.Go(func() { writes = h.countQuotas(ctx, group) })
 	before := must(h.kernel.groups.Stat(group))(t)
-	h.spin(t, group)
+	h.kernel.spin(t, group)
 	begun, changes := time.Now(), 0
 	for duration := variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
 		if err := change(name, changes); err != nil && !apierrors.IsConflict(err) {
@@ -174,23 +170,6 @@ func (h *hostile) countQuotas(ctx context.Context, group string) (changes int) {
 		}
 	}
 	return changes - 1 // the first is the initial quota
-}
-
-// spin runs a busy process in a container's cgroup until the test ends.
-func (h *hostile) spin(t *testing.T, group string) {
-	t.Helper()
-	command := exec.Command("sh", "-c", "while :; do :; done")
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		file := filepath.Join(h.kernel.groups.Dir(controller, group), "cgroup.procs")
-		if err := os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // testForged creates pods that claim CPUs and bypass the scheduler.

@@ -1,0 +1,92 @@
+package control
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// BoundsBatch reports whether the CPU time of batch pods is to be bounded, so that Suppress must be
+// called periodically.
+func (c *Control) BoundsBatch() bool { return c.batch != nil && c.hold() == "" }
+
+// Excluded returns the paths of the cgroups whose usage is not that of others on the shared CPUs: the
+// tier of batch pods, and containers with exclusive CPUs. BoundsBatch must be true.
+func (c *Control) Excluded() []string {
+	paths := []string{c.batchTier()}
+	for path, cpus := range c.exclusive {
+		if !cpus.IsEmpty() {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// Suppress decides how much CPU time batch pods may use. others is the mean usage of everything
+// else on the shared CPUs since the last call, and now is monotonic time. If others is not known,
+// sampled is false. Suppress reports whether the budget has changed; if so, the caller must call
+// Decide. BoundsBatch must be true.
+func (c *Control) Suppress(now time.Duration, others quantity.CPUs, sampled bool) (changed bool) {
+	cpus := c.plan.Shared
+	if !c.binds() {
+		cpus = c.machine().Online()
+	}
+	before := c.batchBudget()
+	c.batched = c.batch.Step(colocation.Tick{Now: now, CPUs: cpus.Len(), Others: others, Unsampled: !sampled})
+	return c.batchBudget() != before
+}
+
+// Batch returns the last decision about batch pods; it is the zero value without a bound.
+func (c *Control) Batch() colocation.Decision { return c.batched }
+
+// BatchCapacity returns what the node offers to batch pods, in thousandths of a CPU: the decided
+// capacity, but at least what the node's pods request, because a kubelet that starts rejects pods
+// that do not fit. It returns false while nothing has been decided.
+func (c *Control) BatchCapacity() (capacity int64, known bool) {
+	var requested int64
+	for i := range c.pods {
+		if pod := c.pods[i].object; !api.HasEnded(pod) {
+			requested += api.BatchRequest(pod)
+		}
+	}
+	return max(int64(math.Round(float64(c.batched.Capacity)*1000)), requested), c.batched.Budget > 0
+}
+
+func (c *Control) batchBudget() ledger.MilliCPU {
+	return ledger.MilliCPU(math.Round(float64(c.batched.Budget) * 1000))
+}
+
+// batchTier returns the path of the tier of batch pods.
+func (c *Control) batchTier() string {
+	return c.view.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.BestEffort)]
+}
+
+// setsBatchQuota reports whether a decision sets the quota of the tier of batch pods. That of an
+// earlier agent is removed by the first decision, or, if there is to be a bound, stays until the first
+// sample.
+func (c *Control) setsBatchQuota(d nodeplan.Desired) bool {
+	if c.batch == nil {
+		return !c.recovered
+	}
+	return c.batched.Budget > 0 ||
+		!slices.ContainsFunc(d.Pods, func(p nodeplan.PodSettings) bool { return p.Tier == nodeplan.BestEffort })
+}
+
+// setBatchQuota adds the change of the quota of the tier of batch pods.
+func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
+	path := c.batchTier()
+	for _, t := range d.Tiers {
+		if t.Tier == nodeplan.BestEffort && c.exists(path) {
+			if w := limitChanges(c.view.Settings[path], t.Limits); w != (cgroup.Wanted{}) {
+				a.Bandwidth[path] = w
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package colocation
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
+)
+
+const (
+	// raiseEvery is the least time from a change to the next raise, which covers raiseShare of the
+	// distance to what was left in all of that time.
+	raiseEvery = 5 * time.Second
+	raiseShare = 1. / 3
+	// A change must be at least bandShare of the CPUs, and at least leastBand.
+	bandShare = 0.02
+	leastBand = 0.05
+	// stale is how long the last sample is valid, and how long the first one is waited for. Then the
+	// budget is the floor.
+	stale = 2 * time.Second
+)
+
+// Config is the administrator's choice.
+type Config struct {
+	// Threshold is the share of the shared CPUs that all work together should use, above 0 and at
+	// most 1.
+	Threshold quantity.Share
+	// Floor is what batch work gets in any case, above 0.
+	Floor quantity.CPUs
+}
+
+// Tick is one observation.
+type Tick struct {
+	// Now is monotonic, with any origin.
+	Now time.Duration
+	// CPUs is the number of shared CPUs.
+	CPUs int
+	// Unsampled is set if Others is not known.
+	Unsampled bool
+	// Others is the mean usage of everything but batch work on these CPUs since the last tick.
+	Others quantity.CPUs
+}
+
+// Decision is the result of a tick. It is the zero value if nothing is decided yet.
+type Decision struct {
+	Budget   quantity.CPUs // all batch work together
+	Capacity quantity.CPUs // for the requests of batch pods
+}
+
+// Budget is the state between ticks.
+type Budget struct {
+	config   Config
+	budget   quantity.CPUs // 0 before the first sample
+	changed  time.Duration
+	least    quantity.CPUs // that batch work might have used since then
+	sampled  time.Duration // time of the last sample, at first of the first tick
+	began    bool
+	capacity capacity
+}
+
+// New returns a budget without samples.
+func New(c Config) *Budget { return &Budget{config: c} }
+
+// Step decides after an observation.
+func (b *Budget) Step(t Tick) Decision {
+	if !b.began {
+		b.began, b.sampled = true, t.Now
+	}
+	if t.Unsampled && b.budget == 0 && t.Now-b.sampled < stale {
+		return Decision{}
+	}
+	left := quantity.CPUs(b.config.Threshold)*quantity.CPUs(t.CPUs) - t.Others
+	if !t.Unsampled {
+		b.sampled = t.Now
+		b.capacity.observe(t, left)
+	} else if b.budget == 0 || t.Now-b.sampled >= stale {
+		left = 0
+	} else {
+		left = b.budget
+	}
+	b.follow(t, max(left, b.config.Floor))
+	return Decision{Budget: b.budget, Capacity: b.capacity.offered}
+}
+
+// follow moves the budget towards what batch work may use.
+func (b *Budget) follow(t Tick, want quantity.CPUs) {
+	band := max(bandShare*quantity.CPUs(t.CPUs), leastBand)
+	b.least = min(b.least, want)
+	switch distance := b.least - b.budget; {
+	case b.budget == 0 || want <= b.budget-band || want < b.budget && want == b.config.Floor:
+		b.budget = want
+	case t.Now-b.changed < raiseEvery:
+		return
+	case distance >= band:
+		b.budget += min(distance, max(band, raiseShare*distance))
+	}
+	b.changed, b.least = t.Now, want
+}

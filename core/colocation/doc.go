@@ -1,0 +1,22 @@
+// Package colocation decides how much CPU time batch work may use beside online services.
+//
+//	b := colocation.New(colocation.Config{Threshold: 0.65, Floor: 0.5})
+//	d := b.Step(colocation.Tick{Now: now, CPUs: 16, Others: 4.2})
+//	// d.Budget is the quota of all batch work, d.Capacity what the node offers for it.
+//
+// # Budget
+//
+// Batch work and all others together should use Threshold of the shared CPUs. The budget is what the
+// others leave of that, but at least Floor. It falls at once. It rises every five seconds, by a third
+// of the distance to the least that was left in that time. Changes smaller than a band are not made.
+// So the budget follows the peaks of the others' usage and ignores their noise: each change is a
+// write, which refills the kernel's bucket.
+//
+// The budget bounds what batch work does to caches, memory bandwidth and sibling threads. Online
+// services do not wait for it: batch work has idle priority and gives way in the kernel.
+//
+// # Capacity
+//
+// What the node offers to new batch pods is Threshold of the shared CPUs less what the others used in
+// the busiest ten seconds of the last five minutes. It changes in steps, once in ten seconds at most.
+package colocation

@@ -1,0 +1,115 @@
+package colocation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// TestScenarios runs testdata/*.txt. A scenario consists of blocks: commands, one per line, then
+// "----" and their output. The commands:
+//
+//	node cpus=16 threshold=65% floor=0.5
+//	    a node with that many shared CPUs, at time 0
+//	others 4, others 4 6 2
+//	    what the others use from now on; of several numbers one tick each, and again
+//	cpus 12
+//	    the number of shared CPUs changes
+//	unsampled, sampled
+//	    samples are missing, and there again
+//	run 10s
+//	    lets time pass, with a tick in each 100 ms; prints each change, and then how many changes of
+//	    the budget there were
+func TestScenarios(t *testing.T) {
+	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+		var s scenario
+		out, err := golden.Blocks(text, s.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	})
+}
+
+type scenario struct {
+	budget *Budget
+	tick   Tick
+	others []quantity.CPUs
+	last   Decision
+}
+
+func (s *scenario) run(words []string) (string, error) {
+	switch command, args := words[0], words[1:]; command {
+	case "node":
+		return "", s.node(args)
+	case "others":
+		s.others = nil
+		for _, arg := range args {
+			n, err := strconv.ParseFloat(arg, 64)
+			if err != nil {
+				return "", err
+			}
+			s.others = append(s.others, quantity.CPUs(n))
+		}
+		return "", nil
+	case "cpus":
+		var err error
+		s.tick.CPUs, err = strconv.Atoi(args[0])
+		return "", err
+	case "unsampled", "sampled":
+		s.tick.Unsampled = command == "unsampled"
+		return "", nil
+	case "run":
+		d, err := time.ParseDuration(args[0])
+		return s.pass(d), err
+	default:
+		return "", fmt.Errorf("unknown command %q", command)
+	}
+}
+
+func (s *scenario) node(args []string) error {
+	var c Config
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+		if err != nil {
+			return err
+		}
+		switch name {
+		case "cpus":
+			s.tick = Tick{CPUs: int(n)}
+		case "threshold":
+			c.Threshold = quantity.Share(n / 100)
+		case "floor":
+			c.Floor = quantity.CPUs(n)
+		}
+	}
+	s.budget, s.others, s.last = New(c), []quantity.CPUs{0}, Decision{}
+	return nil
+}
+
+func (s *scenario) pass(d time.Duration) string {
+	var out strings.Builder
+	changes := 0
+	for range d / tickLength {
+		s.tick.Now += tickLength
+		s.tick.Others = s.others[int(s.tick.Now/tickLength)%len(s.others)]
+		now := s.budget.Step(s.tick)
+		if now.Budget != s.last.Budget {
+			changes++
+		}
+		if now != s.last {
+			fmt.Fprintf(&out, "%7v budget %.2f, capacity %.1f\n", s.tick.Now, now.Budget, now.Capacity)
+		}
+		s.last = now
+	}
+	fmt.Fprintf(&out, "%s\n", quantity.Count(changes, "change"))
+	return out.String()
+}
+
+const tickLength = 100 * time.Millisecond

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// The bound of TestBatch: a share of the CPUs, and the quotas of the tier of batch pods in a period of
+// 100 ms that follow from it.
+const (
+	batchPercent = 90
+	batchFloor   = 10 * time.Millisecond
+)
+
+func batchMost() time.Duration {
+	return 100 * time.Millisecond * time.Duration(runtime.NumCPU()) * batchPercent / 100
+}
+
+// TestBatch checks that batch pods have idle priority and one quota together, which follows the usage
+// of everything else, also while the agent is killed, that another pod of their tier removes it, and
+// that the node offers its capacity to batch pods.
+func TestBatch(t *testing.T) {
+	requireNode(t)
+	s := &settled{cluster: start(t, "--batch-idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"),
+		kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
+	online := s.run(t, podOf("online", "", container("main", "8001", "64")))
+	batch := podOf("batch", "", container("main", "8002", ""))
+	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
+	batch = s.run(t, batch)
+	tier := s.kernel.naming.Tier(nodeplan.BestEffort)
+	quota := func() time.Duration { return must(s.kernel.groups.Read(tier))(t).Quota }
+	for range runtime.NumCPU() {
+		s.kernel.spin(t, s.kernel.containerGroup(batch, "main"))
+	}
+	bounded := func() error {
+		if q := quota(); q < batchFloor || q > batchMost() {
+			return fmt.Errorf("%s: quota %v, want %v to %v", tier, q, batchFloor, batchMost())
+		}
+		if pod := must(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t); !pod.Idle {
+			return fmt.Errorf("the batch pod has no idle priority: %+v", pod)
+		}
+		return nil
+	}
+	eventually(t, "a bound", bounded)
+
+	s.testCapacity(t)
+	s.testOnlineFirst(t, tier, s.kernel.containerGroup(online, "main"))
+	s.testBatchRises(t, tier)
+
+	s.restart(t, localnode.Agent)
+	if err := bounded(); err != nil {
+		t.Errorf("after the agent was killed: %v", err)
+	}
+	eventually(t, "metrics", func() error {
+		if text := s.metrics(t); !strings.Contains(text, "\npinfold_batch_budget_cpus ") {
+			return fmt.Errorf("no budget of batch pods in\n%s", text)
+		}
+		return bounded()
+	})
+
+	s.run(t, podOf("neither", "", container("main", "8003", "")))
+	eventually(t, "no bound beside a pod without a class", func() error {
+		if q := quota(); q != bandwidth.Unlimited {
+			return fmt.Errorf("%s: quota %v", tier, q)
+		}
+		return nil
+	})
+	s.remove(t, "neither")
+	eventually(t, "a bound again", bounded)
+}
+
+// testCapacity checks what the node offers to batch pods, and that the scheduler counts it.
+func (s *settled) testCapacity(t *testing.T) {
+	eventually(t, "the capacity for batch pods", func() error {
+		node, err := s.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		capacity, offered := node.Status.Capacity[api.BatchCPU]
+		allocatable, derived := node.Status.Allocatable[api.BatchCPU]
+		if most := batchMost().Milliseconds() * 10; !offered || !derived || !capacity.Equal(allocatable) || capacity.Value() > most {
+			return fmt.Errorf("the node offers %v of %v, want up to %d", &allocatable, &capacity, most)
+		}
+		return nil
+	})
+	large := podOf("large", "", container("main", "8004", ""))
+	large.Labels[api.QoSLabel] = string(nodeplan.BE)
+	request := corev1.ResourceList{api.BatchCPU: *resource.NewQuantity(1_000_000, resource.DecimalSI)}
+	large.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: request, Requests: request}
+	if err := s.create(t, large); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a pod that requests too much is not scheduled", func() error {
+		pod, err := s.client.CoreV1().Pods(large.Namespace).Get(t.Context(), large.Name, metav1.GetOptions{})
+		if err == nil && !strings.Contains(fmt.Sprint(pod.Status.Conditions), "Insufficient "+string(api.BatchCPU)) {
+			err = fmt.Errorf("its status is %+v", pod.Status)
+		}
+		return err
+	})
+	s.remove(t, large.Name)
+}
+
+// testOnlineFirst lets an online container use all CPUs. Batch pods then get the least quota only.
+func (s *settled) testOnlineFirst(t *testing.T, tier, group string) {
+	var ends []func()
+	for range runtime.NumCPU() {
+		ends = append(ends, s.kernel.spin(t, group))
+	}
+	eventually(t, "the least quota", func() error {
+		if got := must(s.kernel.groups.Read(tier))(t); got.Quota != batchFloor {
+			return fmt.Errorf("%s: quota %v, want %v", tier, got.Quota, batchFloor)
+		}
+		return nil
+	})
+	before, begun := must(s.kernel.groups.Stat(tier))(t), time.Now()
+	time.Sleep(3 * time.Second)
+	used, most := must(s.kernel.groups.Stat(tier))(t).Usage-before.Usage, time.Since(begun)*batchFloor/(100*time.Millisecond)
+	// A change of the quota refills the bucket, and slices of 5 ms are added.
+	if most += 3*batchFloor + 20*time.Millisecond; used > most {
+		t.Errorf("batch pods used %v, want at most %v", used, most)
+	}
+	for _, end := range ends {
+		end()
+	}
+}
+
+// testBatchRises waits until the quota of batch pods rises. It need not while other programs of this
+// machine use its CPUs.
+func (s *settled) testBatchRises(t *testing.T, tier string) {
+	const enough = 12 * time.Second // two raises
+	stat := func() (others time.Duration) {
+		groups := []string{"/"}
+		if s.kernel.groups.Layout().CPU == cgroup.V2 {
+			groups = must(s.kernel.groups.Children(cgroup.CPU, "/"))(t)
+		}
+		for _, group := range groups {
+			others += must(s.kernel.groups.Stat(group))(t).Usage
+		}
+		return others - must(s.kernel.groups.Stat(tier))(t).Usage
+	}
+	before, read := stat(), time.Now()
+	quiet := read
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		if got := must(s.kernel.groups.Read(tier))(t).Quota; got > batchFloor {
+			return
+		}
+		others, now := stat(), time.Now()
+		left := batchMost() - (others-before)*100*time.Millisecond/now.Sub(read)
+		if before, read = others, now; left < batchFloor+20*time.Millisecond {
+			quiet = now
+		}
+		if now.Sub(quiet) > enough {
+			t.Errorf("the quota of batch pods stays at %v although others have left more for %v", batchFloor, enough)
+			return
+		}
+	}
+	t.Log("this machine was too busy to see the quota of batch pods rise")
+}
