@@ -369,6 +369,7 @@ func (s *settled) testKill(t *testing.T, component string) {
 // awaitSuccessor waits until a component is ready in another process.
 func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
 	t.Helper()
+	defer s.logFailure(t, component)
 	eventually(t, component+" is back", func() error {
 		state, err := localcluster.ReadState(s.dir)
 		now, _ := state.Component(component)
@@ -377,6 +378,18 @@ func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
 		}
 		return err
 	})
+}
+
+// logFailure logs the last lines of a component's log if the test has failed.
+func (s *settled) logFailure(t *testing.T, component string) {
+	if !t.Failed() {
+		return
+	}
+	state, err := localcluster.ReadState(s.dir)
+	status, _ := state.Component(component)
+	text, err2 := os.ReadFile(status.Log)
+	lines := strings.Split(string(text), "\n")
+	t.Logf("the log of %s ends (%v):\n%s", component, errors.Join(err, err2), strings.Join(lines[max(0, len(lines)-60):], "\n"))
 }
 
 // processes returns the processes of the settled pods' containers.
