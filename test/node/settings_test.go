@@ -29,7 +29,6 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/supervisor"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -333,80 +332,4 @@ func (s *settled) testStaticPod(t *testing.T) {
 	if err := s.check(); err != nil {
 		t.Error(err)
 	}
-}
-
-// testKill kills a component. Running containers keep their settings, and the next pod gets its
-// settings as soon as the component has restarted.
-func (s *settled) testKill(t *testing.T, component string) {
-	before := s.pid(t, component)
-	processes := s.processes(t)
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := s.check(); err != nil {
-			t.Fatalf("right after the kill: %v", err)
-		}
-	}
-	s.awaitSuccessor(t, component, before)
-	name := "after-" + component
-	eventually(t, "a pod is created", func() error {
-		_, err := s.client.CoreV1().Pods("default").Create(t.Context(), podOf(name, "", container("main", "8001", "250m")), metav1.CreateOptions{})
-		return err
-	})
-	defer s.remove(t, name)
-	pod := s.awaitRunning(t, name)
-	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}
-	eventually(t, "settings of a pod that came later", func() error { return s.kernel.expectSingle(pod, want) })
-	if err := s.check(); err != nil {
-		t.Error(err)
-	}
-	if after := s.processes(t); !slices.Equal(processes, after) {
-		t.Errorf("processes of containers changed from %v to %v: some were restarted", processes, after)
-	}
-}
-
-// awaitSuccessor waits until a component is ready in another process.
-func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
-	t.Helper()
-	defer s.logFailure(t, component)
-	eventually(t, component+" is back", func() error {
-		state, err := localcluster.ReadState(s.dir)
-		now, _ := state.Component(component)
-		if err == nil && (now.PID == 0 || now.PID == before || now.State != supervisor.Ready) {
-			err = fmt.Errorf("%+v", now)
-		}
-		return err
-	})
-}
-
-// logFailure logs the last lines of a component's log if the test has failed.
-func (s *settled) logFailure(t *testing.T, component string) {
-	if !t.Failed() {
-		return
-	}
-	state, err := localcluster.ReadState(s.dir)
-	status, _ := state.Component(component)
-	text, err2 := os.ReadFile(status.Log)
-	lines := strings.Split(string(text), "\n")
-	t.Logf("the log of %s ends (%v):\n%s", component, errors.Join(err, err2), strings.Join(lines[max(0, len(lines)-60):], "\n"))
-}
-
-// processes returns the processes of the settled pods' containers.
-func (s *settled) processes(t *testing.T) (all []int) {
-	t.Helper()
-	for name, containers := range s.rows() {
-		for container := range containers {
-			if container == "" {
-				continue
-			}
-			of, err := s.kernel.groups.Processes(s.kernel.containerGroup(s.pods[name], container))
-			if err != nil || len(of) == 0 {
-				t.Fatalf("%s/%s has processes %v: %v", name, container, of, err)
-			}
-			all = append(all, of...)
-		}
-	}
-	slices.Sort(all)
-	return all
 }
