@@ -32,7 +32,9 @@ func newBatchPod(name, amount string) *corev1.Pod {
 func TestBatchPods(t *testing.T) {
 	const tier = "/kubepods/besteffort"
 	k := newTree(t)
-	w := newWorld(t, newBatchPod("batch", "700"))
+	rejected := newBatchPod("rejected", "1000000") // by the kubelet, in a moment
+	rejected.Status.Phase = corev1.PodPending
+	w := newWorld(t, newBatchPod("batch", "700"), rejected)
 	w.root, w.config.Batch = k.root, colocation.Config{Threshold: 0.65, Floor: 0.5}
 	offered := func(want string) error {
 		node, err := w.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})

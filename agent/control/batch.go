@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -47,12 +49,13 @@ func (c *Control) Suppress(now time.Duration, others quantity.CPUs, sampled bool
 func (c *Control) Batch() colocation.Decision { return c.batched }
 
 // BatchCapacity returns what the node offers to batch pods, in thousandths of a CPU: the decided
-// capacity, but at least what the node's pods request, because a kubelet that starts rejects pods
-// that do not fit. It returns false while nothing has been decided.
+// capacity, but at least what the running pods request, because a kubelet that starts rejects pods
+// that do not fit. Other pods do not count: everybody may bind a pod of any request to the node, which
+// the kubelet then rejects. BatchCapacity returns false while nothing has been decided.
 func (c *Control) BatchCapacity() (capacity int64, known bool) {
 	var requested int64
 	for i := range c.pods {
-		if pod := c.pods[i].object; !api.HasEnded(pod) {
+		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning {
 			requested += api.BatchRequest(pod)
 		}
 	}

@@ -58,7 +58,9 @@ func TestBatch(t *testing.T) {
 
 	s.testCapacity(t)
 	s.testOnlineFirst(t, tier, s.kernel.containerGroup(online, "main"))
-	s.testBatchRises(t, tier)
+	if !inGuest(true, false) { // where the node's own programs use most of the CPUs
+		s.testBatchRises(t, tier)
+	}
 
 	s.restart(t, localnode.Agent)
 	if err := bounded(); err != nil {
