@@ -107,7 +107,7 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	}
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
-		read(naming.Tier(t), cgroup.Parts{CPUs: true, Bandwidth: t == nodeplan.BestEffort, Partition: true}, nil)
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Bandwidth: t == nodeplan.BestEffort, Idle: t == nodeplan.BestEffort, Partition: true}, nil)
 	}
 	all := naming.Tier(nodeplan.Guaranteed)
 	for above := path.Dir(all); above != "/"; above = path.Dir(above) {

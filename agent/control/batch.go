@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -92,4 +93,14 @@ func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
 			}
 		}
 	}
+}
+
+// idleTierNotes returns the note about a tier of batch pods with idle priority, which the agent does
+// not set: the kernel then rejects the weights that the kubelet writes to the tier.
+func (c *Control) idleTierNotes() []Notice {
+	if c.view == nil || !c.view.Settings[c.batchTier()].Idle {
+		return nil
+	}
+	return []Notice{{Reason: IdleTier, Message: fmt.Sprintf("another program has set cpu.idle of %s, so all pods of QoS class BestEffort run "+
+		"behind all others, and the kubelet cannot write their weight; the agent leaves it", c.batchTier())}}
 }

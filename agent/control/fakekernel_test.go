@@ -233,6 +233,7 @@ func (k *fakeKernel) foreign(of string, options map[string]string) (string, erro
 	if kind := options["partition"]; kind != "" && k.v2 {
 		s.Partition = cgroup.PartitionState{Kind: cgroup.Partition(kind)}
 	}
+	s.Idle = s.Idle || options["idle"] == "1"
 	if text, ok := options["exclusive"]; ok && k.v2 {
 		s.Exclusive = cpuset.MustParse(text)
 	}

@@ -24,6 +24,8 @@ const (
 	BadAllocation = "CPUAllocationInvalid"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
 	UnknownGroup = "UnknownGroup"
+	// IdleTier: another program has given idle priority to the tier of batch pods.
+	IdleTier = "IdleTier"
 	// CannotWrite: the settings of a cgroup could not be written.
 	CannotWrite = "CannotWrite"
 	// CannotEnforce: no settings can be enforced on the node.
@@ -131,7 +133,7 @@ func (c *Control) problems() (all, notes []Notice) {
 			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes())
+	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes())
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except

@@ -40,7 +40,7 @@ import (
 //	    the runtime tells by NRI that it is about to start the container
 //	end POD/CONTAINER
 //	    the container and its cgroup end
-//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms partition=member exclusive=0
+//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms idle=1 partition=member exclusive=0
 //	    another program writes settings
 //	vanish GROUP, refuse GROUP, unpartition GROUP, accept GROUP
 //	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
