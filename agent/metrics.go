@@ -33,6 +33,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.mu.Lock()
 	limited, containers, s := e.control.Limited(), e.control.Containers(), e.sampler
 	collectNode(out, e)
+	collectBatch(out, e)
 	e.mu.Unlock()
 	collectLimits(out, limited)
 	collectPressure(out, e.pressure, containers)
@@ -74,9 +75,6 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	gauge(out, "exclusive_split_cores", "Cores of which a container with exclusive CPUs has only some threads, summed over these containers.")(
 		float64(s.Quality.SplitCores))
 	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
-	if batch := e.control.Batch(); batch.Budget > 0 {
-		gauge(out, "batch_budget_cpus", "What all batch pods together may use, in CPUs; exists only while it is bounded.")(float64(batch.Budget))
-	}
 	gauge(out, "conflicts", "Pods that lost their CPUs to a pod bound earlier.")(float64(s.Conflicts))
 	problems := gauge(out, "problems", "What cannot be done as requested, by the reason in events and the node's condition.", "reason")
 	reasons := map[string]int{}
@@ -104,6 +102,19 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	for file, n := range e.kernel.groups.Writes() {
 		writes(float64(n.Done), string(file), "done")
 		writes(float64(n.Refused), string(file), "refused")
+	}
+}
+
+// collectBatch sends the metrics of batch pods, if they are bounded.
+func collectBatch(out chan<- prometheus.Metric, e *engine) {
+	decision := e.control.Batch()
+	if decision.Budget == 0 {
+		return
+	}
+	gauge(out, "batch_budget_cpus", "What all batch pods together may use, in CPUs.")(float64(decision.Budget))
+	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
+	if stat, err := e.kernel.groups.Stat(e.control.BatchTier()); err == nil { // else the next round reports the error
+		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}
 }
 

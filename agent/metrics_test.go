@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -73,7 +74,7 @@ func newQuietNode(t *testing.T) *quietNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Config: control.Config{NodeName: nodeName}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	o := Options{Config: control.Config{NodeName: nodeName, Batch: colocation.Config{Threshold: 0.65, Floor: 0.5}}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Now: func() time.Time { return n.at }}.withDefaults()
 	n.engine = newEngine(o, k)
 	n.pods = func() []*corev1.Pod { return pods }

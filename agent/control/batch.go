@@ -23,7 +23,7 @@ func (c *Control) BoundsBatch() bool { return c.batch != nil && c.hold() == "" }
 // Excluded returns the paths of the cgroups whose usage is not that of others on the shared CPUs: the
 // tier of batch pods, and containers with exclusive CPUs. BoundsBatch must be true.
 func (c *Control) Excluded() []string {
-	paths := []string{c.batchTier()}
+	paths := []string{c.BatchTier()}
 	for path, cpus := range c.exclusive {
 		if !cpus.IsEmpty() {
 			paths = append(paths, path)
@@ -67,8 +67,8 @@ func (c *Control) batchBudget() ledger.MilliCPU {
 	return ledger.MilliCPU(math.Round(float64(c.batched.Budget) * 1000))
 }
 
-// batchTier returns the path of the tier of batch pods.
-func (c *Control) batchTier() string {
+// BatchTier returns the path of the tier of batch pods, once the cgroups have been observed.
+func (c *Control) BatchTier() string {
 	return c.view.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.BestEffort)]
 }
 
@@ -85,7 +85,7 @@ func (c *Control) setsBatchQuota(d nodeplan.Desired) bool {
 
 // setBatchQuota adds the change of the quota of the tier of batch pods.
 func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
-	path := c.batchTier()
+	path := c.BatchTier()
 	for _, t := range d.Tiers {
 		if t.Tier == nodeplan.BestEffort && c.exists(path) {
 			if w := limitChanges(c.view.Settings[path], t.Limits); w != (cgroup.Wanted{}) {
@@ -98,9 +98,9 @@ func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
 // idleTierNotes returns the note about a tier of batch pods with idle priority, which the agent does
 // not set: the kernel then rejects the weights that the kubelet writes to the tier.
 func (c *Control) idleTierNotes() []Notice {
-	if c.view == nil || !c.view.Settings[c.batchTier()].Idle {
+	if c.view == nil || !c.view.Settings[c.BatchTier()].Idle {
 		return nil
 	}
 	return []Notice{{Reason: IdleTier, Message: fmt.Sprintf("another program has set cpu.idle of %s, so all pods of QoS class BestEffort run "+
-		"behind all others, and the kubelet cannot write their weight; the agent leaves it", c.batchTier())}}
+		"behind all others, and the kubelet cannot write their weight; the agent leaves it", c.BatchTier())}}
 }

@@ -97,6 +97,17 @@ func burstRow() row {
 	}}
 }
 
+// batchRow shows what batch pods may use, and what they use.
+func batchRow() row {
+	return row{"Batch pods", []sized{
+		{12, 8, lines("CPU time of batch pods", "What batch pods may use together (--batch-percent), and what the pods of QoS class BestEffort use.", cores,
+			query{"{{instance}}, budget", `pinfold_batch_budget_cpus{@node}`},
+			query{"{{instance}}, used", `sum by (instance) (rate(pinfold_batch_cpu_seconds_total{@node}[$__rate_interval]))`})},
+		{12, 8, lines("Capacity for batch pods", "What nodes offer to requests for pinfold.dev/batch-cpu; running pods' requests are offered in any case.", cores,
+			query{"{{instance}}", `pinfold_batch_capacity_cpus{@node}`})},
+	}}
+}
+
 // samplerRow shows the cost of sampling and whether it is reliable.
 func samplerRow() row {
 	return row{"Sampler", []sized{
