@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"math"
 	"time"
 
 	"pinfold.dev/pinfold/core/quantity"
@@ -51,6 +52,7 @@ type Budget struct {
 	config   Config
 	budget   quantity.CPUs // 0 before the first sample
 	changed  time.Duration
+	falls    int           // the last in a row of falls less than raiseEvery apart: 0 is the first, -1 none
 	least    quantity.CPUs // that batch work might have used since then
 	sampled  time.Duration // time of the last sample, at first of the first tick
 	began    bool
@@ -81,16 +83,23 @@ func (b *Budget) Step(t Tick) Decision {
 	return Decision{Budget: b.budget, Capacity: b.capacity.offered}
 }
 
-// follow moves the budget towards what batch work may use.
+// follow moves the budget towards what batch work may use. Of several falls in a row, each after the
+// first goes further than necessary, by twice as much as the one before, so that there are few.
 func (b *Budget) follow(t Tick, want quantity.CPUs) {
 	band := max(bandShare*quantity.CPUs(t.CPUs), leastBand)
 	b.least = min(b.least, want)
-	switch distance := b.least - b.budget; {
-	case b.budget == 0 || want <= b.budget-band || want < b.budget && want == b.config.Floor:
-		b.budget = want
-	case t.Now-b.changed < raiseEvery:
+	switch distance, again := b.least-b.budget, t.Now-b.changed < raiseEvery; {
+	case b.budget == 0:
+		b.budget, b.falls = want, -1
+	case want <= b.budget-band || want < b.budget && want == b.config.Floor:
+		if b.falls++; !again {
+			b.falls = 0
+		}
+		b.budget = max(b.config.Floor, want-band*quantity.CPUs(math.Exp2(float64(b.falls))-1))
+	case again:
 		return
 	case distance >= band:
+		b.falls = -1
 		b.budget += min(distance, max(band, raiseShare*distance))
 	}
 	b.changed, b.least = t.Now, want

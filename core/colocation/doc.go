@@ -7,10 +7,11 @@
 // # Budget
 //
 // Batch work and all others together should use Threshold of the shared CPUs. The budget is what the
-// others leave of that, but at least Floor. It falls at once. It rises every five seconds, by a third
-// of the distance to the least that was left in that time. Changes smaller than a band are not made.
-// So the budget follows the peaks of the others' usage and ignores their noise: each change is a
-// write, which refills the kernel's bucket.
+// others leave of that, but at least Floor. It falls at once, and further than necessary if it fell a
+// moment ago. It rises every five seconds, by a third of the distance to the least that was left in
+// that time. Changes smaller than a band are not made. So the budget follows the peaks of the others'
+// usage with few changes: each is a write, which refills the kernel's bucket, so that batch work may
+// use one quota more.
 //
 // The budget bounds what batch work does to caches, memory bandwidth and sibling threads. Online
 // services do not wait for it: batch work has idle priority and gives way in the kernel.

@@ -11,8 +11,9 @@ import (
 
 // TestBudget checks, for any usage by others, that the budget is never below the floor nor above what
 // the others leave by more than the band, that it is raised only to what was left for five seconds,
-// and that raises are at least that far apart.
+// that raises are at least that far apart, and that there are at most eight changes in that time.
 func TestBudget(t *testing.T) {
+	const mostChanges = 8 // a raise, and falls by 1, 2, 4 ... bands of 2% each
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Threshold: quantity.Share(rapid.Float64Range(0.1, 1).Draw(t, "threshold")),
 			Floor: quantity.CPUs(rapid.Float64Range(0.01, 4).Draw(t, "floor"))}
@@ -22,6 +23,7 @@ func TestBudget(t *testing.T) {
 		var wants []quantity.CPUs
 		var before quantity.CPUs
 		raised := -raiseEvery
+		var changes []time.Duration
 		for range rapid.IntRange(1, 40).Draw(t, "loads") {
 			others := quantity.CPUs(rapid.Float64Range(0, float64(cpus)).Draw(t, "others"))
 			for range rapid.IntRange(1, 80).Draw(t, "ticks") {
@@ -39,6 +41,12 @@ func TestBudget(t *testing.T) {
 						}
 					}
 					raised = now
+				}
+				if got != before {
+					changes = append(changes, now)
+				}
+				if n := len(changes); n > mostChanges && changes[n-1]-changes[n-1-mostChanges] < raiseEvery {
+					t.Fatalf("%d changes from %v to %v", mostChanges+1, changes[n-1-mostChanges], now)
 				}
 				before = got
 			}
