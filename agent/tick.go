@@ -57,8 +57,7 @@ func every(ctx context.Context, period time.Duration, do func()) {
 }
 
 // tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas. It
-// reads only the cgroups whose
-// quota is raised or whose limits have changed.
+// reads the settings only of cgroups whose quota is raised or whose limits have changed.
 func (e *engine) tick() {
 	samples, changed := e.meters.drain()
 	e.mu.Lock()

@@ -12,9 +12,9 @@ import (
 )
 
 // ownShares is the weight that the agent gives its own pod, which has no other container: that of a
-// request of a quarter of a CPU. With the weight of a small request, 5 ms of work take seconds beside busy
-// neighbours, and the container runtime does not wait that long for an answer. More weight would cost
-// more: since Kubernetes 1.36 kubelets report it as the pod's request (status.resources), and
+// request of a quarter of a CPU. With the weight of a small request, 5 ms of work take seconds beside
+// busy neighbours, and the container runtime does not wait that long for an answer. More weight would
+// cost more: since Kubernetes 1.36 kubelets report it as the pod's request (status.resources), and
 // schedulers count that.
 const ownShares = 256
 

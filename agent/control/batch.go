@@ -37,12 +37,8 @@ func (c *Control) Excluded() []string {
 // sampled is false. Suppress reports whether the budget has changed; if so, the caller must call
 // Decide. BoundsBatch must be true.
 func (c *Control) Suppress(now time.Duration, others quantity.CPUs, sampled bool) (changed bool) {
-	cpus := c.plan.Shared
-	if !c.binds() {
-		cpus = c.machine().Online()
-	}
 	before := c.batchBudget()
-	c.batched = c.batch.Step(colocation.Tick{Now: now, CPUs: cpus.Len(), Others: others, Unsampled: !sampled})
+	c.batched = c.batch.Step(colocation.Tick{Now: now, CPUs: c.sharedCPUs().Len(), Others: others, Unsampled: !sampled})
 	return c.batchBudget() != before
 }
 
@@ -60,11 +56,13 @@ func (c *Control) BatchCapacity() (capacity int64, known bool) {
 			requested += api.BatchRequest(pod)
 		}
 	}
-	return max(int64(math.Round(float64(c.batched.Capacity)*1000)), requested), c.batched.Budget > 0
+	return max(int64(milliCPU(c.batched.Capacity)), requested), c.batched.Budget > 0
 }
 
-func (c *Control) batchBudget() ledger.MilliCPU {
-	return ledger.MilliCPU(math.Round(float64(c.batched.Budget) * 1000))
+func (c *Control) batchBudget() ledger.MilliCPU { return milliCPU(c.batched.Budget) }
+
+func milliCPU(cpus quantity.CPUs) ledger.MilliCPU {
+	return ledger.MilliCPU(math.Round(float64(cpus) * 1000))
 }
 
 // BatchTier returns the path of the tier of batch pods, once the cgroups have been observed.
@@ -86,12 +84,8 @@ func (c *Control) setsBatchQuota(d nodeplan.Desired) bool {
 // setBatchQuota adds the change of the quota of the tier of batch pods.
 func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
 	path := c.BatchTier()
-	for _, t := range d.Tiers {
-		if t.Tier == nodeplan.BestEffort && c.exists(path) {
-			if w := limitChanges(c.view.Settings[path], t.Limits); w != (cgroup.Wanted{}) {
-				a.Bandwidth[path] = w
-			}
-		}
+	if w := limitChanges(c.view.Settings[path], d.Tier(nodeplan.BestEffort).Limits); c.exists(path) && w != (cgroup.Wanted{}) {
+		a.Bandwidth[path] = w
 	}
 }
 

@@ -156,6 +156,14 @@ func (c *Control) bindingOff() string {
 // binds reports whether the agent sets cpusets on this node.
 func (c *Control) binds() bool { return c.bindingOff() == "" }
 
+// sharedCPUs returns the CPUs that containers without CPUs of their own run on.
+func (c *Control) sharedCPUs() cpuset.Set {
+	if !c.binds() {
+		return c.machine().Online()
+	}
+	return c.plan.Shared
+}
+
 // coreSetsInForce reads the core sets that an earlier agent set from the cgroups of static-burst
 // containers. A cgroup with all CPUs was never given a core set.
 func (c *Control) coreSetsInForce(g groups) nodeplan.CoreSets {

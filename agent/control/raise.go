@@ -143,10 +143,7 @@ func (c *Control) Lower() (write bool) {
 
 // burstTick returns the input of package burst, and the containers in the same order.
 func (c *Control) burstTick(t Tick) (burst.Tick, []*Limited) {
-	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle, Batch: t.Batch, BatchCPUs: c.plan.Shared}
-	if !c.binds() {
-		input.BatchCPUs = c.machine().Online()
-	}
+	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle, Batch: t.Batch, BatchCPUs: c.sharedCPUs()}
 	var containers []*Limited
 	for i := range c.limited {
 		l := &c.limited[i]

@@ -65,14 +65,17 @@ type TierSettings struct {
 
 // Desired is the planned settings of a node's cgroups.
 type Desired struct {
-	Tiers []TierSettings
-	Pods  []PodSettings // in the order of State.Pods
+	Tiers []TierSettings // in the order of Tiers()
+	Pods  []PodSettings  // in the order of State.Pods
 	// Exclusive and Shared are disjoint and together contain all online CPUs.
 	Exclusive, Shared cpuset.Set
 	// CoreSets must be passed to the next Plan as State.Previous.
 	CoreSets CoreSets
 	Findings []Finding
 }
+
+// Tier returns the settings of a tier.
+func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tiers(), t)] }
 
 // Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
 // distinct names.
@@ -180,11 +183,7 @@ func (s *State) boundBatch(d *Desired) {
 		d.Findings = append(d.Findings, Finding{Kind: BatchUnbounded, Pod: other.ID})
 		return
 	}
-	for i := range d.Tiers {
-		if t := &d.Tiers[i]; t.Tier == BestEffort {
-			t.Limits = KubeletConfig{}.quota(s.BatchBudget)
-		}
-	}
+	d.Tier(BestEffort).Limits = KubeletConfig{}.quota(s.BatchBudget)
 }
 
 // ended reports whether all containers have ended.

@@ -125,15 +125,17 @@ func reason(pod *corev1.Pod) string {
 // pods lists the pods. It tries again for some time when the API server is restarted or too slow to
 // answer.
 func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
-	for deadline := time.Now().Add(waitTimeout); ; {
-		list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err == nil {
-			return list.Items, nil
-		}
-		if !localnode.Unanswered(err) || time.Now().After(deadline) || !sleep.For(ctx, pollInterval) {
-			return nil, fmt.Errorf("list pods: %w", err)
-		}
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	var list *corev1.PodList
+	err := localnode.Answered(ctx, func() (err error) {
+		list, err = c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
+	return list.Items, nil
 }
 
 // await lists the pods until problem returns nil, and returns them.

@@ -86,6 +86,20 @@ func Unanswered(err error) bool {
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 }
 
+// Answered sends a request until the API server has answered it, and returns its error, or until ctx
+// ends. The request must be one that may be repeated.
+func Answered(ctx context.Context, request func() error) error {
+	for {
+		err := request()
+		if err == nil || !Unanswered(err) {
+			return err
+		}
+		if !sleep.For(ctx, pollInterval) {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
 func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error) {
 	node, err := client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -127,7 +127,7 @@ type handlerTransport struct{ http.Handler }
 func (h handlerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	if request.Body == nil {
-		request.Body = http.NoBody // handlers may read Body without a check for nil
+		request.Body = http.NoBody // as in a request without a body that a server has received
 	}
 	recorder := httptest.NewRecorder()
 	h.ServeHTTP(recorder, request)

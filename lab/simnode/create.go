@@ -2,12 +2,12 @@ package simnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +39,11 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("create definition %s: %w", crd.Name, err)
 	}
 	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {
-		current, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+		var current *apiextensionsv1.CustomResourceDefinition
+		err := localnode.Answered(ctx, func() (err error) {
+			current, err = definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+			return err
+		})
 		if err != nil {
 			return false, fmt.Errorf("read definition %s: %w", crd.Name, err)
 		}
@@ -95,8 +99,12 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 		names[node.Name] = true
 	}
 	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
-		// Version 0 is served from the API server's cache.
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		var list *corev1.NodeList
+		err := localnode.Answered(ctx, func() (err error) {
+			// Version 0 is served from the API server's cache.
+			list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			return err
+		})
 		if err != nil {
 			return false, fmt.Errorf("list nodes: %w", err)
 		}
@@ -122,16 +130,15 @@ func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// poll calls done until it returns true, the API server rejects its request, or ctx ends. It goes on
-// when the API server is restarted or too slow to answer.
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
 	for {
 		ok, err := done()
-		if ok || err != nil && !localnode.Unanswered(err) {
+		if ok || err != nil {
 			return err
 		}
 		if !sleep.For(ctx, interval) {
-			return fmt.Errorf("wait for %s: %w", what, errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
 		}
 	}
 }

@@ -132,8 +132,8 @@ func formatFlag(on bool) string {
 	return "0"
 }
 
-// same reports whether a file contains the value that was written to it. Only sets of
-// CPUs have several forms of the same value.
+// same reports whether a file contains the value that was written to it. Only sets of CPUs have
+// several forms of the same value.
 func same(f File, value, content string) bool {
 	if f == CPUSetCPUs || f == CPUSetExclusive {
 		wrote, errWrote := cpuset.Parse(value)

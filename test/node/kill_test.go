@@ -21,14 +21,7 @@ import (
 func (s *settled) testKill(t *testing.T, component string) {
 	before := s.pid(t, component)
 	processes := s.processes(t)
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := s.check(); err != nil {
-			t.Fatalf("right after the kill: %v", err)
-		}
-	}
+	s.killProcess(t, before)
 	s.awaitSuccessor(t, component, before)
 	name := "after-" + component
 	eventually(t, "a pod is created", func() error {
@@ -44,6 +37,19 @@ func (s *settled) testKill(t *testing.T, component string) {
 	}
 	if after := s.processes(t); !slices.Equal(processes, after) {
 		t.Errorf("processes of containers changed from %v to %v: some were restarted", processes, after)
+	}
+}
+
+// killProcess kills a process, and checks for half a second that all settings persist.
+func (s *settled) killProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err := s.check(); err != nil {
+			t.Fatalf("right after the kill: %v", err)
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -239,14 +238,7 @@ func (s *settled) testKillAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	processes := s.processes(t)
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := s.check(); err != nil {
-			t.Fatalf("right after the kill: %v", err)
-		}
-	}
+	s.killProcess(t, before)
 	eventually(t, "the agent is back", func() error {
 		now, err := s.agentProcess(t.Context())
 		if err == nil && now == before {
