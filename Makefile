@@ -18,7 +18,7 @@ SHELL := bash
 # is not a package's name.
 PROGRESS := awk '/[ :]/ {print; next} ++n % 200 == 0 {printf "  %d packages compiled\n", n; fflush()}'
 
-COMMANDS := pinfold pinfold-agent pinfold-local pinfold-scheduler
+COMMANDS := pinfold pinfold-agent pinfold-lab pinfold-local pinfold-scheduler
 FUZZTIME ?= 20s
 
 .PHONY: help
@@ -74,6 +74,11 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
 	@bin/pinfold-local demo --node
 
+# What co-location costs an online service on this machine, with the raw data: docs/colocation.md.
+.PHONY: colocation
+colocation: bin/pinfold-lab ## measure what batch work costs an online service on this machine, 25 minutes (root)
+	@bin/pinfold-lab run colocation --output bin/colocation.jsonl
+
 # The virtual machines take longest, so they begin first.
 .PHONY: test
 test: bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run
@@ -91,7 +96,7 @@ race: bin/gotestsum ## run the tests of all packages that start goroutines with 
 
 # Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
 # that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/load ./lab/throttling ./test/kernel
+HOST_PACKAGES := ./agent ./linux/... ./lab/colocation ./lab/load ./lab/throttling ./test/kernel
 ROUNDS ?= 20
 
 .PHONY: test-busy

@@ -3,14 +3,23 @@ package agent
 import (
 	"time"
 
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // batchUsage is what was read at the last tick that bounded batch pods.
 type batchUsage struct {
-	at            time.Time
-	all, excluded map[string]time.Duration
+	at                   time.Time
+	all, excluded, batch cgroup.Meter
+	waits                map[string]waiting // of online containers, by path
+}
+
+// waiting is what a container has waited for CPUs since it was created, and how often it was
+// throttled, which counts as waiting.
+type waiting struct {
+	total     time.Duration
+	throttled uint64
 }
 
 // suppress decides how much CPU time batch pods may use, and reports whether that has changed.
@@ -19,65 +28,67 @@ func (e *engine) suppress(now time.Time) (changed bool) {
 		e.batchUsed = batchUsage{}
 		return false
 	}
-	others, known := e.othersUsage(now)
 	before := e.control.Batch()
-	changed = e.control.Suppress(now.Sub(e.began), others, known)
+	tick := e.batchTick(now)
+	changed = e.control.Suppress(tick)
 	after := e.control.Batch()
 	if changed {
-		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", others)
+		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,
+			"threshold", after.Threshold, "waited", tick.Waited)
 	}
-	if after.Capacity != before.Capacity || before.Budget == 0 && after.Budget > 0 {
+	if after.Capacity != before.Capacity || after.Starved != before.Starved || before.Budget == 0 && after.Budget > 0 {
 		e.publishSoon()
 	}
 	return changed
 }
 
-// othersUsage returns the mean usage, since the last tick, of everything on the shared CPUs but
-// batch pods. It returns false if that is not known.
-func (e *engine) othersUsage(now time.Time) (used quantity.CPUs, known bool) {
-	everything, err := e.everything()
+// batchTick measures what batch pods, and everything else on the shared CPUs, have used since the last
+// tick, and what online containers have waited.
+func (e *engine) batchTick(now time.Time) colocation.Tick {
+	t := colocation.Tick{Now: now.Sub(e.began), Unsampled: true, WaitUnknown: true}
+	groups := e.kernel.groups
+	everything, err := groups.Everything()
 	e.dedup.warnOrClear("batch", "batch pods get the least budget: the usage of the machine is not known", err)
 	if err != nil {
 		e.batchUsed = batchUsage{}
-		return 0, false
+		return t
 	}
-	all, knownAll := e.usage(everything, &e.batchUsed.all)
-	excluded, knownExcluded := e.usage(e.control.Excluded(), &e.batchUsed.excluded)
+	all, knownAll := e.batchUsed.all.Used(groups, everything)
+	excluded, knownExcluded := e.batchUsed.excluded.Used(groups, e.control.Excluded())
+	batch, knownBatch := e.batchUsed.batch.Used(groups, []string{e.control.BatchTier()})
 	passed := now.Sub(e.batchUsed.at)
 	e.batchUsed.at = now
-	if passed <= 0 || !knownAll || !knownExcluded {
+	waited, knownWait := e.longestWait()
+	if passed <= 0 || !knownAll || !knownExcluded || !knownBatch {
+		return t
+	}
+	t.Unsampled, t.WaitUnknown = false, !knownWait
+	t.Others, t.Batch = quantity.CPUs(max(0, all-excluded))/quantity.CPUs(passed), quantity.CPUs(batch)/quantity.CPUs(passed)
+	if t.Waited = time.Duration(float64(waited) * float64(tickEvery) / float64(passed)); knownWait {
+		e.onlineWait.Observe(t.Waited.Seconds())
+	}
+	return t
+}
+
+// longestWait returns the longest time that an online container has waited for CPUs since the last
+// tick, without those that were throttled. It is not known at the first tick, or without an objective.
+func (e *engine) longestWait() (longest time.Duration, known bool) {
+	if e.Batch.Objective == 0 {
 		return 0, false
 	}
-	return quantity.CPUs(max(0, all-excluded)) / quantity.CPUs(passed), true
-}
-
-// everything returns the cgroups that together contain everything that runs. The root's own
-// statistics of version 2 are counted in ticks of the timer, which are too coarse here.
-func (e *engine) everything() ([]string, error) {
-	groups := e.kernel.groups
-	if groups.Layout().CPU == cgroup.V1 {
-		return []string{"/"}, nil
-	}
-	return groups.Children(cgroup.CPU, "/")
-}
-
-// usage returns the CPU time that cgroups have used since the last call with the same last, which it
-// updates. It is complete if the same groups were read then.
-func (e *engine) usage(groups []string, last *map[string]time.Duration) (sum time.Duration, complete bool) {
-	now := make(map[string]time.Duration, len(groups))
-	both := 0
-	for _, group := range groups {
-		stat, err := e.kernel.groups.Stat(group)
-		if err != nil {
-			continue // it has ended, or the next round reports the error
+	before := e.batchUsed.waits
+	e.batchUsed.waits = map[string]waiting{}
+	for _, group := range e.control.Online() {
+		pressure, err := e.pressure(group)
+		stat, errStat := e.kernel.groups.Stat(group)
+		if err != nil || errStat != nil {
+			continue // it has ended
 		}
-		now[group] = stat.Usage
-		if before, ok := (*last)[group]; ok {
-			both++
-			sum += max(0, stat.Usage-before)
+		now := waiting{pressure.Total, stat.Throttled}
+		e.batchUsed.waits[group] = now
+		if last, ok := before[group]; ok && now.throttled == last.throttled {
+			longest = max(longest, now.total-last.total)
 		}
 	}
-	complete = both == len(now) && both == len(*last)
-	*last = now
-	return sum, complete
+	return longest, before != nil
 }

@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +17,8 @@ import (
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -92,5 +98,139 @@ func TestBatchPods(t *testing.T) {
 	}
 	if err := offered(""); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGroupIdentity runs the agent on files like those of a kernel with Group Identity: while that is
+// off batch pods have cpu.idle instead, then cpu.bvt_warp_ns, and after a cleanup neither.
+func TestGroupIdentity(t *testing.T) {
+	const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
+	k := newTree(t)
+	k.file(sysctl, "0")
+	online, batch := newPod("web", ""), newBatchPod("batch", "700")
+	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+	groups := map[*corev1.Pod]string{}
+	for i, p := range []*corev1.Pod{online, batch} {
+		id := containerID('a' + rune(i))
+		run(p, id)
+		groups[p] = k.pod(p.Name, id)
+	}
+	for _, group := range []string{"/kubepods/besteffort", groups[online], groups[batch], path.Dir(groups[online]), path.Dir(groups[batch])} {
+		k.file(filepath.Join("sys/fs/cgroup/cpu", group, string(cgroup.CPUBVT)), "0")
+	}
+	w := newWorld(t, online, batch)
+	w.root = k.root
+	w.config.Priority, _ = colocation.ParsePriority("bvt")
+	settled := func(idle bool, bvt map[*corev1.Pod]int) func() error {
+		return func() error {
+			for p, container := range groups {
+				for _, group := range []string{container, path.Dir(container)} {
+					s, err := k.fs.Read(group)
+					if err != nil {
+						return err
+					}
+					if wantIdle := idle && group == path.Dir(groups[batch]); s.BVT != bvt[p] || s.Idle != wantIdle {
+						return fmt.Errorf("%s has BVT %d and idle %v, want %d and %v", group, s.BVT, s.Idle, bvt[p], wantIdle)
+					}
+				}
+			}
+			return nil
+		}
+	}
+	stop := w.start()
+	w.eventually(settled(true, nil))
+	w.eventually(func() error {
+		if c := w.condition(); !strings.Contains(c.Message, "Group Identity is off: write 1 to /"+sysctl) {
+			return fmt.Errorf("the condition says %q", c.Message)
+		}
+		return nil
+	})
+	k.file(sysctl, "1")
+	w.eventually(settled(false, map[*corev1.Pod]int{online: 2, batch: -1}))
+	stop()
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Fatal(err)
+	}
+	if err := settled(false, nil)(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestObjective lets the threads of an online container wait, so that batch pods get less. While the
+// container is throttled, its waiting does not count.
+func TestObjective(t *testing.T) {
+	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond})
+	online := n.pods()[0].DeepCopy()
+	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+	n.pods = func() []*corev1.Pod { return []*corev1.Pod{online} }
+	n.round()
+	var waited, used time.Duration
+	n.pressure = func(group string) (cgroup.Pressure, error) {
+		if group != n.group {
+			return cgroup.Pressure{}, cgroup.ErrGone
+		}
+		return cgroup.Pressure{Total: waited}, nil
+	}
+	pass := func(ticks int, wait time.Duration, throttled bool) quantity.Share {
+		for tick := range ticks {
+			waited, used = waited+wait, used+2*tickEvery
+			n.tree.file("sys/fs/cgroup/cpuacct/kubepods/besteffort/cpuacct.usage", fmt.Sprint(used.Nanoseconds()))
+			if throttled {
+				n.tree.file("sys/fs/cgroup/cpu"+n.group+"/cpu.stat", fmt.Sprintf("nr_periods %d\nnr_throttled %d\nthrottled_time 0", tick+1, tick+1))
+			}
+			n.pass(trace.Sample{})
+		}
+		return n.control.Batch().Threshold
+	}
+	if got := pass(150, 900*time.Microsecond, false); got != 0.65 {
+		t.Errorf("threshold %v while the objective is met", got)
+	}
+	if got := pass(50, 5*time.Millisecond, true); got != 0.65 {
+		t.Errorf("threshold %v while the container is throttled", got)
+	}
+	if got := pass(50, 5*time.Millisecond, false); got > 0.65/2 {
+		t.Errorf("threshold %v after 5s in which the objective was missed", got)
+	}
+}
+
+// TestStarved checks the node's condition about batch pods: while the others use all CPUs for a minute,
+// when they do not any more, and after a cleanup.
+func TestStarved(t *testing.T) {
+	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5})
+	w := makeWorld()
+	w.t, w.config = t, n.Config
+	p := &publisher{Options: w.options().withDefaults(), engine: n.engine}
+	var used time.Duration
+	status := func(cpus float64, d time.Duration) corev1.NodeCondition {
+		t.Helper()
+		for range d / tickEvery {
+			used += time.Duration(cpus * float64(tickEvery))
+			n.tree.file("sys/fs/cgroup/cpuacct/cpuacct.usage", fmt.Sprint(used.Nanoseconds()))
+			n.pass(trace.Sample{})
+		}
+		if err := errors.Join(p.readNode(t.Context()), p.publishStarved(t.Context()), p.readNode(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.node.Status.Conditions {
+			if c.Type == api.BatchStarved {
+				return c
+			}
+		}
+		return corev1.NodeCondition{}
+	}
+	for _, step := range []struct {
+		cpus   float64
+		passes time.Duration
+		want   corev1.ConditionStatus
+	}{{7, 30 * time.Second, "False"}, {7, 31 * time.Second, "True"}, {7, 10 * time.Second, "True"}, {1, 11 * time.Second, "False"}} {
+		if got := status(step.cpus, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {
+			t.Errorf("after %v with %v CPUs in use the condition is %+v, want %s", step.passes, step.cpus, got, step.want)
+		}
+	}
+	if err := cleanNode(t.Context(), p.Options); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.readNode(t.Context()); err != nil || len(p.node.Status.Conditions) > 0 {
+		t.Errorf("after a cleanup: %v, %+v", err, p.node.Status.Conditions)
 	}
 }

@@ -12,11 +12,12 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
-// object, lease and condition, and its capacity for batch pods. The agent must not be running.
+// object, lease and conditions, and its capacity for batch pods. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
 	release, err := lock(o.RunDir)
@@ -77,7 +78,11 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	}
 	c.Observe(v)
 	result = c.Restore().Execute(k.apply(nil))
-	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err())
+	var paths []string
+	for _, p := range v.Pods {
+		paths = append(paths, p.Path)
+	}
+	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), endSeparation(k.groups, o.RunDir, paths))
 }
 
 func deleteTopology(ctx context.Context, o Options) error {
@@ -115,6 +120,6 @@ func cleanNode(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", o.NodeName, err)
 	}
-	return errors.Join(deleteBatchCapacity(ctx, o.Client, node),
-		patchCondition(ctx, o.Client, o.NodeName, map[string]any{"type": nodetopology.BindingCondition, "$patch": "delete"}))
+	return errors.Join(deleteBatchCapacity(ctx, o.Client, node), deleteCondition(ctx, o.Client, node, api.BatchStarved),
+		deleteCondition(ctx, o.Client, node, nodetopology.BindingCondition))
 }

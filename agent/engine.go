@@ -7,13 +7,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -43,17 +46,20 @@ type engine struct {
 	pods        func() []*corev1.Pod
 	needsStatic bool // askKubelet has been called and not been answered
 
-	load      map[cpuset.CPU]cpuTimes  // at the last sample for core sets
-	used      map[string]groupTime     // at the last sample for core sets, by path
-	tickLoad  map[cpuset.CPU]cpuTimes  // at the last tick
-	tickUsed  map[string]time.Duration // of pods with idle priority at the last tick, by path
+	load      map[cpuset.CPU]cpuTimes // at the last sample for core sets
+	used      map[string]groupTime    // at the last sample for core sets, by path
+	tickLoad  map[cpuset.CPU]cpuTimes // at the last tick
+	tickUsed  cgroup.Meter            // of pods with idle priority, since the last tick
 	tickedAt  time.Time
 	batchUsed batchUsage
-	began     time.Time        // origin of the ticks' time
-	sampler   *sampler.Sampler // nil if containers are not sampled
-	meters    meters           // has its own lock
-	stats     stats
-	health    string
+	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
+	onlineWait prometheus.Histogram
+	separation
+	began   time.Time        // origin of the ticks' time
+	sampler *sampler.Sampler // nil if containers are not sampled
+	meters  meters           // has its own lock
+	stats   stats
+	health  string
 	// changes counts changes of the state machine's input other than by rounds. A round whose
 	// observation spans one is postponed. postponed is the number of such rounds in a row.
 	changes   uint64
@@ -78,6 +84,9 @@ func newEngine(o Options, k *kernel) *engine {
 		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
 		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
+		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
+			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
 	e.lastLoop.Store(o.Now().UnixNano())
 	return e
@@ -158,6 +167,7 @@ func (e *engine) round() {
 		e.health = nodetopology.AgentHealthy
 	}
 	e.decide()
+	e.separate()
 	e.stats.rounds++
 	e.lastRound.Store(e.Now().UnixNano())
 }
@@ -202,6 +212,9 @@ func (e *engine) observe() (observed bool, err error) {
 	}
 	v, partial, err := view(groups, naming, known, e.Partitioned())
 	groups.CloseUnused() // files of cgroups that have ended
+	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
+		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
+	}
 	if unlock {
 		e.mu.Lock()
 	}

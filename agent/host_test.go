@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
 // hostTree makes cgroups on this machine as a kubelet and a runtime do, below a cgroup of the test.
@@ -31,18 +32,9 @@ type hostTree struct {
 
 func newHostTree(t testing.TB) *hostTree {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("making control groups needs root: run the test as root")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("this machine has no usable control groups: %v", err)
-	}
+	fs := cgrouptest.OpenHost(t)
 	if fs.Layout().CPU != cgroup.V1 {
 		t.Skip("this test makes control groups of version 1; test/vm tests version 2")
-	}
-	if err := fs.CheckWritable(); err != nil {
-		t.Skipf("the control groups cannot be written: %v", err)
 	}
 	tree := &hostTree{t, fs, fmt.Sprintf("/pinfold-agent-test-%d", os.Getpid())}
 	t.Cleanup(tree.remove)

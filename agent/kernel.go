@@ -107,8 +107,10 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	}
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
-		read(naming.Tier(t), cgroup.Parts{CPUs: true, Bandwidth: t == nodeplan.BestEffort, Idle: t == nodeplan.BestEffort, Partition: true}, nil)
+		batch := t == nodeplan.BestEffort
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Bandwidth: batch, Idle: batch, BVT: batch, Partition: true}, nil)
 	}
+	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
 	all := naming.Tier(nodeplan.Guaranteed)
 	for above := path.Dir(all); above != "/"; above = path.Dir(above) {
 		v.Above = append(v.Above, above)
@@ -121,9 +123,9 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		if len(p.Containers) == 0 {
 			ignore = cgroup.ErrNotEnabled // systemd enables the controllers of a new slice a moment later
 		}
-		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, Partition: partitions}, ignore)
+		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, BVT: bvt, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
-			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], Partition: partitions}, nil)
+			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], BVT: bvt && known[c.ID], Partition: partitions}, nil)
 		}
 		for _, other := range p.Others {
 			read(other, cgroup.Parts{CPUs: true, Partition: partitions}, cgroup.ErrNotEnabled) // without a cpuset it is limited by its pod's

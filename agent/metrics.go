@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -18,6 +19,9 @@ func newRegistry(e *engine) (*prometheus.Registry, prometheus.Observer) {
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_reconcile_duration_seconds",
 		Help: "Duration of a round, which checks all control groups.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)})
 	registry.MustRegister(collector{e}, duration)
+	if e.Batch.Objective > 0 {
+		registry.MustRegister(e.onlineWait)
+	}
 	return registry, duration
 }
 
@@ -33,6 +37,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.mu.Lock()
 	limited, containers, s := e.control.Limited(), e.control.Containers(), e.sampler
 	collectNode(out, e)
+	collectMechanisms(out, e.control.Mechanisms())
 	collectBatch(out, e)
 	e.mu.Unlock()
 	collectLimits(out, limited)
@@ -91,7 +96,7 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	counter(out, "nri_conflicts_total", "Containers that another NRI plugin sets, too.")(float64(stats.nriConflicts))
 	undone := counter(out, "foreign_writes_undone_total", "Settings that another program changed and the agent restored.", "setting")
 	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle,
-		control.FieldPartition} {
+		control.FieldBVT, control.FieldPartition} {
 		undone(float64(stats.undone[field]), string(field))
 	}
 	left := counter(out, "foreign_writes_left_total", "Settings that another program changed and the agent left as they are.", "setting")
@@ -105,6 +110,14 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 	}
 }
 
+// collectMechanisms sends which mechanisms put batch pods behind all others.
+func collectMechanisms(out chan<- prometheus.Metric, chosen colocation.Choice) {
+	used := gauge(out, "batch_mechanism", "1 for the mechanisms that put batch pods behind all others on this node.", "mechanism")
+	for _, m := range chosen.Use {
+		used(1, string(m))
+	}
+}
+
 // collectBatch sends the metrics of batch pods, if they are bounded.
 func collectBatch(out chan<- prometheus.Metric, e *engine) {
 	decision := e.control.Batch()
@@ -113,6 +126,8 @@ func collectBatch(out chan<- prometheus.Metric, e *engine) {
 	}
 	gauge(out, "batch_budget_cpus", "What all batch pods together may use, in CPUs.")(float64(decision.Budget))
 	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
+	gauge(out, "batch_threshold_ratio", "Share of the shared CPUs that all work together should use: less than --batch-percent while "+
+		"online pods wait too long for CPUs.")(float64(decision.Threshold))
 	if stat, err := e.kernel.groups.Stat(e.control.BatchTier()); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}

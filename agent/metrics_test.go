@@ -26,7 +26,7 @@ import (
 // TestMetrics compares all metrics of the agent with a file. tools/monitoring checks that deploy/
 // uses only metrics and labels in that file.
 func TestMetrics(t *testing.T) {
-	n := newQuietNode(t)
+	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond})
 	n.raiseAndLower()
 	n.raise() // so that the metrics of past and present raises exist
 	// The node of this test has version 1, which measures no pressure.
@@ -53,7 +53,7 @@ type quietNode struct {
 	ticks int
 }
 
-func newQuietNode(t *testing.T) *quietNode {
+func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	t.Helper()
 	n := &quietNode{tree: newTree(t), at: time.Unix(1_700_000_000, 0)}
 	busy := raisedPod("busy")
@@ -74,7 +74,7 @@ func newQuietNode(t *testing.T) *quietNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Config: control.Config{NodeName: nodeName, Batch: colocation.Config{Threshold: 0.65, Floor: 0.5}}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	o := Options{Config: control.Config{NodeName: nodeName, Batch: batch}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Now: func() time.Time { return n.at }}.withDefaults()
 	n.engine = newEngine(o, k)
 	n.pods = func() []*corev1.Pod { return pods }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -81,6 +83,7 @@ func (p *publisher) once(ctx context.Context) error {
 		{"static pods", "mirror pods get nothing of their static pods' groups", p.readStaticPods},
 		{"topology", "cannot publish the CPU topology of this node", p.publishTopology},
 		{"condition", "cannot publish the node's condition", p.publishCondition},
+		{"batch condition", "cannot publish whether batch pods starve on this node", p.publishStarved},
 		{"batch capacity", "cannot publish what batch pods may request on this node", p.publishBatchCapacity},
 	} {
 		err := part.do(ctx)
@@ -177,7 +180,7 @@ func (p *publisher) published(how string, err error) error {
 	return nil
 }
 
-// publishCondition writes the condition if it differs from the one in the Node object.
+// publishCondition writes the condition about CPUs if it differs from that in the Node object.
 func (p *publisher) publishCondition(ctx context.Context) error {
 	p.mu.Lock()
 	want := p.condition
@@ -185,7 +188,42 @@ func (p *publisher) publishCondition(ctx context.Context) error {
 	if want == nil || p.node == nil {
 		return nil
 	}
-	c := *want
+	return p.writeCondition(ctx, *want)
+}
+
+// publishStarved writes whether batch pods starve, if that differs from the Node object. Without a bound
+// for batch pods the node has no such condition.
+func (p *publisher) publishStarved(ctx context.Context) error {
+	if p.node == nil {
+		return nil
+	}
+	if p.Batch.Threshold == 0 {
+		return deleteCondition(ctx, p.Client, p.node, api.BatchStarved)
+	}
+	var batch colocation.Decision
+	p.engine.with(func(c *control.Control) { batch = c.Batch() })
+	if batch.Budget == 0 {
+		return nil // nothing is decided yet
+	}
+	c := corev1.NodeCondition{Type: api.BatchStarved, Status: corev1.ConditionFalse, Reason: "Enough",
+		Message: "batch pods have had CPU time within the last minute"}
+	if batch.Starved {
+		c.Status, c.Reason = corev1.ConditionTrue, "Starved"
+		c.Message = fmt.Sprintf("all batch pods together may use no more than %g CPUs (--batch-floor), because others use the rest", float64(p.Batch.Floor))
+	}
+	return p.writeCondition(ctx, c)
+}
+
+// deleteCondition removes a condition from a node, if it has it.
+func deleteCondition(ctx context.Context, client kubernetes.Interface, node *corev1.Node, kind corev1.NodeConditionType) error {
+	if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind }) {
+		return nil
+	}
+	return patchCondition(ctx, client, node.Name, map[string]any{"type": kind, "$patch": "delete"})
+}
+
+// writeCondition writes a condition if it differs from that in the Node object.
+func (p *publisher) writeCondition(ctx context.Context, c corev1.NodeCondition) error {
 	c.LastTransitionTime = metav1.NewTime(p.Now())
 	c.LastHeartbeatTime = c.LastTransitionTime
 	for _, have := range p.node.Status.Conditions {

@@ -39,6 +39,11 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("containers cannot be cpuset partitions (--partition=%s): %w; or run the agent with --partition=none", o.Partition, err)
 		}
 	}
+	if o.Batch.Objective > 0 {
+		if _, err := k.groups.Pressure("/"); err != nil {
+			return fmt.Errorf("the waiting of online pods cannot be measured (--batch-objective): %w", err)
+		}
+	}
 	srv, err := newServer(e)
 	if err != nil {
 		return err

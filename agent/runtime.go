@@ -65,6 +65,7 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 		h.addGroup(pod.CgroupParent)
 		h.addGroup(c.CgroupsPath)
 		h.decide()
+		h.separate() // what the container starts inherits the cookie
 		h.requestRound()
 	})
 	return nil

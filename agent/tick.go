@@ -66,7 +66,7 @@ func (e *engine) tick() {
 	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
 	t.Idle, t.Interval = e.idle()
 	if t.Interval > 0 {
-		t.Batch, _ = e.usage(e.control.BatchGroups(), &e.tickUsed)
+		t.Batch, _ = e.tickUsed.Used(e.kernel.groups, e.control.BatchGroups())
 	}
 	suppressed := e.suppress(now)
 	foreign := e.observeBandwidth(append(e.control.RaisedGroups(), changed...))

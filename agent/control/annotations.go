@@ -168,8 +168,8 @@ func (c *Control) annotationsInForce(s *podState, g groups) annotations {
 	if period == 0 { // no cgroup with a quota
 		return a
 	}
-	if a.class == nodeplan.BE && !c.view.Settings[g.pods[s.plan.ID]].Idle {
-		a.class = nodeplan.LS
+	if a.class == nodeplan.BE && !isBehind(c.view.Settings[g.pods[s.plan.ID]]) {
+		a.class = ""
 	}
 	ceiling := c.config.Ceilings.For(s.object.Namespace)
 	a.burst, _ = ceiling.CapBurst(a.burst.WithKernel(int(percent)))

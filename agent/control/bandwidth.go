@@ -4,9 +4,11 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Limited is a cgroup of a pod or container whose bandwidth is planned.
@@ -23,9 +25,11 @@ type Limited struct {
 	podPath string
 	want    bandwidth.Limits
 	idle    bool             // wanted, of pods only
+	bvt     int              // wanted
 	kubelet bandwidth.Limits // what the kubelet would set
 	// resizing is set while the kubelet is changing the quota.
 	resizing bool
+	separate bool // see nodeplan.PodSettings, of pods only
 }
 
 func (l *Limited) isPod() bool { return l.Ref.Container == "" }
@@ -61,7 +65,8 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 			if c.exists(path) {
 				ref := nodeplan.Ref{Pod: p.ID, Container: container}
 				all = append(all, Limited{Ref: ref, Namespace: s.object.Namespace, Name: s.object.Name, Path: path, Raising: raising,
-					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes()})
+					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, bvt: want.BVT, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes(),
+					separate: p.Separate})
 			}
 		}
 		add("", g.pods[p.ID], p.Settings, p.Raising)
@@ -73,7 +78,7 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 	return all
 }
 
-// setBandwidth adds the changes of quota, period, burst and cpu.idle.
+// setBandwidth adds the changes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns.
 func (c *Control) setBandwidth(a *Actions, all []Limited) {
 	for i := range all {
 		l := &all[i]
@@ -135,9 +140,20 @@ func (c *Control) bandwidthChanges(l *Limited) (w cgroup.Wanted) {
 		w = limitChanges(present, l.want)
 	}
 	if idle := l.idle; l.isPod() && idle != present.Idle && !present.NoIdle {
-		w.Idle = &idle
+		if w.Idle = &idle; !idle {
+			w.Weight = new(c.kubeletsWeight(l.Ref.Pod)) // clearing idle sets the default weight
+		}
+	}
+	if bvt := l.bvt; bvt != present.BVT && !present.NoBVT {
+		w.BVT = &bvt
 	}
 	return w
+}
+
+// kubeletsWeight returns the weight that the kubelet gives to the cgroup of a pod.
+func (c *Control) kubeletsWeight(id ledger.PodID) cgroup.Weight {
+	request := uint64(api.EffectiveRequest(c.pod(id).object))
+	return kubepods.PodWeight(c.view.Layout.CPU, request*1024/1000)
 }
 
 // limitChanges returns what differs of quota, period and burst. Without a quota the period has no

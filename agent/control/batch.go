@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,6 +15,53 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
+
+// Mechanisms returns what puts batch pods behind all others on this node. It is the zero value before
+// the first observation.
+func (c *Control) Mechanisms() colocation.Choice {
+	if c.view == nil {
+		return colocation.Choice{}
+	}
+	return c.config.Priority.Choose(func(m colocation.Mechanism) bool { return c.view.Lacking[m] != "" })
+}
+
+// lackingNotes returns the note about mechanisms that are to be used and that the machine lacks.
+func (c *Control) lackingNotes() []Notice {
+	chosen := c.Mechanisms()
+	if len(chosen.Lacking) == 0 {
+		return nil
+	}
+	var why, used []string
+	for _, m := range chosen.Lacking {
+		why = append(why, fmt.Sprintf("%s (%s)", m, c.view.Lacking[m]))
+	}
+	for _, m := range chosen.Use {
+		used = append(used, string(m))
+	}
+	instead := "so batch pods run like others"
+	if len(used) > 0 {
+		instead = "the agent uses " + strings.Join(used, " and ")
+	}
+	return []Notice{{Reason: LackingMechanism, Message: fmt.Sprintf("to put batch pods behind others, the machine lacks %s; %s", strings.Join(why, ", "), instead)}}
+}
+
+// isBehind reports whether a pod with these settings runs behind all others.
+func isBehind(s cgroup.Settings) bool { return s.Idle || s.BVT < 0 }
+
+// Separated returns the paths of the pods whose threads must have the core-scheduling cookie of batch
+// pods, and of those whose threads must not.
+func (c *Control) Separated() (with, without []string) {
+	for i := range c.limited {
+		switch l := &c.limited[i]; {
+		case !l.isPod():
+		case l.separate:
+			with = append(with, l.Path)
+		default:
+			without = append(without, l.Path)
+		}
+	}
+	return with, without
+}
 
 // BoundsBatch reports whether the CPU time of batch pods is to be bounded, so that Suppress must be
 // called periodically.
@@ -32,14 +79,24 @@ func (c *Control) Excluded() []string {
 	return paths
 }
 
-// Suppress decides how much CPU time batch pods may use. others is the mean usage of everything
-// else on the shared CPUs since the last call, and now is monotonic time. If others is not known,
-// sampled is false. Suppress reports whether the budget has changed; if so, the caller must call
-// Decide. BoundsBatch must be true.
-func (c *Control) Suppress(now time.Duration, others quantity.CPUs, sampled bool) (changed bool) {
+// Suppress decides how much CPU time batch pods may use after a tick, whose number of CPUs it sets. It
+// reports whether the budget has changed; if so, the caller must call Decide. BoundsBatch must be true.
+func (c *Control) Suppress(t colocation.Tick) (changed bool) {
 	before := c.batchBudget()
-	c.batched = c.batch.Step(colocation.Tick{Now: now, CPUs: c.sharedCPUs().Len(), Others: others, Unsampled: !sampled})
+	t.CPUs = c.sharedCPUs().Len()
+	c.batched = c.batch.Step(t)
 	return c.batchBudget() != before
+}
+
+// Online returns the paths of the running containers of online pods (LS).
+func (c *Control) Online() (paths []string) {
+	for i := range c.limited {
+		l := &c.limited[i]
+		if a := c.adopted[l.Ref.Pod]; !l.isPod() && a != nil && a.class == nodeplan.LS && c.exists(l.Path) {
+			paths = append(paths, l.Path)
+		}
+	}
+	return paths
 }
 
 // Batch returns the last decision about batch pods; it is the zero value without a bound.

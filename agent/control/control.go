@@ -28,8 +28,8 @@ type Config struct {
 	// minSharedCPUs.
 	MinShared int
 	Tuning    nodeplan.Tuning
-	// BatchIdle sets cpu.idle on the cgroups of BE pods.
-	BatchIdle bool
+	// Priority is how batch pods are put behind all others.
+	Priority colocation.Priority
 	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no bound.
 	Batch colocation.Config
 	// Burst is the burst policy of pods without one. All its fields are set: they also fill in the
@@ -85,6 +85,9 @@ type View struct {
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
 	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
+	// Lacking is why mechanisms for batch pods cannot be used, in words for users. If it is nil, the
+	// last one remains valid.
+	Lacking map[colocation.Mechanism]string
 }
 
 // created is a container that the runtime has announced.

@@ -22,7 +22,7 @@ type Actions struct {
 	Widen      map[string]cgroup.Wanted
 	Moves      []Move
 	Narrow     map[string]Narrow
-	Bandwidth  map[string]cgroup.Wanted // quota, period, burst and cpu.idle
+	Bandwidth  map[string]cgroup.Wanted // quota, period, burst, cpu.idle and cpu.bvt_warp_ns
 	Partitions map[string]cgroup.Wanted
 	exclusive  map[string]cpuset.Set // cpuset.cpus.exclusive with all partitions
 	// Held are the CPUs of the containers' cgroups before the writes.

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -28,7 +30,8 @@ type fakeKernel struct {
 	faults  map[string]string
 	made    int
 	v2      bool
-	noBurst bool // the kernel does not support burst
+	noBurst bool     // the kernel does not support burst
+	has     []string // mechanisms for batch pods
 	// noPartition is set if the kernel does not support partitions. taken are the CPUs of a partition
 	// that is not the agent's.
 	noPartition bool
@@ -55,7 +58,8 @@ func (k *fakeKernel) layout() cgroup.Layout {
 
 // newGroup returns the settings of a new cgroup.
 func (k *fakeKernel) newGroup(group string) cgroup.Settings {
-	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst}
+	s := cgroup.Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}, NoBurst: k.noBurst,
+		NoIdle: !slices.Contains(k.has, "idle"), NoBVT: !slices.Contains(k.has, "bvt"), BVT: k.groups[path.Dir(group)].BVT}
 	if s.NoPartition = !k.v2 || k.noPartition; !s.NoPartition {
 		s.Partition.Kind = cgroup.PartitionMember
 	}
@@ -211,42 +215,13 @@ func (k *fakeKernel) below(path string) []string {
 
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
-// foreign writes settings as another program, and reports if the kernel rejects them.
-func (k *fakeKernel) foreign(of string, options map[string]string) (string, error) {
-	path := k.pathOf(of)
-	s, ok := k.groups[path]
-	if !ok {
-		return "", fmt.Errorf("no such group: %s", path)
-	}
-	var err error
-	if text := options["cpuset"]; text != "" {
-		s.CPUs, err = cpuset.Parse(text)
-	}
-	for name, to := range map[string]*time.Duration{"quota": &s.Quota, "period": &s.Period, "burst": &s.Burst} {
-		if text := options[name]; text != "" && err == nil {
-			*to, err = time.ParseDuration(text)
+func (k *fakeKernel) view() View {
+	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
+	for _, m := range colocation.Mechanisms() {
+		if !slices.Contains(k.has, string(m)) {
+			v.Lacking[m] = "this kernel has no " + string(m)
 		}
 	}
-	if err != nil {
-		return "", err
-	}
-	if kind := options["partition"]; kind != "" && k.v2 {
-		s.Partition = cgroup.PartitionState{Kind: cgroup.Partition(kind)}
-	}
-	s.Idle = s.Idle || options["idle"] == "1"
-	if text, ok := options["exclusive"]; ok && k.v2 {
-		s.Exclusive = cpuset.MustParse(text)
-	}
-	if rejected := k.rejects(path, s); rejected != nil {
-		return fmt.Sprintf("the kernel rejects %s: %s\n", of, k.named(rejected.Error())), nil
-	}
-	k.groups[path] = s
-	k.validate()
-	return "", nil
-}
-
-func (k *fakeKernel) view() View {
-	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups)}
 	for group, s := range v.Settings {
 		if place, _ := k.naming.Parse(group); k.v2 && place.Container != "" {
 			s.Effective = k.cpus(group, s)
@@ -300,7 +275,7 @@ func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 		k.node.broken = append(k.node.broken, fmt.Sprintf("the wanted settings are contradictory: %v", err))
 	}
 	for _, w := range writes {
-		if w.IfDiffers { // this kernel keeps the burst
+		if w.IfDiffers && (w.File != cgroup.CPUBVT || w.Value == strconv.Itoa(k.groups[w.Path].BVT)) { // this kernel keeps the burst
 			continue
 		}
 		if err := k.write(w); err != nil {
@@ -383,6 +358,9 @@ func (k *fakeKernel) print() string {
 		}
 		if s.Burst != 0 {
 			fmt.Fprintf(&b, ", burst %v", s.Burst)
+		}
+		if s.BVT != 0 {
+			fmt.Fprintf(&b, ", bvt %d", s.BVT)
 		}
 		if s.Partition.Is() {
 			fmt.Fprintf(&b, ", partition %s", strings.TrimSpace(string(s.Partition.Kind)+" "+s.Partition.Invalid))

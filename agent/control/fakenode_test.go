@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,6 +67,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", n.addPod(args)
 	case "resize", "resized":
 		return "", n.resize(args)
+	case "class":
+		n.setClass(args)
 	case "remove":
 		delete(n.pods, args[0])
 	case "api":
@@ -138,6 +141,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 	n.kernel.v2 = options["cgroup"] == "v2"
 	n.kernel.noBurst = options["burst"] == "none"
 	n.kernel.noPartition = options["partitions"] == "none"
+	n.kernel.has = strings.Split(cmp.Or(options["has"], "idle"), ",")
 	n.kernel.makeTiers()
 	return nil
 }

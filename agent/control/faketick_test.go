@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -66,7 +68,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 		n.ticks += tickLength
 		if others != nil {
 			used, err := strconv.ParseFloat(*others, 64)
-			if n.control.BoundsBatch() && n.control.Suppress(n.ticks, quantity.CPUs(used), err == nil) {
+			if n.control.BoundsBatch() && n.control.Suppress(colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}) {
 				fmt.Fprintf(&b, "tick %d:\n%s", i+1, n.decide())
 			}
 		}
@@ -147,11 +149,25 @@ func (n *fakeNode) decide() string {
 	return n.execute(n.control.Decide(n.now))
 }
 
+// setClass changes the class of a pod, if there is such a pod.
+func (n *fakeNode) setClass(args []string) {
+	if p := n.pods[args[0]]; p != nil {
+		p = p.DeepCopy()
+		p.Labels = nil
+		if len(args) > 1 {
+			p.Labels = map[string]string{api.QoSLabel: args[1]}
+		}
+		n.pods[args[0]] = p
+	}
+}
+
 // setAgent sets the flags of the next agent.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
-	n.config.BatchIdle = options["batch-idle"] == "true"
+	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
+		return err
+	}
 	n.config.Burst = burst.Policy{Mode: burst.Mode(options["burst"]), BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	n.config.Batch = colocation.Config{}
 	if text := options["batch"]; text != "" {

@@ -37,6 +37,14 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 		}
 	case cgroup.CPUIdle:
 		s.Idle = w.Value == "1"
+	case cgroup.CPUShares, cgroup.CPUWeight:
+		var n uint64
+		n, err = strconv.ParseUint(w.Value, 10, 64)
+		s.Weight = cgroup.Weight(n)
+	case cgroup.CPUBVT:
+		if s.BVT, err = strconv.Atoi(w.Value); err == nil {
+			k.inherit(w.Path, s.BVT)
+		}
 	case cgroup.CPUSetExclusive:
 		s.Exclusive, err = cpuset.Parse(w.Value)
 	case cgroup.CPUSetPartition:
@@ -108,3 +116,52 @@ func (k *fakeKernel) rejects(group string, s cgroup.Settings) error {
 
 // ratio is to_ratio in kernel/sched/core.c.
 func ratio(s cgroup.Settings) int64 { return s.Quota.Microseconds() << 20 / s.Period.Microseconds() }
+
+// inherit passes cpu.bvt_warp_ns on to the groups below, but not its removal.
+func (k *fakeKernel) inherit(above string, bvt int) {
+	for below, s := range k.groups {
+		if bvt != 0 && path.Dir(below) == above {
+			s.BVT = bvt
+			k.groups[below] = s
+		}
+	}
+}
+
+// foreign writes settings as another program, and reports if the kernel rejects them.
+func (k *fakeKernel) foreign(of string, options map[string]string) (string, error) {
+	path := k.pathOf(of)
+	s, ok := k.groups[path]
+	if !ok {
+		return "", fmt.Errorf("no such group: %s", path)
+	}
+	var err error
+	if text := options["cpuset"]; text != "" {
+		s.CPUs, err = cpuset.Parse(text)
+	}
+	for name, to := range map[string]*time.Duration{"quota": &s.Quota, "period": &s.Period, "burst": &s.Burst} {
+		if text := options[name]; text != "" && err == nil {
+			*to, err = time.ParseDuration(text)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if kind := options["partition"]; kind != "" && k.v2 {
+		s.Partition = cgroup.PartitionState{Kind: cgroup.Partition(kind)}
+	}
+	s.Idle = s.Idle || options["idle"] == "1"
+	if text := options["bvt"]; text != "" {
+		if s.BVT, err = strconv.Atoi(text); err != nil {
+			return "", err
+		}
+	}
+	if text, ok := options["exclusive"]; ok && k.v2 {
+		s.Exclusive = cpuset.MustParse(text)
+	}
+	if rejected := k.rejects(path, s); rejected != nil {
+		return fmt.Sprintf("the kernel rejects %s: %s\n", of, k.named(rejected.Error())), nil
+	}
+	k.groups[path] = s
+	k.validate()
+	return "", nil
+}

@@ -21,6 +21,7 @@ const (
 	FieldPeriod Field = "period"
 	FieldBurst  Field = "burst"
 	FieldIdle   Field = "idle"
+	FieldBVT    Field = "bvt"
 	// FieldPartition is the kind of a cpuset partition.
 	FieldPartition Field = "partition"
 )
@@ -81,6 +82,9 @@ func (c *Control) compare(path string, ours, theirs cgroup.Settings) {
 	if ours.Idle != theirs.Idle {
 		record(FieldIdle, ours.Idle, theirs.Idle)
 	}
+	if ours.BVT != theirs.BVT {
+		record(FieldBVT, ours.BVT, theirs.BVT)
+	}
 }
 
 // wentOffline reports whether the difference is that the kernel removed offline CPUs.
@@ -115,6 +119,7 @@ func (c *Control) undone(a *Actions) []Foreign {
 			f.Field == FieldPeriod && w.Period != nil,
 			f.Field == FieldBurst && w.Burst != nil,
 			f.Field == FieldIdle && w.Idle != nil,
+			f.Field == FieldBVT && w.BVT != nil,
 			f.Field == FieldPartition && (a.Release[f.Path].Partition != nil || a.Partitions[f.Path].Partition != nil):
 			all = append(all, f)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -110,6 +111,7 @@ func (c *Control) forgetCreated(now time.Time) {
 // state returns the input of a plan. annotationsOf returns the annotations that a pod is planned
 // with.
 func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nodeplan.State {
+	mechanisms := c.Mechanisms()
 	s := nodeplan.State{
 		Index:         c.index,
 		Config:        ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
@@ -118,7 +120,9 @@ func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nod
 		Usage:         c.usage,
 		Previous:      c.previous,
 		Tuning:        c.config.Tuning,
-		BatchIdle:     c.config.BatchIdle,
+		BatchIdle:     mechanisms.Uses(colocation.Idle),
+		BatchBVT:      mechanisms.Uses(colocation.BVT),
+		BatchCores:    mechanisms.Uses(colocation.CoreScheduling),
 		BatchBudget:   c.batchBudget(),
 		NoKernelBurst: c.noBurst,
 	}
@@ -253,6 +257,9 @@ func (c *Control) exists(path string) bool {
 
 // Observe sets the present settings of the cgroups.
 func (c *Control) Observe(v View) {
+	if v.Lacking == nil && c.view != nil {
+		v.Lacking = c.view.Lacking
+	}
 	c.view, c.changed = &v, nil
 	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !c.exists(path) })
 	for path, now := range v.Settings {

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -40,7 +41,7 @@ type hostile struct {
 
 func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]string) *hostile {
 	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
-	h.node.config.BatchIdle = true
+	h.node.config.Priority, _ = colocation.ParsePriority([]string{"idle", "bvt"}[seed%2])
 	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
 		if path == h.group() {
@@ -53,7 +54,7 @@ func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]stri
 		}
 		return h.before + h.kernel.Stats().Usage
 	}
-	for _, line := range []string{"machine cores=4 threads=1", "restart", "round", "pod web " + pod} {
+	for _, line := range []string{"machine cores=4 threads=1 has=idle,bvt", "restart", "round", "pod web " + pod} {
 		h.run(line)
 	}
 	h.annotate(annotations)

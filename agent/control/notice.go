@@ -26,6 +26,8 @@ const (
 	UnknownGroup = "UnknownGroup"
 	// IdleTier: another program has given idle priority to the tier of batch pods.
 	IdleTier = "IdleTier"
+	// LackingMechanism: the machine lacks a mechanism that is to put batch pods behind all others.
+	LackingMechanism = "LackingMechanism"
 	// CannotWrite: the settings of a cgroup could not be written.
 	CannotWrite = "CannotWrite"
 	// CannotEnforce: no settings can be enforced on the node.
@@ -133,7 +135,7 @@ func (c *Control) problems() (all, notes []Notice) {
 			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes())
+	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes(), c.lackingNotes())
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except

@@ -6,13 +6,18 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // TestNoCPUIsEnforcedForTwo runs random operations on a node: pods with random and conflicting
 // allocations, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
 // restarts, and failures of the API server. No write may give a cgroup CPUs that are exclusive to
 // another pod, or a quota, period or burst that the kernel rejects. When the failures end, one
-// round must correct everything and the next one have nothing to do.
+// round must correct everything and the next one have nothing to do; then batch pods, and only these,
+// run behind all others.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()
@@ -27,11 +32,12 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			return out
 		}
 		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
-		do("machine numa=2 cores=2 threads=2 cgroup=%s", cgroups)
+		do("machine numa=2 cores=2 threads=2 cgroup=%s has=%s", cgroups, rapid.SampledFrom([]string{"none", "idle", "bvt", "idle,core-scheduling"}).Draw(t, "mechanisms"))
 		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
+		priority := rapid.SampledFrom([]string{"none", "auto", "idle", "bvt"})
 		flags := func() string {
-			return fmt.Sprintf("agent burst=%s percent=%d partition=%s", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
-				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"))
+			return fmt.Sprintf("agent burst=%s percent=%d partition=%s batch-priority=%s", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"), priority.Draw(t, "priority"))
 		}
 		do("%s", flags())
 		if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
@@ -42,7 +48,9 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 20).Draw(t, "what") {
+			switch rapid.IntRange(0, 22).Draw(t, "what") {
+			case 21, 22:
+				do("class %s %s", pod, rapid.SampledFrom([]string{"", "LS", "BE"}).Draw(t, "class"))
 			case 0, 1:
 				if n.pods[pod] == nil {
 					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1"}).Draw(t, "more"))
@@ -100,6 +108,21 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		do("round")
 		if out := do("round"); out != "nothing to do\n" || len(n.broken) > 0 {
 			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(history, "\n"), n.kernel.print())
+		}
+		for name, p := range n.pods {
+			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.Mechanisms()
+			class := nodeplan.Class(p.Labels[api.QoSLabel])
+			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
+				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
+			}
+			bvt := 0
+			if used.Uses(colocation.BVT) {
+				bvt = map[nodeplan.Class]int{nodeplan.LS: 2, nodeplan.BE: -1}[class]
+			}
+			idle := class == nodeplan.BE && used.Uses(colocation.Idle)
+			if n.ids[name+"/app"] != "" && (group.Idle != idle || group.BVT != bvt) {
+				t.Fatalf("pod %s with labels %v has %+v with %v, after\n%s", name, p.Labels, group, used, strings.Join(history, "\n"))
+			}
 		}
 	})
 }

@@ -70,14 +70,14 @@ func (c *Control) raisedQuota(path string) time.Duration {
 // settings to Control.ObserveBandwidth before each tick.
 func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
 
-// BatchGroups returns the paths of the pods that have idle priority. They give way to all others at
+// BatchGroups returns the paths of the pods that run behind all others. They give way to all others at
 // once, so the time that they use does not prevent raises.
 func (c *Control) BatchGroups() (paths []string) {
 	if c.view == nil {
 		return nil
 	}
 	for _, p := range c.view.Pods {
-		if c.view.Settings[p.Path].Idle {
+		if isBehind(c.view.Settings[p.Path]) {
 			paths = append(paths, p.Path)
 		}
 	}

@@ -21,6 +21,8 @@ import (
 //	    tier=BestEffort
 //	resize POD CONTAINER=LIMIT, resized POD
 //	    changes a limit; the kubelet has carried out the change
+//	class POD LS, class POD
+//	    changes or removes the label
 //	remove POD
 //	    removes a pod from the API server
 //	api gone, api back
@@ -40,7 +42,7 @@ import (
 //	    the runtime tells by NRI that it is about to start the container
 //	end POD/CONTAINER
 //	    the container and its cgroup end
-//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms idle=1 partition=member exclusive=0
+//	write GROUP cpuset=0-3 quota=50ms period=50ms burst=10ms idle=1 bvt=-1 partition=member exclusive=0
 //	    another program writes settings
 //	vanish GROUP, refuse GROUP, unpartition GROUP, accept GROUP
 //	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
@@ -59,7 +61,7 @@ import (
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root batch-idle=true batch=65%
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65%
 //	    quota-percent is 300 and quota-burst-seconds 60; the least budget of batch pods is 0.5 CPUs
 //	round
 //	    prints the writes in their order, and what users are told

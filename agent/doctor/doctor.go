@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/priority"
 )
 
 // Status is the outcome of one check.
@@ -45,13 +46,15 @@ type Options struct {
 	KubeletDir string
 	// CgroupRoot is the kubelet's --cgroup-root.
 	CgroupRoot string
+	// Cores is whether the kernel schedules cores: the result of [priority.CheckCores].
+	Cores error
 	// Cluster is nil if the API server is not to be asked.
 	Cluster Cluster
 }
 
 // Defaults returns the options for most nodes.
 func Defaults() Options {
-	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet"}
+	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet", Cores: priority.CheckCores()}
 }
 
 // Cluster asks the API server and the kubelet about the node.

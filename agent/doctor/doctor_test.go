@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/test/golden"
@@ -22,6 +23,7 @@ func TestNodes(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		o := Defaults()
 		o.Root = t.TempDir()
+		o.Cores = unix.ENODEV
 		o.Cluster = unpack(t, o.Root, given)
 		var text bytes.Buffer
 		if err := Examine(context.Background(), o).WriteText(&text); err != nil {

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/priority"
 )
 
 // kernel checks the kernel's version and features.
@@ -22,6 +24,7 @@ func (x *examination) kernel(context.Context) {
 		x.add("release", OK, "Linux "+release, "")
 	}
 	x.bandwidth(release)
+	x.mechanisms()
 	x.schedulers()
 }
 
@@ -45,11 +48,39 @@ func (x *examination) bandwidth(release string) {
 	x.feature("CPU Burst", !settings.NoBurst, "5.14", "containers lose CPU time that they do not use")
 	stat, err := x.groups.Stat(x.sample)
 	x.feature("statistics of burst", err == nil && !stat.NoBursts, "5.16", "it is unknown how often bursts are used")
-	x.feature("cpu.idle", !settings.NoIdle, "5.15", "batch pods cannot be put behind all others")
 	x.partitions()
 	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
 		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",
 			"nothing: the agent reads burst back and repairs it")
+	}
+}
+
+// mechanisms explains what can put batch pods behind all others.
+func (x *examination) mechanisms() {
+	if x.sample == "" {
+		return // said above
+	}
+	settings, err := x.groups.ReadParts(x.sample, cgroup.Parts{Idle: true, BVT: true})
+	if err != nil {
+		x.add("batch pods", Problem, err.Error(), "make the files of this control group readable")
+		return
+	}
+	lacking := priority.Lacking(x.Root, x.groups, settings, x.Cores)
+	auto, _ := colocation.ParsePriority("auto")
+	best := auto.Choose(func(m colocation.Mechanism) bool { return lacking[m] != "" })
+	for _, m := range colocation.Mechanisms() {
+		check := "batch: " + string(m)
+		switch {
+		case best.Uses(m):
+			x.add(check, OK, "available; --batch-priority=auto uses it", "")
+		case lacking[m] == "":
+			x.add(check, OK, "available", "")
+		default:
+			x.add(check, OK, "not available: "+lacking[m], "")
+		}
+	}
+	if len(best.Use) == 0 {
+		x.add("batch pods", Note, "they cannot be put behind all others", "use Linux 5.15 or newer for cpu.idle")
 	}
 }
 
@@ -65,20 +96,15 @@ func (x *examination) feature(name string, found bool, since, without string) {
 
 // schedulers checks the kernel features that co-location can use.
 func (x *examination) schedulers() {
-	config, source := x.kernelConfig()
-	for _, feature := range []struct{ check, option, since string }{
-		{"core scheduling", "CONFIG_SCHED_CORE", "5.14"},
-		{"sched_ext", "CONFIG_SCHED_CLASS_EXT", "6.12"},
-	} {
-		switch {
-		case source == "":
-			x.add(feature.check, Skipped, "the kernel's configuration cannot be read", "nothing; it is used only for co-location")
-		case strings.Contains(config, "\n"+feature.option+"=y\n"):
-			x.add(feature.check, OK, "the kernel has it", "")
-		default:
-			x.add(feature.check, Note, fmt.Sprintf("%s says that the kernel was built without %s", source, feature.option),
-				"nothing, unless batch pods run on this node: then use a kernel with it (Linux "+feature.since+" or newer)")
-		}
+	const check, option = "sched_ext", "CONFIG_SCHED_CLASS_EXT"
+	switch config, source := x.kernelConfig(); {
+	case source == "":
+		x.add(check, Skipped, "the kernel's configuration cannot be read", "nothing; it is used only for co-location")
+	case strings.Contains(config, "\n"+option+"=y\n"):
+		x.add(check, OK, "the kernel has it", "")
+	default:
+		x.add(check, Note, fmt.Sprintf("%s says that the kernel was built without %s", source, option),
+			"nothing, unless batch pods run on this node: then use a kernel with it (Linux 6.12 or newer)")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
@@ -21,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
@@ -177,15 +179,18 @@ func checkPartition(c *control.Config) error {
 
 // addBatch adds the flags about batch pods.
 func addBatch(flags *pflag.FlagSet, c *control.Config) {
-	flags.BoolVar(&c.BatchIdle, "batch-idle", false, "set cpu.idle for batch pods (qos BE): they run only when nothing else does")
+	flags.String(batchPriority, "none", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, bvt, separated by commas")
 	flags.Int(batchPercent, 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
 	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
+	flags.DurationVar(&c.Batch.Objective, batchObjective, 0,
+		"what the containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
 }
 
-const batchPercent = "batch-percent"
+const batchPriority, batchPercent, batchObjective = "batch-priority", "batch-percent", "batch-objective"
 
 // checkBatch checks the flags of addBatch.
 func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
+	const tickLength = 100 * time.Millisecond
 	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	percent, err := flags.GetInt(batchPercent)
 	switch {
@@ -195,8 +200,19 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
 		return usage.Errorf("--%s %d: it must be 0 to 100", batchPercent, percent)
 	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
 		return usage.Errorf("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
+	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:
+		return usage.Errorf("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
+	case c.Batch.Objective > 0 && percent == 0:
+		return usage.Errorf("--%s needs --%s, which it lowers", batchObjective, batchPercent)
 	}
 	c.Batch.Threshold = quantity.Share(percent) / 100
+	text, err := flags.GetString(batchPriority)
+	if err == nil {
+		c.Priority, err = colocation.ParsePriority(text)
+	}
+	if err != nil {
+		return usage.Errorf("--%s: %w", batchPriority, err)
+	}
 	return nil
 }
 

@@ -18,6 +18,8 @@ const (
 	// stale is how long the last sample is valid, and how long the first one is waited for. Then the
 	// budget is the floor.
 	stale = 2 * time.Second
+	// starvedAfter is how long the budget must have been the floor until batch work counts as starved.
+	starvedAfter = time.Minute
 )
 
 // Config is the administrator's choice.
@@ -27,6 +29,8 @@ type Config struct {
 	Threshold quantity.Share
 	// Floor is what batch work gets in any case, above 0.
 	Floor quantity.CPUs
+	// Objective is the 99th percentile, over ticks, of Tick.Waited that is acceptable; 0 for any.
+	Objective time.Duration
 }
 
 // Tick is one observation.
@@ -39,12 +43,23 @@ type Tick struct {
 	Unsampled bool
 	// Others is the mean usage of everything but batch work on these CPUs since the last tick.
 	Others quantity.CPUs
+	// Batch is what batch work has used meanwhile.
+	Batch quantity.CPUs
+	// Waited is the longest time that the threads of an online container waited for CPUs in the last
+	// 100 ms. WaitUnknown is set if it is not known.
+	Waited      time.Duration
+	WaitUnknown bool
 }
 
 // Decision is the result of a tick. It is the zero value if nothing is decided yet.
 type Decision struct {
 	Budget   quantity.CPUs // all batch work together
 	Capacity quantity.CPUs // for the requests of batch pods
+	// Threshold is the configured one, or less while the objective is missed.
+	Threshold quantity.Share
+	// Starved is whether batch work has had no more than the floor for a minute, although the node has
+	// room for more.
+	Starved bool
 }
 
 // Budget is the state between ticks.
@@ -57,20 +72,26 @@ type Budget struct {
 	sampled  time.Duration // time of the last sample, at first of the first tick
 	began    bool
 	capacity capacity
+	online   objective     // of online pods
+	floored  time.Duration // when the budget became the floor
 }
 
 // New returns a budget without samples.
-func New(c Config) *Budget { return &Budget{config: c} }
+func New(c Config) *Budget {
+	return &Budget{config: c, online: objective{most: c.Objective, factor: 1}}
+}
 
 // Step decides after an observation.
 func (b *Budget) Step(t Tick) Decision {
 	if !b.began {
-		b.began, b.sampled = true, t.Now
+		b.began, b.sampled, b.floored = true, t.Now, t.Now
 	}
 	if t.Unsampled && b.budget == 0 && t.Now-b.sampled < stale {
 		return Decision{}
 	}
-	left := quantity.CPUs(b.config.Threshold)*quantity.CPUs(t.CPUs) - t.Others
+	b.online.observe(t, b.config.Floor)
+	threshold := b.config.Threshold * quantity.Share(b.online.factor)
+	left := quantity.CPUs(threshold)*quantity.CPUs(t.CPUs) - t.Others
 	if !t.Unsampled {
 		b.sampled = t.Now
 		b.capacity.observe(t, left)
@@ -80,13 +101,20 @@ func (b *Budget) Step(t Tick) Decision {
 		left = b.budget
 	}
 	b.follow(t, max(left, b.config.Floor))
-	return Decision{Budget: b.budget, Capacity: b.capacity.offered}
+	room := quantity.CPUs(b.config.Threshold)*quantity.CPUs(t.CPUs) - b.config.Floor
+	if b.budget > b.config.Floor || t.Unsampled || room < t.band() {
+		b.floored = t.Now
+	}
+	return Decision{Budget: b.budget, Capacity: b.capacity.offered, Threshold: threshold, Starved: t.Now-b.floored >= starvedAfter}
 }
+
+// band is the least change, and the least usage that matters.
+func (t Tick) band() quantity.CPUs { return max(bandShare*quantity.CPUs(t.CPUs), leastBand) }
 
 // follow moves the budget towards what batch work may use. Of several falls in a row, each after the
 // first goes further than necessary, by twice as much as the one before, so that there are few.
 func (b *Budget) follow(t Tick, want quantity.CPUs) {
-	band := max(bandShare*quantity.CPUs(t.CPUs), leastBand)
+	band := t.band()
 	b.least = min(b.least, want)
 	switch distance, again := b.least-b.budget, t.Now-b.changed < raiseEvery; {
 	case b.budget == 0:

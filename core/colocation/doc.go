@@ -16,6 +16,13 @@
 // The budget bounds what batch work does to caches, memory bandwidth and sibling threads. Online
 // services do not wait for it: batch work has idle priority and gives way in the kernel.
 //
+// With an objective, Threshold falls by a fifth whenever two of 100 ticks in a row miss it, and then not
+// again for a second. It rises again by 2% of the configured one after each 100 ticks that meet the
+// objective. What online containers wait while batch work uses no more than the floor does not count.
+//
+// Batch work is starved if the budget was the floor for a minute, because of the others or of the
+// objective. A minute without samples does not count, nor does a node without room for more.
+//
 // # Capacity
 //
 // What the node offers to new batch pods is Threshold of the shared CPUs less what the others used in

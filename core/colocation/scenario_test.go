@@ -14,12 +14,16 @@ import (
 // TestScenarios runs testdata/*.txt. A scenario consists of blocks: commands, one per line, then
 // "----" and their output. The commands:
 //
-//	node cpus=16 threshold=65% floor=0.5
+//	node cpus=16 threshold=65% floor=0.5 objective=1ms
 //	    a node with that many shared CPUs, at time 0
 //	others 4, others 4 6 2
 //	    what the others use from now on; of several numbers one tick each, and again
 //	cpus 12
 //	    the number of shared CPUs changes
+//	batch 4
+//	    what batch work uses from now on
+//	waited 0.2ms 3ms
+//	    what online containers wait from now on; of several, one tick each, and again
 //	unsampled, sampled
 //	    samples are missing, and there again
 //	run 10s
@@ -40,6 +44,7 @@ type scenario struct {
 	budget *Budget
 	tick   Tick
 	others []quantity.CPUs
+	waited []time.Duration
 	last   Decision
 }
 
@@ -55,6 +60,20 @@ func (s *scenario) run(words []string) (string, error) {
 				return "", err
 			}
 			s.others = append(s.others, quantity.CPUs(n))
+		}
+		return "", nil
+	case "batch":
+		n, err := strconv.ParseFloat(args[0], 64)
+		s.tick.Batch = quantity.CPUs(n)
+		return "", err
+	case "waited":
+		s.waited = nil
+		for _, arg := range args {
+			d, err := time.ParseDuration(arg)
+			if err != nil {
+				return "", err
+			}
+			s.waited = append(s.waited, d)
 		}
 		return "", nil
 	case "cpus":
@@ -76,6 +95,13 @@ func (s *scenario) node(args []string) error {
 	var c Config
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
+		if name == "objective" {
+			var err error
+			if c.Objective, err = time.ParseDuration(value); err != nil {
+				return err
+			}
+			continue
+		}
 		n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
 		if err != nil {
 			return err
@@ -89,7 +115,7 @@ func (s *scenario) node(args []string) error {
 			c.Floor = quantity.CPUs(n)
 		}
 	}
-	s.budget, s.others, s.last = New(c), []quantity.CPUs{0}, Decision{}
+	s.budget, s.others, s.waited, s.last = New(c), []quantity.CPUs{0}, []time.Duration{0}, Decision{}
 	return nil
 }
 
@@ -99,12 +125,20 @@ func (s *scenario) pass(d time.Duration) string {
 	for range d / tickLength {
 		s.tick.Now += tickLength
 		s.tick.Others = s.others[int(s.tick.Now/tickLength)%len(s.others)]
+		s.tick.Waited = s.waited[int(s.tick.Now/tickLength)%len(s.waited)]
 		now := s.budget.Step(s.tick)
 		if now.Budget != s.last.Budget {
 			changes++
 		}
 		if now != s.last {
-			fmt.Fprintf(&out, "%7v budget %.2f, capacity %.1f\n", s.tick.Now, now.Budget, now.Capacity)
+			fmt.Fprintf(&out, "%7v budget %.2f, capacity %.1f", s.tick.Now, now.Budget, now.Capacity)
+			if now.Threshold != s.budget.config.Threshold {
+				fmt.Fprintf(&out, ", threshold %.0f%%", 100*now.Threshold)
+			}
+			if now.Starved {
+				out.WriteString(", starved")
+			}
+			out.WriteString("\n")
 		}
 		s.last = now
 	}

@@ -186,7 +186,7 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	batch := plan.batch(p)
-	settings.CPUs, settings.Idle = plan.books.Shared(), batch
+	settings.CPUs = plan.books.Shared()
 	liftedPod := batch || plan.lifts(p)
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -20,8 +20,8 @@
 //     pod that no container running at the same time has.
 //   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
 //     by the kubelet. With State.BatchIdle, batch pods (BE) have cpu.idle, which puts them behind
-//     all others, and no quota. State.BatchBudget bounds all of them together by a quota of their
-//     tier.
+//     all others, and no quota. State.BatchBVT does the same on kernels with Group Identity.
+//     State.BatchBudget bounds all of them together by a quota of their tier.
 //
 // If static pods hold every CPU while another container needs shared ones, the static pod with the
 // highest rank (ledger.Claim) becomes a shared pod: it stays on its CPUs, which are then shared. So

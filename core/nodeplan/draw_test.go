@@ -26,6 +26,8 @@ func drawState(t *rapid.T) State {
 		s.BindingOff = "the kubelet binds CPUs"
 	}
 	s.BatchIdle = rapid.Bool().Draw(t, "batchIdle")
+	s.BatchBVT = !s.BatchIdle && rapid.Bool().Draw(t, "batchBVT")
+	s.BatchCores = rapid.Bool().Draw(t, "batchCores")
 	s.Burst = drawBurst(t)
 	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")

@@ -20,6 +20,8 @@ type Settings struct {
 	bandwidth.Limits
 	// Idle is cpu.idle; of pods only.
 	Idle bool
+	// BVT is cpu.bvt_warp_ns, of pods and their containers.
+	BVT int
 }
 
 // Home is the kind of CPUs that a container runs on.
@@ -54,6 +56,8 @@ type PodSettings struct {
 	Tier Tier
 	Settings
 	Raising
+	// Separate is whether the threads of the pod have the core-scheduling cookie of batch pods.
+	Separate   bool
 	Containers []ContainerSettings
 }
 
@@ -95,6 +99,7 @@ func Plan(s State) Desired {
 		d.Pods = append(d.Pods, cpus.pod(&s.Pods[i]))
 	}
 	d.Findings = cpus.findings
+	s.prioritize(&d)
 	s.boundBatch(&d)
 	s.setBursts(&d)
 	return d
@@ -131,7 +136,6 @@ func planUnbound(s *State) Desired {
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		settings.CPUs = cpuset.Set{}
-		settings.Idle = s.batch(p)
 		for j := range settings.Containers {
 			c := &settings.Containers[j]
 			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound
@@ -142,6 +146,7 @@ func planUnbound(s *State) Desired {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
 	}
+	s.prioritize(&d)
 	s.boundBatch(&d)
 	s.setBursts(&d)
 	return d
@@ -156,6 +161,30 @@ func tiers(online cpuset.Set) []TierSettings {
 	}
 	return all
 }
+
+// prioritize sets what puts batch pods behind all others. The kernel passes BVT of a pod on to its
+// containers, but does not take it back.
+func (s *State) prioritize(d *Desired) {
+	for i := range d.Pods {
+		p, settings := &s.Pods[i], &d.Pods[i]
+		settings.Idle = s.BatchIdle && p.Class == BE
+		settings.Separate = s.BatchCores && p.Class == BE
+		if !s.BatchBVT {
+			continue
+		}
+		settings.BVT = map[Class]int{LS: bvtOnline, BE: bvtBatch}[p.Class]
+		for j := range settings.Containers {
+			settings.Containers[j].BVT = settings.BVT
+		}
+	}
+}
+
+// Values of cpu.bvt_warp_ns: before all others, also on the core's other hardware threads, and behind
+// them.
+const (
+	bvtOnline = 2
+	bvtBatch  = -1
+)
 
 // boundBatch sets the quota of the tier of batch pods. A quota would throttle the other pods of the
 // tier as well, so there must be none. Batch pods of other tiers are not bounded.

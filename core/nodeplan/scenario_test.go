@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/test/golden"
@@ -23,7 +24,7 @@ import (
 //	config reserved=500m cpus=0-1 min-shared=1
 //	binding off REASON, binding on
 //	kubelet no-quota period=50ms
-//	batch-idle
+//	batch-priority idle core-scheduling bvt
 //	burst MODE percent=100 quota=300, kernel no-burst
 //	    the policy of pods without one; the kernel does not support bursts
 //	pod NAME Burstable rank=1 BE limit=4 overhead=250m period=20ms burst=auto:100 CONTAINER...
@@ -71,8 +72,9 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", s.setConfig(args)
 	case "kubelet", "tuning":
 		return "", s.setFigures(args)
-	case "batch-idle":
-		s.state.BatchIdle = true
+	case "batch-priority":
+		has := func(m colocation.Mechanism) bool { return slices.Contains(args, string(m)) }
+		s.state.BatchIdle, s.state.BatchBVT, s.state.BatchCores = has(colocation.Idle), has(colocation.BVT), has(colocation.CoreScheduling)
 		return "", nil
 	case "burst":
 		return "", s.setBurst(args)
@@ -136,7 +138,11 @@ func printPlan(d Desired) string {
 		}
 	}
 	for _, p := range d.Pods {
-		fmt.Fprintf(&out, "%s: %s\n", p.ID, printBandwidth(p.Settings))
+		separate := ""
+		if p.Separate {
+			separate = ", separate"
+		}
+		fmt.Fprintf(&out, "%s: %s%s\n", p.ID, printBandwidth(p.Settings), separate)
 		for _, c := range p.Containers {
 			fmt.Fprintf(&out, "  %s: %s %s, %s\n", c.Name, c.Home, orNone(c.CPUs), printBandwidth(c.Settings))
 		}
@@ -159,6 +165,9 @@ func printBandwidth(s Settings) string {
 	}
 	if s.Idle {
 		text += ", idle"
+	}
+	if s.BVT != 0 {
+		text += fmt.Sprintf(", bvt %d", s.BVT)
 	}
 	return text
 }

@@ -28,6 +28,10 @@ type State struct {
 	// BatchIdle sets cpu.idle of the cgroups of BE pods and removes their quota: they use only what
 	// others leave. Without it they run like other pods.
 	BatchIdle bool
+	// BatchCores keeps the threads of BE pods off the cores on which others run.
+	BatchCores bool
+	// BatchBVT sets cpu.bvt_warp_ns of the cgroups of LS and BE pods, for the same purpose.
+	BatchBVT bool
 	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
 	// are batch pods. 0 stands for no bound.
 	BatchBudget ledger.MilliCPU
@@ -157,5 +161,5 @@ func (t Tuning) withDefaults() Tuning {
 	return t
 }
 
-// batch reports whether a pod runs with cpu.idle.
-func (s *State) batch(p *Pod) bool { return s.BatchIdle && p.Class == BE }
+// batch reports whether a pod runs behind all others.
+func (s *State) batch(p *Pod) bool { return (s.BatchIdle || s.BatchBVT) && p.Class == BE }

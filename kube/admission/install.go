@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Install creates the policies and their bindings, for the default names of the lease and of the agent's
-// service account. The API server enforces them within about a second.
+// Install creates those policies and bindings that do not exist, for the default names of the lease and
+// of the agent's service account. The API server enforces them within about a second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err
@@ -23,7 +24,7 @@ func Install(ctx context.Context, client kubernetes.Interface) error {
 	return InstallFence(ctx, client, LeaseNamespace, LeaseName)
 }
 
-// InstallFence creates the policy for a scheduler's lease and its binding.
+// InstallFence creates the policy for a scheduler's lease and its binding, unless they exist.
 func InstallFence(ctx context.Context, client kubernetes.Interface, namespace, lease string) error {
 	return install(ctx, client, Fence(namespace, lease), FenceBinding(namespace, lease))
 }
@@ -31,10 +32,10 @@ func InstallFence(ctx context.Context, client kubernetes.Interface, namespace, l
 func install(ctx context.Context, client kubernetes.Interface, policy *admissionv1.ValidatingAdmissionPolicy,
 	binding *admissionv1.ValidatingAdmissionPolicyBinding) error {
 	registration := client.AdmissionregistrationV1()
-	if _, err := registration.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	if _, err := registration.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create admission policy %s: %w", policy.Name, err)
 	}
-	if _, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the binding of admission policy %s: %w", policy.Name, err)
 	}
 	return nil

@@ -32,6 +32,7 @@ type shared struct {
 	signing      *signing
 	agents       *heartbeats
 	waiting      *waitingPods
+	evictor      *evictor // nil if batch pods are not evicted
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
 }
@@ -80,6 +81,9 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 	if err := s.signing.agrees(args); err != nil {
 		return nil, err
 	}
+	if args.EvictBatchPods != (s.evictor != nil) {
+		return nil, errors.New("evictBatchPods differs from that of another profile: all profiles need the same")
+	}
 	return &s.shared, nil
 }
 
@@ -97,6 +101,10 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	s.topologies, s.reservations = newTopologies(s.agents), newReservations()
 	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs, s.signing.keys); err != nil {
 		return err
+	}
+	if args.EvictBatchPods {
+		s.evictor = newEvictor(handle, &s.shared)
+		go s.evictor.run(ctx)
 	}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {

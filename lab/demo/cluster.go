@@ -22,8 +22,9 @@ import (
 const (
 	namespace    = metav1.NamespaceDefault
 	pollInterval = 50 * time.Millisecond
-	// waitTimeout limits waits that take a second or two in a healthy cluster.
-	waitTimeout = 30 * time.Second
+	// waitTimeout limits waits that take a second or two in a healthy cluster, and much longer while
+	// the API server does not get CPU time.
+	waitTimeout = 2 * time.Minute
 )
 
 // cluster creates and deletes the objects of a round.
@@ -59,27 +60,44 @@ func (c *cluster) resource(object *unstructured.Unstructured) (dynamic.ResourceI
 }
 
 func (c *cluster) create(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
 	for _, object := range objects {
 		resource, err := c.resource(object)
 		if err != nil {
 			return err
 		}
-		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		if _, err := localnode.Create(ctx, creator{resource}, object); err != nil {
 			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
 }
 
+// creator is a client of any kind of object for [localnode.Create].
+type creator struct{ dynamic.ResourceInterface }
+
+func (c creator) Create(ctx context.Context, object *unstructured.Unstructured, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
+	return c.ResourceInterface.Create(ctx, object, options)
+}
+
+func (c creator) Get(ctx context.Context, name string, options metav1.GetOptions) (*unstructured.Unstructured, error) {
+	return c.ResourceInterface.Get(ctx, name, options)
+}
+
 // delete deletes the objects and waits until all pods are gone.
 func (c *cluster) delete(ctx context.Context, objects []*unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
+	bounded, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
 	for _, object := range objects {
 		resource, err := c.resource(object)
 		if err != nil {
 			return err
 		}
-		err = resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		err = localnode.Answered(bounded, func() error {
+			return resource.Delete(bounded, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete %s %s: %w", object.GetKind(), object.GetName(), err)
 		}

@@ -62,11 +62,10 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return seen{}, nil
 	}
-	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-	if id == "" {
+	group := k.naming.StatusContainer(api.TierOf(pod), string(pod.UID), pod.Status.ContainerStatuses[0].ContainerID)
+	if group == "" {
 		return seen{}, nil
 	}
-	group := k.naming.Container(api.TierOf(pod), string(pod.UID), "", id)
 	settings, err := k.groups.Read(group)
 	if errors.Is(err, cgroup.ErrGone) {
 		return seen{}, nil

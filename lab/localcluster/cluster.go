@@ -143,14 +143,17 @@ func (c *Cluster) launch(ctx context.Context) error {
 }
 
 // waitForServiceAccount waits for the default service account. Until it exists, admission rejects pods
-// in the default namespace. It goes on when the API server is restarted or too slow to answer.
+// in the default namespace.
 func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
 	for {
-		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		err := localnode.Answered(ctx, func() error {
+			_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+			return err
+		})
 		if err == nil {
 			return nil
 		}
-		if !apierrors.IsNotFound(err) && !localnode.Unanswered(err) {
+		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("wait for the default service account: %w", err)
 		}
 		if !sleep.For(ctx, 50*time.Millisecond) {

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // The users of the components. The API server itself creates roles and bindings for those of the
@@ -113,7 +114,7 @@ func createGrants(ctx context.Context, client kubernetes.Interface, stock bool) 
 	grants := stockGrants()
 	if !stock {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nodetopology.LeaseNamespace}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		if _, err := localnode.Create(ctx, client.CoreV1().Namespaces(), namespace); err != nil {
 			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
 		}
 		pinfold, err := pinfoldGrants()
@@ -139,14 +140,14 @@ func (g grant) create(ctx context.Context, client typedrbacv1.RbacV1Interface) e
 	}
 	var roleErr, bindingErr error
 	if g.namespace == "" {
-		_, roleErr = client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
-		_, bindingErr = client.ClusterRoleBindings().Create(ctx,
-			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role}, metav1.CreateOptions{})
+		_, roleErr = localnode.Create(ctx, client.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: g.rules})
+		_, bindingErr = localnode.Create(ctx, client.ClusterRoleBindings(),
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role})
 	} else {
 		role.Kind = "Role"
-		_, roleErr = client.Roles(g.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: g.rules}, metav1.CreateOptions{})
-		_, bindingErr = client.RoleBindings(g.namespace).Create(ctx,
-			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role}, metav1.CreateOptions{})
+		_, roleErr = localnode.Create(ctx, client.Roles(g.namespace), &rbacv1.Role{ObjectMeta: meta, Rules: g.rules})
+		_, bindingErr = localnode.Create(ctx, client.RoleBindings(g.namespace),
+			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: role})
 	}
 	return errors.Join(roleErr, bindingErr)
 }

@@ -2,7 +2,6 @@ package localnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,27 +29,14 @@ func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("node %s: %w", Name, err)
 	}
 	pods := client.CoreV1().Pods(probeNamespace)
-	err := poll(ctx, func() (string, error) {
-		_, err := pods.Create(ctx, probePod(), metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) { // an earlier request was carried out without an answer
-			return "", nil
-		}
-		return tryAgain(err)
-	})
-	if err != nil {
+	if _, err := Create(ctx, pods, probePod()); err != nil {
 		return fmt.Errorf("create pod %s: %w", probeName, err)
 	}
 	if err := poll(ctx, func() (string, error) { return awaitProbe(ctx, client) }); err != nil {
 		return fmt.Errorf("pod %s on node %s: %w", probeName, Name, err)
 	}
-	err = poll(ctx, func() (string, error) {
-		err := pods.Delete(ctx, probeName, *metav1.NewDeleteOptions(0))
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		return tryAgain(err)
-	})
-	if err != nil {
+	err := Answered(ctx, func() error { return pods.Delete(ctx, probeName, *metav1.NewDeleteOptions(0)) })
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s: %w", probeName, err)
 	}
 	return nil
@@ -76,28 +62,6 @@ func tryAgain(err error) (string, error) {
 		return err.Error(), nil
 	}
 	return "", err
-}
-
-// Unanswered reports whether an error of a client says that the API server has not answered the
-// request, or that a later one may succeed.
-func Unanswered(err error) bool {
-	var answer apierrors.APIStatus
-	return !errors.As(err, &answer) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
-}
-
-// Answered sends a request until the API server has answered it, and returns its error, or until ctx
-// ends. The request must be one that may be repeated.
-func Answered(ctx context.Context, request func() error) error {
-	for {
-		err := request()
-		if err == nil || !Unanswered(err) {
-			return err
-		}
-		if !sleep.For(ctx, pollInterval) {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
-	}
 }
 
 func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error) {

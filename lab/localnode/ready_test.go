@@ -62,34 +62,3 @@ func TestWaitReady(t *testing.T) {
 		})
 	}
 }
-
-// TestAnswered checks that a request is repeated while it is not answered, and not after it was
-// rejected or the context has ended.
-func TestAnswered(t *testing.T) {
-	lost, rejected := errors.New("http2: client connection lost"), apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")
-	for _, test := range []struct {
-		name    string
-		answers []error
-		want    error
-	}{
-		{"answered", []error{lost, lost, nil}, nil},
-		{"rejected", []error{lost, rejected}, rejected},
-		{"never answered", []error{lost, lost}, lost},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			asked := 0
-			err := Answered(ctx, func() error {
-				err := test.answers[asked]
-				if asked++; asked == len(test.answers) && errors.Is(err, lost) {
-					cancel()
-				}
-				return err
-			})
-			if !errors.Is(err, test.want) || asked != len(test.answers) {
-				t.Errorf("error %v after %d requests, want %v after %d", err, asked, test.want, len(test.answers))
-			}
-		})
-	}
-}

@@ -35,7 +35,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &crd); err != nil {
 		return fmt.Errorf("read the definition of NodeResourceTopology: %w", err)
 	}
-	if _, err := definitions.Create(ctx, &crd, metav1.CreateOptions{}); err != nil {
+	if _, err := localnode.Create(ctx, definitions, &crd); err != nil {
 		return fmt.Errorf("create definition %s: %w", crd.Name, err)
 	}
 	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {
@@ -71,7 +71,7 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 	group.SetLimit(parallelCreates)
 	for _, node := range nodes {
 		group.Go(func() error {
-			made, err := client.CoreV1().Nodes().Create(ctx, node.Object(), metav1.CreateOptions{})
+			made, err := localnode.Create(ctx, client.CoreV1().Nodes(), node.Object())
 			if err != nil {
 				return fmt.Errorf("create node %s: %w", node.Name, err)
 			}
@@ -79,7 +79,7 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 			if err != nil {
 				return err
 			}
-			if _, err := topologies.TopologyV1alpha2().NodeResourceTopologies().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			if _, err := localnode.Create(ctx, topologies.TopologyV1alpha2().NodeResourceTopologies(), object); err != nil {
 				return fmt.Errorf("create topology of node %s: %w", node.Name, err)
 			}
 			return nil

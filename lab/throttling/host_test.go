@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/busy"
 )
 
@@ -219,20 +220,10 @@ func weights() map[cgroup.Version]cgroup.Weight {
 // openHost opens this machine's cgroups, and skips the test where the experiment is not possible.
 func openHost(t *testing.T) *cgroup.FS {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to test on this machine's cgroups")
-	}
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs two CPUs: one for the server, one for its client")
 	}
-	groups, err := cgroup.Open("/")
-	if err == nil {
-		err = groups.CheckWritable()
-	}
-	if err != nil {
-		t.Skipf("the cgroups of this machine are not usable: %v", err)
-	}
-	return groups
+	return cgrouptest.OpenHost(t)
 }
 
 // makeGroup makes a group for the duration of the test.

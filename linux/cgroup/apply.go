@@ -110,6 +110,7 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 		w := wanted[group]
 		of.Weight = w.Weight != nil || w.Idle != nil // clearing idle sets the weight
 		of.Idle = of.Weight
+		of.BVT = w.BVT != nil
 		of.Partition = w.Partition != nil || w.Exclusive != nil
 		present, err := fs.ReadParts(group, of)
 		if err != nil {

@@ -43,6 +43,7 @@ const (
 	CPUShares         File = "cpu.shares"            // v1
 	CPUWeight         File = "cpu.weight"            // v2
 	CPUIdle           File = "cpu.idle"              // v1 and v2
+	CPUBVT            File = "cpu.bvt_warp_ns"       // v1 and v2, Alibaba Cloud Linux and Anolis OS
 	CPUStat           File = "cpu.stat"              // v1 and v2
 	CPUPressure       File = "cpu.pressure"          // v2
 	CPUAcctUsage      File = "cpuacct.usage"         // v1

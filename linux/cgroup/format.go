@@ -107,6 +107,15 @@ func parseFlag(s string) (bool, error) {
 	return false, fmt.Errorf("%q is neither 0 nor 1", s)
 }
 
+// parseBVT parses cpu.bvt_warp_ns.
+func parseBVT(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < -2 || n > 2 {
+		return 0, fmt.Errorf("%q is not a number from -2 to 2", s)
+	}
+	return n, nil
+}
+
 func formatMicroseconds(d time.Duration) string {
 	return strconv.FormatInt(d.Microseconds(), 10)
 }

@@ -47,6 +47,10 @@ func plan(l Layout, changes []Change, invalid map[string]error) []Write {
 	writes = append(writes, t.makePartitions()...)
 	for _, n := range t.nodes {
 		writes = append(writes, n.weight(l)...)
+		if want := n.Wanted.BVT; want != nil && *want != n.Present.BVT {
+			// A group above may have passed the value on.
+			writes = append(writes, Write{Path: n.Path, File: CPUBVT, Value: strconv.Itoa(*want), IfDiffers: true})
+		}
 	}
 	return append(writes, t.bandwidths(l)...)
 }
@@ -116,6 +120,7 @@ func (c Change) Target() Settings {
 	set(&t.Burst, c.Wanted.Burst)
 	set(&t.Weight, c.Wanted.Weight)
 	set(&t.Idle, c.Wanted.Idle)
+	set(&t.BVT, c.Wanted.BVT)
 	set(&t.Exclusive, c.Wanted.Exclusive)
 	if c.Wanted.Partition != nil {
 		t.Partition = PartitionState{Kind: *c.Wanted.Partition}

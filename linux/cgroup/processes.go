@@ -69,8 +69,19 @@ func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, er
 // ProcessesIn lists the processes of the group with the given directory, without those of its
 // descendants. A group that does not exist has none. A process outside this process's PID namespace
 // is listed as 0.
-func ProcessesIn(dir string) ([]int, error) {
-	name := filepath.Join(dir, string(Procs))
+func ProcessesIn(dir string) ([]int, error) { return idsIn(dir, Procs) }
+
+// ThreadsIn lists the threads of the group with the given directory in the cpu controller's hierarchy,
+// otherwise like ProcessesIn.
+func (fs *FS) ThreadsIn(dir string) ([]int, error) {
+	if fs.layout.CPU == V2 {
+		return idsIn(dir, Threads)
+	}
+	return idsIn(dir, Tasks)
+}
+
+func idsIn(dir string, file File) ([]int, error) {
+	name := filepath.Join(dir, string(file))
 	text, err := os.ReadFile(name)
 	if isGone(err) {
 		return nil, nil

@@ -22,8 +22,11 @@ type Settings struct {
 	// below, may have as a partition.
 	Partition PartitionState
 	Exclusive cpuset.Set
-	// NoBurst, NoIdle and NoPartition are true if the kernel does not have the files.
-	NoBurst, NoIdle, NoPartition bool
+	// BVT is the identity of the group on kernels with Group Identity: 2 and 1 are before, -1 and -2
+	// behind others. New groups below have it, too.
+	BVT int
+	// NoBurst, NoIdle, NoPartition and NoBVT are true if the kernel does not have the files.
+	NoBurst, NoIdle, NoPartition, NoBVT bool
 }
 
 // Weight is a group's share of the CPU among its siblings, in the unit of the hierarchy's file:
@@ -40,6 +43,7 @@ type Wanted struct {
 	Burst  *time.Duration
 	Weight *Weight
 	Idle   *bool
+	BVT    *int
 	// Exclusive and Partition make the group a partition: see the package comment.
 	Exclusive *cpuset.Set
 	Partition *Partition
@@ -51,10 +55,10 @@ func (w Wanted) bandwidth() bool {
 	return w.Quota != nil || w.Period != nil || w.Burst != nil
 }
 
-// Read reads all settings of a group. NoBurst and NoIdle are set on kernels without these files.
+// Read reads all settings of a group. NoBurst, NoIdle and NoBVT are set on kernels without these files.
 // The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
-	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, Partition: true})
+	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
 	if err != nil {
 		return Settings{}, err
 	}
@@ -69,7 +73,7 @@ func (fs *FS) Effective(group string) (cpuset.Set, error) {
 
 // Parts selects settings to read. Bandwidth is quota, period and burst; Partition is Partition and
 // Exclusive.
-type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, Partition bool }
+type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, BVT, Partition bool }
 
 // ReadParts reads the selected settings only, for callers that read many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
@@ -101,6 +105,11 @@ func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.Idle {
 		if s.Idle, err = readAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
 			s.NoIdle, err = true, nil
+		}
+	}
+	if of.BVT && err == nil {
+		if s.BVT, err = readAs(fs, group, CPUBVT, parseBVT); isUnsupported(err) {
+			s.NoBVT, err = true, nil
 		}
 	}
 	return s, err

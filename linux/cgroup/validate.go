@@ -46,6 +46,9 @@ func (c Change) check(l Layout) error {
 	if c.Wanted.Idle != nil && *c.Wanted.Idle && c.Present.NoIdle {
 		return invalid(c.Path, "%w", &UnsupportedError{string(CPUIdle), CPUIdle.since()})
 	}
+	if c.Wanted.BVT != nil && *c.Wanted.BVT != 0 && c.Present.NoBVT {
+		return invalid(c.Path, "%w", &UnsupportedError{string(CPUBVT), ""})
+	}
 	if t.Partition.Is() && c.Wanted.Partition != nil {
 		switch {
 		case c.Present.NoPartition && l.CPUSet == V1:

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -257,16 +258,7 @@ func TestHost(t *testing.T) {
 // hostGroups creates groups with a limit on this machine.
 func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to sample control groups of this machine")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("this machine's control groups cannot be used: %v", err)
-	}
-	if err := fs.CheckWritable(); err != nil {
-		t.Skipf("this machine's control groups cannot be written: %v", err)
-	}
+	fs := cgrouptest.OpenHost(t)
 	top := fmt.Sprintf("/pinfold-sampler-%d", os.Getpid())
 	groups := []string{}
 	makeGroup(t, fs, top)

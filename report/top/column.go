@@ -48,7 +48,17 @@ func columns() []column {
 		{title: "THR/TIMER", width: 9, drop: 3, text: timer, alarm: throttled},
 		{title: "THR/WALL", width: 8, drop: 8, text: wall, alarm: throttled},
 		{title: "BURST", width: 7, drop: 4, text: burst},
+		{title: waitTitle, width: 5, drop: 3, text: wait},
 	}
+}
+
+const waitTitle = "WAIT"
+
+func wait(r *row) string {
+	if !r.waitKnown {
+		return nothing
+	}
+	return percent(r.wait)
 }
 
 func limit(r *row) string {

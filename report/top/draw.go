@@ -31,8 +31,8 @@ type layout struct {
 }
 
 // layoutFor omits columns until the rest fits. The remaining width goes to names, then to bars.
-func layoutFor(width, longest int) layout {
-	all := columns()
+func layoutFor(width, longest int, waits bool) layout {
+	all := slices.DeleteFunc(columns(), func(c column) bool { return c.title == waitTitle && !waits })
 	if width == 0 {
 		return layout{name: longest, bars: 20, columns: all}
 	}
@@ -75,11 +75,12 @@ const nameTitle = "CONTAINER"
 // Draw draws the table. Every line ends with a newline.
 func (m *Model) Draw(s Size) string {
 	rows, hidden := m.shown()
-	longest := len(nameTitle)
+	longest, waits := len(nameTitle), false
 	for _, r := range rows {
 		longest = max(longest, utf8.RuneCountInString(r.name))
+		waits = waits || r.waitKnown
 	}
-	l := layoutFor(s.Width, longest)
+	l := layoutFor(s.Width, longest, waits)
 	p := palette{s.Colour}
 	lines := []string{p.bold(l.titles())}
 	if s.Height > 0 {

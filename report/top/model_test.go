@@ -20,6 +20,7 @@ import (
 //	group NAME limit=CPUS period=D noburst=1   what its samples have from now on
 //	sample NAME usage=D,D.. periods=N throttled=N burst=D interval=D late=D
 //	                   samples one after the other, each of the next usage
+//	wait NAME=SHARE...
 //	remove NAME
 //	rename OLD NEW
 //	status share=S late=N missed=N message=TEXT
@@ -56,6 +57,11 @@ func (p *player) do(words []string) (string, error) {
 		return "", p.group(words[1], values)
 	case "sample":
 		return "", p.sample(words[1], values)
+	case "wait":
+		p.model.SetWaits(func(group string) (float64, bool) {
+			share, err := strconv.ParseFloat(values[group], 64)
+			return share, err == nil
+		})
 	case "remove":
 		p.model.Remove(words[1])
 	case "rename":

@@ -80,6 +80,8 @@ type row struct {
 	group, name string
 	limits      bandwidth.Limits
 	noBursts    bool // the kernel does not count them
+	wait        float64
+	waitKnown   bool
 	active      bool // it has used CPU time, or has a limit
 	cells       [cells]cell
 	newest      int64 // number of the newest cell, its time / cellTime

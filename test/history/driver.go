@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -14,10 +15,12 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // The namespaces of the driver's pods. The admission policy covers only the first.
@@ -136,7 +139,40 @@ func (d *Driver) Clean(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, name := range d.Victims {
+		if err := d.awaitReady(ctx, name); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+	}
 	return nil
+}
+
+// awaitReady waits until pods can be scheduled to a node. If the controller manager could not remove the
+// taint of a new node, it does not try again until the node changes (pkg/controller/nodelifecycle).
+func (d *Driver) awaitReady(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	nodes := d.Client.CoreV1().Nodes()
+	for {
+		node, err := await(ctx, d, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
+		if err != nil {
+			return err
+		}
+		reason := localnode.NotReady(node)
+		if reason == "" {
+			return nil
+		}
+		change := fmt.Appendf(nil, `{"metadata":{"annotations":{"history":%q}}}`, time.Now())
+		if err := d.try(ctx, func() error {
+			_, err := nodes.Patch(ctx, name, types.MergePatchType, change, metav1.PatchOptions{})
+			return err
+		}); err != nil {
+			return err
+		}
+		if !sleep.For(ctx, time.Second) {
+			return errors.New(reason)
+		}
+	}
 }
 
 // prepare creates the namespaces, the tenant's permissions in them, and the priority classes.

@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
 // group is a cgroup with a load generator in it.
@@ -30,17 +31,7 @@ type group struct {
 // newGroup creates a cgroup and starts threads in it.
 func newGroup(t *testing.T, threads int) *group {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to compare the model with this machine's kernel")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("this machine's cgroups cannot be used: %v", err)
-	}
-	if err := fs.CheckWritable(); err != nil {
-		t.Skipf("this machine's cgroups cannot be written: %v", err)
-	}
-	g := &group{fs: fs, path: fmt.Sprintf("/pinfold-kernel-test-%d", os.Getpid()), threads: threads}
+	g := &group{fs: cgrouptest.OpenHost(t), path: fmt.Sprintf("/pinfold-kernel-test-%d", os.Getpid()), threads: threads}
 	g.make(t)
 	g.start(t)
 	return g

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // The bound of TestBatch: a share of the CPUs, and the quotas of the tier of batch pods in a period of
@@ -31,12 +33,18 @@ func batchMost() time.Duration {
 
 // TestBatch checks that batch pods have idle priority and one quota together, which follows the usage
 // of everything else, also while the agent is killed, that another pod of their tier removes it, and
-// that the node offers its capacity to batch pods.
+// that the node offers its capacity to batch pods. A cleanup leaves the settings of the kubelet.
 func TestBatch(t *testing.T) {
 	requireNode(t)
-	s := &settled{cluster: start(t, "--batch-idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"),
-		kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
-	online := s.run(t, podOf("online", "", container("main", "8001", "64")))
+	flags := []string{"--batch-priority=idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"}
+	measured := must(cgroup.Open("/"))(t).Layout().CPU == cgroup.V2 // version 1 does not measure waiting
+	if measured {
+		flags = append(flags, "--batch-objective=100ms")
+	}
+	s := &settled{cluster: start(t, flags...), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
+	online := podOf("online", "", container("main", "8001", "64"))
+	online.Labels[api.QoSLabel] = string(nodeplan.LS)
+	online = s.run(t, online)
 	batch := podOf("batch", "", container("main", "8002", ""))
 	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
 	batch = s.run(t, batch)
@@ -69,6 +77,9 @@ func TestBatch(t *testing.T) {
 	eventually(t, "metrics", func() error {
 		if text := s.metrics(t); !strings.Contains(text, "\npinfold_batch_budget_cpus ") {
 			return fmt.Errorf("no budget of batch pods in\n%s", text)
+		} else if waits := strings.Contains(text, "\npinfold_online_wait_seconds_count "); waits != measured ||
+			strings.Contains(text, "\npinfold_online_wait_seconds_count 0\n") {
+			return fmt.Errorf("the waiting of online pods is in the metrics: %v, want %v, and more than none:\n%s", waits, measured, text)
 		}
 		return bounded()
 	})
@@ -82,6 +93,15 @@ func TestBatch(t *testing.T) {
 	})
 	s.remove(t, "neither")
 	eventually(t, "a bound again", bounded)
+
+	s.cleanUp(t)
+	if q := quota(); q != bandwidth.Unlimited {
+		t.Errorf("after cleanup %s has quota %v", tier, q)
+	}
+	left, weight := must(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t), kubepods.PodWeight(s.kernel.groups.Layout().CPU, 0)
+	if left.Idle || left.Weight != weight {
+		t.Errorf("after cleanup the batch pod has %+v, want weight %d", left, weight)
+	}
 }
 
 // testCapacity checks what the node offers to batch pods, and that the scheduler counts it.
@@ -95,6 +115,9 @@ func (s *settled) testCapacity(t *testing.T) {
 		allocatable, derived := node.Status.Allocatable[api.BatchCPU]
 		if most := batchMost().Milliseconds() * 10; !offered || !derived || !capacity.Equal(allocatable) || capacity.Value() > most {
 			return fmt.Errorf("the node offers %v of %v, want up to %d", &allocatable, &capacity, most)
+		}
+		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == api.BatchStarved }) {
+			return fmt.Errorf("the node does not say whether batch pods starve: %+v", node.Status.Conditions)
 		}
 		return nil
 	})

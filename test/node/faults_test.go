@@ -31,6 +31,7 @@ func (s *settled) testFaults(t *testing.T) {
 	t.Run("API server hangs while the agent starts", s.testHangingAPIServer)
 	t.Run("runtime without NRI", s.testWithoutNRI)
 	t.Run("kubelet binds CPUs itself", s.testStaticPolicy)
+	t.Run("cleanup", s.testCleanup)
 }
 
 // agentCommand returns a command of pinfold-agent for this node.

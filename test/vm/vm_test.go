@@ -73,6 +73,7 @@ func build(t *testing.T) lab {
 		[]string{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
 		[]string{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
 		[]string{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
+		[]string{"test", "-c", "-o", l.path("agent.test"), "./agent"},
 		[]string{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"})
 	return l
 }
@@ -147,11 +148,13 @@ func testGuest(t *testing.T, l lab) {
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-confine", "confine.test", "^TestHost$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
+		compiled("agent", "agent.test", "^TestCoresOnThisMachine$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
 	replayed(t, "linux-sampler", ran)
 	replayed(t, "linux-confine", ran)
 	replayed(t, "linux-sysfs", ran)
+	replayed(t, "agent", ran)
 	replayed(t, "inside", ran)
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })
 }

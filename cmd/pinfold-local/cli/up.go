@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -180,7 +181,7 @@ func install(ctx context.Context, admin *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	return admission.Install(ctx, client)
+	return localnode.Answered(ctx, func() error { return admission.Install(ctx, client) })
 }
 
 func populate(ctx context.Context, admin *rest.Config, nodes []simnode.Node) error {

@@ -6,16 +6,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
-)
 
-// endTimeout is how long pending requests may take after SIGTERM.
-const endTimeout = 5 * time.Second
+	"pinfold.dev/pinfold/lab/workload"
+)
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -34,28 +30,5 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read the arguments: %w", err)
 	}
-	listener, err := net.Listen("tcp", *listen)
-	if err != nil {
-		return fmt.Errorf("serve: %w", err)
-	}
-	fmt.Printf("serving %d bytes on %s\n", *size, listener.Addr())
-	return serve(ctx, listener, newHandler(*size, *cpu))
-}
-
-// serve serves until ctx ends, and then waits for pending requests.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		return fmt.Errorf("end: %w", err)
-	}
-	return nil
+	return workload.Web(ctx, *listen, *size, *cpu, os.Stdout)
 }

@@ -37,7 +37,7 @@ func TestInside(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, machine){
 		"files": testFiles, "bandwidth-order": testBandwidthOrder, "cpuset-order": testCPUSetOrder,
 		"threads": testThreads, "placement": testPlacement, "burst": testBurst, "shares": testShares,
-		"go-parallelism": testGoParallelism,
+		"go-parallelism": testGoParallelism, "separation": testSeparation,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, machine{fs, m, makeGroups(t, name)}) })
 	}

@@ -103,6 +103,11 @@ func batchRow() row {
 		{12, 8, lines("CPU time of batch pods", "What batch pods may use together (--batch-percent), and what the pods of QoS class BestEffort use.", cores,
 			query{"{{instance}}, budget", `pinfold_batch_budget_cpus{@node}`},
 			query{"{{instance}}, used", `sum by (instance) (rate(pinfold_batch_cpu_seconds_total{@node}[$__rate_interval]))`})},
+		{12, 8, lines("Waiting of online pods", "The longest time that a container of class LS waited for CPUs in 100 ms; exists only with --batch-objective.", seconds,
+			query{"{{instance}}, median", `histogram_quantile(0.5, sum by (instance, le) (rate(pinfold_online_wait_seconds_bucket{@node}[$__rate_interval])))`},
+			query{"{{instance}}, p99", `histogram_quantile(0.99, sum by (instance, le) (rate(pinfold_online_wait_seconds_bucket{@node}[$__rate_interval])))`})},
+		{12, 8, lines("Share of the CPUs for all work", "--batch-percent, or less while online pods wait longer than --batch-objective.", percent,
+			query{"{{instance}}", `pinfold_batch_threshold_ratio{@node}`})},
 		{12, 8, lines("Capacity for batch pods", "What nodes offer to requests for pinfold.dev/batch-cpu; running pods' requests are offered in any case.", cores,
 			query{"{{instance}}", `pinfold_batch_capacity_cpus{@node}`})},
 	}}

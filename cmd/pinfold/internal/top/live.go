@@ -114,6 +114,7 @@ func (l *live) draw() error {
 	l.mu.Lock()
 	l.model.Status.Share, l.model.Status.Late, l.model.Status.Missed = cost.Share(), cost.Late, cost.Missed
 	l.model.Rename(l.watch.name)
+	l.model.SetWaits(l.watch.wait)
 	text := l.model.Draw(top.Size{Width: width, Height: height, Colour: terminal.MapOptions(l.screen, os.Getenv).Colour})
 	l.mu.Unlock()
 	if _, err := l.screen.WriteString(overwriting(text)); err != nil {

@@ -38,7 +38,8 @@ periods as bars (! or red: throttled), and over ten seconds the share of throttl
 periods and the CPU time used beyond quota.
 
 THR/TIMER is the throttled share of the periods in which the kernel's timer ran,
-THR/WALL that of all periods. 100ms% and 1s% are shares of the limit. Columns that
+THR/WALL that of all periods. WAIT is the share of ten seconds in which a thread waited
+for a CPU, also while throttled (cgroup version 2). 100ms% and 1s% are shares of the limit. Columns that
 do not fit are omitted.
 
 Without a GROUP it shows what 'pinfold run' runs, and all containers of this node's
@@ -165,6 +166,12 @@ func (t *watch) name(group string) string {
 	return t.names.Of(group)
 }
 
+// wait returns the part of the last ten seconds in which threads of a group waited for CPUs.
+func (t *watch) wait(group string) (share float64, known bool) {
+	p, err := t.fs.Pressure(group)
+	return p.Recent, err == nil
+}
+
 // table samples for a second and prints a table.
 func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, stdout, stderr io.Writer) error {
 	paths, err := t.list()
@@ -186,6 +193,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 		return err
 	}
 	m.Rename(t.name)
+	m.SetWaits(t.wait)
 	_, err = io.WriteString(stdout, m.Draw(top.Size{Width: terminal.MapOptions(stdout, os.Getenv).Width}))
 	return err
 }

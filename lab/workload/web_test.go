@@ -1,4 +1,4 @@
-package main
+package workload
 
 import (
 	"net/http"
@@ -21,6 +21,9 @@ func TestHandler(t *testing.T) {
 		{"/?cpu=-1ms", 615, http.StatusBadRequest, -1},
 		{"/?cpu=much", 615, http.StatusBadRequest, -1},
 		{"/", 0, http.StatusOK, len(page(0))},
+		{"/?hash=1000000", 615, http.StatusOK, 615},
+		{"/?hash=-1", 615, http.StatusBadRequest, -1},
+		{"/?hash=2000000000", 615, http.StatusBadRequest, -1},
 	} {
 		answer := httptest.NewRecorder()
 		newHandler(test.size, 0).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.target, nil))

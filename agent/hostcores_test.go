@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/priority"
+)
+
+// TestCoresOnThisMachine runs rounds of the agent with core scheduling on cgroups of version 2 of this
+// machine: a batch pod has the cookie, another one has not. The cookie follows changes of the class, is
+// given to processes that join, is recognised by the next agent, and is taken by one without core
+// scheduling and by a cleanup.
+func TestCoresOnThisMachine(t *testing.T) {
+	if err := priority.CheckCores(); err != nil {
+		t.Skipf("%v; test/vm runs this test on a machine with several hardware threads per core", err)
+	}
+	tree := newGroupTree(t)
+	runDir := t.TempDir()
+	batch, online := newBatchPod("batch", "700"), newPod("online", "")
+	batch.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
+	run(batch, containerID('a'))
+	run(online, containerID('b'))
+	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
+	pods := []*corev1.Pod{batch, online}
+	begin := func(priority string) *engine {
+		t.Helper()
+		o := Options{Config: control.Config{NodeName: nodeName}, RunDir: runDir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+		var err error
+		if o.Priority, err = colocation.ParsePriority(priority); err != nil {
+			t.Fatal(err)
+		}
+		k, err := openKernel("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEngine(o.withDefaults(), k)
+		e.pods = func() []*corev1.Pod { return pods }
+		e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
+		return e
+	}
+	// check compares which processes have a cookie, and returns it.
+	check := func(when string, want ...bool) (cookie priority.Cookie) {
+		t.Helper()
+		for i, pid := range pids {
+			now, err := priority.Of(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (now != 0) != want[i] || now != 0 && cookie != 0 && now != cookie {
+				t.Errorf("%s: process %d has cookie %x, want one: %v", when, i, now, want[i])
+			}
+			cookie = max(cookie, now)
+		}
+		return cookie
+	}
+	setClass := func(class nodeplan.Class) {
+		online = online.DeepCopy()
+		online.Labels = map[string]string{api.QoSLabel: string(class)}
+		pods = []*corev1.Pod{batch, online}
+	}
+
+	e := begin("core-scheduling")
+	e.round()
+	first := check("at first", true, false)
+	setClass(nodeplan.BE)
+	e.round()
+	check("as two batch pods", true, true)
+	setClass(nodeplan.LS)
+	e.round()
+	check("as an online pod again", true, false)
+	pids = append(pids, tree.sleeping(batch, containerID('a')))
+	check("of a process that joined", true, false, false)
+	e.round()
+	check("after a round", true, false, true)
+
+	e = begin("core-scheduling")
+	setClass(nodeplan.BE)
+	e.round()
+	if now := check("with the next agent", true, true, true); now != first {
+		t.Errorf("the next agent gives the cookie %x, want %x", now, first)
+	}
+	e = begin("idle")
+	known := e.pods
+	e.pods = func() []*corev1.Pod { return nil }
+	e.round()
+	check("while the pods are not known", true, true, true)
+	e.pods = known
+	e.round()
+	check("without core scheduling", false, false, false)
+	begin("core-scheduling").round()
+	check("with it again", true, true, true)
+	var groups []string
+	for _, pod := range pods {
+		groups = append(groups, tree.pod(pod))
+	}
+	if err := endSeparation(tree.fs, runDir, groups); err != nil {
+		t.Fatal(err)
+	}
+	check("after a cleanup", false, false, false)
+	if _, err := os.Stat(cookieFile(runDir)); !os.IsNotExist(err) {
+		t.Errorf("after the cleanup, the file of the cookie: %v", err)
+	}
+}
+
+// groupTree is cgroups of version 2 on this machine, as a kubelet and a runtime make them.
+type groupTree struct {
+	t    *testing.T
+	fs   *cgroup.FS
+	root string
+}
+
+func newGroupTree(t *testing.T) *groupTree {
+	t.Helper()
+	fs := cgrouptest.OpenHost(t)
+	if fs.Layout() != (cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}) {
+		t.Skip("this test makes control groups of version 2")
+	}
+	g := &groupTree{t, fs, fmt.Sprintf("/pinfold-agent-cores-%d", os.Getpid())}
+	t.Cleanup(func() {
+		if err := fs.Remove(context.Background(), g.root, cgroup.CPU); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, group := range []string{"", "/kubepods", "/kubepods/burstable", "/kubepods/besteffort"} {
+		g.make(g.root + group)
+	}
+	return g
+}
+
+// make makes a group in which groups may be made, unless it exists.
+func (g *groupTree) make(group string) {
+	g.t.Helper()
+	dir := g.fs.Dir(cgroup.CPU, group)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"), []byte("+cpu +cpuset"), 0o644); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *groupTree) pod(pod *corev1.Pod) string {
+	return g.root + "/kubepods/burstable/pod" + string(pod.UID)
+}
+
+// sleeping starts a process in a container, which it makes if necessary.
+func (g *groupTree) sleeping(pod *corev1.Pod, id string) (pid int) {
+	g.t.Helper()
+	group := g.pod(pod)
+	g.make(group)
+	g.make(group + "/" + id)
+	command := exec.Command(os.Args[0], "-test.run=^TestSleep$")
+	command.Env = append(os.Environ(), sleepEnv+"=1")
+	input, err := command.StdinPipe() // with which the process ends
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = input.Close(); _ = command.Wait() })
+	procs := filepath.Join(g.fs.Dir(cgroup.CPU, group+"/"+id), string(cgroup.Procs))
+	if err := os.WriteFile(procs, []byte(fmt.Sprint(command.Process.Pid)), 0o644); err != nil {
+		g.t.Fatal(err)
+	}
+	return command.Process.Pid
+}
+
+// sleepEnv makes TestSleep a process to be put into cgroups.
+const sleepEnv = "PINFOLD_TEST_SLEEP"
+
+func TestSleep(t *testing.T) {
+	if os.Getenv(sleepEnv) == "" {
+		t.Skip("another test runs this one in a process of its own")
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}

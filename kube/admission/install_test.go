@@ -1,0 +1,49 @@
+package admission
+
+import (
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+)
+
+// TestInstallAgain loses the answer to each request in turn, after the server has carried it out. The
+// next call then installs what is missing.
+func TestInstallAgain(t *testing.T) {
+	const objects = 6
+	lost := errors.New("http2: client connection lost")
+	for n := range objects {
+		client := fake.NewClientset()
+		created := 0
+		client.PrependReactor("create", "*", func(action kubetesting.Action) (bool, runtime.Object, error) {
+			if created++; created != n+1 {
+				return false, nil, nil
+			}
+			if err := client.Tracker().Create(action.GetResource(), action.(kubetesting.CreateAction).GetObject(), ""); err != nil {
+				t.Fatal(err)
+			}
+			return true, nil, lost
+		})
+		if err := Install(t.Context(), client); !errors.Is(err, lost) {
+			t.Errorf("request %d: error %v, want %v", n, err, lost)
+		}
+		if err := Install(t.Context(), client); err != nil {
+			t.Errorf("request %d: the next call: %v", n, err)
+		}
+		registration := client.AdmissionregistrationV1()
+		policies, err := registration.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bindings, err := registration.ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := len(policies.Items) + len(bindings.Items); have != objects {
+			t.Errorf("request %d: %d objects, want %d", n, have, objects)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// evictions is an evictor on a fake cluster with the node n1, and a clock of its own.
+type evictions struct {
+	*scenario
+	evictor   *evictor
+	protected map[string]bool // by PodDisruptionBudgets
+	evicted   []string
+	at        time.Time
+}
+
+func newEvictions(t *testing.T) *evictions {
+	t.Helper()
+	e := &evictions{scenario: &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}},
+		protected: map[string]bool{}, at: time.Unix(1e9, 0)}
+	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod first cpus=1"} {
+		e.run(strings.Fields(command))
+		e.awaitIdle()
+	}
+	e.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		eviction := action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction)
+		if e.protected[eviction.Name] {
+			return true, nil, apierrors.NewTooManyRequests("a budget protects it", 0)
+		}
+		if uid := eviction.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != "uid-"+eviction.Name {
+			t.Errorf("eviction of %s with UID %v", eviction.Name, uid)
+		}
+		e.evicted = append(e.evicted, eviction.Name)
+		pods := corev1.SchemeGroupVersion.WithResource("pods")
+		return true, nil, e.client.Tracker().Delete(pods, eviction.Namespace, eviction.Name)
+	})
+	e.evictor = newEvictor(e.plugin.handle, e.plugin.shared)
+	e.evictor.now = func() time.Time { return e.at }
+	return e
+}
+
+// add adds a pod of class BE that runs on n1. The last one added is the youngest.
+func (e *evictions) add(name string, change func(*corev1.Pod)) {
+	e.t.Helper()
+	e.at = e.at.Add(time.Second)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: e.nextVersion(),
+			CreationTimestamp: metav1.NewTime(e.at), Labels: map[string]string{api.QoSLabel: "BE"}},
+		Spec:   corev1.PodSpec{NodeName: "n1", SchedulerName: "default-scheduler", Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBestEffort},
+	}
+	if change != nil {
+		change(pod)
+	}
+	e.must(e.client.Tracker().Add(pod))
+	e.awaitPods(func(names []string) bool { return slices.Contains(names, name) })
+}
+
+// awaitPods waits until the scheduler has seen these pods of n1.
+func (e *evictions) awaitPods(right func(names []string) bool) {
+	e.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		objects, err := e.evictor.pods.ByIndex(nodeIndex, "n1")
+		e.must(err)
+		var names []string
+		for _, object := range objects {
+			names = append(names, object.(*corev1.Pod).Name)
+		}
+		if right(names) {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("the scheduler sees the pods %v", names)
+		}
+	}
+}
+
+// starve sets the node's condition, and waits until the scheduler has seen it.
+func (e *evictions) starve(status corev1.ConditionStatus) {
+	e.t.Helper()
+	node, err := e.client.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+	e.must(err)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: api.BatchStarved, Status: status}}
+	_, err = e.client.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{})
+	e.must(err)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if seen, err := e.evictor.nodes.Get("n1"); err == nil && starves(seen) == (status == corev1.ConditionTrue) {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatal("the scheduler does not see the condition")
+		}
+	}
+}
+
+// after lets time pass, and returns the pods that are evicted then.
+func (e *evictions) after(d time.Duration) []string {
+	e.t.Helper()
+	e.evicted = nil
+	e.at = e.at.Add(d)
+	e.evictor.once(context.Background())
+	e.awaitPods(func(names []string) bool {
+		return !slices.ContainsFunc(e.evicted, func(name string) bool { return slices.Contains(names, name) })
+	})
+	return e.evicted
+}
+
+// TestEvictions evicts batch pods, the youngest first, one a minute, and nothing else.
+func TestEvictions(t *testing.T) {
+	e := newEvictions(t)
+	for i := range 4 {
+		e.add(fmt.Sprint("batch", i), nil)
+	}
+	e.add("online", func(p *corev1.Pod) { p.Labels[api.QoSLabel] = "LS" })
+	e.add("plain", func(p *corev1.Pod) { p.Labels = nil })
+	e.add("burstable", func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable })
+	e.add("static", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })
+	e.add("daemon", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	})
+	e.add("elsewhere", func(p *corev1.Pod) { p.Labels[api.QoSLabel] = "BE"; p.Spec.SchedulerName = "other" })
+	expect := func(when string, pause time.Duration, want ...string) {
+		t.Helper()
+		if diff := gocmp.Diff(want, e.after(pause)); diff != "" {
+			t.Errorf("%s: -want +evicted:\n%s", when, diff)
+		}
+	}
+	expect("without a condition", 0)
+	e.starve(corev1.ConditionFalse)
+	expect("while batch pods have enough", time.Minute)
+	e.starve(corev1.ConditionTrue)
+	expect("when they starve", time.Minute, "elsewhere") // of another scheduler, but a batch pod of this node
+	expect("within a minute", 59*time.Second)
+	expect("after a minute", time.Second, "batch3")
+	e.protected["batch2"] = true
+	expect("beside a pod that a budget protects", time.Minute, "batch1")
+	e.evictor.leading = func() bool { return false }
+	expect("while another scheduler leads", time.Minute)
+	e.evictor.leading = func() bool { return true }
+	e.silence("n1", time.Hour)
+	expect("while the agent is silent", time.Minute)
+	e.renew("n1")
+	e.awaitIdle()
+	e.add("ending", func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(e.at)), []string{"example.com/x"}
+	})
+	expect("while one ends", time.Minute)
+	e.must(e.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "ending"))
+	e.awaitPods(func(names []string) bool { return !slices.Contains(names, "ending") })
+	expect("when it has ended", time.Minute, "batch0")
+	expect("when only protected ones are left", time.Minute)
+	delete(e.protected, "batch2")
+	expect("without the budget", time.Minute, "batch2")
+	expect("without batch pods", time.Minute)
+}
