@@ -35,12 +35,13 @@ const (
 	InvalidAllocation Kind = "CPUAllocationInvalid" // a pod's allocation does not count
 	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists
 	CPUOffline        Kind = "CPUOffline"           // CPUs of a pod are offline
+	BatchStarved      Kind = "BatchStarved"         // batch pods get hardly any CPU time
 )
 
 // rank orders kinds: what affects most comes first.
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
 		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsForeign, TopologyIsInvalid,
-		TopologyIsStale, TopologyOrphaned, NotEnforced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline,
+		TopologyIsStale, TopologyOrphaned, NotEnforced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

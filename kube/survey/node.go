@@ -42,6 +42,9 @@ func (a *assembly) node(name string) {
 		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
 	}
 	a.conditionProblem(&n, topology)
+	if object != nil && n.Agent.State != status.AgentSilent && n.Agent.State != status.AgentGone {
+		a.batchProblem(object)
+	}
 	a.report.Nodes = append(a.report.Nodes, n)
 }
 
@@ -199,6 +202,16 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 	}
 	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),
 		Message: fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message)})
+}
+
+// batchProblem adds what the node's agent says of batch pods.
+func (a *assembly) batchProblem(node *corev1.Node) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == api.BatchStarved && c.Status == corev1.ConditionTrue {
+			a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
+				Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
+		}
+	}
 }
 
 // conditionAction says what to do about a reason of the condition.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -153,13 +154,7 @@ func startWith(t testing.TB, args ...string) *cluster {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(inGuest(500*time.Millisecond, 100*time.Millisecond)) {
 		state, err := localcluster.ReadState(c.dir)
 		if err == nil && state.Ready {
-			config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.client, err = kubernetes.NewForConfig(config); err != nil {
-				t.Fatal(err)
-			}
+			c.client = must(kubernetes.NewForConfig(connection(t, state.Kubeconfig)))(t)
 			return c
 		}
 		select {
@@ -222,13 +217,16 @@ func eventually(t testing.TB, what string, ask func() error) {
 // as returns a client with the credentials of a component.
 func (c *cluster) as(t testing.TB, component string) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", component+".kubeconfig"))
+	return must(kubernetes.NewForConfig(connection(t, filepath.Join(c.dir, "config", component+".kubeconfig"))))(t)
+}
+
+// connection returns the configuration of a client that does not limit its own requests.
+func connection(t testing.TB, kubeconfig string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	config.QPS = -1
+	return config
 }

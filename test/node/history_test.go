@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -34,10 +33,7 @@ func TestHistory(t *testing.T) {
 	c := start(t)
 	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
 	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
-	config, err := clientcmd.BuildConfigFromFlags("", c.dir+"/kubeconfig")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := connection(t, c.dir+"/kubeconfig")
 	objects := must(dynamic.NewForConfig(config))(t)
 	recorder := must(history.Record(context.Background(), objects))(t)
 	defer recorder.Stop()
@@ -58,11 +54,12 @@ func TestHistory(t *testing.T) {
 		},
 	}
 	s := newSampler(t, c.client)
+	operations := variables.Int(t, variables.Operations, 100)
 	for round := 1; ; round++ {
 		sampled := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { s.run(ctx); close(sampled) }()
-		err = driver.Run(t.Context(), variables.Int(t, variables.Operations, 100))
+		err := driver.Run(t.Context(), operations)
 		if err == nil {
 			eventually(t, "the kernel agrees in the end", func() error { return s.settled() })
 		}
@@ -88,7 +85,9 @@ func TestHistory(t *testing.T) {
 		if round == 5 {
 			t.Fatal("too few decisions or comparisons for a test")
 		}
-		t.Log("too few decisions or comparisons: continuing")
+		// On a busy machine, pods may be deleted before their containers have started.
+		driver.Pause, operations = 2*driver.Pause, (operations+1)/2
+		t.Logf("too few decisions or comparisons: %d operations with pauses of %v follow", operations, driver.Pause)
 	}
 	if err := driver.Clean(t.Context()); err != nil {
 		t.Error(err)
@@ -127,8 +126,8 @@ func (c *cluster) testSampler(t *testing.T) {
 	}
 }
 
-func must[T any](value T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

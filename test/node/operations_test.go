@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -157,11 +156,7 @@ func merged(t *testing.T, page string, more map[string]any) string {
 // another NRI socket.
 func (o *operator) siteValues() map[string]any {
 	o.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(o.cluster.dir, "kubeconfig"))
-	if err != nil {
-		o.Fatal(err)
-	}
-	server, err := url.Parse(config.Host)
+	server, err := url.Parse(connection(o, filepath.Join(o.cluster.dir, "kubeconfig")).Host)
 	if err != nil {
 		o.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
 
@@ -210,14 +209,10 @@ func (s *settled) testExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
 	request := s.client.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("static").SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: "main", Stdout: true, Stderr: true,
 			Command: []string{"/bin/web", "--listen=:8009"}}, scheme.ParameterCodec)
-	executor, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
+	executor, err := remotecommand.NewSPDYExecutor(connection(t, state.Kubeconfig), "POST", request.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

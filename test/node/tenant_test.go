@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -91,12 +90,8 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 			t.Fatal(err)
 		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(h.dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := connection(t, filepath.Join(h.dir, "kubeconfig"))
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	config.QPS = -1
 	return must(kubernetes.NewForConfig(config))(t)
 }
 
