@@ -46,6 +46,10 @@ build-node: ## build the programs of a real node into bin/node/
 	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
+.PHONY: bpf
+bpf: ## compile the BPF programs anew (clang-19, llvm-19, libbpf-dev)
+	@tools/bpf/build linux/schedtrace/schedtrace.o
+
 CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 
 .PHONY: images

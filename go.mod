@@ -43,6 +43,7 @@ require (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/cavaliergopher/cpio v1.0.1
+	github.com/cilium/ebpf v0.22.0
 	github.com/containerd/nri v0.12.0
 	github.com/containerd/ttrpc v1.2.9
 	github.com/fsnotify/fsnotify v1.9.0

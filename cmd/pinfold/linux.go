@@ -8,11 +8,12 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/record"
 	runcommand "pinfold.dev/pinfold/cmd/pinfold/internal/run"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/top"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/why"
 	"pinfold.dev/pinfold/linux/confine"
 )
 
 func linuxCommands() []*cobra.Command {
-	return []*cobra.Command{runcommand.New(), record.NewSample(), top.New()}
+	return []*cobra.Command{runcommand.New(), record.NewSample(), top.New(), why.New()}
 }
 
 // runHelper does the work of a helper process of "pinfold run"; see [confine.Helper].

@@ -19,6 +19,7 @@ func linuxCommands() []*cobra.Command {
 		runName:  "Run a command with CPU settings",
 		"sample": "Record what control groups use, period by period",
 		"top":    "Watch containers use their limits, and being throttled",
+		"why":    "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
 	} {
 		commands = append(commands, &cobra.Command{
 			Use: name, Short: short + " (Linux only)", DisableFlagParsing: true,

@@ -1,6 +1,9 @@
 package load
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -10,10 +13,33 @@ import (
 type Result struct {
 	Sent      int
 	Latencies []time.Duration // of the answered requests, ascending
-	Failures  map[string]int  // number of failed requests, by error message
-	Cut       int             // requests abandoned because the run was canceled
-	Lateness  time.Duration   // the longest delay between planned and actual start of a batch
-	Took      time.Duration   // from the start of the run to the end of the last request
+	Answered  []Request       // in the order in which they were due
+	Began     time.Time
+	Failures  map[string]int // number of failed requests, by error message
+	Cut       int            // requests abandoned because the run was canceled
+	Lateness  time.Duration  // the longest delay between planned and actual start of a batch
+	Took      time.Duration  // from the start of the run to the end of the last request
+}
+
+// Request is an answered request.
+type Request struct {
+	Due     time.Duration // since the start of the run
+	Latency time.Duration
+}
+
+// WriteRequests writes the answered requests as CSV, with the columns start (when it was due) and end, in
+// RFC 3339 with nanoseconds.
+func (r *Result) WriteRequests(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "start,end")
+	for _, q := range r.Answered {
+		start := r.Began.Add(q.Due).UTC()
+		fmt.Fprintf(b, "%s,%s\n", start.Format(time.RFC3339Nano), start.Add(q.Latency).Format(time.RFC3339Nano))
+	}
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write the requests: %w", err)
+	}
+	return nil
 }
 
 // collect counts outcomes and sorts latencies.
@@ -27,6 +53,7 @@ func (r *Result) collect(outcomes []outcome) {
 			r.Failures[o.err.Error()]++
 		default:
 			r.Latencies = append(r.Latencies, o.latency)
+			r.Answered = append(r.Answered, Request{o.due, o.latency})
 		}
 	}
 	slices.Sort(r.Latencies)

@@ -34,6 +34,7 @@ type Send func(context.Context) error
 
 // outcome is the outcome of one request.
 type outcome struct {
+	due     time.Duration // since the start of the run
 	latency time.Duration
 	err     error
 	cut     bool // abandoned because the run was canceled
@@ -48,9 +49,9 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	var (
 		due      = plan.due()
 		outcomes = make([]outcome, len(due)*plan.Batch)
-		result   = Result{Failures: map[string]int{}}
 		group    sync.WaitGroup
 		begin    = time.Now()
+		result   = Result{Failures: map[string]int{}, Began: begin}
 		batches  = 0
 	)
 	for i, at := range due {
@@ -59,7 +60,11 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 		}
 		result.Lateness = max(result.Lateness, time.Since(begin)-at)
 		for j := range plan.Batch {
-			group.Go(func() { outcomes[i*plan.Batch+j] = sendOne(ctx, begin.Add(at), plan.Timeout, send) })
+			group.Go(func() {
+				o := sendOne(ctx, begin.Add(at), plan.Timeout, send)
+				o.due = at
+				outcomes[i*plan.Batch+j] = o
+			})
 		}
 		batches++
 	}

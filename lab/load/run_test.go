@@ -74,6 +74,7 @@ func runPlan(t *testing.T, args []string) string {
 		s       = server{begun: time.Now()}
 		servers int
 		end     time.Duration
+		log     bool
 		flags   = flag.NewFlagSet("run", flag.ContinueOnError)
 	)
 	flags.IntVar(&plan.Batch, "batch", 0, "")
@@ -87,6 +88,7 @@ func runPlan(t *testing.T, args []string) string {
 	flags.DurationVar(&s.stopFor, "stop-for", 0, "")
 	flags.IntVar(&s.failEvery, "fail-every", 0, "")
 	flags.DurationVar(&end, "end", time.Hour, "")
+	flags.BoolVar(&log, "log", false, "")
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +107,11 @@ func runPlan(t *testing.T, args []string) string {
 	fmt.Fprintf(&out, "mean %v, p50 %v, p99 %v, longest %v\n", r.Mean(), r.Quantile(0.5), r.Quantile(0.99), r.Quantile(1))
 	if err != nil {
 		fmt.Fprintf(&out, "%v\n", err)
+	}
+	if log {
+		if err := r.WriteRequests(&out); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return out.String()
 }

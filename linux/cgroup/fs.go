@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // FS accesses the cgroups of a machine. A group is named by its path within the hierarchies, for
@@ -133,6 +134,19 @@ func (fs *FS) Dir(c Controller, group string) string {
 		return fs.byController[c].Mount
 	}
 	return fs.byController[c].Mount + group
+}
+
+// Inode returns the inode number of a group's directory in a controller's hierarchy, by which the
+// kernel's tracepoints and BPF name the group.
+func (fs *FS) Inode(c Controller, group string) (uint64, error) {
+	info, err := os.Stat(fs.Dir(c, group))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("%s: %w", group, ErrGone)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find control group %s: %w", group, err)
+	}
+	return info.Sys().(*syscall.Stat_t).Ino, nil
 }
 
 // File returns the path of a group's file on this machine.

@@ -77,7 +77,7 @@ func TestBurst(t *testing.T) {
 		pod := pods[row.pod].DeepCopy()
 		pod.Name, pod.Namespace = row.name(), metav1.NamespaceDefault
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: localnode.Name}
-		if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		if err := c.create(t, pod); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -50,8 +51,11 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 		}
 		return err
 	})
-	node, err := s.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{})
-	if err != nil {
+	var node *corev1.Node
+	if err := answered(t, func(ctx context.Context) (err error) {
+		node, err = s.client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range node.Status.Conditions {
@@ -62,7 +66,10 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 	if _, offered := node.Status.Capacity[api.BatchCPU]; offered {
 		t.Errorf("the node still offers %s", api.BatchCPU)
 	}
-	_, err = s.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(t.Context(), localnode.Name, metav1.GetOptions{})
+	err := answered(t, func(ctx context.Context) error {
+		_, err := s.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(ctx, localnode.Name, metav1.GetOptions{})
+		return err
+	})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the agent's lease: error %v, want that it does not exist", err)
 	}

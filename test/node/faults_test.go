@@ -268,7 +268,7 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 	})
 	asking := podOf("asks", "static", container("main", "8003", "1"))
 	pods := s.client.CoreV1().Pods(asking.Namespace)
-	if _, err := pods.Create(t.Context(), asking, metav1.CreateOptions{}); err != nil {
+	if err := s.create(t, asking); err != nil {
 		t.Fatal(err)
 	}
 	defer s.remove(t, asking.Name)

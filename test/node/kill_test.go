@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
@@ -24,10 +22,9 @@ func (s *settled) testKill(t *testing.T, component string) {
 	s.killProcess(t, before)
 	s.awaitSuccessor(t, component, before)
 	name := "after-" + component
-	eventually(t, "a pod is created", func() error {
-		_, err := s.client.CoreV1().Pods("default").Create(t.Context(), podOf(name, "", container("main", "8001", "250m")), metav1.CreateOptions{})
-		return err
-	})
+	if err := s.create(t, podOf(name, "", container("main", "8001", "250m"))); err != nil {
+		t.Fatal(err)
+	}
 	defer s.remove(t, name)
 	pod := s.awaitRunning(t, name)
 	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -56,8 +57,19 @@ func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
 	if c.chart != nil {
 		pod.Spec.SchedulerName = c.chart.scheduler
 	}
-	_, err := c.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	_, err := localnode.Create(ctx, c.client.CoreV1().Pods(pod.Namespace), pod)
 	return err
+}
+
+// answered sends a request that may be repeated until the API server answers. It may be busy for long in
+// a virtual machine, or start again.
+func answered(t testing.TB, request func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)
+	defer cancel()
+	return localnode.Answered(ctx, func() error { return request(ctx) })
 }
 
 func (c *cluster) awaitRunning(t testing.TB, name string) (pod *corev1.Pod) {
@@ -74,8 +86,15 @@ func (c *cluster) awaitRunning(t testing.TB, name string) (pod *corev1.Pod) {
 
 func (c *cluster) remove(t testing.TB, name string) {
 	t.Helper()
-	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
-	if err := pods.Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {
+	again := false
+	if err := answered(t, func(ctx context.Context) error {
+		err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, name, *metav1.NewDeleteOptions(0))
+		if again && apierrors.IsNotFound(err) {
+			return nil
+		}
+		again = true
+		return err
+	}); err != nil {
 		t.Error(err)
 	}
 }

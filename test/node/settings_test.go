@@ -49,6 +49,7 @@ func TestSettings(t *testing.T) {
 	t.Run("rows", s.testRows)
 	t.Run("node", s.testNode)
 	t.Run("metrics", s.testMetrics)
+	t.Run("why", s.testWhy)
 	t.Run("exec", s.testExec)
 	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)
@@ -261,13 +262,15 @@ func (s *settled) testForeignWriter(t *testing.T) {
 func (s *settled) testResize(t *testing.T) {
 	pods := s.client.CoreV1().Pods("default")
 	resize := func(name, limit string) error {
-		pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
+		return answered(t, func(ctx context.Context) error {
+			pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			pod.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse(limit)
+			_, err = pods.UpdateResize(ctx, name, pod, metav1.UpdateOptions{})
 			return err
-		}
-		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse(limit)
-		_, err = pods.UpdateResize(t.Context(), name, pod, metav1.UpdateOptions{})
-		return err
+		})
 	}
 	c := podOf("resized", "", container("main", "8001", "200m"))
 	c.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst"}`}

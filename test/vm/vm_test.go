@@ -73,6 +73,7 @@ func build(t *testing.T) lab {
 		[]string{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
 		[]string{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
 		[]string{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
+		[]string{"test", "-c", "-o", l.path("schedtrace.test"), "./linux/schedtrace"},
 		[]string{"test", "-c", "-o", l.path("agent.test"), "./agent"},
 		[]string{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"})
 	return l
@@ -148,12 +149,14 @@ func testGuest(t *testing.T, l lab) {
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-confine", "confine.test", "^TestHost$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
+		compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled)$"),
 		compiled("agent", "agent.test", "^TestCoresOnThisMachine$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
 	replayed(t, "linux-sampler", ran)
 	replayed(t, "linux-confine", ran)
 	replayed(t, "linux-sysfs", ran)
+	replayed(t, "linux-schedtrace", ran)
 	replayed(t, "agent", ran)
 	replayed(t, "inside", ran)
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })

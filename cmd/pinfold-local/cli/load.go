@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type loadOptions struct {
 	output string
 	plan   load.Plan
 	cpu    time.Duration // of each request
+	log    string        // file of the requests
 }
 
 func newLoad() *cobra.Command {
@@ -65,6 +67,7 @@ Several servers are measured at the same time, with their batches spread out.`,
 	flags.Uint64Var(&options.plan.Seed, "seed", 1, "seed of the random delays; the same seed gives the same delays")
 	flags.DurationVar(&options.plan.Timeout, "timeout", 10*time.Second, "how long a request may take")
 	flags.DurationVar(&options.cpu, "cpu", 0, "CPU time that each request asks for with ?cpu=, as the example images understand it")
+	flags.StringVar(&options.log, "requests", "", "also write the start and the end of each answered request to the new `FILE` (CSV), for 'pinfold why --requests'; one server only")
 	flags.StringVarP(&options.output, "output", "o", "text", "print the result as `text|json`")
 	return command
 }
@@ -80,14 +83,27 @@ func runLoad(ctx context.Context, options loadOptions, args []string, stdout, st
 	if options.cpu < 0 {
 		return usage.Errorf("a CPU time of %v: it must be 0 or more", options.cpu)
 	}
+	if options.log != "" && len(args) > 1 {
+		return usage.Errorf("--requests: a file has the requests of one server, and there are %d", len(args))
+	}
 	groups, targets, err := options.targets(ctx, args)
 	if err != nil {
 		return err
+	}
+	var log *os.File
+	if options.log != "" {
+		if log, err = os.OpenFile(options.log, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+			return fmt.Errorf("write the requests: %w", err)
+		}
+		defer func() { _ = log.Close() }()
 	}
 	newProgress(stderr).step(fmt.Sprintf("sending %d requests every %v to each of %d servers, for %v", options.plan.Batch, options.plan.Every, len(targets), options.plan.Duration))
 	rows, err := throttling.MeasureAll(ctx, groups, targets, options.plan)
 	if rows == nil {
 		return err
+	}
+	if log != nil {
+		err = errors.Join(err, rows[0].Load.WriteRequests(log), log.Close())
 	}
 	return errors.Join(write(stdout, rows), err, failures(rows))
 }

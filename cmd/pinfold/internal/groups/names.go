@@ -5,6 +5,7 @@ package groups
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -89,6 +90,43 @@ func prefix(text string, n int) string { return text[:min(n, len(text))] }
 type Target struct {
 	Group string // path in the hierarchy
 	Name  string // NAMESPACE/POD/CONTAINER, "" if unknown
+}
+
+// Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod]) name, each
+// once, and the names of the machine's containers.
+func Targets(fs *cgroup.FS, root, cgroupRoot string, args, pods []string, stderr io.Writer) ([]Target, *Names, error) {
+	names := NewNames(root)
+	naming, err := kubepods.Find(fs, cgroupRoot)
+	if err == nil { // otherwise there is no kubelet, and groups have no names
+		names.Learn(naming)
+	}
+	if err != nil && len(pods) > 0 {
+		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", pods[0], err)
+	}
+	var all []Target
+	for _, arg := range args {
+		found, err := Find(fs, root, arg, stderr)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, group := range found {
+			all = append(all, Target{Group: group, Name: names.Known(group)})
+		}
+	}
+	for _, pod := range pods {
+		found, err := names.OfPod(fs, root, pod)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, found...)
+	}
+	var once []Target
+	for _, t := range all {
+		if !slices.ContainsFunc(once, func(o Target) bool { return o.Group == t.Group }) {
+			once = append(once, t)
+		}
+	}
+	return once, names, nil
 }
 
 // OfPod returns the containers of a pod of this node. Learn must have been called. A container

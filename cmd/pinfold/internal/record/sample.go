@@ -5,7 +5,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -108,7 +106,7 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	targets, err := q.targets(fs, args, cmd.ErrOrStderr())
+	targets, _, err := groups.Targets(fs, q.root, q.cgroupRoot, args, q.pods, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -132,43 +130,6 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 		summaryTo = cmd.ErrOrStderr()
 	}
 	return errors.Join(err, rec.summary(summaryTo))
-}
-
-// targets returns the groups that the command line names, each once. Groups that match a pattern
-// but cannot be sampled are omitted with a message.
-func (q *sampling) targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]groups.Target, error) {
-	names := groups.NewNames(q.root)
-	naming, err := kubepods.Find(fs, q.cgroupRoot)
-	if err == nil { // otherwise there is no kubelet, and groups have no names
-		names.Learn(naming)
-	}
-	if err != nil && len(q.pods) > 0 {
-		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", q.pods[0], err)
-	}
-	var all []groups.Target
-	for _, arg := range args {
-		found, err := groups.Find(fs, q.root, arg, stderr)
-		if err != nil {
-			return nil, err
-		}
-		for _, group := range found {
-			all = append(all, groups.Target{Group: group, Name: names.Known(group)})
-		}
-	}
-	for _, pod := range q.pods {
-		found, err := names.OfPod(fs, q.root, pod)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	var once []groups.Target
-	for _, t := range all {
-		if !slices.ContainsFunc(once, func(o groups.Target) bool { return o.Group == t.Group }) {
-			once = append(once, t)
-		}
-	}
-	return once, nil
 }
 
 // shortestPeriod returns the interval at which no enforcement period is missed.

@@ -1,0 +1,185 @@
+//go:build linux
+
+// Package why implements the subcommand "why" ([New]): it traces the scheduler and shows where the
+// time of containers went. The tracer is linux/schedtrace, the text report/why.
+package why
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/schedtrace"
+	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/why"
+)
+
+// New returns the subcommand "why".
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `why [CGROUP...] [--pod NAMESPACE/NAME] [--duration TIME]
+              [--requests FILE] [-o text|json]`,
+		Short: "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
+		Long: `Trace the kernel's scheduler for a while, and show where the time of containers
+went, exactly: how long their threads ran, were throttled, and waited for a CPU,
+behind which other containers or behind each other; the longest delays; and a
+conclusion with advice. It ends after --duration, or with ctrl-C.
+
+A group is a path in the hierarchy (/kubepods/burstable), a directory
+(/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes, as for
+'pinfold sample'. Groups below it count as part of it.
+
+It needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.14 or newer with type
+information (BTF). It changes nothing, and nothing stays in the kernel when it
+ends. It stops by itself when it uses more than --max-cost of the machine's CPU
+time.`,
+		Example: `  pinfold why --pod default/web
+  pinfold why /system.slice/nginx.service --duration 30s
+  pinfold why '/kubepods/*/pod*/*' -o json`,
+	}
+	q := &question{output: frame.OutputFlag(cmd)}
+	f := cmd.Flags()
+	f.StringArrayVar(&q.pods, "pod", nil, "trace the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
+	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, RFC 3339, as 'pinfold-local load' writes it)")
+	f.Float64Var(&q.maxCost, "max-cost", 5, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
+	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
+	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
+	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
+	return cmd
+}
+
+// question is what the flags request.
+type question struct {
+	pods     []string
+	duration time.Duration
+	maxCost  float64 // percent
+	requests string  // file
+	output   *frame.Format
+
+	root, cgroupRoot string
+}
+
+func (q *question) check(args []string) error {
+	switch {
+	case len(args)+len(q.pods) == 0:
+		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
+	case slices.Contains(args, ""):
+		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+	case q.duration <= 0:
+		return usage.Errorf("--duration %v: must be more than 0", q.duration)
+	case !(q.maxCost > 0 && q.maxCost <= 100):
+		return usage.Errorf("--max-cost %v: give a percentage above 0, up to 100", q.maxCost)
+	}
+	return nil
+}
+
+// longestDelays is how many delays of a container are shown.
+const longestDelays = 5
+
+func (q *question) run(cmd *cobra.Command, args []string) error {
+	if err := q.check(args); err != nil {
+		return err
+	}
+	fs, err := cgroup.Open(q.root)
+	if err != nil {
+		return err
+	}
+	targets, names, err := groups.Targets(fs, q.root, q.cgroupRoot, args, q.pods, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	// Of a pod, the sandbox has no name, and does nothing.
+	targets = slices.DeleteFunc(targets, func(t groups.Target) bool { return t.Name != "" && names.Known(t.Group) == "" })
+	request := schedtrace.Request{Duration: q.duration, Longest: longestDelays}
+	for _, t := range targets {
+		request.Groups = append(request.Groups, t.Group)
+	}
+	if q.requests != "" {
+		if len(targets) != 1 {
+			return usage.Errorf("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
+		}
+		request.Pieces = maxPieces
+	}
+	ctx, stop := frame.Interruptible(cmd.Context())
+	defer stop()
+	seen, err := schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: q.maxCost / 100})
+	var expensive *schedtrace.CostError
+	if err != nil && !errors.As(err, &expensive) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			err = fmt.Errorf("%w; 'pinfold sample' and 'pinfold top' work without", err)
+		}
+		return err
+	}
+	result := &why.Report{Report: seen.Report, Process: seen.Process, Events: seen.Cost.Lost,
+		Waited: func(by blame.Occupant) string { return occupant(seen, names, by) }}
+	if expensive != nil {
+		result.Ended = fmt.Sprintf("it ended early: %v", expensive)
+	}
+	var logErr error
+	for _, t := range targets {
+		c := why.Container{Name: report.Printable(t.Name), Group: seen.Subjects[t.Group]}
+		if c.Name == "" {
+			c.Name = report.Printable(t.Group)
+		}
+		for g := seen.Above(c.Group); g != 0; g = seen.Above(g) {
+			c.Above = append(c.Above, g)
+		}
+		if r, err := fs.OpenStat(t.Group); err == nil { // else it has ended
+			c.Limits, _ = r.Limits()
+			r.Close()
+		}
+		if q.requests != "" {
+			c.Requests, logErr = q.slowest(seen, c.Group)
+		}
+		result.Containers = append(result.Containers, c)
+	}
+	if *q.output == frame.JSON {
+		return errors.Join(frame.PrintJSON(cmd.OutOrStdout(), result.JSON()), logErr)
+	}
+	return errors.Join(result.Text(cmd.OutOrStdout()), logErr)
+}
+
+// maxPieces is how much of a container's timeline is kept, some 300 MiB.
+const maxPieces = 5_000_000
+
+// slowest reads the log of requests and splits the times of the slowest.
+func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
+	timeline := seen.Timelines[group]
+	if timeline.Cut {
+		return nil, fmt.Errorf("--requests: the threads switched too often to record all of it: give a shorter --duration")
+	}
+	f, err := os.Open(q.requests)
+	if err != nil {
+		return nil, fmt.Errorf("--requests: %w", err)
+	}
+	defer f.Close()
+	log, err := why.ReadRequests(f)
+	if err != nil {
+		return nil, fmt.Errorf("--requests %s: %w", q.requests, err)
+	}
+	offset := schedtrace.Now() - time.Duration(time.Now().UnixNano())
+	return why.Slowest(log, timeline, seen.From, seen.To, offset), nil
+}
+
+// occupant names what a thread waited behind: a container, another control group, or a process that is in
+// none.
+func occupant(seen *schedtrace.Observation, names *groups.Names, by blame.Occupant) string {
+	group := seen.Path(by.Group)
+	if group != "/" && group != "" {
+		return report.Printable(names.Of(group))
+	}
+	if name := seen.Process(by.Process); name != "" {
+		return report.Printable("process " + name)
+	}
+	return fmt.Sprintf("process %d", by.Process)
+}

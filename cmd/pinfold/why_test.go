@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runWhy runs "pinfold why", and skips the test if this machine cannot trace.
+func runWhy(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	err = run(t.Context(), "pinfold", append([]string{"why"}, args...), nil, &out, &messages)
+	if err != nil && strings.Contains(err.Error(), "cannot trace the scheduler") {
+		t.Skip(err)
+	}
+	return out.String(), err
+}
+
+// TestWhy traces a group that wants a CPU and gets a fifth of one, as text and JSON.
+func TestWhy(t *testing.T) {
+	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	spin(t, fs, name)
+	text, err := runWhy(t, name, "--duration", "1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{name + ": observed for 1.0", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report has no %q:\n%s", want, text)
+		}
+	}
+	text, err = runWhy(t, name, "--duration", "1s", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Observed   float64 `json:"observedSeconds"`
+		Containers []struct {
+			Name      string
+			Limit     float64 `json:"limitCPUs"`
+			Periods   int
+			Throttled int `json:"throttledPeriods"`
+			Parts     struct {
+				Running   float64 `json:"runningSeconds"`
+				Throttled float64 `json:"throttledSeconds"`
+				Unknown   float64 `json:"unknownSeconds"`
+				Waiting   float64 `json:"waitingSeconds"`
+				Stolen    float64 `json:"stolenSeconds"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil || len(report.Containers) != 1 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	c, p := report.Containers[0], report.Containers[0].Parts
+	sum := p.Running + p.Throttled + p.Unknown + p.Waiting + p.Stolen
+	if c.Name != name || c.Limit != 0.2 || c.Periods == 0 || p.Throttled+p.Waiting == 0 || sum < 0.99*report.Observed || sum > 1.01*report.Observed {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestWhyRequests: a log that cannot be read is an error, after the report.
+func TestWhyRequests(t *testing.T) {
+	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	spin(t, fs, name)
+	log := filepath.Join(t.TempDir(), "log.csv")
+	text, err := runWhy(t, name, "--duration", "100ms", "--requests", log)
+	if err == nil || !strings.Contains(err.Error(), "--requests: open "+log) || !strings.Contains(text, "wanted to run") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	format := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
+	begin := time.Now()
+	rows := "start,end\n"
+	for i := range 100 {
+		at := begin.Add(time.Duration(i) * 50 * time.Millisecond)
+		rows += format(at) + "," + format(at.Add(50*time.Millisecond)) + "\n"
+	}
+	if err := os.WriteFile(log, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err = runWhy(t, name, "--duration", "1s", "--requests", log)
+	if err != nil || !strings.Contains(text, "that were traced (1): 50.0 ms and more\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := runWhy(t, name, "/", "--requests", log); err == nil || !strings.Contains(err.Error(), "a log is about one container, and 2 are traced") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,286 @@
+package blame
+
+import (
+	"cmp"
+	"time"
+)
+
+// Options is what an analysis needs to know besides events.
+type Options struct {
+	// Start is when the states of all threads are known. Time before it does not count.
+	Start time.Duration
+	// Watched are the groups whose threads are traced, each with the group for which its threads count:
+	// itself or one above it, such as a container's for the groups that it makes itself.
+	Watched map[Group]Group
+	// Above names for each group the next one above it that has a quota.
+	Above map[Group]Group
+	// Longest is the number of longest delays to report per group.
+	Longest int
+	// Span, if not nil, receives what each thread did, in pieces: the time of a thread is covered without
+	// gaps from its first to its last event.
+	Span func(Span)
+}
+
+// Span is a time in which the state of a thread did not change, nor what it waited for.
+type Span struct {
+	Thread   Thread
+	CPU      int // on which it runs, waits or last ran
+	State    State
+	By       Occupant // what it waits for, if State is Waiting
+	From, To time.Duration
+}
+
+// Analysis computes where the time of threads went. Its methods must not be called concurrently.
+type Analysis struct {
+	Options
+	now     time.Duration
+	threads map[int]*thread
+	cpus    map[int]*cpu
+	groups  map[Group]*account
+	levels  map[place]bool // where quotas are used up
+	still   map[place]bool // of the next edge
+	missed  int
+	blind   bool          // events have been lost, and there was no snapshot since
+	lost    time.Duration // time in which that was so
+	lostAt  time.Duration
+}
+
+// place is a group on a CPU.
+type place struct {
+	group Group
+	cpu   int
+}
+
+// cpu is what is known of a CPU.
+type cpu struct {
+	runs    Thread
+	known   bool // runs was right when a watched thread ran or waited here last
+	waiting []*thread
+}
+
+// occupant returns what runs on a CPU.
+func (a *Analysis) occupant(c *cpu) Occupant {
+	if !c.known {
+		return Occupant{Process: -1}
+	}
+	return Occupant{cmp.Or(a.Watched[c.runs.Group], c.runs.Group), c.runs.Process}
+}
+
+// New returns an analysis without events.
+func New(o Options) *Analysis {
+	return &Analysis{Options: o, threads: map[int]*thread{}, cpus: map[int]*cpu{}, groups: map[Group]*account{},
+		levels: map[place]bool{}, still: map[place]bool{}}
+}
+
+// Add adds an event. An event that is older than the last counts as if it had happened with it.
+func (a *Analysis) Add(e Event) {
+	e.Time = max(e.Time, a.now)
+	a.now = e.Time
+	switch e.Kind {
+	case Switch:
+		a.switched(e)
+	case Wakeup, Migrate:
+		a.moved(e)
+	case Snapshot:
+		a.seen(e)
+	case StillThrottled:
+		a.still[place{e.Thread.Group, e.CPU}] = true
+		a.levels[place{e.Thread.Group, e.CPU}] = true
+	case Edge:
+		a.edge(e)
+	case Attach:
+		a.attached(e)
+	case Exec:
+		a.renamed(e)
+	case Loss:
+		a.forget()
+	}
+}
+
+// endLoss ends the time in which events were lost.
+func (a *Analysis) endLoss() {
+	if a.blind {
+		a.lost += max(0, a.now-max(a.lostAt, a.Start))
+	}
+	a.blind = false
+}
+
+func (a *Analysis) cpu(n int) *cpu {
+	if a.cpus[n] == nil {
+		a.cpus[n] = &cpu{}
+	}
+	return a.cpus[n]
+}
+
+// thread returns a watched thread, with the group that it has now.
+func (a *Analysis) thread(id Thread) *thread {
+	t := a.threads[id.ID]
+	switch {
+	case t == nil:
+		t = &thread{Thread: id, since: a.now}
+		a.threads[id.ID] = t
+	case t.Group != id.Group || t.Process != id.Process:
+		a.regroup(t, id)
+	}
+	return t
+}
+
+// switched handles a CPU that runs another thread from now on.
+func (a *Analysis) switched(e Event) {
+	c := a.cpu(e.CPU)
+	if !a.followed(e.CPU) {
+		c.runs, c.known = e.Thread, true // and has run since threads began to wait here
+	} else if c.runs.ID != e.Thread.ID {
+		a.missed++
+		c.known = false
+		a.doubt(a.threads[c.runs.ID], Running)
+	}
+	a.doubt(a.threads[e.Thread.ID], Waiting, Throttled, Sleeping)
+	for _, t := range c.waiting {
+		a.charge(t)
+	}
+	if a.Watched[e.Thread.Group] != 0 {
+		t := a.thread(e.Thread)
+		a.steal(t, e.Clock)
+		a.become(t, e.State, e.CPU, e.Level)
+	}
+	c.runs, c.known = e.Other, true
+	if a.Watched[e.Other.Group] != 0 {
+		t := a.thread(e.Other)
+		a.become(t, Running, e.CPU, 0)
+		t.clock = e.Clock
+	}
+}
+
+// moved handles a thread that wants to run, or that goes to another CPU.
+func (a *Analysis) moved(e Event) {
+	c := a.cpu(e.CPU)
+	if !a.followed(e.CPU) {
+		c.runs, c.known = e.Other, true
+	}
+	if a.Watched[e.Thread.Group] == 0 {
+		return
+	}
+	t := a.thread(e.Thread)
+	if t.state == Running { // it was about to sleep
+		return
+	}
+	if e.Other.ID == t.ID {
+		e.State = Running
+	}
+	a.become(t, e.State, e.CPU, e.Level)
+}
+
+// seen handles a snapshot of a thread.
+func (a *Analysis) seen(e Event) {
+	a.endLoss()
+	if t := a.threads[e.Thread.ID]; a.Watched[e.Thread.Group] == 0 || t != nil && t.state != Unknown {
+		return // events have told more
+	}
+	if c := a.cpu(e.CPU); e.State == Running {
+		if a.followed(e.CPU) && c.runs.ID != e.Thread.ID {
+			return // it has been switched away from since
+		}
+		c.runs, c.known = e.Thread, true
+	} else if !a.followed(e.CPU) {
+		c.known = false
+	}
+	a.become(a.thread(e.Thread), e.State, e.CPU, e.Level)
+}
+
+// followed reports whether all switches of a CPU are sent, because watched threads run or wait there.
+func (a *Analysis) followed(n int) bool {
+	c := a.cpu(n)
+	runs := a.threads[c.runs.ID]
+	return c.known && (len(c.waiting) > 0 || runs != nil && runs.state == Running && runs.cpu == n)
+}
+
+// edge ends the throttling of a group, except on the CPUs where it goes on.
+func (a *Analysis) edge(e Event) {
+	g := e.Thread.Group
+	a.account(g).edge(e)
+	for p := range a.levels {
+		if p.group == g && !a.still[p] {
+			delete(a.levels, p)
+		}
+		if p.group == g {
+			delete(a.still, p)
+		}
+	}
+	for _, t := range a.threads {
+		if t.state != Throttled || t.level != g || a.levels[place{g, t.cpu}] {
+			continue
+		}
+		a.release(t)
+	}
+}
+
+// attached handles a thread or a process that has moved to another group.
+func (a *Analysis) attached(e Event) {
+	for _, c := range a.cpus {
+		if c.known && (c.runs.ID == e.Thread.ID || e.Whole && c.runs.Process == e.Thread.Process) {
+			for _, t := range c.waiting {
+				a.charge(t)
+			}
+			c.runs.Group = e.Thread.Group
+		}
+	}
+	for id, t := range a.threads {
+		if id != e.Thread.ID && (!e.Whole || t.Process != e.Thread.Process) {
+			continue
+		}
+		if t.Group == e.Thread.Group {
+			continue
+		}
+		if a.Watched[e.Thread.Group] != 0 {
+			a.regroup(t, Thread{id, t.Process, e.Thread.Group})
+			if t.state == Throttled {
+				a.release(t)
+			}
+		} else {
+			a.remove(t)
+		}
+	}
+}
+
+// renamed handles a thread that has another number.
+func (a *Analysis) renamed(e Event) {
+	if e.Other.ID == e.Thread.ID {
+		return
+	}
+	if c := a.cpu(e.CPU); c.runs.ID == e.Other.ID {
+		c.runs = e.Thread
+	}
+	if old := a.threads[e.Thread.ID]; old != nil {
+		a.remove(old)
+	}
+	t := a.threads[e.Other.ID]
+	switch {
+	case t == nil:
+		return
+	case a.Watched[e.Thread.Group] == 0:
+		a.remove(t)
+		return
+	case t.Group != e.Thread.Group:
+		a.regroup(t, e.Thread)
+	}
+	a.charge(t)
+	delete(a.threads, e.Other.ID)
+	t.Thread = e.Thread
+	a.threads[t.ID] = t
+}
+
+// forget makes the states of all threads unknown.
+func (a *Analysis) forget() {
+	for _, t := range a.threads {
+		a.become(t, Unknown, t.cpu, 0)
+	}
+	for _, c := range a.cpus {
+		c.known = false
+	}
+	clear(a.levels)
+	clear(a.still)
+	if !a.blind {
+		a.blind, a.lostAt = true, a.now
+	}
+}

@@ -1,0 +1,219 @@
+package blame
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestParts checks that an analysis of a simulated kernel's events finds what each thread did at each time.
+func TestParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := newKernel(t)
+		t.Repeat(k.actions())
+		k.tracing = true
+		k.list(t)
+		k.options.Start, k.observing = k.now, true
+		for _, x := range k.tasks {
+			x.always = x.observed
+		}
+		for range 3 {
+			t.Repeat(k.actions())
+		}
+		k.pass(5)
+
+		var spans []Span
+		k.options.Span = func(s Span) { spans = append(spans, s) }
+		a := New(k.options)
+		for _, e := range k.events {
+			a.Add(e)
+		}
+		r := a.Report(k.now)
+		t.Logf("groups %v above %v, from %v%s", k.options.Watched, k.options.Above, k.options.Start, transcript(k.events))
+		if r.From != k.options.Start || r.To != k.now || r.Missed != 0 || r.Lost != 0 {
+			t.Errorf("from %v to %v, missed %d, lost %v", r.From, r.To, r.Missed, r.Lost)
+		}
+		k.compareSpans(t, spans)
+		k.compareGroups(t, r)
+		k.compareThreads(t, r)
+	})
+}
+
+// list sends a snapshot of each thread, while other things go on.
+func (k *kernel) list(t *rapid.T) {
+	tasks := slices.Clone(k.tasks)
+	next := func(t *rapid.T) {
+		if len(tasks) == 0 {
+			t.SkipNow()
+		}
+		if slices.Contains(k.tasks, tasks[0]) {
+			k.snapshot(tasks[0])
+		}
+		tasks = tasks[1:]
+	}
+	actions := k.actions()
+	actions["snapshot"], actions["snapshot of another"] = next, next
+	t.Repeat(actions)
+	for len(tasks) > 0 {
+		next(t)
+	}
+}
+
+// compareSpans checks that threads did at each time what they should.
+func (k *kernel) compareSpans(t *rapid.T, spans []Span) {
+	got, want := byThread(t, spans), byThread(t, k.spans)
+	for id := range k.newest {
+		if id++; !slices.Equal(got[id], want[id]) {
+			t.Errorf("thread %d:\n got %v\nwant %v", id, got[id], want[id])
+		}
+	}
+}
+
+// byThread returns the spans of each thread, and joins those between which nothing changed.
+func byThread(t *rapid.T, spans []Span) map[int][]Span {
+	threads := map[int][]Span{}
+	for _, s := range spans {
+		all := threads[s.Thread.ID]
+		if len(all) == 0 {
+			threads[s.Thread.ID] = []Span{s}
+			continue
+		}
+		last := &all[len(all)-1]
+		if s.From >= s.To || s.From < last.To {
+			t.Errorf("%v after %v", s, *last)
+		}
+		if joined := (Span{s.Thread, s.CPU, s.State, s.By, last.From, s.From}); joined == *last {
+			last.To = s.To
+		} else {
+			threads[s.Thread.ID] = append(all, s)
+		}
+	}
+	return threads
+}
+
+// compareGroups checks the parts and the longest delays of groups.
+func (k *kernel) compareGroups(t *rapid.T, r *Report) {
+	want := map[Group]*Parts{}
+	for _, s := range k.spans {
+		at(want, k.options.Watched[s.Thread.Group]).add(s.State, s.By, s.To-s.From)
+	}
+	for thread, d := range k.stolen {
+		p := at(want, k.options.Watched[thread.Group])
+		p.Running, p.Stolen = p.Running-d, p.Stolen+d
+	}
+	for _, x := range k.tasks {
+		k.endDelay(x)
+	}
+	for _, g := range slices.Sorted(maps.Values(k.options.Watched)) {
+		same(t, name(g), &r.Groups[g].Parts, at(want, g))
+		var longest []time.Duration
+		for _, d := range r.Groups[g].Longest {
+			if d.Delayed() > 0 {
+				longest = append(longest, d.Delayed())
+			}
+		}
+		delays := slices.SortedFunc(slices.Values(k.delays[g]), func(x, y time.Duration) int { return cmp.Compare(y, x) })
+		if most := delays[:min(len(delays), k.options.Longest)]; !slices.Equal(longest, most) {
+			t.Errorf("%s: longest delays %v, want %v", name(g), longest, most)
+		}
+	}
+}
+
+// compareThreads checks the parts of each thread.
+func (k *kernel) compareThreads(t *rapid.T, r *Report) {
+	got, want := map[Thread]*Parts{}, map[Thread]*Parts{}
+	for _, s := range k.spans {
+		at(want, k.nameOf(s.Thread)).add(s.State, s.By, s.To-s.From)
+	}
+	for thread, d := range k.stolen {
+		p := at(want, k.nameOf(thread))
+		p.Running, p.Stolen = p.Running-d, p.Stolen+d
+	}
+	for _, one := range r.Groups {
+		if len(one.Threads) >= maxEnded {
+			return // some are left out
+		}
+		for _, thread := range one.Threads {
+			at(got, k.nameOf(thread.Thread)).plus(&thread.Parts)
+		}
+	}
+	for _, thread := range slices.SortedFunc(maps.Keys(got), func(x, y Thread) int {
+		return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Group, y.Group))
+	}) {
+		same(t, thread.String(), got[thread], at(want, thread))
+	}
+	for _, x := range k.tasks {
+		if p := at(got, x.Thread); x.always && sum(p) != r.To-r.From {
+			t.Errorf("parts of %v add up to %v of %v: %+v", x.Thread, sum(p), r.To-r.From, *p)
+		}
+	}
+}
+
+// nameOf returns what a thread is called in the end.
+func (k *kernel) nameOf(t Thread) Thread {
+	if now, ok := k.renamed[t]; ok {
+		return now
+	}
+	return t
+}
+
+// at returns the parts of a group or a thread.
+func at[K comparable](m map[K]*Parts, key K) *Parts {
+	if m[key] == nil {
+		m[key] = &Parts{}
+	}
+	return m[key]
+}
+
+func sum(p *Parts) time.Duration {
+	return p.Running + p.Stolen + p.Throttled + p.Sleeping + p.Unknown + p.Waiting()
+}
+
+func same(t *rapid.T, what string, got, want *Parts) {
+	if got.Running != want.Running || got.Stolen != want.Stolen || got.Throttled != want.Throttled || got.Sleeping != want.Sleeping ||
+		got.Unknown != want.Unknown || !maps.Equal(got.Behind, want.Behind) {
+		t.Errorf("%s: %+v, want %+v", what, *got, *want)
+	}
+}
+
+// transcript returns events as lines of testdata.
+func transcript(events []Event) string {
+	thread := func(t Thread) string {
+		if t.ID == 0 {
+			return "-"
+		}
+		return t.String()
+	}
+	var out strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&out, "\n%v ", e.Time)
+		switch e.Kind {
+		case Switch, Wakeup, Migrate, Snapshot:
+			verb := map[Kind]string{Wakeup: "wakeup ", Migrate: "migrate ", Snapshot: "snapshot "}[e.Kind]
+			fmt.Fprintf(&out, "cpu%d %s%s %v", e.CPU, verb, thread(e.Thread), e.State)
+			if e.Level != 0 {
+				fmt.Fprintf(&out, ":%s", name(e.Level))
+			}
+			if e.Kind != Snapshot {
+				fmt.Fprintf(&out, " %s", thread(e.Other))
+			}
+		case StillThrottled:
+			fmt.Fprintf(&out, "cpu%d still %s", e.CPU, name(e.Thread.Group))
+		case Edge:
+			fmt.Fprintf(&out, "edge %s", name(e.Thread.Group))
+		case Attach:
+			fmt.Fprintf(&out, "attach%s %s", map[bool]string{true: "-all"}[e.Whole], thread(e.Thread))
+		case Exec:
+			fmt.Fprintf(&out, "cpu%d exec %s %d", e.CPU, thread(e.Thread), e.Other.ID)
+		case Loss:
+			fmt.Fprint(&out, "loss")
+		}
+	}
+	return out.String()
+}

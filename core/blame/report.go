@@ -1,0 +1,141 @@
+package blame
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Delay is one time in which a thread wanted to run and did not.
+type Delay struct {
+	Thread Thread
+	From   time.Duration
+	Parts
+}
+
+// Report is where the time of threads went.
+type Report struct {
+	From, To time.Duration
+	// Groups has the groups for which threads count, and those with a quota whose edges were traced.
+	Groups map[Group]*Sum
+	// Lost is the time in which nothing is known, because events were lost. For threads that are known
+	// before or after, it is a part of Unknown.
+	Lost time.Duration
+	// Missed is how often a CPU switched to another thread without an event.
+	Missed int
+}
+
+// Sum is where the time of a group's threads went.
+type Sum struct {
+	Parts
+	// Active is the time in which at least one thread wanted to run.
+	Active time.Duration
+	// Threads are those that were observed to the end, and some of the others, in the order of their delays.
+	Threads []ThreadSum
+	// Longest are the longest delays of a thread, longest first.
+	Longest []Delay
+	// First and Last are the state of the quota at the first and the last edge, nil if there was none.
+	First, Last *Quota
+}
+
+// ThreadSum is where the time of a thread went.
+type ThreadSum struct {
+	Thread
+	Parts
+}
+
+// account is a Sum in progress, of the threads that are not observed any more.
+type account struct {
+	Sum
+	wanting int           // threads that want to run
+	since   time.Duration // when that changed
+}
+
+// want records that more (or, if negative, fewer) threads want to run from now on.
+func (a *Analysis) want(g Group, more int) {
+	sum := a.account(g)
+	if from := max(sum.since, a.Start); sum.wanting > 0 && a.now > from {
+		sum.Active += a.now - from
+	}
+	sum.since = a.now
+	sum.wanting += more
+}
+
+// maxEnded is how many threads that ended a Sum names, those with the longest delays.
+const maxEnded = 100
+
+func (a *Analysis) account(g Group) *account {
+	if a.groups[g] == nil {
+		a.groups[g] = &account{}
+	}
+	return a.groups[g]
+}
+
+// end adds a thread that is not observed any more.
+func (a *account) end(t *thread) {
+	a.plus(&t.parts)
+	a.Threads = insert(a.Threads, ThreadSum{t.Thread, t.parts}, maxEnded)
+}
+
+// insert inserts something into a list, longest delays first, whose length is limited.
+func insert[T interface{ Delayed() time.Duration }](list []T, one T, most int) []T {
+	at, _ := slices.BinarySearchFunc(list, one, longerFirst)
+	if at >= most {
+		return list
+	}
+	list = slices.Insert(list, at, one)
+	return list[:min(len(list), most)]
+}
+
+func longerFirst[T interface{ Delayed() time.Duration }](x, y T) int {
+	return cmp.Compare(y.Delayed(), x.Delayed())
+}
+
+func (a *account) edge(e Event) {
+	if a.First == nil {
+		a.First = e.Quota
+	}
+	a.Last = e.Quota
+}
+
+// Report returns the result up to a time that is not before the last event.
+func (a *Analysis) Report(to time.Duration) *Report {
+	a.now = max(a.now, to)
+	lost := a.lost
+	if a.blind {
+		lost += max(0, a.now-max(a.lostAt, a.Start))
+	}
+	r := &Report{From: a.Start, To: a.now, Groups: map[Group]*Sum{}, Lost: lost, Missed: a.missed}
+	for _, g := range a.Watched {
+		a.account(g)
+	}
+	for g, account := range a.groups {
+		a.want(g, 0)
+		sum := account.Sum
+		sum.Parts, sum.Longest, sum.Threads = sum.clone(), slices.Clone(sum.Longest), slices.Clone(sum.Threads)
+		r.Groups[g] = &sum
+	}
+	for _, t := range a.threads {
+		a.charge(t)
+		sum := r.Groups[a.Watched[t.Group]]
+		sum.plus(&t.parts)
+		sum.Threads = append(sum.Threads, ThreadSum{t.Thread, t.parts.clone()})
+		if t.delay != nil {
+			sum.Longest = insert(sum.Longest, Delay{t.Thread, t.delay.From, t.delay.clone()}, a.Longest)
+		}
+	}
+	for _, sum := range r.Groups {
+		slices.SortFunc(sum.Threads, func(x, y ThreadSum) int {
+			return cmp.Or(longerFirst(x, y), cmp.Compare(y.Running, x.Running), cmp.Compare(x.ID, y.ID))
+		})
+	}
+	return r
+}
+
+// Ranked returns what a thread or group waited behind, most first.
+func (p Parts) Ranked() []Occupant {
+	return slices.SortedFunc(maps.Keys(p.Behind), func(x, y Occupant) int {
+		return cmp.Or(cmp.Compare(p.Behind[y], p.Behind[x]), cmp.Compare(x.Group, y.Group), cmp.Compare(x.Process, y.Process))
+	})
+}

@@ -1,0 +1,247 @@
+package schedtrace
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+)
+
+// childVariable makes the test binary another program: see TestMain.
+const childVariable = "PINFOLD_TEST_CHILD"
+
+// TestMain makes the test binary a process that traces until it is killed, one that only loads the
+// programs, or a load.
+func TestMain(m *testing.M) {
+	switch what := os.Getenv(childVariable); what {
+	case "compute", "sleep", "spawn":
+		_, _ = fmt.Scanln() // until it is in its group; kernels before 6.2 then let it run on all CPUs again
+		pin()
+		runtime.LockOSThread()
+		fmt.Println("ready")
+		for {
+			switch what {
+			case "sleep":
+				time.Sleep(time.Millisecond)
+			case "spawn":
+				_ = child("end").Run()
+			}
+		}
+	case "end":
+		os.Exit(0)
+	case "trace":
+		t, err := Open(Options{})
+		if err == nil {
+			_, err = t.Start()
+		}
+		if err == nil {
+			info, _ := t.kernel.OnSwitch.Info()
+			id, _ := info.ID()
+			fmt.Println(id)
+			_, err = t.Run(context.Background(), func(blame.Event) {})
+		}
+		fmt.Println(err)
+		os.Exit(1)
+	case "open":
+		_, err := Open(Options{})
+		fmt.Print(err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// pin makes all threads of this process run on CPU 0, as do those that they start.
+func pin() {
+	var first unix.CPUSet
+	first.Set(0)
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		if id, err := strconv.Atoi(task.Name()); err == nil {
+			_ = unix.SchedSetaffinity(id, &first)
+		}
+	}
+}
+
+func child(what string) *exec.Cmd {
+	command := exec.Command("/proc/self/exe")
+	// The runtime must not interrupt a loop: its thread would sleep until others of its threads, which may be
+	// throttled, have run.
+	command.Env = append(os.Environ(), childVariable+"="+what, "GODEBUG=asyncpreemptoff=1")
+	return command
+}
+
+// TestKilled: nothing stays in the kernel when the process is killed.
+func TestKilled(t *testing.T) {
+	open(t, Options{})
+	command := child("trace")
+	out := must(command.StdoutPipe())(t)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id ebpf.ProgramID
+	if _, err := fmt.Fscanln(out, &id); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func() bool {
+		p, err := ebpf.NewProgramFromID(id)
+		if err == nil {
+			_ = p.Close()
+		}
+		return err == nil
+	}
+	if !loaded() {
+		t.Fatalf("program %d is not loaded", id)
+	}
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	for deadline := time.Now().Add(30 * time.Second); loaded(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the programs are still loaded")
+		}
+	}
+}
+
+// TestUnprivileged: the error of a user who may not trace says what is needed.
+func TestUnprivileged(t *testing.T) {
+	open(t, Options{})
+	command := child("open")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out := must(command.CombinedOutput())(t)
+	if want := "cannot trace the scheduler: run as root, or with CAP_BPF and CAP_PERFMON"; len(out) < len(want) || string(out[:len(want)]) != want {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestCapabilities: a user with only the two capabilities can trace.
+func TestCapabilities(t *testing.T) {
+	open(t, Options{})
+	command := child("trace")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}}
+	out := must(command.StdoutPipe())(t)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+	line := must(bufio.NewReader(out).ReadString('\n'))(t)
+	if _, err := strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Error(line)
+	}
+}
+
+// TestLoss: events are not read for a while, and the ring buffer is too small for those that come meanwhile.
+func TestLoss(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	group := newGroup(t, fs, "loss", 0)
+	load(t, fs, group, "sleep")
+	const pause = 300 * time.Millisecond
+	calls := 0
+	o := trace(t, fs, Options{Ring: 4096}, time.Second, func() {
+		if calls++; calls == 100 {
+			time.Sleep(pause)
+		}
+	}, group)
+	whole, sum := o.To-o.From, o.sum(group)
+	t.Logf("events were lost in %v of %v, unknown %v", o.Lost, whole, sum.Unknown)
+	if o.Lost < pause/2 || o.Lost > whole || sum.Runnable() == 0 {
+		t.Errorf("events were lost in %v of %v, unknown %v, wanted to run %v", o.Lost, whole, sum.Unknown, sum.Runnable())
+	}
+	for _, thread := range sum.Threads {
+		if observed := thread.Runnable() + thread.Sleeping + thread.Unknown; observed > whole {
+			t.Errorf("thread %d: the parts add up to %v, observed for %v", thread.ID, observed, whole)
+		}
+	}
+}
+
+// TestTooExpensive: tracing ends when it costs more than it may, and says what it has seen.
+func TestTooExpensive(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	open(t, Options{})
+	group := newGroup(t, fs, "cost", 0)
+	load(t, fs, group, "compute")
+	o, err := Observe(t.Context(), fs, Request{Groups: []string{group}, Duration: time.Minute, Longest: 5}, Options{MaxShare: 1e-6})
+	var expensive *CostError
+	if !errors.As(err, &expensive) {
+		t.Fatal(err)
+	}
+	if took := o.To - o.From; took < checkEvery/2 || took > 30*time.Second || o.sum(group).Runnable() == 0 {
+		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+// TestVanishes: a group is removed while it is traced, another one while nothing runs in it, and processes
+// start and end all the time.
+func TestVanishes(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	open(t, Options{})
+	stays, goes := newGroup(t, fs, "stays", 0), newGroup(t, fs, "goes", 20*time.Millisecond)
+	load(t, fs, stays, "spawn")
+	load(t, fs, goes, "compute")
+	removed := make(chan error)
+	var gone time.Duration
+	remove := func() {
+		time.Sleep(500 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err := errors.Join(fs.Kill(ctx, goes, cgroup.CPU), fs.Remove(ctx, goes, cgroup.CPU, cgroup.CPUAcct))
+		gone = Now()
+		removed <- err
+	}
+	calls := 0
+	o := trace(t, fs, Options{}, time.Second, func() {
+		if calls++; calls == 2 {
+			go remove()
+		}
+	}, stays, goes)
+	if err := <-removed; err != nil {
+		t.Fatal(err)
+	}
+	if ended := o.sum(goes); len(ended.Threads) == 0 || busiest(ended).Runnable() > gone-o.From {
+		t.Errorf("%d threads that wanted to run for %v, until they ended after %v", len(ended.Threads), ended.Runnable(), gone-o.From)
+	}
+	if sum := o.sum(stays); len(sum.Threads) < 3 || sum.Runnable() == 0 {
+		t.Errorf("%d threads that wanted to run for %v", len(sum.Threads), sum.Runnable())
+	}
+}
+
+// TestTwice: two tracers at once see the same.
+func TestTwice(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	open(t, Options{})
+	group := newGroup(t, fs, "twice", 30*time.Millisecond)
+	load(t, fs, group, "compute")
+	seen := make(chan *Observation, 2)
+	for range 2 {
+		go func() {
+			o, err := Observe(t.Context(), fs, Request{Groups: []string{group}, Duration: time.Second, Longest: 5}, Options{})
+			if err != nil {
+				t.Error(err)
+			}
+			seen <- o
+		}()
+	}
+	a, b := <-seen, <-seen
+	if t.Failed() {
+		return
+	}
+	one, two := busiest(a.sum(group)), busiest(b.sum(group))
+	allowed := (a.From - b.From).Abs() + (a.To - b.To).Abs() + one.Unknown + two.Unknown + time.Millisecond
+	if (one.Throttled-two.Throttled).Abs() > allowed || (one.Running+one.Stolen-two.Running-two.Stolen).Abs() > allowed {
+		t.Errorf("throttled %v and %v, running %v and %v; they may differ by %v", one.Throttled, two.Throttled, one.Running, two.Running, allowed)
+	}
+}

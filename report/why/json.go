@@ -1,0 +1,97 @@
+package why
+
+import (
+	"pinfold.dev/pinfold/core/blame"
+)
+
+// reportJSON is a report as JSON. Times are in seconds.
+type reportJSON struct {
+	Observed   float64         `json:"observedSeconds"`
+	Containers []containerJSON `json:"containers"`
+	LostEvents uint64          `json:"lostEvents"`
+	Lost       float64         `json:"lostSeconds"`
+	Missed     int             `json:"missedSwitches"`
+	Notes      []string        `json:"notes"`
+}
+
+type containerJSON struct {
+	Name       string        `json:"name"`
+	Limit      float64       `json:"limitCPUs,omitempty"`
+	Parts      partsJSON     `json:"parts"`
+	Threads    []threadJSON  `json:"threads"`
+	Longest    []delayJSON   `json:"longestDelays"`
+	Periods    uint32        `json:"periods"`
+	Throttled  uint32        `json:"throttledPeriods"`
+	Parallel   float64       `json:"parallelThreads"` // that want to run, on average while any does
+	Cause      blame.Cause   `json:"cause"`
+	Share      float64       `json:"causeShare"` // of the time in which it wanted to run
+	Requests   *requestsJSON `json:"requests,omitempty"`
+	Conclusion string        `json:"conclusion"`
+	Advice     string        `json:"advice"`
+}
+
+type partsJSON struct {
+	Running   float64    `json:"runningSeconds"`
+	Stolen    float64    `json:"stolenSeconds"` // by interrupts and the hypervisor
+	Throttled float64    `json:"throttledSeconds"`
+	Waiting   float64    `json:"waitingSeconds"`
+	Behind    []waitJSON `json:"waitingBehind"`
+	Sleeping  float64    `json:"sleepingSeconds"`
+	Unknown   float64    `json:"unknownSeconds"`
+}
+
+type waitJSON struct {
+	Name string  `json:"name"`
+	Time float64 `json:"seconds"`
+}
+
+type threadJSON struct {
+	Thread  int    `json:"thread"`
+	Process int    `json:"process"`
+	Name    string `json:"processName,omitempty"`
+	partsJSON
+}
+
+type delayJSON struct {
+	Thread int     `json:"thread"`
+	From   float64 `json:"fromSeconds"` // since the begin
+	partsJSON
+}
+
+// JSON returns the report as a value for encoding/json.
+func (r *Report) JSON() any {
+	out := reportJSON{Observed: r.observed().Seconds(), LostEvents: r.Events, Lost: r.Lost.Seconds(), Missed: r.Missed, Notes: append([]string{}, r.notes()...), Containers: []containerJSON{}}
+	for i := range r.Containers {
+		out.Containers = append(out.Containers, r.containerJSON(&r.Containers[i]))
+	}
+	return out
+}
+
+func (r *Report) containerJSON(c *Container) containerJSON {
+	sum := r.Groups[c.Group]
+	v := sum.Verdict(c.Group, r.observed(), c.limit())
+	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), Parts: r.partsJSON(&sum.Parts, c.Group),
+		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Cause: v.Cause, Share: float64(v.Share)}
+	out.Conclusion, out.Advice = r.conclude(c, sum)
+	out.Throttled, out.Periods = r.periods(c)
+	if c.Requests != nil {
+		out.Requests = c.Requests.json(r.From)
+	}
+	for i := range sum.Threads {
+		t := &sum.Threads[i]
+		out.Threads = append(out.Threads, threadJSON{t.ID, t.Process, r.Process(t.Process), r.partsJSON(&t.Parts, c.Group)})
+	}
+	for i := range sum.Longest {
+		d := &sum.Longest[i]
+		out.Longest = append(out.Longest, delayJSON{d.Thread.ID, max(0, d.From-r.From).Seconds(), r.partsJSON(&d.Parts, c.Group)})
+	}
+	return out
+}
+
+func (r *Report) partsJSON(p *blame.Parts, own blame.Group) partsJSON {
+	out := partsJSON{p.Running.Seconds(), p.Stolen.Seconds(), p.Throttled.Seconds(), p.Waiting().Seconds(), []waitJSON{}, p.Sleeping.Seconds(), p.Unknown.Seconds()}
+	for _, by := range r.behind(p, own, len(p.Behind)) {
+		out.Behind = append(out.Behind, waitJSON{by.name, by.time.Seconds()})
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+// Package why formats where the time of containers went, as text ([Report.Text]) and JSON
+// ([Report.JSON]): how long they ran, were throttled and waited for CPUs, behind what, and what that means.
+// The times come from package blame.
+package why
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/quantity"
+)
+
+// Report is what was observed.
+type Report struct {
+	*blame.Report
+	Containers []Container
+	// Waited names what a thread waited behind. Processes of a container have one name.
+	Waited func(blame.Occupant) string
+	// Process names a process, or returns "".
+	Process func(id int) string
+	Events  uint64 // that were lost
+	Ended   string // why it ended early, "" if it did not
+}
+
+// Container is one container, or another group.
+type Container struct {
+	Name     string
+	Group    blame.Group
+	Limits   bandwidth.Limits
+	Above    []blame.Group // the groups above it
+	Requests *Requests     // nil without a log
+}
+
+// limit returns the limit in CPUs, 0 for none.
+func (c *Container) limit() quantity.CPUs {
+	if c.Limits.Quota == bandwidth.Unlimited || c.Limits.Period <= 0 {
+		return 0
+	}
+	return quantity.CPUs(c.Limits.Quota) / quantity.CPUs(c.Limits.Period)
+}
+
+// waits are times spent waiting, by the name of what was waited for.
+type waits struct {
+	name string
+	time time.Duration
+}
+
+const (
+	ownThreads = "its own threads"
+	idleCPU    = "an idle CPU that had to wake up"
+	unknown    = "something that was not seen"
+)
+
+// behind returns what threads of a group waited behind, longest first. What is beyond the first most is
+// summed up.
+func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
+	byName := map[string]time.Duration{}
+	for by, d := range p.Behind {
+		name := ""
+		switch {
+		case by.Process < 0:
+			name = unknown
+		case by.Process == 0:
+			name = idleCPU
+		case by.Group == own:
+			name = ownThreads
+		default:
+			name = r.Waited(by)
+		}
+		byName[name] += d
+	}
+	var all []waits
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, waits{name, byName[name]})
+	}
+	slices.SortStableFunc(all, func(a, b waits) int { return cmp.Compare(b.time, a.time) })
+	if len(all) <= most+1 {
+		return all
+	}
+	rest := waits{name: "others"}
+	for _, w := range all[most:] {
+		rest.time += w.time
+	}
+	return append(all[:most], rest)
+}
+
+// periods returns how many periods of a quota were throttled, of how many: those of the container or, if they
+// are more, of a group above it.
+func (r *Report) periods(c *Container) (throttled, all uint32) {
+	for _, g := range append([]blame.Group{c.Group}, c.Above...) {
+		sum := r.Groups[g]
+		if sum == nil || sum.First == nil {
+			continue
+		}
+		if n := sum.Last.Throttled - sum.First.Throttled; all == 0 || n > throttled {
+			throttled, all = n, sum.Last.Periods-sum.First.Periods
+		}
+	}
+	return throttled, all
+}
+
+func (r *Report) observed() time.Duration { return r.To - r.From }

@@ -1,0 +1,118 @@
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// The groups of the tests.
+const (
+	web blame.Group = iota + 1
+	batch
+	system
+)
+
+// observed returns what was observed in 10 s of a container with a limit of two CPUs, in which the kernel
+// has refilled its quota 100 times. parts are those of its threads.
+func observed(parts ...blame.Parts) *Report {
+	sum := &blame.Sum{First: &blame.Quota{Periods: 7, Throttled: 5}, Last: &blame.Quota{Periods: 107, Throttled: 50}}
+	for i, p := range parts {
+		sum.Active = max(sum.Active, p.Runnable())
+		id := 1001 + i
+		thread := blame.Thread{ID: id, Process: 1001, Group: web}
+		sum.Threads = append(sum.Threads, blame.ThreadSum{Thread: thread, Parts: p})
+		sum.Running += p.Running
+		sum.Stolen += p.Stolen
+		sum.Throttled += p.Throttled
+		sum.Sleeping += p.Sleeping
+		sum.Unknown += p.Unknown
+		for by, d := range p.Behind {
+			if sum.Behind == nil {
+				sum.Behind = map[blame.Occupant]time.Duration{}
+			}
+			sum.Behind[by] += d
+		}
+	}
+	return &Report{
+		Report:     &blame.Report{From: time.Minute, To: time.Minute + 10*time.Second, Groups: map[blame.Group]*blame.Sum{web: sum}},
+		Containers: []Container{{Name: "default/web/app", Group: web, Limits: bandwidth.Limits{Quota: 200 * time.Millisecond, Period: 100 * time.Millisecond}}},
+		Waited: func(by blame.Occupant) string {
+			return map[blame.Group]string{batch: "default/batch/pi", system: fmt.Sprint("/system.slice/s", by.Process, ".service")}[by.Group]
+		},
+		Process: func(id int) string { return map[int]string{1001: "server"}[id] },
+	}
+}
+
+func times(running, throttled, sleeping time.Duration) blame.Parts {
+	return blame.Parts{Running: running, Throttled: throttled, Sleeping: sleeping}
+}
+
+// reports are one of each conclusion.
+func reports() map[string]*Report {
+	const s, ms = time.Second, time.Millisecond
+	waiting := times(4*s, 0, 3*s)
+	waiting.Behind = map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 2 * s, {Group: batch, Process: 2}: 500 * ms, {Process: 0}: 20 * ms,
+		{Group: web, Process: 1001}: 80 * ms, {Process: -1}: 10 * ms}
+	for i := range 6 {
+		waiting.Behind[blame.Occupant{Group: system, Process: 10 + i}] = time.Duration(60+i) * ms
+	}
+	siblings := times(5*s, 0, 0)
+	siblings.Behind = map[blame.Occupant]time.Duration{{Group: web, Process: 1001}: 5 * s}
+	many := make([]blame.Parts, 10)
+	for i := range many {
+		many[i] = times(s/10, s/2, 9*s)
+	}
+	all := map[string]*Report{
+		"idle":        observed(times(2*ms, 0, 10*s-2*ms)),
+		"not-delayed": observed(times(6*s, 0, 4*s)),
+		"quota":       observed(times(9*s, 1*s, 0), times(9*s, 1*s, 0)),
+		"bursts":      observed(times(3*s, 3*s, 4*s), times(2*s, 1*s, 7*s)),
+		"parallelism": observed(many...),
+		"neighbours":  observed(waiting),
+		"own-threads": observed(siblings, siblings),
+		"machine":     observed(blame.Parts{Running: 5 * s, Stolen: s, Sleeping: 4 * s}),
+	}
+	lost := observed(times(5*s, 0, 3*s))
+	lost.Groups[web].Unknown, lost.Lost, lost.Events, lost.Missed, lost.Ended = 2*s, 2*s, 12345, 1, "It ended early: too expensive."
+	lost.Containers[0].Limits.Quota = bandwidth.Unlimited
+	lost.Groups[web].First = nil
+	all["lost"] = lost
+	b := all["bursts"].Groups[web]
+	b.Longest = []blame.Delay{
+		{Thread: b.Threads[0].Thread, From: time.Minute + 3*s, Parts: blame.Parts{Throttled: 80 * ms, Behind: map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 5 * ms, {Process: 0}: 10 * time.Microsecond}}},
+		{Thread: blame.Thread{ID: 5, Process: 5, Group: web}, From: time.Minute - s, Parts: blame.Parts{Throttled: 60 * ms}},
+	}
+	return all
+}
+
+// TestReports prints each report in testdata as text and JSON.
+func TestReports(t *testing.T) {
+	all := reports()
+	golden.Archives(t, "testdata/*.txtar", "json", func(t *testing.T, given *txtar.Archive) string {
+		r := all[strings.TrimSpace(string(given.Comment))]
+		if r == nil {
+			t.Fatalf("no report is called %q", given.Comment)
+		}
+		data, err := json.MarshalIndent(r.JSON(), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data) + "\n"
+	})
+	for name, r := range all {
+		var out strings.Builder
+		if err := r.Text(&out); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/"+name+".txt", out.String())
+	}
+}
