@@ -98,11 +98,14 @@ func (a *Analysis) Add(e Event) {
 }
 
 // endLoss ends the time in which events were lost.
-func (a *Analysis) endLoss() {
-	if a.blind {
-		a.lost += max(0, a.now-max(a.lostAt, a.Start))
+func (a *Analysis) endLoss() { a.lost, a.blind = a.lostTime(), false }
+
+// lostTime returns the time in which events were lost, until now.
+func (a *Analysis) lostTime() time.Duration {
+	if !a.blind {
+		return a.lost
 	}
-	a.blind = false
+	return a.lost + max(0, a.now-max(a.lostAt, a.Start))
 }
 
 func (a *Analysis) cpu(n int) *cpu {
@@ -226,10 +229,7 @@ func (a *Analysis) attached(e Event) {
 		}
 	}
 	for id, t := range a.threads {
-		if id != e.Thread.ID && (!e.Whole || t.Process != e.Thread.Process) {
-			continue
-		}
-		if t.Group == e.Thread.Group {
+		if t.Group == e.Thread.Group || id != e.Thread.ID && (!e.Whole || t.Process != e.Thread.Process) {
 			continue
 		}
 		if a.Watched[e.Thread.Group] != 0 {

@@ -102,11 +102,7 @@ func (a *account) edge(e Event) {
 // Report returns the result up to a time that is not before the last event.
 func (a *Analysis) Report(to time.Duration) *Report {
 	a.now = max(a.now, to)
-	lost := a.lost
-	if a.blind {
-		lost += max(0, a.now-max(a.lostAt, a.Start))
-	}
-	r := &Report{From: a.Start, To: a.now, Groups: map[Group]*Sum{}, Lost: lost, Missed: a.missed}
+	r := &Report{From: a.Start, To: a.now, Groups: map[Group]*Sum{}, Lost: a.lostTime(), Missed: a.missed}
 	for _, g := range a.Watched {
 		a.account(g)
 	}

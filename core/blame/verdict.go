@@ -1,6 +1,8 @@
 package blame
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/quantity"
@@ -110,21 +112,13 @@ func throttledBy(v Verdict, limit quantity.CPUs) Cause {
 
 // neighbour returns the group that a group waited behind most, and its process that matters most.
 func (p Parts) neighbour(own Group) Occupant {
+	others := slices.DeleteFunc(p.Ranked(), func(by Occupant) bool { return by.Group == own || by.Process <= 0 })
+	if len(others) == 0 {
+		return Occupant{}
+	}
 	groups := map[Group]time.Duration{}
-	var first Occupant
-	for _, by := range p.Ranked() {
-		if by.Group == own || by.Process <= 0 {
-			continue
-		}
+	for _, by := range others {
 		groups[by.Group] += p.Behind[by]
-		if groups[by.Group] > groups[first.Group] {
-			first = by
-		}
 	}
-	for _, by := range p.Ranked() {
-		if by.Group == first.Group && by.Process > 0 {
-			return by
-		}
-	}
-	return first
+	return slices.MaxFunc(others, func(x, y Occupant) int { return cmp.Compare(groups[x.Group], groups[y.Group]) }) // the first of several
 }

@@ -3,7 +3,6 @@ package schedtrace
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/sampler"
 )
 
 // pingPong makes two threads on one CPU wake each other by pipes, so that each round has two context
@@ -36,7 +36,7 @@ func pingPong(b testing.TB, rounds int) time.Duration {
 		_ = unix.SchedGetaffinity(0, &before)
 		_ = unix.SchedSetaffinity(0, &one)
 		defer func() { _ = unix.SchedSetaffinity(0, &before) }()
-		begin := threadTime()
+		begin := sampler.SystemClock{}.CPU()
 		token := []byte{0}
 		for range rounds {
 			if first {
@@ -49,17 +49,11 @@ func pingPong(b testing.TB, rounds int) time.Duration {
 				_, _ = unix.Write(write, token)
 			}
 		}
-		used <- threadTime() - begin
+		used <- sampler.SystemClock{}.CPU() - begin
 	}
 	go turn(pipes[1][0], pipes[0][1], true)
 	go turn(pipes[0][0], pipes[1][1], false)
 	return (<-used + <-used) / time.Duration(2*rounds)
-}
-
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
-	return time.Duration(ts.Nano())
 }
 
 // BenchmarkSwitch measures what tracing costs per context switch, with threads that do nothing but switch: of
@@ -81,8 +75,10 @@ func BenchmarkSwitch(b *testing.B) {
 			}
 			if watched {
 				group := newGroup(b, fs, "watched", 0)
-				enter(b, fs, group)
-				defer enter(b, fs, own)
+				if err := fs.Enter(group, cgroup.CPU); err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = fs.Enter(own, cgroup.CPU) }()
 				if err := tracer.Set(blame.Group(must(fs.Inode(cgroup.CPU, group))(b)), Threads|Quota); err != nil {
 					b.Fatal(err)
 				}
@@ -111,13 +107,5 @@ func BenchmarkSwitch(b *testing.B) {
 			b.ReportMetric(float64(without)/float64(b.N), "untraced-ns/switch")
 			b.ReportMetric(0, "ns/op")
 		})
-	}
-}
-
-// enter moves this process to a group.
-func enter(b testing.TB, fs *cgroup.FS, group string) {
-	b.Helper()
-	if err := os.WriteFile(fs.Dir(cgroup.CPU, group)+"/cgroup.procs", []byte("0"), 0); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -44,12 +44,8 @@ func newGroup(t testing.TB, fs *cgroup.FS, name string, quota time.Duration) str
 		}
 	})
 	if quota > 0 {
-		file, text := cgroup.CPUCFSQuota, fmt.Sprint(quota.Microseconds())
-		if fs.Layout().CPU == cgroup.V2 {
-			file, text = cgroup.CPUMax, text+" 100000"
-		}
-		if err := os.WriteFile(fs.File(group, file), []byte(text), 0); err != nil {
-			t.Fatal(err)
+		if out := fs.Apply(map[string]cgroup.Wanted{group: {Quota: &quota}}); out.Err() != nil {
+			t.Fatal(out.Err())
 		}
 	}
 	return group

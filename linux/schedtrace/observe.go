@@ -55,11 +55,12 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	}
 	defer t.Close()
 	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, processes: map[int]string{}}
-	o.learn(groups)
-	watched := blame.Options{Watched: map[blame.Group]blame.Group{}, Above: map[blame.Group]blame.Group{}, Longest: request.Longest}
-	paths := slices.SortedFunc(slices.Values(request.Groups), func(a, b string) int { return len(a) - len(b) })
-	for _, p := range paths { // inner groups last, so that they count for themselves
-		if err := o.watch(t, groups, p, &watched); err != nil {
+	watched, trace, err := o.plan(o.learn(groups), request)
+	if err != nil {
+		return nil, err
+	}
+	for group, what := range trace {
+		if err := t.Set(group, what); err != nil {
 			return nil, err
 		}
 	}
@@ -93,64 +94,47 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	return o, errors.Join(err, errCost)
 }
 
-// watch makes a tracer trace a group, those below it, and the quotas of those above it.
-func (o *Observation) watch(t *Tracer, groups *cgroup.FS, subject string, watched *blame.Options) error {
-	root := groups.Dir(cgroup.CPU, "/")
-	dirs, err := cgroup.DirsBelow(groups.Dir(cgroup.CPU, subject))
-	if err != nil {
-		return err
-	}
-	id, err := groups.Inode(cgroup.CPU, subject)
-	if err != nil {
-		return err
-	}
-	o.Subjects[subject] = blame.Group(id)
-	for _, dir := range dirs {
-		inode, err := groups.Inode(cgroup.CPU, strings.TrimPrefix(dir, root))
-		if errors.Is(err, cgroup.ErrGone) {
-			continue
+// plan returns whose threads count for which group, and what to trace of each group: the threads of those
+// requested and of those below them, and the quotas of these and of all above them. ids are the groups
+// of the machine, by path.
+func (o *Observation) plan(ids map[string]blame.Group, request Request) (blame.Options, map[blame.Group]Watch, error) {
+	options := blame.Options{Watched: map[blame.Group]blame.Group{}, Above: map[blame.Group]blame.Group{}, Longest: request.Longest}
+	trace := map[blame.Group]Watch{}
+	subjects := slices.SortedFunc(slices.Values(request.Groups), func(a, b string) int { return len(a) - len(b) })
+	for _, subject := range subjects { // inner groups last, so that they count for themselves
+		id, ok := ids[path.Clean(subject)]
+		if !ok {
+			return options, nil, fmt.Errorf("%s: %w", subject, cgroup.ErrGone)
 		}
-		if err == nil {
-			watched.Watched[blame.Group(inode)] = blame.Group(id)
-			err = t.Set(blame.Group(inode), Threads|Quota)
-		}
-		if err != nil {
-			return err
-		}
-		if err := o.above(t, groups, strings.TrimPrefix(dir, root), watched); err != nil {
-			return err
+		o.Subjects[subject] = id
+		for name, group := range ids {
+			if !strings.HasPrefix(name+"/", strings.TrimSuffix(path.Clean(subject), "/")+"/") {
+				continue
+			}
+			options.Watched[group] = id
+			trace[group] |= Threads | Quota
+			for above := path.Dir(name); above != "/" && name != "/"; above = path.Dir(above) {
+				options.Above[group] = ids[above]
+				group = ids[above]
+				trace[group] |= Quota
+			}
 		}
 	}
-	return nil
+	return options, trace, nil
 }
 
-// above makes a tracer trace the quotas of the groups above a group.
-func (o *Observation) above(t *Tracer, groups *cgroup.FS, below string, watched *blame.Options) error {
-	child, err := groups.Inode(cgroup.CPU, below)
-	for p := path.Dir(path.Clean("/" + below)); err == nil && p != "/"; p = path.Dir(p) {
-		var parent uint64
-		if parent, err = groups.Inode(cgroup.CPU, p); err != nil {
-			break
-		}
-		watched.Above[blame.Group(child)] = blame.Group(parent)
-		if watched.Watched[blame.Group(parent)] == 0 {
-			err = t.Set(blame.Group(parent), Quota)
-		}
-		child = parent
-	}
-	return err
-}
-
-// learn reads the names of all groups.
-func (o *Observation) learn(groups *cgroup.FS) {
+// learn reads the names of all groups, and returns the groups by path.
+func (o *Observation) learn(groups *cgroup.FS) map[string]blame.Group {
+	ids := map[string]blame.Group{}
 	root := groups.Dir(cgroup.CPU, "/")
 	dirs, _ := cgroup.DirsBelow(root)
 	for _, dir := range dirs {
 		group := path.Clean("/" + strings.TrimPrefix(dir, root))
 		if inode, err := groups.Inode(cgroup.CPU, group); err == nil {
-			o.groups[blame.Group(inode)] = group
+			ids[group], o.groups[blame.Group(inode)] = blame.Group(inode), group
 		}
 	}
+	return ids
 }
 
 // meet reads the name of a process that is not known yet. It may have ended.

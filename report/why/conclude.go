@@ -9,8 +9,7 @@ import (
 )
 
 // conclude says in one sentence why a container was slow, and in another what to do. advice may be "".
-func (r *Report) conclude(c *Container, sum *blame.Sum) (conclusion, advice string) {
-	v := sum.Verdict(c.Group, r.observed(), c.limit())
+func (r *Report) conclude(c *Container, v blame.Verdict) (conclusion, advice string) {
 	share := v.Share.Whole()
 	switch v.Cause {
 	case blame.NotRunnable:

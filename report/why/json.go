@@ -69,10 +69,10 @@ func (r *Report) JSON() any {
 
 func (r *Report) containerJSON(c *Container) containerJSON {
 	sum := r.Groups[c.Group]
-	v := sum.Verdict(c.Group, r.observed(), c.limit())
+	v := r.verdict(c)
 	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), Parts: r.partsJSON(&sum.Parts, c.Group),
 		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Cause: v.Cause, Share: float64(v.Share)}
-	out.Conclusion, out.Advice = r.conclude(c, sum)
+	out.Conclusion, out.Advice = r.conclude(c, v)
 	out.Throttled, out.Periods = r.periods(c)
 	if c.Requests != nil {
 		out.Requests = c.Requests.json(r.From)

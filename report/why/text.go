@@ -60,7 +60,7 @@ func (r *Report) container(w io.Writer, c *Container) {
 		c.Requests.text(w, r.From)
 	}
 	fmt.Fprintln(w)
-	conclusion, advice := r.conclude(c, sum)
+	conclusion, advice := r.conclude(c, r.verdict(c))
 	for _, text := range []string{conclusion, advice} {
 		if text != "" {
 			fmt.Fprintln(w, strings.Join(report.Wrap(text, textWidth), "\n"))

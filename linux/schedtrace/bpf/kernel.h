@@ -45,7 +45,6 @@ struct hrtimer {
 };
 
 struct cfs_bandwidth {
-	__u64 quota;
 	__u64 runtime;
 	struct hrtimer period_timer;
 	struct hrtimer slack_timer;
@@ -86,7 +85,6 @@ struct task_struct {
 	int on_cpu; /* these have one byte since Linux 7.2, so they are read as bit fields */
 	int on_rq;
 	int exit_state;
-	unsigned int __state;
 	struct sched_entity se;
 	struct task_group *sched_task_group;
 	bool throttled; /* since Linux 6.18 */

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/pflag"
+
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -92,20 +94,33 @@ type Target struct {
 	Name  string // NAMESPACE/POD/CONTAINER, "" if unknown
 }
 
+// Selection is how flags name containers of a machine.
+type Selection struct {
+	Pods             []string
+	Root, CgroupRoot string
+}
+
+// AddFlags adds the flags. verb says what the command does with the containers.
+func (s *Selection) AddFlags(f *pflag.FlagSet, verb string) {
+	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
+	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
+}
+
 // Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod]) name, each
 // once, and the names of the machine's containers.
-func Targets(fs *cgroup.FS, root, cgroupRoot string, args, pods []string, stderr io.Writer) ([]Target, *Names, error) {
-	names := NewNames(root)
-	naming, err := kubepods.Find(fs, cgroupRoot)
+func (s *Selection) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
+	names := NewNames(s.Root)
+	naming, err := kubepods.Find(fs, s.CgroupRoot)
 	if err == nil { // otherwise there is no kubelet, and groups have no names
 		names.Learn(naming)
 	}
-	if err != nil && len(pods) > 0 {
-		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", pods[0], err)
+	if err != nil && len(s.Pods) > 0 {
+		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
 	var all []Target
 	for _, arg := range args {
-		found, err := Find(fs, root, arg, stderr)
+		found, err := Find(fs, s.Root, arg, stderr)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -113,8 +128,8 @@ func Targets(fs *cgroup.FS, root, cgroupRoot string, args, pods []string, stderr
 			all = append(all, Target{Group: group, Name: names.Known(group)})
 		}
 	}
-	for _, pod := range pods {
-		found, err := names.OfPod(fs, root, pod)
+	for _, pod := range s.Pods {
+		found, err := names.OfPod(fs, s.Root, pod)
 		if err != nil {
 			return nil, nil, err
 		}

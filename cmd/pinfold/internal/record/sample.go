@@ -43,33 +43,29 @@ or kill -9 lose only the last second: see 'pinfold trace recover'.`,
 	}
 	q := &sampling{}
 	f := cmd.Flags()
-	f.StringArrayVar(&q.pods, "pod", nil, "sample the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	q.AddFlags(f, "sample")
 	f.DurationVar(&q.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
 	f.DurationVar(&q.duration, "duration", 0, "end after `TIME`")
 	frame.Var(f, &q.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
-	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
-	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
 }
 
 // sampling is what the flags request.
 type sampling struct {
-	pods     []string
+	groups.Selection
 	interval time.Duration
 	duration time.Duration
 	samples  int // 0: not given
 	output   tracefile.Output
-
-	root, cgroupRoot string
 }
 
 // check rejects flags that are wrong on every machine.
 func (q *sampling) check(flags *pflag.FlagSet, args []string) error {
 	switch {
-	case len(args)+len(q.pods) == 0:
+	case len(args)+len(q.Pods) == 0:
 		return usage.Errorf("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
 	case slices.Contains(args, ""):
 		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
@@ -102,11 +98,11 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 	if err := tracefile.Taken(q.output.Name, q.output.Replace); q.output.Name != "" && err != nil {
 		return frame.SuggestForce(err)
 	}
-	fs, err := cgroup.Open(q.root)
+	fs, err := cgroup.Open(q.Root)
 	if err != nil {
 		return err
 	}
-	targets, _, err := groups.Targets(fs, q.root, q.cgroupRoot, args, q.pods, cmd.ErrOrStderr())
+	targets, _, err := q.Targets(fs, args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -48,30 +48,26 @@ time.`,
 	}
 	q := &question{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
-	f.StringArrayVar(&q.pods, "pod", nil, "trace the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, RFC 3339, as 'pinfold-local load' writes it)")
 	f.Float64Var(&q.maxCost, "max-cost", 5, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
-	f.StringVar(&q.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
-	f.StringVar(&q.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
 }
 
 // question is what the flags request.
 type question struct {
-	pods     []string
+	groups.Selection
 	duration time.Duration
 	maxCost  float64 // percent
 	requests string  // file
 	output   *frame.Format
-
-	root, cgroupRoot string
 }
 
 func (q *question) check(args []string) error {
 	switch {
-	case len(args)+len(q.pods) == 0:
+	case len(args)+len(q.Pods) == 0:
 		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
 	case slices.Contains(args, ""):
 		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
@@ -90,11 +86,11 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	if err := q.check(args); err != nil {
 		return err
 	}
-	fs, err := cgroup.Open(q.root)
+	fs, err := cgroup.Open(q.Root)
 	if err != nil {
 		return err
 	}
-	targets, names, err := groups.Targets(fs, q.root, q.cgroupRoot, args, q.pods, cmd.ErrOrStderr())
+	targets, names, err := q.Targets(fs, args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
