@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
 // batchUsage is what was read at the last tick that bounded batch pods.
@@ -15,11 +18,12 @@ type batchUsage struct {
 	waits                map[string]waiting // of online containers, by path
 }
 
-// waiting is what a container has waited for CPUs since it was created, and how often it was
-// throttled, which counts as waiting.
+// waiting is what a container has waited for CPUs since some time. Unless that was traced, time in which it
+// was throttled counts as well, so that is counted, too.
 type waiting struct {
 	total     time.Duration
 	throttled uint64
+	traced    bool
 }
 
 // suppress decides how much CPU time batch pods may use, and reports whether that has changed.
@@ -78,17 +82,44 @@ func (e *engine) longestWait() (longest time.Duration, known bool) {
 	}
 	before := e.batchUsed.waits
 	e.batchUsed.waits = map[string]waiting{}
-	for _, group := range e.control.Online() {
-		pressure, err := e.pressure(group)
-		stat, errStat := e.kernel.groups.Stat(group)
-		if err != nil || errStat != nil {
+	online := e.control.Online()
+	for _, group := range online {
+		now, err := e.waitingOf(group)
+		if err != nil {
 			continue // it has ended
 		}
-		now := waiting{pressure.Total, stat.Throttled}
 		e.batchUsed.waits[group] = now
-		if last, ok := before[group]; ok && now.throttled == last.throttled {
+		if last, ok := before[group]; ok && now.throttled == last.throttled && now.traced == last.traced {
 			longest = max(longest, now.total-last.total)
 		}
 	}
-	return longest, before != nil
+	return longest, before != nil && (len(online) == 0 || len(e.batchUsed.waits) > 0)
+}
+
+// waitingOf returns what a container has waited: traced, or else by its pressure.
+func (e *engine) waitingOf(group string) (w waiting, err error) {
+	if e.delays != nil {
+		if w.total, w.traced = e.delays.monitor.Waited(group); w.traced {
+			return w, nil
+		}
+	}
+	pressure, err := e.pressure(group)
+	stat, errStat := e.kernel.groups.Stat(group)
+	return waiting{pressure.Total, stat.Throttled, false}, errors.Join(err, errStat)
+}
+
+// checkWaiting returns an error if this machine cannot tell what containers wait.
+func (e *engine) checkWaiting() error {
+	_, err := e.pressure("/")
+	if err == nil {
+		return nil
+	}
+	if e.delays == nil {
+		return fmt.Errorf("%w; or trace it (--trace-percent)", err)
+	}
+	t, errTrace := schedtrace.Open(schedtrace.Options{})
+	if errTrace != nil {
+		return errors.Join(err, errTrace)
+	}
+	return t.Close()
 }

@@ -58,6 +58,7 @@ type engine struct {
 	began   time.Time        // origin of the ticks' time
 	sampler *sampler.Sampler // nil if containers are not sampled
 	meters  meters           // has its own lock
+	delays  *delays          // nil if they are not traced; has its own lock
 	stats   stats
 	health  string
 	// changes counts changes of the state machine's input other than by rounds. A round whose
@@ -87,6 +88,9 @@ func newEngine(o Options, k *kernel) *engine {
 		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
+	}
+	if o.TraceShare > 0 {
+		e.delays = newDelays(k.groups, o.TraceShare)
 	}
 	e.lastLoop.Store(o.Now().UnixNano())
 	return e
@@ -278,6 +282,9 @@ func (e *engine) decide() {
 	}
 	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
 		e.sampler.Set(groups)
+	}
+	if e.delays != nil {
+		e.delays.set(e.control.Containers())
 	}
 	e.logResult(result)
 	e.publish(e.control.Report())

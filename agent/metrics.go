@@ -22,6 +22,9 @@ func newRegistry(e *engine) (*prometheus.Registry, prometheus.Observer) {
 	if e.Batch.Objective > 0 {
 		registry.MustRegister(e.onlineWait)
 	}
+	if e.delays != nil {
+		registry.MustRegister(e.delays.waited, e.delays.throttled)
+	}
 	return registry, duration
 }
 
@@ -42,6 +45,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.mu.Unlock()
 	collectLimits(out, limited)
 	collectPressure(out, e.pressure, containers)
+	if e.delays != nil {
+		e.delays.collect(out)
+	}
 	if s != nil {
 		e.meters.collect(out, limited)
 		collectSampler(out, s.Cost())

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -36,6 +37,11 @@ func TestMetrics(t *testing.T) {
 		}
 		return cgroup.Pressure{}, cgroup.ErrGone
 	}
+	n.delays = newDelays(n.kernel.groups, 0.01)
+	n.with(func(c *control.Control) { n.delays.set(c.Containers()) })
+	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond,
+		Behind: map[blame.Occupant]time.Duration{{}: 3 * time.Millisecond}}})
+	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
 	registry, duration := newRegistry(n.engine)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()

@@ -40,7 +40,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if o.Batch.Objective > 0 {
-		if _, err := k.groups.Pressure("/"); err != nil {
+		if err := e.checkWaiting(); err != nil {
 			return fmt.Errorf("the waiting of online pods cannot be measured (--batch-objective): %w", err)
 		}
 	}
@@ -71,6 +71,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.SampleInterval > 0 {
 		loops = append(loops, e.sampleContainers)
+	}
+	if e.delays != nil {
+		loops = append(loops, e.traceDelays)
 	}
 	if o.SampleInterval > 0 || o.Batch.Threshold > 0 {
 		loops = append(loops, e.tickLoop)

@@ -216,6 +216,21 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
 	return nil
 }
 
+// addTrace adds the flag --trace-percent.
+func addTrace(flags *pflag.FlagSet, o *agent.Options) {
+	flags.Float64Var(&o.TraceShare, "trace-percent", 0,
+		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
+}
+
+// checkTrace checks the flag of addTrace.
+func checkTrace(o *agent.Options) error {
+	if !(o.TraceShare >= 0 && o.TraceShare <= 100) {
+		return usage.Errorf("--trace-percent %g: it must be 0 to 100", o.TraceShare)
+	}
+	o.TraceShare /= 100
+	return nil
+}
+
 // readCeilings reads the file of the ceilings, if one is named. The agent must not start when that
 // fails: pods would get more than the administrator allows.
 func readCeilings(path string) (ceilings api.Ceilings, err error) {

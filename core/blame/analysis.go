@@ -2,6 +2,7 @@ package blame
 
 import (
 	"cmp"
+	"maps"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type Options struct {
 	Above map[Group]Group
 	// Longest is the number of longest delays to report per group.
 	Longest int
+	// Delay, if not nil, receives each delay when it has ended, with the group for which the thread counts.
+	Delay func(Group, Delay)
 	// Span, if not nil, receives what each thread did, in pieces: the time of a thread is covered without
 	// gaps from its first to its last event.
 	Span func(Span)
@@ -95,6 +98,29 @@ func (a *Analysis) Add(e Event) {
 	case Loss:
 		a.forget()
 	}
+}
+
+// Watch replaces the groups that are traced (Options.Watched and Options.Above). Threads of others are not
+// observed any more.
+func (a *Analysis) Watch(watched, above map[Group]Group) {
+	for _, t := range a.threads {
+		if watched[t.Group] != a.Watched[t.Group] {
+			a.remove(t)
+		}
+	}
+	a.Watched, a.Above = watched, above
+}
+
+// Forget removes what is known of a group that is not watched any more.
+func (a *Analysis) Forget(g Group) {
+	delete(a.groups, g)
+	maps.DeleteFunc(a.levels, func(p place, _ bool) bool { return p.group == g })
+}
+
+// Waited returns for how long at least one of a group's threads has waited for a CPU, until a time that is
+// not before the last event.
+func (a *Analysis) Waited(g Group, until time.Duration) time.Duration {
+	return a.account(g).waiting.until(max(a.now, until))
 }
 
 // endLoss ends the time in which events were lost.

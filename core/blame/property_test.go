@@ -30,6 +30,8 @@ func TestParts(t *testing.T) {
 
 		var spans []Span
 		k.options.Span = func(s Span) { spans = append(spans, s) }
+		delays := map[Group][]time.Duration{}
+		k.options.Delay = func(g Group, d Delay) { delays[g] = append(delays[g], d.Delayed()) }
 		a := New(k.options)
 		for _, e := range k.events {
 			a.Add(e)
@@ -40,6 +42,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("from %v to %v, missed %d, lost %v", r.From, r.To, r.Missed, r.Lost)
 		}
 		k.compareSpans(t, spans)
+		k.compareDelays(t, delays)
 		k.compareGroups(t, r)
 		k.compareThreads(t, r)
 	})
@@ -97,6 +100,33 @@ func byThread(t *rapid.T, spans []Span) map[int][]Span {
 	return threads
 }
 
+// compareDelays checks the delays that have ended.
+func (k *kernel) compareDelays(t *rapid.T, delays map[Group][]time.Duration) {
+	for _, g := range slices.Sorted(maps.Values(k.options.Watched)) {
+		want := slices.DeleteFunc(slices.Clone(k.delays[g]), func(d time.Duration) bool { return d == 0 })
+		if got := delays[g]; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: delays %v, want %v", name(g), got, want)
+		}
+	}
+}
+
+// union returns the time in which at least one of a group's threads was in one of some states.
+func (k *kernel) union(g Group, states ...State) (total time.Duration) {
+	var spans []Span
+	for _, s := range k.spans {
+		if k.options.Watched[s.Thread.Group] == g && slices.Contains(states, s.State) {
+			spans = append(spans, s)
+		}
+	}
+	slices.SortFunc(spans, func(x, y Span) int { return cmp.Compare(x.From, y.From) })
+	end := time.Duration(0)
+	for _, s := range spans {
+		total += max(0, s.To-max(end, s.From))
+		end = max(end, s.To)
+	}
+	return total
+}
+
 // compareGroups checks the parts and the longest delays of groups.
 func (k *kernel) compareGroups(t *rapid.T, r *Report) {
 	want := map[Group]*Parts{}
@@ -112,6 +142,12 @@ func (k *kernel) compareGroups(t *rapid.T, r *Report) {
 	}
 	for _, g := range slices.Sorted(maps.Values(k.options.Watched)) {
 		same(t, name(g), &r.Groups[g].Parts, at(want, g))
+		if got, want := r.Groups[g].Waited, k.union(g, Waiting); got != want {
+			t.Errorf("%s: waited %v, want %v", name(g), got, want)
+		}
+		if got, want := r.Groups[g].Active, k.union(g, Running, Waiting, Throttled); got != want {
+			t.Errorf("%s: active %v, want %v", name(g), got, want)
+		}
 		var longest []time.Duration
 		for _, d := range r.Groups[g].Longest {
 			if d.Delayed() > 0 {

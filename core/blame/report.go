@@ -29,8 +29,9 @@ type Report struct {
 // Sum is where the time of a group's threads went.
 type Sum struct {
 	Parts
-	// Active is the time in which at least one thread wanted to run.
-	Active time.Duration
+	// Active is the time in which at least one thread wanted to run, Waited that in which at least one
+	// waited for a CPU.
+	Active, Waited time.Duration
 	// Threads are those that were observed to the end, and some of the others, in the order of their delays.
 	Threads []ThreadSum
 	// Longest are the longest delays of a thread, longest first.
@@ -48,18 +49,42 @@ type ThreadSum struct {
 // account is a Sum in progress, of the threads that are not observed any more.
 type account struct {
 	Sum
-	wanting int           // threads that want to run
-	since   time.Duration // when that changed
+	wanting, waiting union // threads that want to run, and that wait for a CPU
 }
 
-// want records that more (or, if negative, fewer) threads want to run from now on.
-func (a *Analysis) want(g Group, more int) {
-	sum := a.account(g)
-	if from := max(sum.since, a.Start); sum.wanting > 0 && a.now > from {
-		sum.Active += a.now - from
+// union measures the time in which there is at least one of something.
+type union struct {
+	n     int
+	since time.Duration // when n became more than 0
+	total time.Duration // before
+}
+
+// add records that there are more (or, if negative, fewer) from now on.
+func (u *union) add(more int, now time.Duration) {
+	if u.n == 0 {
+		u.since = now
 	}
-	sum.since = a.now
-	sum.wanting += more
+	if u.n += more; u.n == 0 {
+		u.total += now - u.since
+	}
+}
+
+func (u *union) until(now time.Duration) time.Duration {
+	if u.n == 0 {
+		return u.total
+	}
+	return u.total + max(0, now-u.since)
+}
+
+// count records that a thread is in a state (or, if n is -1, was in it until now).
+func (a *Analysis) count(g Group, s State, n int) {
+	now := max(a.now, a.Start)
+	if s.wants() {
+		a.account(g).wanting.add(n, now)
+	}
+	if s == Waiting {
+		a.account(g).waiting.add(n, now)
+	}
 }
 
 // maxEnded is how many threads that ended a Sum names, those with the longest delays.
@@ -107,8 +132,8 @@ func (a *Analysis) Report(to time.Duration) *Report {
 		a.account(g)
 	}
 	for g, account := range a.groups {
-		a.want(g, 0)
 		sum := account.Sum
+		sum.Active, sum.Waited = account.wanting.until(a.now), account.waiting.until(a.now)
 		sum.Parts, sum.Longest, sum.Threads = sum.clone(), slices.Clone(sum.Longest), slices.Clone(sum.Threads)
 		r.Groups[g] = &sum
 	}

@@ -31,6 +31,10 @@ import (
 //	12ms exec a1 2
 //	    the thread had the number 2 before
 //	12ms loss
+//	watch a b<p
+//	    these groups are traced from the last event on
+//	forget a
+//	    nothing is known of the group any more
 //	report 100ms
 //	    prints where the time went up to a time
 func TestScenarios(t *testing.T) {
@@ -49,7 +53,20 @@ type scenario struct{ analysis *Analysis }
 func (s *scenario) run(words []string) (string, error) {
 	switch words[0] {
 	case "start":
-		return "", s.start(words[1:])
+		o := Options{Longest: 3}
+		var err error
+		if o.Start, err = time.ParseDuration(words[1]); err != nil {
+			return "", err
+		}
+		o.Watched, o.Above = parseGroups(words[2:])
+		s.analysis = New(o)
+		return "", nil
+	case "watch":
+		s.analysis.Watch(parseGroups(words[1:]))
+		return "", nil
+	case "forget":
+		s.analysis.Forget(group(words[1]))
+		return "", nil
 	case "report":
 		to, err := time.ParseDuration(words[1])
 		return print(s.analysis.Report(to)), err
@@ -59,18 +76,14 @@ func (s *scenario) run(words []string) (string, error) {
 	return "", err
 }
 
-func (s *scenario) start(words []string) (err error) {
-	o := Options{Watched: map[Group]Group{}, Above: map[Group]Group{}, Longest: 3}
-	if o.Start, err = time.ParseDuration(words[0]); err != nil {
-		return err
-	}
-	for _, word := range words[1:] {
+func parseGroups(words []string) (watched, above map[Group]Group) {
+	watched, above = map[Group]Group{}, map[Group]Group{}
+	for _, word := range words {
 		word, subject, _ := strings.Cut(word, "=")
-		name, above, _ := strings.Cut(word, "<")
-		o.Watched[group(name)], o.Above[group(name)] = cmp.Or(group(subject), group(name)), group(above)
+		name, next, _ := strings.Cut(word, "<")
+		watched[group(name)], above[group(name)] = cmp.Or(group(subject), group(name)), group(next)
 	}
-	s.analysis = New(o)
-	return nil
+	return watched, above
 }
 
 func parseEvent(words []string) (e Event, err error) {
@@ -158,6 +171,9 @@ func print(r *Report) string {
 		fmt.Fprintf(&out, "%s: %s", name(g), sum.text())
 		if runnable := sum.Runnable(); sum.Active != runnable {
 			fmt.Fprintf(&out, "; active %v", sum.Active)
+		}
+		if sum.Waited != sum.Waiting() {
+			fmt.Fprintf(&out, "; waited %v", sum.Waited)
 		}
 		fmt.Fprintln(&out)
 		for i := range sum.Threads {

@@ -22,10 +22,8 @@ func (a *Analysis) regroup(t *thread, now Thread) {
 	a.charge(t)
 	a.endDelay(t)
 	a.account(a.Watched[t.Group]).end(t)
-	if t.state.wants() {
-		a.want(a.Watched[t.Group], -1)
-		a.want(a.Watched[now.Group], 1)
-	}
+	a.count(a.Watched[t.Group], t.state, -1)
+	a.count(a.Watched[now.Group], t.state, 1)
 	t.Thread, t.parts = now, Parts{}
 	a.beginDelay(t)
 }
@@ -44,11 +42,9 @@ func (a *Analysis) doubt(t *thread, wrong ...State) {
 
 // set changes the state of a thread, whose time has been charged.
 func (a *Analysis) set(t *thread, s State) {
-	switch before := t.state.wants(); {
-	case s.wants() && !before:
-		a.want(a.Watched[t.Group], 1)
-	case before && !s.wants():
-		a.want(a.Watched[t.Group], -1)
+	if s != t.state {
+		a.count(a.Watched[t.Group], s, 1)
+		a.count(a.Watched[t.Group], t.state, -1)
 	}
 	t.state = s
 }
@@ -147,8 +143,12 @@ func (a *Analysis) charge(t *thread) {
 
 func (a *Analysis) endDelay(t *thread) {
 	if t.delay != nil && t.delay.Delayed() > 0 {
-		sum := a.account(a.Watched[t.Group])
+		group := a.Watched[t.Group]
+		sum := a.account(group)
 		sum.Longest = insert(sum.Longest, *t.delay, a.Longest)
+		if a.Delay != nil {
+			a.Delay(group, *t.delay)
+		}
 	}
 	t.delay = nil
 }

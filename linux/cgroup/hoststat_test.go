@@ -3,7 +3,9 @@ package cgroup
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,6 +64,9 @@ func testHostStat(t *testing.T, fs *FS, top string) {
 	}
 	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
 		t.Errorf("bursts without time: %+v", after)
+	}
+	if delays, err := fs.RunDelays(top); err != nil || slices.Max(slices.Collect(maps.Values(delays))) < time.Millisecond {
+		t.Errorf("run delays of a throttled process: %v, %v", delays, err)
 	}
 	pressure, err := fs.Pressure(container)
 	switch {

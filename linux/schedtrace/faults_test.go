@@ -57,6 +57,12 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(err)
 		os.Exit(1)
+	case "monitor":
+		if err := monitor(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case "open":
 		_, err := Open(Options{})
 		fmt.Print(err)

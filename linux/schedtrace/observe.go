@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,8 +46,11 @@ type Request struct {
 	Pieces int
 }
 
-// Observe traces groups for a time, or until ctx ends. Groups that are made below them meanwhile are not
-// observed. If tracing ends because of an error, it returns what was observed until then, too.
+// planEvery is how often groups that were made meanwhile are looked for.
+const planEvery = time.Second
+
+// Observe traces groups for a time, or until ctx ends. If tracing ends because of an error, it returns what
+// was observed until then, too.
 func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Options) (*Observation, error) {
 	t, err := Open(options)
 	if err != nil {
@@ -55,16 +58,21 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	}
 	defer t.Close()
 	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, processes: map[int]string{}}
-	watched, trace, err := o.plan(o.learn(groups), request)
-	if err != nil {
+	ids := o.learn(groups)
+	subjects := map[string]blame.Group{}
+	for _, subject := range request.Groups {
+		id, ok := ids[path.Clean(subject)]
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", subject, cgroup.ErrGone)
+		}
+		o.Subjects[subject], subjects[path.Clean(subject)] = id, id
+	}
+	p := newPlan(ids, subjects)
+	if _, err := t.follow(plan{}, p); err != nil {
 		return nil, err
 	}
-	for group, what := range trace {
-		if err := t.Set(group, what); err != nil {
-			return nil, err
-		}
-	}
-	o.parents = watched.Above
+	watched := blame.Options{Watched: p.watched, Above: p.above, Longest: request.Longest}
+	o.parents = p.above
 	if watched.Start, err = t.Start(); err != nil {
 		return nil, err
 	}
@@ -73,15 +81,31 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	if request.Pieces > 0 {
 		o.Timelines = map[blame.Group]*blame.Timeline{}
 		for _, g := range o.Subjects {
-			o.Timelines[g] = &blame.Timeline{Group: g, Watched: watched.Watched, Most: request.Pieces}
+			o.Timelines[g] = &blame.Timeline{Group: g, Watched: p.watched, Most: request.Pieces}
 		}
 		watched.Span = func(s blame.Span) {
-			if timeline := o.Timelines[watched.Watched[s.Thread.Group]]; timeline != nil {
+			if timeline := o.Timelines[p.watched[s.Thread.Group]]; timeline != nil {
 				timeline.Add(s)
 			}
 		}
 	}
 	analysis := blame.New(watched)
+	planned := watched.Start
+	t.between = func(until time.Duration) error {
+		if until < planned+planEvery {
+			return nil
+		}
+		planned = until
+		next := newPlan(o.learn(groups), subjects)
+		added, err := t.follow(p, next)
+		if err != nil || !added {
+			return err // groups that are gone do no harm
+		}
+		maps.Copy(p.watched, next.watched)
+		maps.Copy(p.above, next.above)
+		maps.Copy(p.trace, next.trace)
+		return t.Snapshot()
+	}
 	until, err := t.Run(ctx, func(e blame.Event) {
 		o.meet(e.Thread.Process)
 		o.meet(e.Other.Process)
@@ -94,45 +118,11 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	return o, errors.Join(err, errCost)
 }
 
-// plan returns whose threads count for which group, and what to trace of each group: the threads of those
-// requested and of those below them, and the quotas of these and of all above them. ids are the groups
-// of the machine, by path.
-func (o *Observation) plan(ids map[string]blame.Group, request Request) (blame.Options, map[blame.Group]Watch, error) {
-	options := blame.Options{Watched: map[blame.Group]blame.Group{}, Above: map[blame.Group]blame.Group{}, Longest: request.Longest}
-	trace := map[blame.Group]Watch{}
-	subjects := slices.SortedFunc(slices.Values(request.Groups), func(a, b string) int { return len(a) - len(b) })
-	for _, subject := range subjects { // inner groups last, so that they count for themselves
-		id, ok := ids[path.Clean(subject)]
-		if !ok {
-			return options, nil, fmt.Errorf("%s: %w", subject, cgroup.ErrGone)
-		}
-		o.Subjects[subject] = id
-		for name, group := range ids {
-			if !strings.HasPrefix(name+"/", strings.TrimSuffix(path.Clean(subject), "/")+"/") {
-				continue
-			}
-			options.Watched[group] = id
-			trace[group] |= Threads | Quota
-			for above := path.Dir(name); above != "/" && name != "/"; above = path.Dir(above) {
-				options.Above[group] = ids[above]
-				group = ids[above]
-				trace[group] |= Quota
-			}
-		}
-	}
-	return options, trace, nil
-}
-
 // learn reads the names of all groups, and returns the groups by path.
 func (o *Observation) learn(groups *cgroup.FS) map[string]blame.Group {
-	ids := map[string]blame.Group{}
-	root := groups.Dir(cgroup.CPU, "/")
-	dirs, _ := cgroup.DirsBelow(root)
-	for _, dir := range dirs {
-		group := path.Clean("/" + strings.TrimPrefix(dir, root))
-		if inode, err := groups.Inode(cgroup.CPU, group); err == nil {
-			ids[group], o.groups[blame.Group(inode)] = blame.Group(inode), group
-		}
+	ids := list(groups)
+	for name, id := range ids {
+		o.groups[id] = name
 	}
 	return ids
 }

@@ -40,6 +40,7 @@ type objects struct {
 	Events      *ebpf.Map      `ebpf:"events"`
 	Lost        *ebpf.Variable `ebpf:"lost"`
 	Generation  *ebpf.Variable `ebpf:"generation"`
+	Costs       *ebpf.Variable `ebpf:"costs"`
 }
 
 // traced returns the programs that are attached to tracepoints.
@@ -53,7 +54,7 @@ type Options struct {
 	// The default is 8 MiB.
 	Ring int
 	// MaxShare is the largest share of the machine's CPU time that tracing may use in a second, the
-	// programs in the kernel and this whole process together. The default is no limit.
+	// programs in the kernel and the handling of the events together. The default is no limit.
 	MaxShare float64
 }
 
@@ -65,13 +66,15 @@ type Tracer struct {
 	links   []link.Link
 	threads *link.Iter
 	ring    *ringbuf.Reader
-	stats   io.Closer
 	read    []blame.Event // and not passed on yet
 	lost    uint64
 	// generation is that of the programs, beginning at 1.
 	generation uint32
 	passed     time.Duration // the time of the last event that was passed on
-	meter      meter
+	// between is called when all events up to a time have been passed on.
+	between func(until time.Duration) error
+	handled time.Duration // CPU time that Run has used
+	meter   meter
 }
 
 // Watch is what is traced of a group.
@@ -105,7 +108,7 @@ func Open(o Options) (*Tracer, error) {
 	); err != nil {
 		return nil, fmt.Errorf("set up the BPF programs: %w", err)
 	}
-	t := &Tracer{options: o, cpus: cpus, generation: 1}
+	t := &Tracer{options: o, cpus: cpus, generation: 1, between: func(time.Duration) error { return nil }}
 	if err := spec.LoadAndAssign(&t.kernel, nil); err != nil {
 		return nil, explain(err)
 	}
@@ -136,10 +139,6 @@ func (t *Tracer) Start() (start time.Duration, err error) {
 	if t.ring, err = ringbuf.NewReader(t.kernel.Events); err != nil {
 		return 0, fmt.Errorf("open the ring buffer: %w", err)
 	}
-	t.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if err != nil && !errors.Is(err, os.ErrPermission) { // it needs CAP_SYS_ADMIN
-		return 0, fmt.Errorf("measure the cost of tracing: %w", err)
-	}
 	for _, p := range t.kernel.traced() {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
@@ -154,7 +153,8 @@ func (t *Tracer) Start() (start time.Duration, err error) {
 		return 0, err
 	}
 	start = Now()
-	return start, t.meter.start(t.Cost)
+	t.meter.at = start
+	return start, nil
 }
 
 // Snapshot sends the states of all watched threads.
@@ -189,6 +189,9 @@ const (
 // Run passes events to handle, in the order of their times, until ctx ends. It returns the time up to which
 // all events were passed on. If tracing costs more than it may, the error is a CostError.
 func (t *Tracer) Run(ctx context.Context, handle func(blame.Event)) (until time.Duration, err error) {
+	runtime.LockOSThread() // whose CPU time is measured
+	defer runtime.UnlockOSThread()
+	before := threadTime() - t.handled
 	for wait := drainEvery; ; {
 		last := false
 		select {
@@ -209,11 +212,13 @@ func (t *Tracer) Run(ctx context.Context, handle func(blame.Event)) (until time.
 		}
 		if last {
 			t.pass(until, handle)
-			return until, nil
+			return until, t.between(until)
 		}
-		t.pass(until-settle, handle)
-		if err := t.meter.check(t.options.MaxShare, t.Cost); err != nil {
-			return until - settle, err
+		until -= settle
+		t.pass(until, handle)
+		t.handled = threadTime() - before
+		if err := errors.Join(t.between(until), t.check()); err != nil {
+			return until, err
 		}
 	}
 }
@@ -266,29 +271,52 @@ func (t *Tracer) lossSince() bool {
 	return t.lost != before
 }
 
-// Cost is what tracing has cost so far. Without CAP_SYS_ADMIN the numbers and times of the programs are 0.
+// Cost is what tracing has cost so far.
 type Cost struct {
 	Lost uint64 // events that the kernel dropped
 	// Switches is how often a CPU has switched to another thread, watched or not.
 	Switches uint64
 	// SwitchTime is the CPU time of the program that runs in each switch, KernelTime that of all programs.
+	// They are estimated from one run in 64.
 	SwitchTime, KernelTime time.Duration
+	// HandleTime is the CPU time that Run has used.
+	HandleTime time.Duration
 }
+
+func (c Cost) plus(o Cost) Cost {
+	return Cost{c.Lost + o.Lost, c.Switches + o.Switches, c.SwitchTime + o.SwitchTime, c.KernelTime + o.KernelTime, c.HandleTime + o.HandleTime}
+}
+
+// The kinds of programs whose cost the BPF programs count.
+const (
+	atSwitch = iota
+	others
+	programs
+)
+
+// programCost is the struct cost of the BPF programs.
+type programCost struct{ Runs, Timed, Time uint64 }
 
 // Cost returns what tracing has cost so far.
 func (t *Tracer) Cost() (c Cost, err error) {
-	c.Lost = t.lost
-	for _, p := range t.kernel.traced() {
-		s, err := p.Stats()
-		if err != nil {
-			return c, fmt.Errorf("measure the cost of tracing: %w", err)
-		}
-		c.KernelTime += s.Runtime
-		if p == t.kernel.OnSwitch {
-			c.Switches, c.SwitchTime = s.RunCount, s.Runtime
-		}
+	c.Lost, c.HandleTime = t.lost, t.handled
+	var costs [maxCPUs * programs]programCost
+	if err := t.kernel.Costs.Get(&costs); err != nil {
+		return c, fmt.Errorf("measure the cost of tracing: %w", err)
 	}
+	var sums [programs]programCost
+	for i, one := range costs {
+		sum := &sums[i%programs]
+		sum.Runs, sum.Timed, sum.Time = sum.Runs+one.Runs, sum.Timed+one.Timed, sum.Time+one.Time
+	}
+	c.Switches, c.SwitchTime = sums[atSwitch].Runs, sums[atSwitch].estimate()
+	c.KernelTime = c.SwitchTime + sums[others].estimate()
 	return c, nil
+}
+
+// estimate returns the time of all runs.
+func (c programCost) estimate() time.Duration {
+	return time.Duration(float64(c.Time) / float64(max(1, c.Timed)) * float64(c.Runs))
 }
 
 // CostError reports that tracing was ended because it cost too much.
@@ -301,39 +329,33 @@ func (e *CostError) Error() string {
 		100*e.Share, 100*e.Max)
 }
 
-// meter compares what tracing costs with a limit.
-type meter struct {
-	at, kernel, process time.Duration
-}
+// meter is what tracing had cost when that was last compared with the limit.
+type meter struct{ at, cost time.Duration }
 
 const checkEvery = time.Second
 
-func (m *meter) start(cost func() (Cost, error)) error {
-	c, err := cost()
-	m.at, m.kernel, m.process = Now(), c.KernelTime, processTime()
-	return err
-}
-
-func (m *meter) check(limit float64, cost func() (Cost, error)) error {
-	if limit == 0 || Now()-m.at < checkEvery {
+// check returns an error if tracing has cost more than it may since the last check.
+func (t *Tracer) check() error {
+	if t.options.MaxShare == 0 || Now()-t.meter.at < checkEvery {
 		return nil
 	}
-	before := *m
-	if err := m.start(cost); err != nil {
+	cost, err := t.Cost()
+	if err != nil {
 		return err
 	}
-	used := m.kernel - before.kernel + m.process - before.process
-	share := float64(used) / float64(m.at-before.at) / float64(runtime.NumCPU())
-	if share > limit {
-		return &CostError{share, limit}
+	before := t.meter
+	t.meter = meter{Now(), cost.KernelTime + cost.HandleTime}
+	share := float64(t.meter.cost-before.cost) / float64(t.meter.at-before.at) / float64(runtime.NumCPU())
+	if share > t.options.MaxShare {
+		return &CostError{share, t.options.MaxShare}
 	}
 	return nil
 }
 
-// processTime returns the CPU time that this process has used.
-func processTime() time.Duration {
+// threadTime returns the CPU time that this thread has used.
+func threadTime() time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
 		panic(err) // every kernel has this clock
 	}
 	return time.Duration(ts.Nano())
@@ -344,9 +366,6 @@ func (t *Tracer) Close() error {
 	var errs []error
 	for _, l := range t.links {
 		errs = append(errs, l.Close())
-	}
-	if t.stats != nil {
-		errs = append(errs, t.stats.Close())
 	}
 	errs = append(errs, t.kernel.Watched.Close(), t.kernel.Events.Close())
 	if t.threads != nil {

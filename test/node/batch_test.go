@@ -37,7 +37,11 @@ func batchMost() time.Duration {
 func TestBatch(t *testing.T) {
 	requireNode(t)
 	flags := []string{"--batch-priority=idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"}
-	measured := must(cgroup.Open("/"))(t).Layout().CPU == cgroup.V2 // version 1 does not measure waiting
+	traced := canTrace(t)
+	measured := traced || must(cgroup.Open("/"))(t).Layout().CPU == cgroup.V2 // version 1 does not measure waiting
+	if traced {
+		flags = append(flags, "--trace-percent=50")
+	}
 	if measured {
 		flags = append(flags, "--batch-objective=100ms")
 	}
@@ -83,6 +87,10 @@ func TestBatch(t *testing.T) {
 		}
 		return bounded()
 	})
+
+	if traced {
+		s.eventuallyTraced(t, online, "pinfold_online_wait_seconds_sum ")
+	}
 
 	s.run(t, podOf("neither", "", container("main", "8003", "")))
 	eventually(t, "no bound beside a pod without a class", func() error {

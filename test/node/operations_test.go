@@ -18,7 +18,10 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -70,6 +73,10 @@ func TestOperations(t *testing.T) {
 				t.Run("foreign writer", s.testForeignWriter)
 				t.Run("static pod", s.testStaticPod)
 			}
+		},
+		"delays": func(do func(...string)) {
+			s.undisturbed(t, "delays", do)
+			s.eventuallyTraced(t, s.pods["limited"])
 		},
 		"upgrade":  func(do func(...string)) { s.undisturbed(t, "upgrade", do) },
 		"rollback": func(do func(...string)) { s.undisturbed(t, "rollback", do) },
@@ -326,4 +333,29 @@ func (s *settled) testRemoved(t *testing.T) {
 			}
 		}
 	}
+}
+
+// metricsToken returns a token with which the installed agent's metrics can be read.
+func (s *cluster) metricsToken(t testing.TB) string {
+	t.Helper()
+	const name = "metrics-reader"
+	ctx := t.Context()
+	_, err := s.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		_, err = s.client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}, metav1.CreateOptions{})
+	}
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		_, err = s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: name}}}, metav1.CreateOptions{})
+	}
+	var token *authenticationv1.TokenRequest
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		token, err = s.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
 }

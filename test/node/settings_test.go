@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -190,9 +191,19 @@ func (s *settled) testMetrics(t *testing.T) {
 	})
 }
 
+// metrics returns the agent's metrics.
 func (s *cluster) metrics(t testing.TB) string {
 	t.Helper()
-	response, err := http.Get("http://" + s.agentFlag(t, "listen") + "/metrics")
+	client, request := http.DefaultClient, (*http.Request)(nil)
+	if s.chart == nil {
+		request = must(http.NewRequest(http.MethodGet, "http://"+s.agentFlag(t, "listen")+"/metrics", nil))(t)
+	} else {
+		client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // self-signed
+		defer client.CloseIdleConnections()
+		request = must(http.NewRequest(http.MethodGet, "https://127.0.0.1:9652/metrics", nil))(t)
+		request.Header.Set("Authorization", "Bearer "+s.metricsToken(t))
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

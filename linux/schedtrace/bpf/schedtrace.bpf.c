@@ -99,6 +99,41 @@ struct {
 /* How often the watched groups have changed. It begins at 1, unlike the entries of the caches. */
 volatile __u32 generation = 1;
 
+/* What the programs of a kind have cost on a CPU. One run of TIMED is timed, because a clock costs as much
+ * as a program. */
+struct cost {
+	__u64 runs;
+	__u64 timed;
+	__u64 time; /* ns, of those that were timed */
+};
+
+#define TIMED 64
+
+/* The kinds of programs whose cost is counted. */
+enum program { AT_SWITCH, OTHERS, PROGRAMS };
+
+/* By CPU and kind. Each CPU uses its own, with interrupts off. */
+struct cost costs[MAX_CPUS * PROGRAMS] = {};
+
+static __always_inline struct cost *cost_of(enum program kind)
+{
+	return &costs[(bpf_get_smp_processor_id() & (MAX_CPUS - 1)) * PROGRAMS + kind];
+}
+
+static __always_inline __u64 begin(struct cost *c)
+{
+	return ++c->runs % TIMED ? 0 : bpf_ktime_get_ns();
+}
+
+static __always_inline int end(struct cost *c, __u64 began)
+{
+	if (began) {
+		c->timed++;
+		c->time += bpf_ktime_get_ns() - began;
+	}
+	return 0;
+}
+
 /* Events that did not fit into the ring. */
 __u64 lost = 0;
 
@@ -302,10 +337,8 @@ static __always_inline void release(struct cpu *c)
 	__sync_fetch_and_add(&c->waiting, n);
 }
 
-SEC("tp_btf/sched_switch")
-int on_switch(__u64 *ctx)
+static __always_inline void switched(struct task_struct *prev, struct task_struct *next)
 {
-	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu *c = cpu_of(cpu);
 	struct known *k = known_group(c, prev);
@@ -317,7 +350,7 @@ int on_switch(__u64 *ctx)
 	k = known_group(c, next); /* may replace the other */
 	to_watched = k->watch & WATCH_THREADS;
 	if (!from_watched && !to_watched && c->waiting <= 0)
-		return 0;
+		return;
 	if (from_watched) {
 		state = state_of(prev, &level);
 		if (state == WAITING || state == THROTTLED) /* else it is counted nowhere, because it ran */
@@ -326,7 +359,7 @@ int on_switch(__u64 *ctx)
 	count(next, cpu, RUNNING);
 	e = next_event(c);
 	if (!e)
-		return 0;
+		return;
 	e->time = bpf_ktime_get_ns();
 	e->cpu = cpu;
 	e->kind = SWITCH;
@@ -340,11 +373,20 @@ int on_switch(__u64 *ctx)
 	e->state = state;
 	e->clock = next->se.cfs_rq->rq->clock_task;
 	add_event(c);
-	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(__u64 *ctx)
+{
+	struct cost *c = cost_of(AT_SWITCH);
+	__u64 began = begin(c);
+
+	switched((void *)ctx[1], (void *)ctx[2]);
+	return end(c, began);
 }
 
 /* A thread waits on a CPU from now on. */
-static __always_inline int enqueued(struct task_struct *p, __u32 cpu, enum kind kind)
+static __always_inline void enqueued(struct task_struct *p, __u32 cpu, enum kind kind)
 {
 	struct cpu *c = cpu_of(bpf_get_smp_processor_id());
 	struct known *k = known_group(c, p);
@@ -355,13 +397,13 @@ static __always_inline int enqueued(struct task_struct *p, __u32 cpu, enum kind 
 	__u64 level;
 
 	if (!(k->watch & WATCH_THREADS))
-		return 0;
+		return;
 	state = state_of(p, &level);
 	if (!is_running(p)) /* else it runs, and was about to sleep */
 		count(p, cpu, state);
 	e = next_event(c);
 	if (!e)
-		return 0;
+		return;
 	e->time = bpf_ktime_get_ns();
 	e->cpu = cpu;
 	e->kind = kind;
@@ -386,7 +428,15 @@ static __always_inline int enqueued(struct task_struct *p, __u32 cpu, enum kind 
 		e->other_group = BPF_CORE_READ(curr, sched_task_group, css.cgroup, kn, id);
 	}
 	add_event(c);
-	return 0;
+}
+
+static __always_inline int on_enqueue(struct task_struct *p, __u32 cpu, enum kind kind)
+{
+	struct cost *c = cost_of(OTHERS);
+	__u64 began = begin(c);
+
+	enqueued(p, cpu, kind);
+	return end(c, began);
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -394,7 +444,7 @@ int on_wakeup(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 
-	return enqueued(p, cpu_of_task(p), WAKEUP);
+	return on_enqueue(p, cpu_of_task(p), WAKEUP);
 }
 
 SEC("tp_btf/sched_wakeup_new")
@@ -402,13 +452,13 @@ int on_wakeup_new(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 
-	return enqueued(p, cpu_of_task(p), WAKEUP);
+	return on_enqueue(p, cpu_of_task(p), WAKEUP);
 }
 
 SEC("tp_btf/sched_migrate_task")
 int on_migrate(__u64 *ctx)
 {
-	return enqueued((void *)ctx[0], ctx[1], MIGRATE);
+	return on_enqueue((void *)ctx[0], ctx[1], MIGRATE);
 }
 
 /* The timer of a watched group's quota, or 0. */
@@ -432,15 +482,16 @@ static __always_inline struct task_group *group_of_timer(struct hrtimer *timer, 
 SEC("tp_btf/hrtimer_expire_entry")
 int on_timer(__u64 *ctx)
 {
-	__u64 group;
+	struct cost *c = cost_of(OTHERS);
+	__u64 group, began = begin(c);
 	struct task_group *tg;
 
 	if (!period_function)
-		return 0;
+		return end(c, began);
 	tg = group_of_timer((void *)ctx[0], &group);
 	if (tg)
 		cpu_of(bpf_get_smp_processor_id())->before = BPF_CORE_READ(tg, cfs_bandwidth.runtime);
-	return 0;
+	return end(c, began);
 }
 
 /*
@@ -473,8 +524,7 @@ static __always_inline void report_throttled(struct task_group *tg, __u64 group)
 	}
 }
 
-SEC("tp_btf/hrtimer_expire_exit")
-int on_timer_done(__u64 *ctx)
+static __always_inline void timer_done(struct hrtimer *timer)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct task_group *tg;
@@ -482,10 +532,10 @@ int on_timer_done(__u64 *ctx)
 	__u64 group;
 
 	if (!period_function)
-		return 0;
-	tg = group_of_timer((void *)ctx[0], &group);
+		return;
+	tg = group_of_timer(timer, &group);
 	if (!tg)
-		return 0;
+		return;
 	report_throttled(tg, group);
 	e = reserve(sizeof(*e));
 	if (e) {
@@ -501,7 +551,16 @@ int on_timer_done(__u64 *ctx)
 		e->throttled_time = BPF_CORE_READ(tg, cfs_bandwidth.throttled_time);
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
-	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int on_timer_done(__u64 *ctx)
+{
+	struct cost *c = cost_of(OTHERS);
+	__u64 began = begin(c);
+
+	timer_done((void *)ctx[0]);
+	return end(c, began);
 }
 
 static __always_inline struct event *about(struct task_struct *p, enum kind kind)

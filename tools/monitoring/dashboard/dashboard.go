@@ -28,7 +28,7 @@ func New() grafana.Dashboard {
 		Description:  "CPUs, placement, throttling and burst of the nodes that run pinfold-agent.",
 		GraphTooltip: 1, Refresh: "1m", Time: grafana.Range{From: "now-3h", To: "now"}, Timezone: "browser",
 		Templating: grafana.Templating{List: variables()},
-		Panels:     layOut([]row{nodeRow(), throttlingRow(), burstRow(), batchRow(), samplerRow()}),
+		Panels:     layOut([]row{nodeRow(), throttlingRow(), burstRow(), batchRow(), delayRow(), samplerRow()}),
 	}
 }
 

@@ -113,6 +113,18 @@ func batchRow() row {
 	}}
 }
 
+// delayRow shows how long threads are delayed, each time, and what it costs to know that.
+func delayRow() row {
+	return row{"Delays (agent.tracePercent)", []sized{
+		{8, 8, lines("Waiting for a CPU, p99", "How long a thread that was ready to run waited, without throttling.", seconds,
+			query{perContainer, `histogram_quantile(0.99, sum by (namespace, pod, container, le) (rate(pinfold_container_cpu_run_delay_seconds_bucket{@pods}[$__rate_interval])))`})},
+		{8, 8, lines("Throttled, p99", "How long a thread that was ready to run was throttled, of the times that it was.", seconds,
+			query{perContainer, `histogram_quantile(0.99, sum by (namespace, pod, container, le) (rate(pinfold_container_cpu_throttle_delay_seconds_bucket{@pods}[$__rate_interval])))`})},
+		{8, 8, lines("CPU time of tracing", "The share of one CPU that tracing uses, in the kernel and in the agent.", percent,
+			query{"{{instance}}, {{where}}", `sum by (instance, where) (rate(pinfold_trace_cpu_seconds_total{@node}[$__rate_interval]))`})},
+	}}
+}
+
 // samplerRow shows the cost of sampling and whether it is reliable.
 func samplerRow() row {
 	return row{"Sampler", []sized{

@@ -39,8 +39,9 @@ periods and the CPU time used beyond quota.
 
 THR/TIMER is the throttled share of the periods in which the kernel's timer ran,
 THR/WALL that of all periods. WAIT is the share of ten seconds in which a thread waited
-for a CPU, also while throttled (cgroup version 2). 100ms% and 1s% are shares of the limit. Columns that
-do not fit are omitted.
+for a CPU, also while throttled; where the kernel measures no pressure (PSI), in each
+second that of the thread that waited longest. 100ms% and 1s% are shares of the limit.
+Columns that do not fit are omitted.
 
 Without a GROUP it shows what 'pinfold run' runs, and all containers of this node's
 kubelet. A GROUP is a path in the hierarchy, a directory, or a pattern of one of
@@ -73,6 +74,7 @@ type watch struct {
 
 	fs     *cgroup.FS
 	names  *groups.Names
+	waits  *waits
 	groups []string // from arguments; nil: all containers and runs
 	listed bool     // there were containers or runs before
 }
@@ -102,6 +104,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	if t.fs, err = cgroup.Open(t.root); err != nil {
 		return err
 	}
+	t.waits = newWaits(t.fs)
 	t.names = groups.NewNames(t.root)
 	for _, arg := range args {
 		found, err := groups.Find(t.fs, t.root, arg, cmd.ErrOrStderr())
@@ -169,6 +172,9 @@ func (t *watch) name(group string) string {
 // wait returns the part of the last ten seconds in which threads of a group waited for CPUs.
 func (t *watch) wait(group string) (share float64, known bool) {
 	p, err := t.fs.Pressure(group)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return t.waits.share(group)
+	}
 	return p.Recent, err == nil
 }
 
@@ -179,6 +185,9 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 		return err
 	}
 	s.Set(paths)
+	for _, group := range paths {
+		t.wait(group) // until then
+	}
 	err = s.Run(ctx, func(tick *sampler.Tick) error {
 		take(m, tick)
 		for _, a := range tick.Absent {

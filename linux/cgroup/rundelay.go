@@ -1,0 +1,61 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// RunDelays returns how long each thread of a group, and of the groups below it, has waited for CPUs since it
+// was started, also while it was throttled (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The
+// error is an UnsupportedError if the kernel does not count that.
+func (fs *FS) RunDelays(group string) (map[int]time.Duration, error) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		return nil, &UnsupportedError{"/proc/ID/schedstat (CONFIG_SCHED_INFO)", ""}
+	}
+	dirs, err := DirsBelow(fs.Dir(CPU, group))
+	if err != nil {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	delays := map[int]time.Duration{}
+	for _, dir := range dirs {
+		ids, err := fs.ThreadsIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			delay, err := runDelay(filepath.Join(fs.root, "proc", strconv.Itoa(id), "schedstat"))
+			if err != nil {
+				return nil, err
+			}
+			delays[id] = delay
+		}
+	}
+	return delays, nil
+}
+
+// runDelay reads the second of the three numbers, in nanoseconds. It is 0 for a thread that has ended.
+func runDelay(name string) (time.Duration, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read how long a thread waited: %w", err)
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) != 3 {
+		return 0, fmt.Errorf("read how long a thread waited: %s has %q, want three numbers", name, text)
+	}
+	delay, err := parseTime(fields[1], time.Nanosecond)
+	if err != nil {
+		return 0, fmt.Errorf("read how long a thread waited: %s: %w", name, err)
+	}
+	return delay, nil
+}

@@ -1,0 +1,74 @@
+package schedtrace
+
+import (
+	"path"
+	"strings"
+
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// list returns all groups of the machine by path.
+func list(groups *cgroup.FS) map[string]blame.Group {
+	ids := map[string]blame.Group{}
+	root := groups.Dir(cgroup.CPU, "/")
+	dirs, _ := cgroup.DirsBelow(root)
+	for _, dir := range dirs {
+		group := path.Clean("/" + strings.TrimPrefix(dir, root))
+		if inode, err := groups.Inode(cgroup.CPU, group); err == nil { // else it has ended
+			ids[group] = blame.Group(inode)
+		}
+	}
+	return ids
+}
+
+// plan is what to trace of which groups.
+type plan struct {
+	watched, above map[blame.Group]blame.Group // as in blame.Options
+	trace          map[blame.Group]Watch
+}
+
+// newPlan returns what to trace for some subjects: the threads of these groups and of those below them, and
+// the quotas of these and of all above them. The threads of a group count for the nearest subject. ids are
+// the groups of the machine, subjects some of them, both by path.
+func newPlan(ids, subjects map[string]blame.Group) plan {
+	p := plan{map[blame.Group]blame.Group{}, map[blame.Group]blame.Group{}, map[blame.Group]Watch{}}
+	for name, group := range ids {
+		subject, found := nearest(subjects, name)
+		if !found {
+			continue
+		}
+		p.watched[group] = subject
+		p.trace[group] |= Threads | Quota
+		for above := path.Dir(name); above != "/" && name != "/"; above = path.Dir(above) {
+			p.above[group] = ids[above]
+			group = ids[above]
+			p.trace[group] |= Quota
+		}
+	}
+	return p
+}
+
+// nearest returns the subject that a group is, or that is nearest above it.
+func nearest(subjects map[string]blame.Group, name string) (subject blame.Group, found bool) {
+	for ; ; name = path.Dir(name) {
+		if subject, found = subjects[name]; found || name == "/" {
+			return subject, found
+		}
+	}
+}
+
+// follow traces what a plan says, in addition to what the last plan said. It reports whether there are
+// threads to trace whose states are not known.
+func (t *Tracer) follow(last, p plan) (added bool, err error) {
+	for group, what := range p.trace {
+		if last.trace[group]&what == what {
+			continue
+		}
+		if err := t.Set(group, what|last.trace[group]); err != nil {
+			return false, err
+		}
+		added = added || what&Threads != 0
+	}
+	return added, nil
+}
