@@ -18,8 +18,8 @@ type batchUsage struct {
 	waits                map[string]waiting // of online containers, by path
 }
 
-// waiting is what a container has waited for CPUs since some time. Unless that was traced, time in which it
-// was throttled counts as well, so that is counted, too.
+// waiting is what a container has waited for CPUs so far, and how often it was throttled. If that is not
+// traced, waiting includes the time in which it was throttled.
 type waiting struct {
 	total     time.Duration
 	throttled uint64

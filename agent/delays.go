@@ -64,6 +64,11 @@ func (d *delays) add(group string, one blame.Delay) {
 
 // set sets the containers that exist.
 func (d *delays) set(containers []control.Limited) {
+	d.monitor.Set(d.replace(containers)) // without mu, because the monitor calls add
+}
+
+// replace replaces the containers, and returns their groups.
+func (d *delays) replace(containers []control.Limited) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := make(map[string]containerDelays, len(containers))
@@ -84,7 +89,7 @@ func (d *delays) set(containers []control.Limited) {
 		}
 	}
 	d.byGroup = now
-	d.monitor.Set(groups)
+	return groups
 }
 
 // collect sends what tracing costs.

@@ -3,6 +3,7 @@ package blame
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -178,6 +179,19 @@ func (a *Analysis) switched(e Event) {
 		t := a.thread(e.Other)
 		a.become(t, Running, e.CPU, 0)
 		t.clock = e.Clock
+	}
+	if e.Queue {
+		a.throttle(c, place{e.Level, e.CPU})
+	}
+}
+
+// throttle throttles the threads of a group, and of those below it, that wait on a CPU.
+func (a *Analysis) throttle(c *cpu, p place) {
+	a.levels[p] = true
+	for _, t := range slices.Clone(c.waiting) {
+		if level := a.throttledAbove(t); level != 0 {
+			a.become(t, Throttled, p.cpu, level)
+		}
 	}
 }
 

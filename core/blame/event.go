@@ -72,8 +72,10 @@ type Event struct {
 	Thread Thread
 	State  State // of Thread
 	Other  Thread
-	// Level is the group whose quota throttles Thread.
+	// Level is the group whose quota throttles Thread; if Queue, all threads of it and of groups below it that
+	// are on CPU, as in kernels before Linux 6.18.
 	Level Group
+	Queue bool
 	Whole bool
 	// Clock is the time of CPU at a Switch on a clock that stands still while interrupts are handled or the
 	// hypervisor runs something else, as far as the kernel measures that. 0 is unknown.

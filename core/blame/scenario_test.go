@@ -22,6 +22,8 @@ import (
 //	12ms cpu0 a1 sleeping - , 12ms cpu0 a1 throttled:p c7
 //	    a CPU switches from a thread, whose state is given, to another one; @1ms at the end is the
 //	    CPU's clock
+//	12ms cpu0 a1 sleeping:p - all
+//	    the quota of p throttles all threads of p and of groups below it on the CPU
 //	12ms cpu0 wakeup a1 waiting c7 , migrate
 //	    a thread wants to run, on a CPU that runs another one
 //	12ms cpu0 snapshot a1 running
@@ -91,6 +93,9 @@ func parseEvent(words []string) (e Event, err error) {
 		return e, err
 	}
 	words = words[1:]
+	if e.Queue = words[len(words)-1] == "all"; e.Queue {
+		words = words[:len(words)-1]
+	}
 	if clock, ok := strings.CutPrefix(words[len(words)-1], "@"); ok {
 		if e.Clock, err = time.ParseDuration(clock); err != nil {
 			return e, err

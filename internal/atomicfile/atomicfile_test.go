@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -75,6 +76,14 @@ func TestFailure(t *testing.T) {
 		t.Errorf("write over a directory: %v", err)
 	}
 	expect(t, filepath.Dir(dir), "")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	if err := Write(pipe, nil, Options{}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("write over a pipe: %v", err)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is replaced: %v, %v", info, err)
+	}
 }
 
 // TestLeftover checks that a temporary file left by a killed process is replaced, and that a symbolic

@@ -14,6 +14,9 @@ const (
 	edgeSize  = eventSize + 24
 )
 
+// wholeQueue is WHOLE_QUEUE of the BPF program.
+const wholeQueue = 0x100
+
 // decode decodes the first event of those that the BPF program has sent together, and returns its size.
 func decode(b []byte) (e blame.Event, size int, err error) {
 	if len(b) < eventSize {
@@ -21,7 +24,8 @@ func decode(b []byte) (e blame.Event, size int, err error) {
 	}
 	n, size := binary.NativeEndian, eventSize
 	e = blame.Event{
-		Time: time.Duration(n.Uint64(b)), CPU: int(n.Uint32(b[8:])), Kind: blame.Kind(n.Uint16(b[12:])), State: blame.State(n.Uint16(b[14:])),
+		Time: time.Duration(n.Uint64(b)), CPU: int(n.Uint32(b[8:])), Kind: blame.Kind(n.Uint16(b[12:])),
+		State: blame.State(n.Uint16(b[14:]) &^ wholeQueue), Queue: n.Uint16(b[14:])&wholeQueue != 0,
 		Thread: blame.Thread{ID: int(n.Uint32(b[16:])), Process: int(n.Uint32(b[20:])), Group: blame.Group(n.Uint64(b[32:]))},
 		Clock:  time.Duration(n.Uint64(b[56:])),
 		Other:  blame.Thread{ID: int(n.Uint32(b[24:])), Process: int(n.Uint32(b[28:])), Group: blame.Group(n.Uint64(b[40:]))},

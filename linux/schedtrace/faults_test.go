@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	switch what := os.Getenv(childVariable); what {
 	case "compute", "sleep", "spawn":
 		_, _ = fmt.Scanln() // until it is in its group; kernels before 6.2 then let it run on all CPUs again
-		pin()
+		cpu, _ := strconv.Atoi(os.Getenv(cpuVariable))
+		pin(cpu)
 		runtime.LockOSThread()
 		fmt.Println("ready")
 		for {
@@ -71,14 +72,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pin makes all threads of this process run on CPU 0, as do those that they start.
-func pin() {
-	var first unix.CPUSet
-	first.Set(0)
+// cpuVariable is the CPU of a load, 0 by default.
+const cpuVariable = "PINFOLD_TEST_CPU"
+
+// pin makes all threads of this process run on a CPU, as do those that they start.
+func pin(cpu int) {
+	var one unix.CPUSet
+	one.Set(cpu)
 	tasks, _ := os.ReadDir("/proc/self/task")
 	for _, task := range tasks {
 		if id, err := strconv.Atoi(task.Name()); err == nil {
-			_ = unix.SchedSetaffinity(id, &first)
+			_ = unix.SchedSetaffinity(id, &one)
 		}
 	}
 }
@@ -249,5 +253,42 @@ func TestTwice(t *testing.T) {
 	allowed := (a.From - b.From).Abs() + (a.To - b.To).Abs() + one.Unknown + two.Unknown + time.Millisecond
 	if (one.Throttled-two.Throttled).Abs() > allowed || (one.Running+one.Stolen-two.Running-two.Stolen).Abs() > allowed {
 		t.Errorf("throttled %v and %v, running %v and %v; they may differ by %v", one.Throttled, two.Throttled, one.Running, two.Running, allowed)
+	}
+}
+
+// guestVariable is set in the virtual machines of test/vm.
+const guestVariable = "PINFOLD_TEST_GUEST"
+
+// TestHotplug: the CPU of a busy thread goes offline, and comes back.
+func TestHotplug(t *testing.T) {
+	if os.Getenv(guestVariable) == "" {
+		t.Skip("takes a CPU offline: test/vm runs it in a virtual machine")
+	}
+	fs := cgrouptest.OpenHost(t)
+	open(t, Options{})
+	group := newGroup(t, fs, "hotplug", 0)
+	t.Setenv(cpuVariable, "1")
+	load(t, fs, group, "compute")
+	const online = "/sys/devices/system/cpu/cpu1/online"
+	t.Cleanup(func() { _ = os.WriteFile(online, []byte("1"), 0) })
+	switched := make(chan error, 1)
+	go func() {
+		for _, state := range []string{"0", "1"} {
+			time.Sleep(300 * time.Millisecond)
+			if err := os.WriteFile(online, []byte(state), 0); err != nil {
+				switched <- err
+				return
+			}
+		}
+		switched <- nil
+	}()
+	o := observe(t, fs, time.Second, group)
+	if err := <-switched; err != nil {
+		t.Fatal(err)
+	}
+	thread := busiest(o.sum(group))
+	checkWhole(t, o, thread)
+	if whole := o.To - o.From; thread.Runnable() < whole*95/100 || thread.Unknown > whole/50 {
+		t.Errorf("it wanted to run for %v of %v, unknown %v", thread.Runnable(), whole, thread.Unknown)
 	}
 }

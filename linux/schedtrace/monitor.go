@@ -2,7 +2,7 @@ package schedtrace
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"path"
 	"sync"
 	"time"
@@ -23,6 +23,7 @@ type Monitor struct {
 
 	mu       sync.Mutex // protects the following fields
 	wanted   map[string]bool
+	changed  bool                   // since the last plan
 	subjects map[string]blame.Group // those that exist, by path
 	names    map[blame.Group]string // of the subjects
 	plan     plan
@@ -42,11 +43,17 @@ func NewMonitor(groups *cgroup.FS, o Options, delay func(group string, d blame.D
 func (m *Monitor) Set(groups []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wanted = map[string]bool{}
+	wanted := map[string]bool{}
 	for _, group := range groups {
-		m.wanted[path.Clean(group)] = true
+		wanted[path.Clean(group)] = true
+	}
+	if !maps.Equal(wanted, m.wanted) {
+		m.wanted, m.changed = wanted, true
 	}
 }
+
+// planAgainAfter is how often groups are looked for that were made below those that are observed, or again.
+const planAgainAfter = 10 * time.Second
 
 // Run observes the groups until ctx ends, in which case it returns nil. If tracing costs more than it may,
 // the error is a CostError.
@@ -62,18 +69,20 @@ func (m *Monitor) Run(ctx context.Context) error {
 		return err
 	}
 	m.begin(start)
-	planned := time.Duration(0)
-	t.between = func(until time.Duration) error {
+	checked, planned := time.Duration(0), time.Duration(0)
+	t.between = func(until time.Duration) (err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.until = until
-		if until < planned+planEvery {
+		if until < checked+planEvery {
 			return nil
 		}
-		planned = until
-		cost, err := t.Cost()
-		m.cost = cost
-		return errors.Join(err, m.follow(t))
+		checked = until
+		if m.cost, err = t.Cost(); err != nil || !m.changed && until < planned+planAgainAfter {
+			return err
+		}
+		planned, m.changed = until, false
+		return m.follow(t)
 	}
 	_, err = t.Run(ctx, func(e blame.Event) {
 		m.mu.Lock()

@@ -44,6 +44,10 @@ type Request struct {
 	Longest  int // delays to report per group
 	// Pieces is the largest number of pieces of the groups' timelines, 0 for no timelines.
 	Pieces int
+	// Span, if not nil, receives what each thread did, with the group for which it counts; see blame.Options.
+	Span func(*Observation, blame.Group, blame.Span)
+	// Edge, if not nil, receives the edges of the quotas' periods.
+	Edge func(*Observation, blame.Event)
 }
 
 // planEvery is how often groups that were made meanwhile are looked for.
@@ -83,10 +87,14 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		for _, g := range o.Subjects {
 			o.Timelines[g] = &blame.Timeline{Group: g, Watched: p.watched, Most: request.Pieces}
 		}
-		watched.Span = func(s blame.Span) {
-			if timeline := o.Timelines[p.watched[s.Thread.Group]]; timeline != nil {
-				timeline.Add(s)
-			}
+	}
+	watched.Span = func(s blame.Span) {
+		group := p.watched[s.Thread.Group]
+		if timeline := o.Timelines[group]; timeline != nil {
+			timeline.Add(s)
+		}
+		if request.Span != nil {
+			request.Span(o, group, s)
 		}
 	}
 	analysis := blame.New(watched)
@@ -110,6 +118,9 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		o.meet(e.Thread.Process)
 		o.meet(e.Other.Process)
 		analysis.Add(e)
+		if e.Kind == blame.Edge && request.Edge != nil {
+			request.Edge(o, e)
+		}
 	})
 	o.Report = analysis.Report(until)
 	o.learn(groups)

@@ -226,9 +226,14 @@ func (t *Tracer) Run(ctx context.Context, handle func(blame.Event)) (until time.
 // drain reads events for a time, longer while there are more. It gets all that happened before.
 func (t *Tracer) drain(wait time.Duration) error {
 	for cpu := range t.cpus {
-		if _, err := t.kernel.Flush.Run(&ebpf.RunOptions{Flags: unix.BPF_F_TEST_RUN_ON_CPU, CPU: uint32(cpu)}); err != nil && !errors.Is(err, unix.ENXIO) {
+		arguments := []uint64{uint64(cpu)}
+		_, err := t.kernel.Flush.Run(&ebpf.RunOptions{Context: arguments, Flags: unix.BPF_F_TEST_RUN_ON_CPU, CPU: uint32(cpu)})
+		if errors.Is(err, unix.ENXIO) { // it is offline
+			_, err = t.kernel.Flush.Run(&ebpf.RunOptions{Context: arguments})
+		}
+		if err != nil {
 			return fmt.Errorf("collect the events of CPU %d: %w", cpu, err)
-		} // else it is offline
+		}
 	}
 	var record ringbuf.Record
 	t.ring.SetDeadline(time.Now().Add(wait))

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/report"
 )
 
 // Report is what was observed.
@@ -49,29 +50,12 @@ type waits struct {
 	time time.Duration
 }
 
-const (
-	ownThreads = "its own threads"
-	idleCPU    = "an idle CPU that had to wake up"
-	unknown    = "something that was not seen"
-)
-
 // behind returns what threads of a group waited behind, longest first. What is beyond the first most is
 // summed up.
 func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 	byName := map[string]time.Duration{}
 	for by, d := range p.Behind {
-		name := ""
-		switch {
-		case by.Process < 0:
-			name = unknown
-		case by.Process == 0:
-			name = idleCPU
-		case by.Group == own:
-			name = ownThreads
-		default:
-			name = r.Waited(by)
-		}
-		byName[name] += d
+		byName[report.Behind(by, own, r.Waited)] += d
 	}
 	var all []waits
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

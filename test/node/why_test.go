@@ -4,15 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/linux/schedtrace"
+	"pinfold.dev/pinfold/report/perfetto/perfettotest"
 )
 
 // testWhy lets a container use up its quota, or that of its pod, which is the same: "pinfold why" says so.
@@ -20,7 +24,9 @@ func (s *settled) testWhy(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	end := s.kernel.spin(t, group)
 	defer end()
-	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", group, "--duration", "2s", "-o", "json").CombinedOutput()
+	traceFile := filepath.Join(t.TempDir(), "why.pftrace")
+	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", group, "--duration", "2s", "-o", "json",
+		"--perfetto", traceFile).CombinedOutput()
 	if err != nil && strings.Contains(string(output), "cannot trace the scheduler") {
 		t.Logf("%s", output) // a kernel without type information
 		return
@@ -30,6 +36,9 @@ func (s *settled) testWhy(t *testing.T) {
 			Name      string
 			Limit     float64 `json:"limitCPUs"`
 			Throttled int     `json:"throttledPeriods"`
+			Parts     struct {
+				Throttled float64 `json:"throttledSeconds"`
+			}
 		}
 	}
 	if err != nil || json.Unmarshal(output, &report) != nil || len(report.Containers) != 1 {
@@ -37,6 +46,15 @@ func (s *settled) testWhy(t *testing.T) {
 	}
 	if c := report.Containers[0]; c.Name != "default/limited/main" || c.Limit != 0.5 || c.Throttled < 5 {
 		t.Errorf("%s", output)
+	}
+	trace, err := os.ReadFile(traceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := perfettotest.Query(t, repositoryDir, trace, `select sum(dur) / 1e9 from slice join track on track.id = slice.track_id
+		join track container on container.id = track.parent_id where slice.name = 'throttled' and container.name = 'default/limited/main'`)
+	if got, err := strconv.ParseFloat(rows[0][0], 64); err != nil || math.Abs(got-report.Containers[0].Parts.Throttled) > 0.01*got {
+		t.Errorf("throttled for %v s in the trace (%v): %s", got, err, output)
 	}
 }
 

@@ -20,11 +20,12 @@
 // The tests need qemu-system-x86_64 and a kernel, whose file PINFOLD_TEST_KERNEL names. The kernel
 // must have these built in, not as modules: initramfs, ELF, serial port 8250, proc, sysfs, tmpfs,
 // the cpu (with CFS_BANDWIDTH) and cpuset controllers of cgroup version 2, NUMA with ACPI, and SMT.
-// Debian 12's cloud kernel (6.1) works, without installation:
+// TestOldKernel runs with a kernel before Linux 6.18 besides, whose file PINFOLD_TEST_OLD_KERNEL names and
+// which has type information (BTF). Debian 12's cloud kernel (6.1) works, without installation:
 //
 //	apt-get download $(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p')
 //	dpkg-deb -x linux-image-*.deb kernel
-//	export PINFOLD_TEST_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
+//	export PINFOLD_TEST_OLD_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
 //
 // TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap,
 // root, the programs of "make build-node", and a kernel of the architecture um, whose file

@@ -19,11 +19,12 @@ import (
 // Emulator is the program that emulates the machine.
 const Emulator = "qemu-system-x86_64"
 
-// KernelEnv is the environment variable with the path of the kernel that is emulated, and
-// UserModeEnv the one with that of a kernel that is a program (User Mode Linux).
+// KernelEnv is the environment variable with the path of the kernel that is emulated, OldKernelEnv the one
+// with that of an older one, and UserModeEnv that of a kernel that is a program (User Mode Linux).
 const (
-	KernelEnv   = "PINFOLD_TEST_KERNEL"
-	UserModeEnv = "PINFOLD_TEST_UML"
+	KernelEnv    = "PINFOLD_TEST_KERNEL"
+	OldKernelEnv = "PINFOLD_TEST_OLD_KERNEL"
+	UserModeEnv  = "PINFOLD_TEST_UML"
 )
 
 // Machine is a virtual machine that runs once.

@@ -47,8 +47,7 @@ func kernelIn(t *testing.T, variable, what string) string {
 // needs returns the path of the kernel. It skips the test if there is no emulator or no kernel.
 func needs(t *testing.T) string {
 	t.Helper()
-	kernel := kernelIn(t, KernelEnv, "a kernel to run this test, for example Debian's linux-image-*-cloud-amd64; "+
-		"the package comment says how, and what a kernel must have")
+	kernel := kernelIn(t, KernelEnv, "a kernel to run this test; the package comment says what it must have")
 	if _, err := exec.LookPath(Emulator); err != nil {
 		t.Skipf("%v: install it (Debian: apt-get install qemu-system-x86) to run this test", err)
 	}
@@ -144,12 +143,13 @@ func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]g
 // testGuest tests cgroups, commands in cgroups and the reader of the topology on a machine with two
 // packages, four NUMA nodes and SMT.
 func testGuest(t *testing.T, l lab) {
+	traces := tracesScheduler()
 	ran := l.boot(t, mainShape.Shape,
 		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-confine", "confine.test", "^TestHost$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
-		compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled)$"),
+		traces,
 		compiled("agent", "agent.test", "^TestCoresOnThisMachine$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
@@ -160,6 +160,21 @@ func testGuest(t *testing.T, l lab) {
 	replayed(t, "agent", ran)
 	replayed(t, "inside", ran)
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })
+}
+
+// tracesScheduler returns the program that traces loads whose answer is known.
+func tracesScheduler() guest.Program {
+	return compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$")
+}
+
+// TestOldKernel traces the scheduler of a kernel before Linux 6.18, in which a quota that is used up
+// throttles whole run queues.
+func TestOldKernel(t *testing.T) {
+	kernel := kernelIn(t, OldKernelEnv, "a kernel before Linux 6.18 to run this test; the package comment says how")
+	l := build(t)
+	l.kernel = kernel
+	ran := l.boot(t, Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, tracesScheduler())
+	replayed(t, "linux-schedtrace", ran)
 }
 
 // small is a machine that boots quickly.

@@ -17,6 +17,9 @@ char gpl[] SEC("license") = "GPL";
 enum kind { SWITCH = 1, WAKEUP, MIGRATE, EDGE, STILL_THROTTLED, SNAPSHOT, ATTACH, EXEC };
 enum state { RUNNING = 1, WAITING, THROTTLED, SLEEPING, DEAD };
 
+/* Added to the state: level throttles all threads of its groups on the CPU. */
+#define WHOLE_QUEUE 0x100
+
 struct event {
 	__u64 time; /* CLOCK_MONOTONIC, ns */
 	__u32 cpu;
@@ -233,11 +236,11 @@ static __always_inline void add_event(struct cpu *c)
 		flush_batch(c);
 }
 
-/* Sends the batch of the CPU on which it is run. */
+/* Sends the batch of a CPU. It runs on that CPU, unless that is offline. */
 SEC("raw_tp")
-int flush(void *ctx)
+int flush(__u64 *ctx)
 {
-	struct cpu *c = cpu_of(bpf_get_smp_processor_id());
+	struct cpu *c = cpu_of(ctx[0]);
 
 	c->flushing = 1;
 	barrier();
@@ -344,7 +347,7 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 	struct known *k = known_group(c, prev);
 	__u64 from = k->group, level = 0;
 	bool from_watched = k->watch & WATCH_THREADS, to_watched;
-	enum state state = 0;
+	__u32 state = 0;
 	struct event *e;
 
 	k = known_group(c, next); /* may replace the other */
@@ -360,6 +363,11 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 	e = next_event(c);
 	if (!e)
 		return;
+	if (!bpf_core_field_exists(prev->throttled)) { /* a quota that is used up throttles a whole run queue */
+		level = throttled_level(prev);
+		if (level)
+			state |= WHOLE_QUEUE;
+	}
 	e->time = bpf_ktime_get_ns();
 	e->cpu = cpu;
 	e->kind = SWITCH;

@@ -21,13 +21,14 @@ import (
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/why"
+	"pinfold.dev/pinfold/tracefile"
 )
 
 // New returns the subcommand "why".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `why [CGROUP...] [--pod NAMESPACE/NAME] [--duration TIME]
-              [--requests FILE] [-o text|json]`,
+              [--requests FILE] [--perfetto FILE [--force]] [-o text|json]`,
 		Short: "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
 		Long: `Trace the kernel's scheduler for a while, and show where the time of containers
 went, exactly: how long their threads ran, were throttled, and waited for a CPU,
@@ -51,6 +52,8 @@ time.`,
 	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, RFC 3339, as 'pinfold-local load' writes it)")
+	f.StringVar(&q.perfetto.name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
+	f.BoolVar(&q.perfetto.replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&q.maxCost, "max-cost", 5, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
@@ -62,6 +65,7 @@ type question struct {
 	duration time.Duration
 	maxCost  float64 // percent
 	requests string  // file
+	perfetto perfettoOutput
 	output   *frame.Format
 }
 
@@ -71,6 +75,8 @@ func (q *question) check(args []string) error {
 		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
 	case slices.Contains(args, ""):
 		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+	case q.perfetto.replace && q.perfetto.name == "":
+		return usage.Errorf("--force is about the file of --perfetto: give it, too")
 	case q.duration <= 0:
 		return usage.Errorf("--duration %v: must be more than 0", q.duration)
 	case !(q.maxCost > 0 && q.maxCost <= 100):
@@ -85,6 +91,9 @@ const longestDelays = 5
 func (q *question) run(cmd *cobra.Command, args []string) error {
 	if err := q.check(args); err != nil {
 		return err
+	}
+	if err := tracefile.Taken(q.perfetto.name, q.perfetto.replace); q.perfetto.name != "" && err != nil {
+		return frame.SuggestForce(err)
 	}
 	fs, err := cgroup.Open(q.Root)
 	if err != nil {
@@ -108,9 +117,18 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
-	seen, err := schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: q.maxCost / 100})
+	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError
-	if err != nil && !errors.As(err, &expensive) {
+	fileErr := q.perfetto.write(&request, names, func() error {
+		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: q.maxCost / 100}); errors.As(err, &expensive) {
+			err = nil
+		}
+		return err
+	})
+	if seen == nil && err == nil {
+		return fileErr
+	}
+	if err != nil {
 		if errors.Is(err, errors.ErrUnsupported) {
 			err = fmt.Errorf("%w; 'pinfold sample' and 'pinfold top' work without", err)
 		}
@@ -140,9 +158,9 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 		result.Containers = append(result.Containers, c)
 	}
 	if *q.output == frame.JSON {
-		return errors.Join(frame.PrintJSON(cmd.OutOrStdout(), result.JSON()), logErr)
+		return errors.Join(frame.PrintJSON(cmd.OutOrStdout(), result.JSON()), logErr, fileErr)
 	}
-	return errors.Join(result.Text(cmd.OutOrStdout()), logErr)
+	return errors.Join(result.Text(cmd.OutOrStdout()), logErr, fileErr)
 }
 
 // maxPieces is how much of a container's timeline is kept, some 300 MiB.

@@ -1,0 +1,106 @@
+package perfetto_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/report/perfetto"
+	"pinfold.dev/pinfold/report/perfetto/perfettotest"
+)
+
+const ms = time.Millisecond
+
+// write writes a trace of two containers, a (1) and b (2), of which b uses up its quota.
+func write(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	trace := perfetto.Trace{
+		Writer:    perfetto.New(&out, perfetto.Clocks{Monotonic: time.Hour, Real: time.Unix(1_800_000_000, 0)}),
+		Container: func(g blame.Group) string { return string(rune('a' + g - 1)) },
+		Thread:    func(t blame.Thread) string { return fmt.Sprint("worker ", t.ID) },
+		Occupant:  func(o blame.Occupant) string { return string(rune('a' + o.Group - 1)) },
+	}
+	a, b := blame.Thread{ID: 10, Process: 10, Group: 1}, blame.Thread{ID: 20, Process: 20, Group: 2}
+	at := func(d time.Duration) time.Duration { return time.Hour + d }
+	for _, s := range []blame.Span{
+		{Thread: a, CPU: 0, State: blame.Running, From: at(0), To: at(10 * ms)},
+		{Thread: b, CPU: 0, State: blame.Waiting, By: blame.Occupant{Group: 1, Process: 10}, From: at(0), To: at(10 * ms)},
+		{Thread: a, CPU: 0, State: blame.Sleeping, From: at(10 * ms), To: at(100 * ms)},
+		{Thread: b, CPU: 0, State: blame.Running, From: at(10 * ms), To: at(30 * ms)},
+		{Thread: b, CPU: 0, State: blame.Throttled, From: at(30 * ms), To: at(100 * ms)},
+		{Thread: b, CPU: 1, State: blame.Running, From: at(100 * ms), To: at(115 * ms)},
+		{Thread: b, CPU: 1, State: blame.Unknown, From: at(115 * ms), To: at(120 * ms)},
+	} {
+		trace.Add(s.Thread.Group, s)
+	}
+	trace.Edge(blame.Event{Time: at(100 * ms), Thread: blame.Thread{Group: 2}, Quota: &blame.Quota{Before: -time.Millisecond, Left: 20 * ms}})
+	if err := trace.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestTraceProcessor compares what Perfetto's trace processor reads with what was written.
+func TestTraceProcessor(t *testing.T) {
+	trace := write(t)
+	for sql, want := range map[string][]string{
+		`select parent.name, track.name, slice.name, sum(slice.dur)/1000, count() from slice join track on slice.track_id = track.id
+		 left join track parent on track.parent_id = parent.id group by 1, 2, 3 order by 1, 2, 3`: {
+			"NULL CPU 0 a 10000 1",
+			"NULL CPU 0 b 20000 1",
+			"NULL CPU 1 b 15000 1",
+			"a worker 10 running on CPU 0 10000 1",
+			"b worker 20 running on CPU 0 20000 1",
+			"b worker 20 running on CPU 1 15000 1",
+			"b worker 20 throttled 70000 1",
+			"b worker 20 unknown 5000 1",
+			"b worker 20 waiting behind a 10000 1",
+		},
+		`select track.name, unit, ts, value from counter join counter_track track on counter.track_id = track.id order by ts`: {
+			"quota left of b us 3600099999999 -1000",
+			"quota left of b us 3600100000000 20000",
+		},
+		`select name, value from stats where severity in ('error', 'data_loss') and value > 0`: nil,
+		`select to_realtime(min(ts)) from slice`:                                               {"1800000000000000000"},
+	} {
+		var got []string
+		for _, row := range perfettotest.Query(t, "../..", trace, sql) {
+			got = append(got, strings.Join(row, " "))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sql, diff)
+		}
+	}
+}
+
+// TestCutOff: what was written of a trace can be read, whatever is missing at the end.
+func TestCutOff(t *testing.T) {
+	trace := write(t)
+	rows := perfettotest.Query(t, "../..", trace[:len(trace)*2/3], `select count() from slice`)
+	if len(rows) != 1 || rows[0][0] == "0" {
+		t.Errorf("%v", rows)
+	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestFullDisk(t *testing.T) {
+	w := perfetto.New(full{}, perfetto.Clocks{})
+	track := w.Track("a", 0)
+	for i := range 100_000 {
+		w.Slice(track, "running", time.Duration(i), time.Duration(i+1))
+	}
+	if err := w.Close(); err == nil || err.Error() != "write the trace: no space left" {
+		t.Error(err)
+	}
+}
