@@ -67,7 +67,7 @@ func (t *Trace) Add(group blame.Group, s blame.Span) {
 // Edge writes the CPU time that a group's quota had left before and after its timer gave out more.
 func (t *Trace) Edge(e blame.Event) {
 	g := e.Thread.Group
-	counter := trackIn(&t.quotas, g, func() Track { return t.Counter("quota left of "+t.Container(g), "us", t.container(g)) })
+	counter := trackIn(&t.quotas, g, func() Track { return t.Counter("quota left at edges, "+t.Container(g), "us", t.container(g)) })
 	t.Count(counter, e.Time-1, int64(e.Quota.Before/time.Microsecond))
 	t.Count(counter, e.Time, int64(e.Quota.Left/time.Microsecond))
 }

@@ -64,8 +64,8 @@ func TestTraceProcessor(t *testing.T) {
 			"b worker 20 waiting behind a 10000 1",
 		},
 		`select track.name, unit, ts, value from counter join counter_track track on counter.track_id = track.id order by ts`: {
-			"quota left of b us 3600099999999 -1000",
-			"quota left of b us 3600100000000 20000",
+			"quota left at edges, b us 3600099999999 -1000",
+			"quota left at edges, b us 3600100000000 20000",
 		},
 		`select name, value from stats where severity in ('error', 'data_loss') and value > 0`: nil,
 		`select to_realtime(min(ts)) from slice`:                                               {"1800000000000000000"},
