@@ -19,11 +19,10 @@ type batchUsage struct {
 }
 
 // waiting is what a container has waited for CPUs so far, and how often it was throttled. If that is not
-// traced, waiting includes the time in which it was throttled.
+// traced (Epoch is 0), waiting includes the time in which it was throttled.
 type waiting struct {
-	total     time.Duration
+	schedtrace.Waited
 	throttled uint64
-	traced    bool
 }
 
 // suppress decides how much CPU time batch pods may use, and reports whether that has changed.
@@ -62,50 +61,58 @@ func (e *engine) batchTick(now time.Time) colocation.Tick {
 	batch, knownBatch := e.batchUsed.batch.Used(groups, []string{e.control.BatchTier()})
 	passed := now.Sub(e.batchUsed.at)
 	e.batchUsed.at = now
-	waited, knownWait := e.longestWait()
+	waited, knownWait := e.longestWait(now)
 	if passed <= 0 || !knownAll || !knownExcluded || !knownBatch {
 		return t
 	}
 	t.Unsampled, t.WaitUnknown = false, !knownWait
 	t.Others, t.Batch = quantity.CPUs(max(0, all-excluded))/quantity.CPUs(passed), quantity.CPUs(batch)/quantity.CPUs(passed)
-	if t.Waited = time.Duration(float64(waited) * float64(tickEvery) / float64(passed)); knownWait {
+	if t.Waited = waited; knownWait {
 		e.onlineWait.Observe(t.Waited.Seconds())
 	}
 	return t
 }
 
 // longestWait returns the longest time that an online container has waited for CPUs since the last
-// tick, without those that were throttled. It is not known at the first tick, or without an objective.
-func (e *engine) longestWait() (longest time.Duration, known bool) {
+// tick, scaled to the length of a tick, without those that were throttled. It is not known at the first tick,
+// without an objective, or if there are online containers but it is known of none.
+func (e *engine) longestWait(now time.Time) (longest time.Duration, known bool) {
 	if e.Batch.Objective == 0 {
 		return 0, false
 	}
 	before := e.batchUsed.waits
 	e.batchUsed.waits = map[string]waiting{}
 	online := e.control.Online()
+	known = before != nil && len(online) == 0
 	for _, group := range online {
-		now, err := e.waitingOf(group)
+		w, err := e.waitingOf(group, now)
 		if err != nil {
 			continue // it has ended
 		}
-		e.batchUsed.waits[group] = now
-		if last, ok := before[group]; ok && now.throttled == last.throttled && now.traced == last.traced {
-			longest = max(longest, now.total-last.total)
+		e.batchUsed.waits[group] = w
+		last, ok := before[group]
+		passed := w.Until - last.Until
+		if !ok || w.Epoch != last.Epoch || passed <= 0 {
+			continue
 		}
+		if w.throttled == last.throttled {
+			longest = max(longest, time.Duration(float64(w.Total-last.Total)*float64(tickEvery)/float64(passed)))
+		}
+		known = true
 	}
-	return longest, before != nil && (len(online) == 0 || len(e.batchUsed.waits) > 0)
+	return longest, known
 }
 
 // waitingOf returns what a container has waited: traced, or else by its pressure.
-func (e *engine) waitingOf(group string) (w waiting, err error) {
+func (e *engine) waitingOf(group string, now time.Time) (waiting, error) {
 	if e.delays != nil {
-		if w.total, w.traced = e.delays.monitor.Waited(group); w.traced {
-			return w, nil
+		if w, known := e.delays.monitor.Waited(group); known {
+			return waiting{Waited: w}, nil
 		}
 	}
 	pressure, err := e.pressure(group)
 	stat, errStat := e.kernel.groups.Stat(group)
-	return waiting{pressure.Total, stat.Throttled, false}, errors.Join(err, errStat)
+	return waiting{schedtrace.Waited{Total: pressure.Total, Until: now.Sub(e.began)}, stat.Throttled}, errors.Join(err, errStat)
 }
 
 // checkWaiting returns an error if this machine cannot tell what containers wait.

@@ -134,8 +134,7 @@ func written(k *kernel) (n uint64) {
 }
 
 // BenchmarkBatchTick measures a tick that bounds batch pods, on a node with 100 online containers whose
-// waiting is measured. Two files are read for each: on version 1, which has no pressure, only others than on
-// version 2.
+// waiting is measured. Two files are read for each. Version 1 has no pressure, so another file is read there.
 func BenchmarkBatchTick(b *testing.B) {
 	batch := colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond}
 	e, pods := fullNode(b, newHostTree(b), 50, control.Config{Batch: batch})

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,7 +31,8 @@ type containerDelays struct {
 	waited, throttled prometheus.Observer
 }
 
-// traceRing is the size of the buffer for events in bytes: some 600,000 a second.
+// traceRing is the size of the buffer for events in bytes. It holds 32,000 events, enough for 600,000 a
+// second at one reading every 50 ms.
 const traceRing = 2 << 20
 
 // newDelays returns the delays of no container. maxShare is what tracing may use of the machine's CPU time.
@@ -96,31 +98,27 @@ func (d *delays) replace(containers []control.Limited) []string {
 func (d *delays) collect(out chan<- prometheus.Metric) {
 	cost, running := d.monitor.Cost()
 	gauge(out, "trace_running", "1 while the delays of containers are traced.")(oneIf(running))
-	used := counter(out, "trace_cpu_seconds_total", "CPU time that tracing has used, in the kernel (estimated from one event in 64) and in the agent.", "where")
+	used := counter(out, "trace_cpu_seconds_total", "CPU time that tracing has used, in the kernel (estimated from one run of a program in 64) and in the agent.", "where")
 	used(cost.KernelTime.Seconds(), "kernel")
 	used(cost.HandleTime.Seconds(), "agent")
 	counter(out, "trace_lost_events_total", "Events that the kernel has dropped, because they came faster than they were read.")(float64(cost.Lost))
 }
 
-// traceAgainAfter is how long nothing is traced after it cost too much.
+// traceAgainAfter is how long nothing is traced after it cost too much, or failed.
 const traceAgainAfter = 10 * time.Minute
 
 // traceDelays traces the delays of containers until the context ends.
 func (e *engine) traceDelays(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := e.delays.monitor.Run(ctx)
-		pause := e.RetryAfter
-		var expensive *schedtrace.CostError
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case errors.Is(err, errors.ErrUnsupported):
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
 			e.Log.Warn("the delays of containers are not traced", "error", err)
 			return
-		case errors.As(err, &expensive):
-			pause = traceAgainAfter
 		}
-		e.dedup.warn("trace", "the delays of containers are not traced; tried again later", err)
-		sleep.For(ctx, pause)
+		e.dedup.warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
+		sleep.For(ctx, traceAgainAfter)
 	}
 }

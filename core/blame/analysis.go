@@ -18,6 +18,9 @@ type Options struct {
 	Above map[Group]Group
 	// Longest is the number of longest delays to report per group.
 	Longest int
+	// Nameless is for analyses without end, which must not grow: what threads wait behind is not told apart,
+	// and threads that have ended are not listed.
+	Nameless bool
 	// Delay, if not nil, receives each delay when it has ended, with the group for which the thread counts.
 	Delay func(Group, Delay)
 	// Span, if not nil, receives what each thread did, in pieces: the time of a thread is covered without
@@ -41,18 +44,13 @@ type Analysis struct {
 	threads map[int]*thread
 	cpus    map[int]*cpu
 	groups  map[Group]*account
-	levels  map[place]bool // where quotas are used up
-	still   map[place]bool // of the next edge
+	levels  map[Group]map[int]bool     // the CPUs on which a group's quota is used up
+	still   map[Group]map[int]bool     // those of the group's next edge
+	held    map[Group]map[*thread]bool // the threads that a group's quota throttles
 	missed  int
 	blind   bool          // events have been lost, and there was no snapshot since
 	lost    time.Duration // time in which that was so
 	lostAt  time.Duration
-}
-
-// place is a group on a CPU.
-type place struct {
-	group Group
-	cpu   int
 }
 
 // cpu is what is known of a CPU.
@@ -64,7 +62,7 @@ type cpu struct {
 
 // occupant returns what runs on a CPU.
 func (a *Analysis) occupant(c *cpu) Occupant {
-	if !c.known {
+	if !c.known || a.Nameless {
 		return Occupant{Process: -1}
 	}
 	return Occupant{cmp.Or(a.Watched[c.runs.Group], c.runs.Group), c.runs.Process}
@@ -73,7 +71,22 @@ func (a *Analysis) occupant(c *cpu) Occupant {
 // New returns an analysis without events.
 func New(o Options) *Analysis {
 	return &Analysis{Options: o, threads: map[int]*thread{}, cpus: map[int]*cpu{}, groups: map[Group]*account{},
-		levels: map[place]bool{}, still: map[place]bool{}}
+		levels: map[Group]map[int]bool{}, still: map[Group]map[int]bool{}, held: map[Group]map[*thread]bool{}}
+}
+
+// mark adds something to the set of a group.
+func mark[E comparable](sets map[Group]map[E]bool, g Group, one E) {
+	if sets[g] == nil {
+		sets[g] = map[E]bool{}
+	}
+	sets[g][one] = true
+}
+
+// unmark removes something from the set of a group.
+func unmark[E comparable](sets map[Group]map[E]bool, g Group, one E) {
+	if delete(sets[g], one); len(sets[g]) == 0 {
+		delete(sets, g)
+	}
 }
 
 // Add adds an event. An event that is older than the last counts as if it had happened with it.
@@ -88,8 +101,8 @@ func (a *Analysis) Add(e Event) {
 	case Snapshot:
 		a.seen(e)
 	case StillThrottled:
-		a.still[place{e.Thread.Group, e.CPU}] = true
-		a.levels[place{e.Thread.Group, e.CPU}] = true
+		mark(a.still, e.Thread.Group, e.CPU)
+		mark(a.levels, e.Thread.Group, e.CPU)
 	case Edge:
 		a.edge(e)
 	case Attach:
@@ -115,7 +128,8 @@ func (a *Analysis) Watch(watched, above map[Group]Group) {
 // Forget removes what is known of a group that is not watched any more.
 func (a *Analysis) Forget(g Group) {
 	delete(a.groups, g)
-	maps.DeleteFunc(a.levels, func(p place, _ bool) bool { return p.group == g })
+	delete(a.levels, g)
+	delete(a.still, g)
 }
 
 // Waited returns for how long at least one of a group's threads has waited for a CPU, until a time that is
@@ -181,16 +195,19 @@ func (a *Analysis) switched(e Event) {
 		t.clock = e.Clock
 	}
 	if e.Queue {
-		a.throttle(c, place{e.Level, e.CPU})
+		a.throttle(e.Level, e.CPU)
 	}
 }
 
 // throttle throttles the threads of a group, and of those below it, that wait on a CPU.
-func (a *Analysis) throttle(c *cpu, p place) {
-	a.levels[p] = true
-	for _, t := range slices.Clone(c.waiting) {
-		if level := a.throttledAbove(t); level != 0 {
-			a.become(t, Throttled, p.cpu, level)
+func (a *Analysis) throttle(g Group, cpu int) {
+	mark(a.levels, g, cpu)
+	for _, t := range slices.Clone(a.cpu(cpu).waiting) {
+		for above := t.Group; above != 0; above = a.Above[above] {
+			if above == g {
+				a.become(t, Throttled, cpu, g)
+				break
+			}
 		}
 	}
 }
@@ -242,19 +259,16 @@ func (a *Analysis) followed(n int) bool {
 func (a *Analysis) edge(e Event) {
 	g := e.Thread.Group
 	a.account(g).edge(e)
-	for p := range a.levels {
-		if p.group == g && !a.still[p] {
-			delete(a.levels, p)
-		}
-		if p.group == g {
-			delete(a.still, p)
+	for cpu := range a.levels[g] {
+		if !a.still[g][cpu] {
+			unmark(a.levels, g, cpu)
 		}
 	}
-	for _, t := range a.threads {
-		if t.state != Throttled || t.level != g || a.levels[place{g, t.cpu}] {
-			continue
+	delete(a.still, g)
+	for t := range maps.Clone(a.held[g]) {
+		if !a.levels[g][t.cpu] {
+			a.release(t)
 		}
-		a.release(t)
 	}
 }
 

@@ -97,10 +97,13 @@ func (a *Analysis) account(g Group) *account {
 	return a.groups[g]
 }
 
-// end adds a thread that is not observed any more.
-func (a *account) end(t *thread) {
-	a.plus(&t.parts)
-	a.Threads = insert(a.Threads, ThreadSum{t.Thread, t.parts}, maxEnded)
+// end adds a thread that is not observed any more to the account of its group.
+func (a *Analysis) end(t *thread) {
+	sum := a.account(a.Watched[t.Group])
+	sum.plus(&t.parts)
+	if !a.Nameless {
+		sum.Threads = insert(sum.Threads, ThreadSum{t.Thread, t.parts}, maxEnded)
+	}
 }
 
 // insert inserts something into a list, longest delays first, whose length is limited.

@@ -17,7 +17,7 @@ import (
 // their output. A group is a letter, a thread its group and number (a1), or that of its process and its own
 // (a1.2); "-" is the idle thread. The commands:
 //
-//	start 10ms a b<p c=a
+//	start 10ms a b<p c=a , start 10ms nameless a
 //	    a trace of groups a, b and c begins; b is below p; threads of c count for a
 //	12ms cpu0 a1 sleeping - , 12ms cpu0 a1 throttled:p c7
 //	    a CPU switches from a thread, whose state is given, to another one; @1ms at the end is the
@@ -59,6 +59,9 @@ func (s *scenario) run(words []string) (string, error) {
 		var err error
 		if o.Start, err = time.ParseDuration(words[1]); err != nil {
 			return "", err
+		}
+		if o.Nameless = len(words) > 2 && words[2] == "nameless"; o.Nameless {
+			words = words[1:]
 		}
 		o.Watched, o.Above = parseGroups(words[2:])
 		s.analysis = New(o)

@@ -8,6 +8,12 @@ import (
 	"pgregory.net/rapid"
 )
 
+// place is a group on a CPU.
+type place struct {
+	group Group
+	cpu   int
+}
+
 // kernel is a simulated scheduler. It does at random what a real one does.
 type kernel struct {
 	options Options

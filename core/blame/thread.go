@@ -21,7 +21,7 @@ type thread struct {
 func (a *Analysis) regroup(t *thread, now Thread) {
 	a.charge(t)
 	a.endDelay(t)
-	a.account(a.Watched[t.Group]).end(t)
+	a.end(t)
 	a.count(a.Watched[t.Group], t.state, -1)
 	a.count(a.Watched[now.Group], t.state, 1)
 	t.Thread, t.parts = now, Parts{}
@@ -42,6 +42,9 @@ func (a *Analysis) doubt(t *thread, wrong ...State) {
 
 // set changes the state of a thread, whose time has been charged.
 func (a *Analysis) set(t *thread, s State) {
+	if t.state == Throttled {
+		unmark(a.held, t.level, t)
+	}
 	if s != t.state {
 		a.count(a.Watched[t.Group], s, 1)
 		a.count(a.Watched[t.Group], t.state, -1)
@@ -74,17 +77,22 @@ func (a *Analysis) steal(t *thread, clock time.Duration) {
 
 // release makes a throttled thread wait, unless another quota is used up.
 func (a *Analysis) release(t *thread) {
-	if t.level = a.throttledAbove(t); t.level == 0 {
+	level := a.throttledAbove(t)
+	if level == 0 {
 		c := a.cpu(t.cpu)
 		c.known = a.followed(t.cpu)
 		a.become(t, Waiting, t.cpu, 0)
+		return
 	}
+	unmark(a.held, t.level, t)
+	t.level = level
+	mark(a.held, level, t)
 }
 
 // throttledAbove returns a group whose quota is used up on the CPU of a thread, or 0.
 func (a *Analysis) throttledAbove(t *thread) Group {
 	for g := t.Group; g != 0; g = a.Above[g] {
-		if a.levels[place{g, t.cpu}] {
+		if a.levels[g][t.cpu] {
 			return g
 		}
 	}
@@ -104,8 +112,9 @@ func (a *Analysis) become(t *thread, s State, cpu int, level Group) {
 		c := a.cpu(cpu)
 		c.waiting = append(c.waiting, t)
 	case Throttled:
+		mark(a.held, level, t)
 		if level != 0 {
-			a.levels[place{level, cpu}] = true
+			mark(a.levels, level, cpu)
 		}
 	}
 	a.beginDelay(t)
@@ -159,6 +168,6 @@ func (a *Analysis) remove(t *thread) {
 	a.leave(t)
 	a.set(t, Dead)
 	a.endDelay(t)
-	a.account(a.Watched[t.Group]).end(t)
+	a.end(t)
 	delete(a.threads, t.ID)
 }

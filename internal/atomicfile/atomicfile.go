@@ -39,14 +39,15 @@ func Write(name string, content []byte, o Options) error {
 }
 
 // WriteFunc writes the named file; the function write writes its content. If the file cannot be
-// renamed, the error is an [*os.LinkError]. Devices, pipes and sockets are not replaced.
+// renamed, the error is an [*os.LinkError]. Devices, pipes, sockets and links to
+// them are not replaced.
 func WriteFunc(name string, o Options, write func(*os.File) error) error {
 	exists := fmt.Errorf("%s: %w", name, fs.ErrExist)
-	switch old, err := os.Lstat(name); {
-	case err == nil && o.KeepOld:
-		return exists
-	case err == nil && old.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0:
+	if old, err := os.Stat(name); err == nil && old.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 {
 		return fmt.Errorf("%s is not a regular file, and is not replaced: choose another name", name)
+	}
+	if _, err := os.Lstat(name); err == nil && o.KeepOld {
+		return exists
 	}
 	f, err := o.create(name)
 	if err != nil {

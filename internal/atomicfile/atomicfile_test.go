@@ -78,8 +78,12 @@ func TestFailure(t *testing.T) {
 	expect(t, filepath.Dir(dir), "")
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, syscall.Mkfifo(pipe, 0o600))
-	if err := Write(pipe, nil, Options{}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-		t.Errorf("write over a pipe: %v", err)
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(pipe, link))
+	for _, name := range []string{pipe, link} {
+		if err := Write(name, nil, Options{}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("write over a pipe: %v", err)
+		}
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		t.Errorf("the pipe is replaced: %v, %v", info, err)

@@ -1,7 +1,7 @@
 // Package schedtrace sends the events of the kernel's scheduler about the threads of chosen groups, as
 // package blame defines them. Usage:
 //
-//	t, err := schedtrace.Open()
+//	t, err := schedtrace.Open(schedtrace.Options{})
 //	...
 //	defer t.Close()
 //	err = t.Set(group, schedtrace.Threads|schedtrace.Quota)
@@ -25,6 +25,6 @@
 //
 // # Loss
 //
-// The ring buffer has 8 MiB, some 130,000 events. When it is full the kernel drops events and counts
-// them. Run then sends [blame.Loss], and the states of all threads anew.
+// The ring buffer has 8 MiB by default, some 130,000 events. When it is full the kernel drops events and
+// counts them. Run then sends [blame.Loss], and the states anew of all threads that this process can list.
 package schedtrace

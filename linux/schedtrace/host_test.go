@@ -202,6 +202,24 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// TestThrottledTogether: two threads that always want to run share a quota of 10 ms in 100 ms on a CPU. While
+// one runs, the other waits; after that both are throttled.
+func TestThrottledTogether(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	group := newGroup(t, fs, "together", 10*time.Millisecond)
+	load(t, fs, group, "compute")
+	load(t, fs, group, "compute")
+	o := observe(t, fs, 2*time.Second, group)
+	sum, whole := o.sum(group), o.To-o.From
+	threads := slices.SortedFunc(slices.Values(sum.Threads), func(a, b blame.ThreadSum) int { return cmp.Compare(b.Running, a.Running) })
+	for _, thread := range threads[:2] {
+		t.Logf("in %v: running %v, throttled %v, waiting %v, unknown %v", whole, thread.Running, thread.Throttled, thread.Waiting(), thread.Unknown)
+		if thread.Throttled < whole/2-thread.Unknown || thread.Waiting() > whole*35/100 {
+			t.Errorf("throttled %v of %v, waiting %v", thread.Throttled, whole, thread.Waiting())
+		}
+	}
+}
+
 // TestTurns: two groups with a busy thread each take turns on a CPU. While one runs, the other's thread waits
 // behind it.
 func TestTurns(t *testing.T) {

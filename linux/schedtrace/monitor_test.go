@@ -66,8 +66,8 @@ func TestMonitor(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	waited := func(group string) time.Duration {
-		d, _ := m.Waited(group)
-		return d
+		w, _ := m.Waited(group)
+		return w.Total
 	}
 	within(t, "both wait", func() bool { return waited(a) > 0 && waited(b) > 0 })
 	before, usage, begin := waited(a), must(fs.Stat(b))(t).Usage, time.Now()
@@ -89,6 +89,9 @@ func TestMonitor(t *testing.T) {
 	m.Set([]string{b, c})
 	within(t, "a group that is not wanted any more is not observed", func() bool { _, known := m.Waited(a); return !known })
 	within(t, "a new group is throttled", func() bool { _, throttled := seen.of(c); return throttled > 0 })
+	if cost, _ := m.Cost(); cost.Lost > 0 {
+		t.Errorf("%d events were lost", cost.Lost)
+	}
 	if sum := waited(b); sum < got/2 {
 		t.Errorf("the group that stays waited %v altogether, and before that the other %v", sum, got)
 	}
@@ -164,11 +167,44 @@ func TestNewGroups(t *testing.T) {
 		}
 		seen <- o
 	}()
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(time.Second)
 	inner := newGroup(t, fs, "outer/inner", 0)
 	load(t, fs, inner, "compute")
 	o := <-seen
-	if sum := o.sum(outer); !t.Failed() && sum.Runnable() < time.Second {
+	if t.Failed() {
+		return
+	}
+	if sum := o.sum(outer); sum.Runnable() < time.Second {
 		t.Errorf("the new group wanted to run for %v", sum.Runnable())
+	}
+}
+
+// TestMonitorLoss: after events were lost, counting begins anew, and says so.
+func TestMonitorLoss(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	open(t, Options{})
+	group := newGroup(t, fs, "loss", 0)
+	load(t, fs, group, "sleep")
+	load(t, fs, group, "compute")
+	calls := 0
+	m := NewMonitor(fs, Options{Ring: 4096}, func(string, blame.Delay) {
+		if calls++; calls == 100 {
+			time.Sleep(300 * time.Millisecond) // the ring is full long before
+		}
+	})
+	m.Set([]string{group})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	var first Waited
+	within(t, "the group waits", func() bool { first, _ = m.Waited(group); return first.Total > 0 })
+	within(t, "counting begins anew", func() bool { w, known := m.Waited(group); return known && w.Epoch > first.Epoch && w.Total > 0 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if cost, _ := m.Cost(); cost.Lost == 0 {
+		t.Error("no events were lost")
 	}
 }

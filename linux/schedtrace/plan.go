@@ -1,7 +1,10 @@
 package schedtrace
 
 import (
+	"cmp"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/blame"
@@ -28,14 +31,26 @@ type plan struct {
 	trace          map[blame.Group]Watch
 }
 
+// mostInner is how many groups count for one subject at most, so that a container that makes groups cannot use
+// up the table of all that are traced.
+const mostInner = 256
+
+func outerFirst(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
 // newPlan returns what to trace for some subjects: the threads of these groups and of those below them, and
-// the quotas of these and of all above them. The threads of a group count for the nearest subject. ids are
-// the groups of the machine, subjects some of them, both by path.
+// the quotas of these and of all above them. The threads of a group count for the nearest subject; if there
+// are more than mostInner, those with the longest paths are left out. ids are the groups of the machine,
+// subjects some of them, both by path.
 func newPlan(ids, subjects map[string]blame.Group) plan {
 	p := plan{map[blame.Group]blame.Group{}, map[blame.Group]blame.Group{}, map[blame.Group]Watch{}}
-	for name, group := range ids {
+	inner := map[blame.Group]int{}
+	for _, name := range slices.SortedFunc(maps.Keys(ids), outerFirst) {
+		group := ids[name]
 		subject, found := nearest(subjects, name)
-		if !found {
+		if found {
+			inner[subject]++
+		}
+		if !found || inner[subject] > mostInner {
 			continue
 		}
 		p.watched[group] = subject

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/cpuset"
 )
 
 //go:embed schedtrace.o
@@ -40,7 +42,7 @@ type objects struct {
 	Events      *ebpf.Map      `ebpf:"events"`
 	Lost        *ebpf.Variable `ebpf:"lost"`
 	Generation  *ebpf.Variable `ebpf:"generation"`
-	Costs       *ebpf.Variable `ebpf:"costs"`
+	Counters    *ebpf.Variable `ebpf:"counters"`
 }
 
 // traced returns the programs that are attached to tracepoints.
@@ -62,6 +64,7 @@ type Options struct {
 type Tracer struct {
 	options Options
 	cpus    int // possible ones
+	online  int // at the start
 	kernel  objects
 	links   []link.Link
 	threads *link.Iter
@@ -108,11 +111,28 @@ func Open(o Options) (*Tracer, error) {
 	); err != nil {
 		return nil, fmt.Errorf("set up the BPF programs: %w", err)
 	}
-	t := &Tracer{options: o, cpus: cpus, generation: 1, between: func(time.Duration) error { return nil }}
+	online, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracer{options: o, cpus: cpus, online: online, generation: 1, between: func(time.Duration) error { return nil }}
 	if err := spec.LoadAndAssign(&t.kernel, nil); err != nil {
 		return nil, explain(err)
 	}
 	return t, nil
+}
+
+// onlineCPUs returns the number of CPUs of the machine that are online.
+func onlineCPUs() (int, error) {
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return 0, fmt.Errorf("count CPUs: %w", err)
+	}
+	set, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("count CPUs: %w", err)
+	}
+	return max(1, set.Len()), nil
 }
 
 // Set sets what is traced of a group, nothing if w is 0. After Start, [Tracer.Snapshot] tells the states of its
@@ -225,7 +245,14 @@ func (t *Tracer) Run(ctx context.Context, handle func(blame.Event)) (until time.
 
 // drain reads events for a time, longer while there are more. It gets all that happened before.
 func (t *Tracer) drain(wait time.Duration) error {
+	counters, err := t.counters()
+	if err != nil {
+		return err
+	}
 	for cpu := range t.cpus {
+		if counters[cpu].Pending == 0 {
+			continue // not to disturb it
+		}
 		arguments := []uint64{uint64(cpu)}
 		_, err := t.kernel.Flush.Run(&ebpf.RunOptions{Context: arguments, Flags: unix.BPF_F_TEST_RUN_ON_CPU, CPU: uint32(cpu)})
 		if errors.Is(err, unix.ENXIO) { // it is offline
@@ -282,7 +309,7 @@ type Cost struct {
 	// Switches is how often a CPU has switched to another thread, watched or not.
 	Switches uint64
 	// SwitchTime is the CPU time of the program that runs in each switch, KernelTime that of all programs.
-	// They are estimated from one run in 64.
+	// They are estimated from one run in 64, and do not include programs that run rarely.
 	SwitchTime, KernelTime time.Duration
 	// HandleTime is the CPU time that Run has used.
 	HandleTime time.Duration
@@ -299,20 +326,38 @@ const (
 	programs
 )
 
-// programCost is the struct cost of the BPF programs.
-type programCost struct{ Runs, Timed, Time uint64 }
+// programCost is the struct cost of the BPF programs, and cpuCounters their struct counters.
+type (
+	programCost struct{ Runs, Timed, Time uint64 }
+	cpuCounters struct {
+		Costs   [programs]programCost
+		Pending uint32
+		Unused  [3]uint32
+	}
+)
+
+// counters returns the counters of all CPUs.
+func (t *Tracer) counters() (*[maxCPUs]cpuCounters, error) {
+	var all [maxCPUs]cpuCounters
+	if err := t.kernel.Counters.Get(&all); err != nil {
+		return nil, fmt.Errorf("read the counters of the programs: %w", err)
+	}
+	return &all, nil
+}
 
 // Cost returns what tracing has cost so far.
 func (t *Tracer) Cost() (c Cost, err error) {
 	c.Lost, c.HandleTime = t.lost, t.handled
-	var costs [maxCPUs * programs]programCost
-	if err := t.kernel.Costs.Get(&costs); err != nil {
-		return c, fmt.Errorf("measure the cost of tracing: %w", err)
+	counters, err := t.counters()
+	if err != nil {
+		return c, err
 	}
 	var sums [programs]programCost
-	for i, one := range costs {
-		sum := &sums[i%programs]
-		sum.Runs, sum.Timed, sum.Time = sum.Runs+one.Runs, sum.Timed+one.Timed, sum.Time+one.Time
+	for i := range counters {
+		for kind, one := range counters[i].Costs {
+			sum := &sums[kind]
+			sum.Runs, sum.Timed, sum.Time = sum.Runs+one.Runs, sum.Timed+one.Timed, sum.Time+one.Time
+		}
 	}
 	c.Switches, c.SwitchTime = sums[atSwitch].Runs, sums[atSwitch].estimate()
 	c.KernelTime = c.SwitchTime + sums[others].estimate()
@@ -350,7 +395,7 @@ func (t *Tracer) check() error {
 	}
 	before := t.meter
 	t.meter = meter{Now(), cost.KernelTime + cost.HandleTime}
-	share := float64(t.meter.cost-before.cost) / float64(t.meter.at-before.at) / float64(runtime.NumCPU())
+	share := float64(t.meter.cost-before.cost) / float64(t.meter.at-before.at) / float64(t.online)
 	if share > t.options.MaxShare {
 		return &CostError{share, t.options.MaxShare}
 	}

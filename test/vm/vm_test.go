@@ -164,7 +164,7 @@ func testGuest(t *testing.T, l lab) {
 
 // tracesScheduler returns the program that traces loads whose answer is known.
 func tracesScheduler() guest.Program {
-	return compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$")
+	return compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestThrottledTogether|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$")
 }
 
 // TestOldKernel traces the scheduler of a kernel before Linux 6.18, in which a quota that is used up

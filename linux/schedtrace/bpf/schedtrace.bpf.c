@@ -102,8 +102,7 @@ struct {
 /* How often the watched groups have changed. It begins at 1, unlike the entries of the caches. */
 volatile __u32 generation = 1;
 
-/* What the programs of a kind have cost on a CPU. One run of TIMED is timed, because a clock costs as much
- * as a program. */
+/* What the programs of a kind have cost. One run in TIMED is timed, because a clock costs as much as a program. */
 struct cost {
 	__u64 runs;
 	__u64 timed;
@@ -115,12 +114,26 @@ struct cost {
 /* The kinds of programs whose cost is counted. */
 enum program { AT_SWITCH, OTHERS, PROGRAMS };
 
-/* By CPU and kind. Each CPU uses its own, with interrupts off. */
-struct cost costs[MAX_CPUS * PROGRAMS] = {};
+/*
+ * What the reader wants to know of a CPU, a cache line each. Programs of soft timers may be interrupted by
+ * others, so costs are not exact.
+ */
+struct counters {
+	struct cost costs[PROGRAMS];
+	__u32 pending; /* events in the batch */
+	__u32 unused[3];
+};
+
+struct counters counters[MAX_CPUS] = {};
+
+static __always_inline struct counters *counters_of(__u32 cpu)
+{
+	return &counters[cpu & (MAX_CPUS - 1)];
+}
 
 static __always_inline struct cost *cost_of(enum program kind)
 {
-	return &costs[(bpf_get_smp_processor_id() & (MAX_CPUS - 1)) * PROGRAMS + kind];
+	return &counters_of(bpf_get_smp_processor_id())->costs[kind];
 }
 
 static __always_inline __u64 begin(struct cost *c)
@@ -204,7 +217,7 @@ static __always_inline void *reserve(__u64 size)
 }
 
 /* Sends the batch of a CPU. */
-static __always_inline void flush_batch(struct cpu *c)
+static __always_inline void flush_batch(struct cpu *c, __u32 cpu)
 {
 	__u32 n = c->events;
 
@@ -215,6 +228,7 @@ static __always_inline void flush_batch(struct cpu *c)
 	if (bpf_ringbuf_output(&events, c->batch, n * sizeof(struct event), wakeup_flags()))
 		__sync_fetch_and_add(&lost, n);
 	c->events = 0;
+	counters_of(cpu)->pending = 0;
 }
 
 /*
@@ -232,8 +246,12 @@ static __always_inline struct event *next_event(struct cpu *c)
 
 static __always_inline void add_event(struct cpu *c)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+
 	if (++c->events >= BATCH)
-		flush_batch(c);
+		flush_batch(c, cpu);
+	else
+		counters_of(cpu)->pending = c->events;
 }
 
 /* Sends the batch of a CPU. It runs on that CPU, unless that is offline. */
@@ -244,7 +262,7 @@ int flush(__u64 *ctx)
 
 	c->flushing = 1;
 	barrier();
-	flush_batch(c);
+	flush_batch(c, ctx[0]);
 	barrier();
 	c->flushing = 0;
 	return 0;
@@ -352,8 +370,11 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 
 	k = known_group(c, next); /* may replace the other */
 	to_watched = k->watch & WATCH_THREADS;
-	if (!from_watched && !to_watched && c->waiting <= 0)
+	if (!from_watched && !to_watched && c->waiting <= 0) {
+		if (c->throttled > 0) /* it may be here since its group was watched */
+			count(next, cpu, RUNNING);
 		return;
+	}
 	if (from_watched) {
 		state = state_of(prev, &level);
 		if (state == WAITING || state == THROTTLED) /* else it is counted nowhere, because it ran */
@@ -365,7 +386,7 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 		return;
 	if (!bpf_core_field_exists(prev->throttled)) { /* a quota that is used up throttles a whole run queue */
 		level = throttled_level(prev);
-		if (level)
+		if (level && watch(level) & WATCH_QUOTA)
 			state |= WHOLE_QUEUE;
 	}
 	e->time = bpf_ktime_get_ns();
@@ -404,8 +425,11 @@ static __always_inline void enqueued(struct task_struct *p, __u32 cpu, enum kind
 	struct event *e;
 	__u64 level;
 
-	if (!(k->watch & WATCH_THREADS))
+	if (!(k->watch & WATCH_THREADS)) {
+		if (kind == MIGRATE) /* it may be counted since its group was watched */
+			count(p, 0, SLEEPING);
 		return;
+	}
 	state = state_of(p, &level);
 	if (!is_running(p)) /* else it runs, and was about to sleep */
 		count(p, cpu, state);

@@ -39,9 +39,9 @@ periods and the CPU time used beyond quota.
 
 THR/TIMER is the throttled share of the periods in which the kernel's timer ran,
 THR/WALL that of all periods. WAIT is the share of ten seconds in which a thread waited
-for a CPU, also while throttled; where the kernel measures no pressure (PSI), in each
-second that of the thread that waited longest. 100ms% and 1s% are shares of the limit.
-Columns that do not fit are omitted.
+for a CPU, also while throttled. On kernels without PSI it is the wait of the thread
+that waited longest in each second. 100ms% and 1s% are shares of the limit. Columns
+that do not fit are omitted.
 
 Without a GROUP it shows what 'pinfold run' runs, and all containers of this node's
 kubelet. A GROUP is a path in the hierarchy, a directory, or a pattern of one of
@@ -186,7 +186,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 	}
 	s.Set(paths)
 	for _, group := range paths {
-		t.wait(group) // until then
+		t.wait(group) // the first reading; shares are counted from here
 	}
 	err = s.Run(ctx, func(tick *sampler.Tick) error {
 		take(m, tick)

@@ -37,7 +37,8 @@ func newWaits(fs *cgroup.FS) *waits {
 	return &waits{delays: fs.RunDelays, now: time.Now, groups: map[string]*groupWait{}}
 }
 
-// share returns the part of the last ten seconds, or of the time since its first call for a group.
+// share returns the part of the last ten seconds in which threads of a group waited, or of the time since its
+// first call for the group.
 func (w *waits) share(group string) (share float64, known bool) {
 	g, now := w.groups[group], w.now()
 	if g == nil || now.Sub(g.last().at) >= waitEvery {
