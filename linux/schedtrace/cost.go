@@ -44,13 +44,12 @@ type (
 	}
 )
 
-// counters returns the counters of all CPUs.
+// counters returns the counters of all CPUs. They are valid until the next call.
 func (t *Tracer) counters() (*[maxCPUs]cpuCounters, error) {
-	var all [maxCPUs]cpuCounters
-	if err := t.kernel.Counters.Get(&all); err != nil {
+	if err := t.kernel.Counters.Get(&t.all); err != nil {
 		return nil, fmt.Errorf("read the counters of the programs: %w", err)
 	}
-	return &all, nil
+	return &t.all, nil
 }
 
 // Cost returns what tracing has cost so far.

@@ -40,7 +40,8 @@ func NewMonitor(groups *cgroup.FS, o Options, delay func(group string, d blame.D
 	return &Monitor{groups: groups, options: o, delay: delay}
 }
 
-// Set replaces the groups to observe, by path. They need not exist. Groups below them count as parts of them.
+// Set replaces the groups to observe, by path. They need not exist. Groups below them count as parts of
+// them, up to 256 for each.
 func (m *Monitor) Set(groups []string) {
 	wanted := map[string]bool{}
 	for _, group := range groups {
@@ -52,6 +53,10 @@ func (m *Monitor) Set(groups []string) {
 		m.wanted, m.changed = wanted, true
 	}
 }
+
+// mostInner is how many groups count for one container at most, so that a container that makes groups cannot
+// use up the table of all groups that are traced.
+const mostInner = 256
 
 // planAgainAfter is how often Monitor looks for groups that were created, or created again.
 const planAgainAfter = 10 * time.Second
@@ -153,7 +158,7 @@ func (m *Monitor) follow(t *Tracer, wanted map[string]bool) error {
 			subjects[group], names[id] = id, group
 		}
 	}
-	last, next := m.plan, newPlan(ids, subjects)
+	last, next := m.plan, newPlan(ids, subjects, mostInner)
 	added, err := t.follow(last, next)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		}
 		o.Subjects[subject], subjects[path.Clean(subject)] = id, id
 	}
-	p := newPlan(ids, subjects)
+	p := newPlan(ids, subjects, len(ids))
 	if _, err := t.follow(plan{}, p); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,8 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 			return nil
 		}
 		planned = until
-		next := newPlan(o.learn(groups), subjects)
+		ids := o.learn(groups)
+		next := newPlan(ids, subjects, len(ids))
 		added, err := t.follow(p, next)
 		if err != nil || !added {
 			return err // groups that are gone do no harm

@@ -31,17 +31,13 @@ type plan struct {
 	trace          map[blame.Group]Watch
 }
 
-// mostInner is how many groups count for one subject at most, so that a container that makes groups cannot use
-// up the table of all that are traced.
-const mostInner = 256
-
 func outerFirst(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // newPlan returns what to trace for some subjects: the threads of these groups and of those below them, and
-// the quotas of these and of all above them. The threads of a group count for the nearest subject; if there
-// are more than mostInner, those with the longest paths are left out. ids are the groups of the machine,
-// subjects some of them, both by path.
-func newPlan(ids, subjects map[string]blame.Group) plan {
+// the quotas of these and of all above them. The threads of a group count for the nearest subject. If more
+// than most groups count for one subject, those with the longest paths are left out. ids are the groups of
+// the machine, subjects some of them, both by path.
+func newPlan(ids, subjects map[string]blame.Group, most int) plan {
 	p := plan{map[blame.Group]blame.Group{}, map[blame.Group]blame.Group{}, map[blame.Group]Watch{}}
 	inner := map[blame.Group]int{}
 	for _, name := range slices.SortedFunc(maps.Keys(ids), outerFirst) {
@@ -50,7 +46,7 @@ func newPlan(ids, subjects map[string]blame.Group) plan {
 		if found {
 			inner[subject]++
 		}
-		if !found || inner[subject] > mostInner {
+		if !found || inner[subject] > most {
 			continue
 		}
 		p.watched[group] = subject

@@ -69,6 +69,7 @@ type Tracer struct {
 	ring    *ringbuf.Reader
 	read    []blame.Event // and not passed on yet
 	lost    uint64
+	all     [maxCPUs]cpuCounters // when they were last read
 	// generation is that of the programs, beginning at 1.
 	generation uint32
 	passed     time.Duration // the time of the last event that was passed on

@@ -22,7 +22,7 @@ type Clocks struct {
 	Real      time.Time
 }
 
-// Track is a line of the viewer. 0 is none.
+// Track identifies a line in the viewer. The zero value means no track.
 type Track uint64
 
 // Writer writes a trace packet by packet, so a trace that was cut off is readable up to there. After an error

