@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // The format of a journal; see the package comment. Sizes are in bytes.
@@ -26,16 +28,24 @@ const (
 //
 //	header  start (Unix time in nanoseconds), nominal interval
 //	group   path, name; groups are numbered from 0 in order of appearance
-//	sample  number of its group; flags; end, relative to the end of the previous sample in the
+//	sample  number of its group; flags; end, relative to the end of the previous entry in the
 //	        block; interval; usage; periods, throttled periods, bursts; throttled time, burst time;
 //	        with flagLimits quota, period and burst, which otherwise are those of the group's
 //	        previous sample
+//	text    a text; texts are numbered from 1 in order of appearance, and 0 is ""
+//	span    number of its group; state; end, relative to the end of the previous entry in the block;
+//	        length; thread, CPU; texts of Process and Behind
+//	edge    number of its group; time, relative to the end of the previous entry in the block; CPU
+//	        time left before and after; periods, throttled periods, throttled time
 //
-// Numbers are varints, zigzag-encoded except for group numbers. A text follows its length.
+// Numbers are varints, zigzag-encoded except for numbers of groups and texts. A text follows its length.
 const (
 	kindHeader byte = iota + 1
 	kindGroup
 	kindSample
+	kindText
+	kindSpan
+	kindEdge
 )
 
 const (
@@ -51,14 +61,36 @@ func appendHeader(b []byte, h Header) []byte {
 
 func appendGroup(b []byte, group, name string) []byte {
 	b = append(b, kindGroup)
-	for _, text := range []string{group, name} {
-		b = binary.AppendUvarint(b, uint64(len(text)))
-		b = append(b, text...)
+	return appendText(appendText(b, group), name)
+}
+
+func appendText(b []byte, text string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(text)))
+	return append(b, text...)
+}
+
+// appendSpan appends a span of a group, or an edge of its quota. process and behind are the numbers of its texts.
+func appendSpan(b []byte, number int, s *trace.Span, previous time.Duration, process, behind uint64) []byte {
+	kind := kindSpan
+	if s.Quota != nil {
+		kind = kindEdge
+	}
+	b = binary.AppendUvarint(append(b, kind), uint64(number))
+	if q := s.Quota; q != nil {
+		return appendNumbers(b, int64(s.To-previous), int64(q.Before), int64(q.Left), int64(q.Periods), int64(q.Throttled), int64(q.ThrottledTime))
+	}
+	b = appendNumbers(append(b, byte(s.State)), int64(s.To-previous), int64(s.To-s.From), int64(s.Thread), int64(s.CPU))
+	return binary.AppendUvarint(binary.AppendUvarint(b, process), behind)
+}
+
+func appendNumbers(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendVarint(b, n)
 	}
 	return b
 }
 
-// appendSample appends a sample of a group. previous is the end of the previous sample in the block.
+// appendSample appends a sample of a group. previous is the end of the previous entry in the block.
 // limits are those of the group's previous sample, and are updated.
 func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *bandwidth.Limits) []byte {
 	var flags byte
@@ -71,18 +103,11 @@ func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *
 	b = append(b, kindSample)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = append(b, flags)
-	b = binary.AppendVarint(b, int64(r.At-previous))
-	for _, n := range []int64{
-		int64(r.Interval), int64(r.Usage), int64(r.Periods), int64(r.Throttled), int64(r.Bursts),
-		int64(r.ThrottledTime), int64(r.BurstTime),
-	} {
-		b = binary.AppendVarint(b, n)
-	}
+	b = appendNumbers(b, int64(r.At-previous), int64(r.Interval), int64(r.Usage), int64(r.Periods), int64(r.Throttled), int64(r.Bursts),
+		int64(r.ThrottledTime), int64(r.BurstTime))
 	if flags&flagLimits != 0 {
 		*limits = r.Limits
-		for _, d := range []time.Duration{r.Limits.Quota, r.Limits.Period, r.Limits.Burst} {
-			b = binary.AppendVarint(b, int64(d))
-		}
+		b = appendNumbers(b, int64(r.Limits.Quota), int64(r.Limits.Period), int64(r.Limits.Burst))
 	}
 	return b
 }
@@ -125,11 +150,12 @@ func readBlock(in io.Reader, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// decoder decodes the content of blocks. It keeps the groups and their limits.
+// decoder decodes the content of blocks. It keeps the groups and their limits, and the texts.
 type decoder struct {
 	groups   []decodedGroup
+	texts    []string
 	block    bytes.Reader
-	previous time.Duration // end of the previous sample in the block
+	previous time.Duration // end of the previous entry in the block
 	bad      bool          // whether an entry was incomplete
 }
 
@@ -180,31 +206,88 @@ func (d *decoder) header() (Header, error) {
 	return Header{Start: time.Unix(0, start).UTC(), Interval: time.Duration(interval)}, nil
 }
 
-// next returns the next sample of the block, or io.EOF at its end.
-func (d *decoder) next() (*Row, error) {
+// next returns the next sample or span of the block, or io.EOF at its end.
+func (d *decoder) next() (*Row, *trace.Span, error) {
 	for d.block.Len() > 0 {
 		switch kind := d.byte(); kind {
 		case kindGroup:
 			g := decodedGroup{group: d.text(), name: d.text()}
 			if d.bad {
-				return nil, errors.New("a group is incomplete")
+				return nil, nil, errors.New("a group is incomplete")
 			}
 			d.groups = append(d.groups, g)
+		case kindText:
+			d.texts = append(d.texts, d.text())
+			if d.bad {
+				return nil, nil, errors.New("a text is incomplete")
+			}
 		case kindSample:
-			return d.sample()
+			r, err := d.sample()
+			return r, nil, err
+		case kindSpan, kindEdge:
+			s, err := d.span(kind)
+			return nil, s, err
 		default:
-			return nil, fmt.Errorf("unknown kind of entry %d: was it written by a newer pinfold?", kind)
+			return nil, nil, fmt.Errorf("unknown kind of entry %d: was it written by a newer pinfold?", kind)
 		}
 	}
-	return nil, io.EOF
+	return nil, nil, io.EOF
+}
+
+// number returns a number below n, such as that of a group.
+func (d *decoder) number(n int) int {
+	i, err := binary.ReadUvarint(&d.block)
+	if d.bad = d.bad || err != nil || i >= uint64(n); d.bad {
+		return 0
+	}
+	return int(i)
+}
+
+func (d *decoder) group() *decodedGroup {
+	i := d.number(len(d.groups))
+	if d.bad {
+		return nil
+	}
+	return &d.groups[i]
+}
+
+func (d *decoder) numberedText() string {
+	if i := d.number(len(d.texts) + 1); i > 0 {
+		return d.texts[i-1]
+	}
+	return ""
+}
+
+func (d *decoder) span(kind byte) (*trace.Span, error) {
+	g := d.group()
+	if d.bad {
+		return nil, errors.New("a span has an unknown group")
+	}
+	s := &trace.Span{Group: g.group, Name: g.name}
+	if kind == kindSpan {
+		s.State = blame.State(d.byte())
+	}
+	d.previous += time.Duration(d.varint())
+	s.From, s.To = d.previous, d.previous
+	if kind == kindEdge {
+		s.Quota = &blame.Quota{Before: time.Duration(d.varint()), Left: time.Duration(d.varint()), Periods: d.count(), Throttled: d.count(),
+			ThrottledTime: time.Duration(d.varint())}
+	} else {
+		s.From -= time.Duration(d.varint())
+		s.Thread, s.CPU = int(d.varint()), int(d.varint())
+		s.Process, s.Behind = d.numberedText(), d.numberedText()
+	}
+	if d.bad {
+		return nil, errors.New("a span is incomplete")
+	}
+	return s, s.Validate()
 }
 
 func (d *decoder) sample() (*Row, error) {
-	number, err := binary.ReadUvarint(&d.block)
-	if err != nil || number >= uint64(len(d.groups)) {
+	g := d.group()
+	if d.bad {
 		return nil, errors.New("a sample has an unknown group")
 	}
-	g := &d.groups[number]
 	flags := d.byte()
 	d.previous += time.Duration(d.varint())
 	r := &Row{Group: g.group, Name: g.name}

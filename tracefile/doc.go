@@ -35,6 +35,26 @@
 // Floating-point numbers are CPUs (CPU time over the interval). The reader must be told the sample
 // interval.
 //
+// # Spans
+//
+// A recording for which threads were traced has a second table, [SpansOf], beside its Parquet file, with a row per
+// [trace.Span]. Rows are in row groups as above, ordered by cgroup and thread. The metadata of both files say when
+// the recording began, so a table of another recording is recognised.
+//
+//	start               begin of the span, wall clock (UTC), as above
+//	length_ns           its length; 0 at an edge, and when a thread leaves a group
+//	group, name         as above
+//	state               running, waiting, throttled, sleeping, dead or unknown, or edge: a quota's timer ran
+//	thread              its number; 0 at an edge, as all numbers about threads
+//	process             name of its process; null if not known
+//	cpu                 on which it ran, waits or last ran
+//	behind              what it waits for; null in other states
+//	quota_before_ns     CPU time left in the period before the timer gave out more; 0 except at an edge
+//	quota_left_ns       the same afterwards
+//	periods             nr_periods
+//	throttled_periods   nr_throttled
+//	throttled_time_ns   throttled_time, throttled_usec
+//
 // # Damaged and hostile files
 //
 // A reader's memory is bounded by the size of its file. The Parquet library allocates according to

@@ -100,6 +100,11 @@ func FuzzBlock(f *testing.F) {
 		content = appendSample(content, i, &Row{s.Group, s.Name, s.Samples[0]}, 0, new(s.Samples[1].Limits))
 	}
 	f.Add(content)
+	content = appendText(append(content, kindText), "x")
+	for _, s := range steadySpans([]string{"/a"}, 1) {
+		content = appendSpan(content, 0, &s, 0, 1, uint64(len(s.Behind)/6))
+	}
+	f.Add(content)
 	f.Add(appendHeader(nil, header(rec)))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		d := &decoder{}
@@ -109,8 +114,13 @@ func FuzzBlock(f *testing.F) {
 		}
 		d = &decoder{}
 		d.begin(content)
-		for r, err := d.next(); err == nil; r, err = d.next() {
-			if err := r.check(); err != nil {
+		for r, s, err := d.next(); err == nil; r, s, err = d.next() {
+			if r != nil {
+				err = r.check()
+			} else {
+				err = s.Validate()
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		}

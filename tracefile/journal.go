@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // When a journal writes blocks and syncs, by the time of the samples; see the package comment.
@@ -28,13 +29,15 @@ type journalWriter struct {
 	size     int64
 	block    []byte // the next block: space for its head, then content
 	groups   map[string]*journalGroup
-	previous time.Duration // end of the previous sample in the block
-	newest   time.Duration // latest end of a sample
+	texts    map[string]uint64
+	previous time.Duration // end of the previous entry in the block
+	newest   time.Duration // latest end of an entry
 	written  time.Duration // newest when the last block was written
 	synced   time.Duration // newest when the last sync began
 	syncing  chan error    // receives the result of the current sync; nil if there is none
 	rows     int64         // in the blocks of the file
 	pending  int64         // rows in block
+	spans    int64         // also those in block
 	err      error         // the first failure
 }
 
@@ -52,7 +55,7 @@ func createJournal(name string, h Header) (*journalWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the journal of the recording: %w", err)
 	}
-	j := &journalWriter{f: f, groups: map[string]*journalGroup{}}
+	j := &journalWriter{f: f, groups: map[string]*journalGroup{}, texts: map[string]uint64{"": 0}}
 	j.block = appendHeader(append(make([]byte, 0, blockSize+4096), make([]byte, blockHead)...), h)
 	seal(j.block)
 	if err := j.write(append([]byte(journalMagic), j.block...)); err != nil {
@@ -70,15 +73,52 @@ func (j *journalWriter) Write(r *Row) error {
 	if err := errors.Join(r.check(), tooLong(r.Group, r.Name)); err != nil {
 		return fmt.Errorf("group %s: a sample cannot be recorded: %w", r.Group, err)
 	}
-	g, ok := j.groups[r.Group]
+	g := j.group(r.Group, r.Name)
+	j.block = appendSample(j.block, g.number, r, j.previous, &g.limits)
+	j.pending++
+	return j.added(r.At)
+}
+
+// WriteSpan appends a span. After an error the journal accepts no more.
+func (j *journalWriter) WriteSpan(s *trace.Span) error {
+	if j.err != nil {
+		return j.err
+	}
+	if err := errors.Join(s.Validate(), tooLong(s.Group, s.Name, s.Process, s.Behind)); err != nil {
+		return fmt.Errorf("group %s: a span cannot be recorded: %w", s.Group, err)
+	}
+	number := j.group(s.Group, s.Name).number
+	process, behind := j.text(s.Process), j.text(s.Behind)
+	j.block = appendSpan(j.block, number, s, j.previous, process, behind)
+	j.spans++
+	return j.added(s.To)
+}
+
+// group returns a group, and appends it when it is seen for the first time.
+func (j *journalWriter) group(path, name string) *journalGroup {
+	g, ok := j.groups[path]
 	if !ok {
 		g = &journalGroup{number: len(j.groups)}
-		j.groups[r.Group] = g
-		j.block = appendGroup(j.block, r.Group, r.Name)
+		j.groups[path] = g
+		j.block = appendGroup(j.block, path, name)
 	}
-	j.block = appendSample(j.block, g.number, r, j.previous, &g.limits)
-	j.previous, j.newest = r.At, max(j.newest, r.At)
-	j.pending++
+	return g
+}
+
+// text returns the number of a text, and appends it when it is seen for the first time.
+func (j *journalWriter) text(text string) uint64 {
+	n, ok := j.texts[text]
+	if !ok {
+		n = uint64(len(j.texts))
+		j.texts[text] = n
+		j.block = appendText(append(j.block, kindText), text)
+	}
+	return n
+}
+
+// added writes the block if that is due, after an entry with the given end.
+func (j *journalWriter) added(end time.Duration) error {
+	j.previous, j.newest = end, max(j.newest, end)
 	if len(j.block) < blockSize && j.newest < j.written+blockEvery {
 		return nil
 	}
@@ -87,7 +127,7 @@ func (j *journalWriter) Write(r *Row) error {
 
 // flush writes the block, and begins to sync if that is due.
 func (j *journalWriter) flush() error {
-	if j.err != nil || j.pending == 0 {
+	if j.err != nil || len(j.block) == blockHead {
 		return j.err
 	}
 	seal(j.block)
@@ -201,15 +241,33 @@ func (j *journalReader) Header() Header { return j.header }
 
 func (j *journalReader) Next() (*Row, error) {
 	for {
-		r, err := j.d.next()
+		if r, _, err := j.next(); r != nil || err != nil {
+			return r, err
+		}
+	}
+}
+
+// NextSpan returns the next span, and skips samples.
+func (j *journalReader) NextSpan() (*trace.Span, error) {
+	for {
+		if _, s, err := j.next(); s != nil || err != nil {
+			return s, err
+		}
+	}
+}
+
+// next returns the next sample or span.
+func (j *journalReader) next() (*Row, *trace.Span, error) {
+	for {
+		r, s, err := j.d.next()
 		if err == nil {
-			return r, nil
+			return r, s, nil
 		}
 		if !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("the journal is damaged in the block before byte %d: %w", j.whole, err)
+			return nil, nil, fmt.Errorf("the journal is damaged in the block before byte %d: %w", j.whole, err)
 		}
 		if err := j.read(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }

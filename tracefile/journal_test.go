@@ -107,7 +107,7 @@ func blocks(t *testing.T, journal []byte) (ends, counts []int) {
 				t.Fatal(err)
 			}
 		}
-		for _, err := d.next(); err == nil; _, err = d.next() {
+		for _, _, err := d.next(); err == nil; _, _, err = d.next() {
 			count++
 		}
 		ends, counts = append(ends, len(journal)-in.Len()), append(counts, count)

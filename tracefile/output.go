@@ -1,6 +1,7 @@
 package tracefile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -66,10 +67,35 @@ func Taken(name string, replace bool) error {
 	return nil
 }
 
+// Check returns an error if an output cannot be written: its format is unknown, or its name or that of the table
+// beside it is taken. Only a table of spans may be replaced by another.
+func (o Output) Check() error {
+	format, err := FormatOf(o.Name)
+	if err == nil {
+		err = Taken(o.Name, o.Replace)
+	}
+	if err != nil || format != Parquet {
+		return err
+	}
+	name := SpansOf(o.Name)
+	if err := Taken(name, o.Replace); err != nil {
+		return err
+	}
+	f, _, err := openTable(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w; it would be replaced, and is not a table of spans: choose another name, or move it", err)
+	}
+	return f.Close()
+}
+
 // Converted is the outcome of writing a recording.
 type Converted struct {
-	Rows int64
-	Note string // what the format cannot represent, "" if nothing was lost
+	Rows  int64
+	Spans int64
+	Note  string // what the format cannot represent, "" if nothing was lost
 }
 
 // writer writes the rows of one recording. Close writes what is buffered and leaves the file open.

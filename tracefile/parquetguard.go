@@ -64,14 +64,15 @@ func (g *parquetGuard) checkFooter() error {
 }
 
 // checkPages checks all pages of the columns that are read.
-func (g *parquetGuard) checkPages(file *parquet.File) error {
+func (g *parquetGuard) checkPages(file *parquet.File, columns []parquet.Field) error {
 	rows, most := int64(0), parquetRows+parquetRowsPerByte*g.size
 	for i, group := range file.Metadata().RowGroups {
 		if rows += group.NumRows; group.NumRows < 0 || rows > most {
 			return fmt.Errorf("%d bytes cannot hold %d rows", g.size, rows)
 		}
 		memory := int64(0)
-		for _, name := range columnNames() {
+		for _, column := range columns {
+			name := column.Name()
 			leaf, ok := file.Schema().Lookup(name)
 			if !ok {
 				continue

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // TestPython reads a Parquet file with pandas and DuckDB and an .npy file with numpy, and compares
@@ -18,11 +20,12 @@ func TestPython(t *testing.T) {
 	dir := t.TempDir()
 	rec := sorted(steady([]string{"/a", "/kubepods/b"}, 200))
 	parquet, npy := filepath.Join(dir, "a.parquet"), filepath.Join(dir, "a.npy")
-	recordTo(t, rec, parquet)
-	if _, err := Write(Output{Name: npy}, header(rec), Only("/a", Rows(rec))); err != nil {
+	spans := steadySpans([]string{"/a", "/c"}, 20)
+	recordTo(t, rec, parquet, spans...)
+	if _, err := Write(Output{Name: npy}, header(rec), Only(Rows(rec), func(r *Row) bool { return r.Group == "/a" })); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(python, "testdata/read.py", parquet, npy)
+	command := exec.Command(python, "testdata/read.py", parquet, SpansOf(parquet), npy)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
@@ -40,6 +43,11 @@ func TestPython(t *testing.T) {
 			values = append(values, int64(row.Usage))
 		}
 		if err := encoder.Encode(columnsOf(header(rec), row)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range spans {
+		if err := encoder.Encode(columnsOfSpan(header(rec), &s)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,6 +73,26 @@ func columnsOf(h Header, r *Row) map[string]any {
 	}
 	if r.Limits.Quota != -1 {
 		columns["quota_ns"] = r.Limits.Quota
+	}
+	return columns
+}
+
+// columnsOfSpan returns the columns of a span, independently of the code that writes files.
+func columnsOfSpan(h Header, s *trace.Span) map[string]any {
+	columns := map[string]any{
+		"start": h.Start.Add(s.From).UnixNano(), "length_ns": s.To - s.From, "group": s.Group, "name": nil, "state": s.State.String(),
+		"thread": s.Thread, "process": nil, "cpu": s.CPU, "behind": nil,
+		"quota_before_ns": 0, "quota_left_ns": 0, "periods": 0, "throttled_periods": 0, "throttled_time_ns": 0,
+	}
+	for name, text := range map[string]string{"name": s.Name, "process": s.Process, "behind": s.Behind} {
+		if text != "" {
+			columns[name] = text
+		}
+	}
+	if q := s.Quota; q != nil {
+		columns["state"] = "edge"
+		columns["quota_before_ns"], columns["quota_left_ns"] = q.Before, q.Left
+		columns["periods"], columns["throttled_periods"], columns["throttled_time_ns"] = q.Periods, q.Throttled, q.ThrottledTime
 	}
 	return columns
 }

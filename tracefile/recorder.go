@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // Recorder writes a recording while it is made.
@@ -13,6 +15,8 @@ type Recorder interface {
 	// Append adds a sample. After an error it accepts no more, but Finish writes the samples that
 	// were added before.
 	Append(r *Row) error
+	// AppendSpan adds a span, as Append adds a sample.
+	AppendSpan(s *trace.Span) error
 	// Finish ends the recording. If it cannot write the output, the error is a KeptError with the
 	// name of the file that has the samples.
 	Finish() (Converted, error)
@@ -38,16 +42,16 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return e.Err }
 
+// ErrNoSpans means that a format cannot represent spans.
+var ErrNoSpans = errors.New("only Parquet files have a table of spans beside them")
+
 // JournalOf returns the name of the journal of an output.
 func JournalOf(output string) string { return output + ".journal" }
 
 // Record starts a recording to a file, through a journal beside it. The error is a
 // JournalExistsError if the journal already exists.
 func Record(o Output, h Header) (Recorder, error) {
-	if _, err := FormatOf(o.Name); err != nil {
-		return nil, err
-	}
-	if err := Taken(o.Name, o.Replace); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	j, err := createJournal(JournalOf(o.Name), h)
@@ -63,6 +67,8 @@ type fileRecorder struct {
 }
 
 func (r *fileRecorder) Append(row *Row) error { return r.journal.Write(row) }
+
+func (r *fileRecorder) AppendSpan(s *trace.Span) error { return r.journal.WriteSpan(s) }
 
 func (r *fileRecorder) Finish() (Converted, error) {
 	name := JournalOf(r.output.Name)
@@ -87,7 +93,7 @@ func Convert(from string, to Output) (Converted, error) {
 		return Converted{}, err
 	}
 	defer f.Close()
-	return Write(to, f.Header(), f.Rows())
+	return WriteExact(to, f.Header(), f.Rows(), Spans(from))
 }
 
 // RecordCSV records to a stream as CSV. It needs no journal, because CSV is readable at any time.
@@ -117,5 +123,7 @@ func (s *streamRecorder) Append(r *Row) error {
 	s.written = r.At
 	return s.w.Close() // only flushes
 }
+
+func (s *streamRecorder) AppendSpan(*trace.Span) error { return ErrNoSpans }
 
 func (s *streamRecorder) Finish() (Converted, error) { return Converted{Rows: s.rows}, s.w.Close() }

@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Read reads a whole recording; see Open. lost is the result of File.Lost.
+// Read reads a whole recording, with what its threads did if that was traced; see Open and File.AddExact. lost is the result of File.Lost.
 func Read(name string, npyInterval time.Duration) (rec *trace.Recording, lost int64, err error) {
 	f, err := Open(name, npyInterval)
 	if err != nil {
@@ -24,7 +24,7 @@ func Read(name string, npyInterval time.Duration) (rec *trace.Recording, lost in
 	if len(rec.Series) == 0 {
 		return nil, 0, fmt.Errorf("%s: %w", name, ErrEmpty)
 	}
-	return rec, f.Lost(), nil
+	return rec, f.Lost(), f.AddExact(rec)
 }
 
 // Gather collects rows into a recording, with one series per group, sorted by group. The rows may
@@ -77,11 +77,11 @@ func Rows(rec *trace.Recording) iter.Seq2[*Row, error] {
 	}
 }
 
-// Only returns the rows of one group.
-func Only(group string, rows iter.Seq2[*Row, error]) iter.Seq2[*Row, error] {
-	return func(yield func(*Row, error) bool) {
+// Only returns the rows or spans that are wanted.
+func Only[R any](rows iter.Seq2[*R, error], wanted func(*R) bool) iter.Seq2[*R, error] {
+	return func(yield func(*R, error) bool) {
 		for r, err := range rows {
-			if (err != nil || r.Group == group) && !yield(r, err) {
+			if (err != nil || wanted(r)) && !yield(r, err) {
 				return
 			}
 		}

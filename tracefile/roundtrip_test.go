@@ -83,7 +83,7 @@ type tester interface {
 	Errorf(string, ...any)
 }
 
-func recordTo(t tester, rec *trace.Recording, name string) {
+func recordTo(t tester, rec *trace.Recording, name string, spans ...trace.Span) {
 	t.Helper()
 	r, err := Record(Output{name, true}, header(rec))
 	if err != nil {
@@ -95,12 +95,17 @@ func recordTo(t tester, rec *trace.Recording, name string) {
 			t.Fatal(err)
 		}
 	}
+	for _, s := range spans {
+		if err := r.AppendSpan(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c, err := r.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Rows != int64(len(rows)) {
-		t.Errorf("%d rows written, want %d", c.Rows, len(rows))
+	if c.Rows != int64(len(rows)) || c.Spans != int64(len(spans)) {
+		t.Errorf("%d rows and %d spans written, want %d and %d", c.Rows, c.Spans, len(rows), len(spans))
 	}
 }
 

@@ -24,9 +24,10 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// group makes a control group with a limit on this machine, and removes it after the test.
-func group(t *testing.T, quota, period time.Duration) (*cgroup.FS, string) {
+// group makes a control group on this machine, with a quota of 10 ms in each 50 ms, and removes it after the test.
+func group(t *testing.T) (*cgroup.FS, string) {
 	t.Helper()
+	quota, period := 10*time.Millisecond, 50*time.Millisecond
 	if os.Getuid() != 0 {
 		t.Skip("making a control group needs root: run the test as root")
 	}
@@ -86,7 +87,7 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 // TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains
 // what the kernel counted meanwhile.
 func TestSampleThrottled(t *testing.T) {
-	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	fs, name := group(t)
 	spin(t, fs, name)
 	before, err := fs.Stat(name)
 	if err != nil {

@@ -25,7 +25,7 @@ func runWhy(t *testing.T, args ...string) (stdout string, err error) {
 
 // TestWhy traces a group that wants a CPU and gets a fifth of one, as text and JSON.
 func TestWhy(t *testing.T) {
-	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	fs, name := group(t)
 	spin(t, fs, name)
 	text, err := runWhy(t, name, "--duration", "1s")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestWhy(t *testing.T) {
 
 // TestWhyRequests: a log that cannot be read is an error, after the report.
 func TestWhyRequests(t *testing.T) {
-	fs, name := group(t, 10*time.Millisecond, 50*time.Millisecond)
+	fs, name := group(t)
 	spin(t, fs, name)
 	log := filepath.Join(t.TempDir(), "log.csv")
 	text, err := runWhy(t, name, "--duration", "100ms", "--requests", log)

@@ -163,10 +163,13 @@ func (sub *subject) warnings() []string {
 	if sub.summary.LimitChanges > 0 {
 		warn("the limit or burst changed %s while recording; the last one counts as the present one", quantity.Count(sub.summary.LimitChanges, "time"))
 	}
-	if d.Moved > 0 {
+	switch {
+	case d.Moved > 0 && d.Exact:
+		warn("it was throttled while recording: %s of the usage was moved to when its threads wanted to run, as traced; a recording without a limit is more accurate, because clients that wait send less, and threads that always have more to do may have got some of it later", quantity.Share(d.Moved))
+	case d.Moved > 0:
 		warn("it was throttled while recording: %s of the usage was moved to when it was wanted, an estimate that confidence intervals do not cover; a recording without a limit is more accurate, because clients that wait send less", quantity.Share(d.Moved))
 	}
-	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 {
+	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 && !d.Exact {
 		warn("throttling was counted in %s of the time without its duration, so demand there is taken to be the usage; record with pinfold sample", quantity.Share(d.Throttled))
 	}
 	replayed, comparable := sub.replayed()

@@ -24,7 +24,7 @@ type Options struct {
 	// Delay, if not nil, receives each delay when it has ended, with the group for which the thread counts.
 	Delay func(Group, Delay)
 	// Span, if not nil, receives what each thread did, in pieces: the time of a thread is covered without
-	// gaps from its first to its last event.
+	// gaps from its first to its last event. The last piece in a group is empty, and the thread is Dead in it.
 	Span func(Span)
 }
 

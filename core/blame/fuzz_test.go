@@ -132,7 +132,7 @@ func checkParts(t *testing.T, p Parts) {
 func checkSpans(t *testing.T, spans []Span, from, to time.Duration) {
 	last := map[int]Span{}
 	for _, s := range spans {
-		if before, ok := last[s.Thread.ID]; s.From >= s.To || s.From < from || s.To > to || ok && s.From < before.To {
+		if before, ok := last[s.Thread.ID]; (s.From < s.To) != (s.State != Dead) || s.From > s.To || s.From < from || s.To > to || ok && s.From < before.To {
 			t.Errorf("span %v after %v", s, before)
 		}
 		last[s.Thread.ID] = s

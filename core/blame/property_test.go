@@ -78,11 +78,18 @@ func (k *kernel) compareSpans(t *rapid.T, spans []Span) {
 	}
 }
 
-// byThread returns the spans of each thread, and joins those between which nothing changed.
+// byThread returns the spans of each thread without the last, empty ones of a group, and joins those between
+// which nothing changed.
 func byThread(t *rapid.T, spans []Span) map[int][]Span {
 	threads := map[int][]Span{}
 	for _, s := range spans {
 		all := threads[s.Thread.ID]
+		if s.State == Dead {
+			if s.From != s.To || len(all) > 0 && s.From < all[len(all)-1].To {
+				t.Errorf("%v after %v", s, all)
+			}
+			continue
+		}
 		if len(all) == 0 {
 			threads[s.Thread.ID] = []Span{s}
 			continue

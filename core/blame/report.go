@@ -101,6 +101,9 @@ func (a *Analysis) account(g Group) *account {
 func (a *Analysis) end(t *thread) {
 	sum := a.account(a.Watched[t.Group])
 	sum.plus(&t.parts)
+	if a.Span != nil && a.now >= a.Start {
+		a.Span(Span{Thread: t.Thread, CPU: t.cpu, State: Dead, From: a.now, To: a.now})
+	}
 	if !a.Nameless {
 		sum.Threads = insert(sum.Threads, ThreadSum{t.Thread, t.parts}, maxEnded)
 	}

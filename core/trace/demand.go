@@ -16,20 +16,22 @@ var (
 	ErrTooShort = errors.New("no whole period was recorded")
 )
 
-// Demand is the estimated demand of a group in each period; see [Series.Demand].
+// Demand is the demand of a group in each period; see [Series.Demand].
 type Demand struct {
 	Period    time.Duration
 	CPUs      []float64 // demand in each period, in the order of time; at least one
 	Averaged  float64   // share of the periods whose value is an average over several (late samples)
 	Throttled float64   // share of the time in throttled samples
 	Moved     float64   // share of the usage that was moved to an earlier period
+	Exact     bool      // moved to when threads wanted to run, not to where an estimate puts it
 	Open      int       // number of open runs (see the package comment), whose demand is unknown
 	OpenShare float64   // share of the time in those runs
 }
 
-// Demand returns the estimated demand in CPUs for each bin of one period, which must be > 0. It is
-// PerPeriod of the series after correction of throttled runs; see the package comment. Without
-// throttling, demand equals usage. The errors are ErrTooCoarse and ErrTooShort.
+// Demand returns the demand in CPUs for each bin of one period, which must be > 0. It is PerPeriod
+// of the series after correction of throttled runs: exactly if Exact is known, and otherwise by
+// estimate; see the package comment. Without throttling, demand equals usage. The errors are
+// ErrTooCoarse and ErrTooShort.
 func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if nominal > period {
 		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with an interval of %v or less, or ask for a longer period",
@@ -37,9 +39,14 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	}
 	demand := Series{Samples: slices.Clone(s.Samples)}
 	segments := demand.Segments(nominal)
-	r := newRecovery(segments, nominal)
-	openRuns, open := r.open()
-	r.move()
+	openRuns, open, exact := 0, time.Duration(0), s.Exact != nil && s.Exact.enough()
+	if exact {
+		openRuns, open = s.Exact.move(demand.Samples)
+	} else {
+		r := newRecovery(segments, nominal)
+		openRuns, open = r.open()
+		r.move()
+	}
 	bins := binsOf(segments, period, nominal)
 	averaged := averagedPeriods(bins, period)
 	if averaged > mostAveraged && averaged > averagedTimes*len(bins) {
@@ -63,6 +70,7 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		Averaged:  float64(averaged) / float64(len(cpus)),
 		Throttled: ratio(float64(throttled), float64(whole)),
 		Moved:     moved(binsOf(s.Segments(nominal), period, nominal), bins),
+		Exact:     exact,
 		Open:      openRuns,
 		OpenShare: ratio(float64(open), float64(whole)),
 	}, nil

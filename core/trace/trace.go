@@ -22,6 +22,7 @@ type Series struct {
 	Group   string // path in the hierarchy
 	Name    string // of a container, "namespace/pod/container"; "" if not known
 	Samples []Sample
+	Exact   *Exact // what its threads did, nil if that was not traced
 }
 
 // Sample is the usage and throttling of one cgroup in one interval.

@@ -39,7 +39,7 @@ func (r *rig) suppress(ctx context.Context, c Condition) error {
 		total, knownAll := all.Used(r.groups, everything)
 		own, knownBatch := batch.Used(r.groups, []string{r.batch})
 		now := time.Now()
-		tick := colocation.Tick{Now: now.Sub(begun), CPUs: r.all.Len(), Unsampled: last.IsZero() || !knownAll || !knownBatch}
+		tick := colocation.Tick{Now: now.Sub(begun), CPUs: r.cpus().Len(), Unsampled: last.IsZero() || !knownAll || !knownBatch}
 		if !tick.Unsampled {
 			tick.Others = quantity.CPUs(max(0, total-own)) / quantity.CPUs(now.Sub(last))
 		}

@@ -136,6 +136,13 @@ func (r *rig) choose(room confine.Room) (cpuset.Set, error) {
 	return r.all, nil
 }
 
+// cpus returns the CPUs that choose has chosen.
+func (r *rig) cpus() cpuset.Set {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all
+}
+
 func (r *rig) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

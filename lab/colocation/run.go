@@ -127,7 +127,7 @@ func (r *rig) calibrate(ctx context.Context, plan *load.Plan) (cpu time.Duration
 		if cpu <= 0 {
 			return 0, errors.New("the service used no CPU time")
 		}
-		plan.Every = time.Duration(float64(cpu) / float64(r.config.Online) / float64(r.all.Len()))
+		plan.Every = time.Duration(float64(cpu) / float64(r.config.Online) / float64(r.cpus().Len()))
 		plan.Jitter = plan.Every - 1
 		result, before, after, err := r.measure(ctx, *plan)
 		if err != nil {

@@ -128,7 +128,7 @@ func (r *rig) window(ctx context.Context, c Condition, plan load.Plan) (Window, 
 		return w, fmt.Errorf("condition %q: %w", c.Name, err)
 	}
 	share := func(d time.Duration) quantity.Share {
-		return quantity.Share(d) / quantity.Share(after.at.Sub(before.at)) / quantity.Share(r.all.Len())
+		return quantity.Share(d) / quantity.Share(after.at.Sub(before.at)) / quantity.Share(r.cpus().Len())
 	}
 	w.Online, w.Batch = share(after.online-before.online), share(after.batch-before.batch)
 	w.Generator, w.Stolen = share(after.generator-before.generator), share(after.stolen-before.stolen)
@@ -170,7 +170,7 @@ func (c Config) disturbed(w Window) string {
 // begin makes the settings of a condition, and then waits for them to take effect. end stops the
 // budget.
 func (r *rig) begin(ctx context.Context, c Condition) (end func() error, err error) {
-	wanted := c.wanted(r.groups.Layout().CPU, r.all)
+	wanted := c.wanted(r.groups.Layout().CPU, r.cpus())
 	inner, err := r.groups.Children(cgroup.CPU, r.batch)
 	if err != nil {
 		return nil, err

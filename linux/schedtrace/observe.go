@@ -39,11 +39,13 @@ func (o *Observation) Process(id int) string { return o.processes[id] }
 
 // Request is what to observe.
 type Request struct {
-	Groups   []string // paths; groups below them count as parts of them
-	Duration time.Duration
-	Longest  int // delays to report per group
+	Groups   []string      // paths; groups below them count as parts of them
+	Duration time.Duration // 0 for no end
+	Longest  int           // delays to report per group
 	// Pieces is the largest number of pieces of the groups' timelines, 0 for no timelines.
 	Pieces int
+	// Started, if not nil, is called when the states of all threads are known.
+	Started func()
 	// Span, if not nil, receives what each thread did, with the group for which it counts; see blame.Options.
 	Span func(*Observation, blame.Group, blame.Span)
 	// Edge, if not nil, receives the edges of the quotas' periods.
@@ -80,8 +82,14 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	if watched.Start, err = t.Start(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, request.Duration)
-	defer cancel()
+	if request.Started != nil {
+		request.Started()
+	}
+	if request.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, request.Duration)
+		defer cancel()
+	}
 	if request.Pieces > 0 {
 		o.Timelines = map[blame.Group]*blame.Timeline{}
 		for _, g := range o.Subjects {

@@ -2,9 +2,9 @@
 // (https://ui.perfetto.dev, https://perfetto.dev/docs/reference/trace-packet-proto):
 //
 //	w := perfetto.New(out, clocks)
-//	t := perfetto.Trace{Writer: w, ...}
-//	t.Add(group, span)
-//	err := w.Close()
+//	t := perfetto.Trace{Writer: w}
+//	t.Add(span)
+//	err := t.Close()
 package perfetto
 
 import (

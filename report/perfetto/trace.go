@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -12,21 +13,17 @@ import (
 // threads and one for the CPU time that its quota has left, and a track for each CPU.
 type Trace struct {
 	*Writer
-	// Container, Thread and Occupant return names.
-	Container func(blame.Group) string
-	Thread    func(blame.Thread) string
-	Occupant  func(blame.Occupant) string
 
-	containers map[blame.Group]Track
-	quotas     map[blame.Group]Track
+	containers map[string]Track // by group
+	quotas     map[string]Track
 	threads    map[threadOf]Track
 	cpus       map[int]Track
 }
 
-// threadOf is a thread while it counts for a container.
+// threadOf is a thread while it counts for a group.
 type threadOf struct {
-	container blame.Group
-	id        int
+	group string
+	id    int
 }
 
 // trackIn returns the track for a key. The first call for a key makes the track.
@@ -40,34 +37,34 @@ func trackIn[K comparable](m *map[K]Track, key K, make func() Track) Track {
 	return (*m)[key]
 }
 
-func (t *Trace) container(g blame.Group) Track {
-	return trackIn(&t.containers, g, func() Track { return t.Track(t.Container(g), 0) })
-}
-
-// Add writes a span of a thread that counts for a group. Sleeping threads are shown by gaps.
-func (t *Trace) Add(group blame.Group, s blame.Span) {
-	thread := func() Track {
-		return trackIn(&t.threads, threadOf{group, s.Thread.ID}, func() Track { return t.Track(t.Thread(s.Thread), t.container(group)) })
+// Add writes what a thread did, or an edge of a quota: the CPU time that was left before and after the timer gave
+// out more. Sleeping threads are shown by gaps.
+func (t *Trace) Add(s *trace.Span) {
+	name := report.Printable(s.Name)
+	if name == "" {
+		name = report.Printable(s.Group)
 	}
+	container := trackIn(&t.containers, s.Group, func() Track { return t.Track(name, 0) })
+	if s.Quota != nil {
+		counter := trackIn(&t.quotas, s.Group, func() Track { return t.Counter("quota left at edges, "+name, "us", container) })
+		t.Count(counter, max(0, s.To-1), int64(s.Quota.Before/time.Microsecond))
+		t.Count(counter, s.To, int64(s.Quota.Left/time.Microsecond))
+		return
+	}
+	if s.State == blame.Sleeping || s.State == blame.Dead {
+		return
+	}
+	thread := trackIn(&t.threads, threadOf{s.Group, s.Thread}, func() Track {
+		return t.Track(fmt.Sprint(report.Printable(s.Process), " ", s.Thread), container)
+	})
+	what := s.State.String()
 	switch s.State {
 	case blame.Running:
-		t.Slice(thread(), fmt.Sprint("running on CPU ", s.CPU), s.From, s.To)
+		what = fmt.Sprint("running on CPU ", s.CPU)
 		cpu := trackIn(&t.cpus, s.CPU, func() Track { return t.Track(fmt.Sprint("CPU ", s.CPU), 0) })
-		t.Slice(cpu, t.Container(group), s.From, s.To)
-	case blame.Throttled:
-		t.Slice(thread(), "throttled", s.From, s.To)
+		t.Slice(cpu, name, s.From, s.To)
 	case blame.Waiting:
-		t.Slice(thread(), "waiting behind "+report.Behind(s.By, group, t.Occupant), s.From, s.To)
-	case blame.Unknown:
-		t.Slice(thread(), "unknown", s.From, s.To)
-	case blame.Sleeping, blame.Dead:
+		what = "waiting behind " + report.Printable(s.Behind)
 	}
-}
-
-// Edge writes the CPU time that a group's quota had left before and after its timer gave out more.
-func (t *Trace) Edge(e blame.Event) {
-	g := e.Thread.Group
-	counter := trackIn(&t.quotas, g, func() Track { return t.Counter("quota left at edges, "+t.Container(g), "us", t.container(g)) })
-	t.Count(counter, e.Time-1, int64(e.Quota.Before/time.Microsecond))
-	t.Count(counter, e.Time, int64(e.Quota.Left/time.Microsecond))
+	t.Slice(thread, what, s.From, s.To)
 }

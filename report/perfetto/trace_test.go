@@ -3,7 +3,6 @@ package perfetto_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/perfetto"
 	"pinfold.dev/pinfold/report/perfetto/perfettotest"
 )
@@ -20,36 +20,31 @@ const ms = time.Millisecond
 // write writes a trace of two containers, a (1) and b (2), of which b uses up its quota.
 func write(t *testing.T) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	trace := perfetto.Trace{
-		Writer:    perfetto.New(&out, perfetto.Clocks{Monotonic: time.Hour, Real: time.Unix(1_800_000_000, 0)}),
-		Container: func(g blame.Group) string { return string(rune('a' + g - 1)) },
-		Thread:    func(t blame.Thread) string { return fmt.Sprint("worker ", t.ID) },
-		Occupant:  func(o blame.Occupant) string { return string(rune('a' + o.Group - 1)) },
-	}
-	a, b := blame.Thread{ID: 10, Process: 10, Group: 1}, blame.Thread{ID: 20, Process: 20, Group: 2}
+	var file bytes.Buffer
+	out := perfetto.Trace{Writer: perfetto.New(&file, perfetto.Clocks{Monotonic: time.Hour, Real: time.Unix(1_800_000_000, 0)})}
 	at := func(d time.Duration) time.Duration { return time.Hour + d }
-	for _, s := range []blame.Span{
-		{Thread: a, CPU: 0, State: blame.Running, From: at(0), To: at(10 * ms)},
-		{Thread: b, CPU: 0, State: blame.Waiting, By: blame.Occupant{Group: 1, Process: 10}, From: at(0), To: at(10 * ms)},
-		{Thread: a, CPU: 0, State: blame.Sleeping, From: at(10 * ms), To: at(100 * ms)},
-		{Thread: b, CPU: 0, State: blame.Running, From: at(10 * ms), To: at(30 * ms)},
-		{Thread: b, CPU: 0, State: blame.Throttled, From: at(30 * ms), To: at(100 * ms)},
-		{Thread: b, CPU: 1, State: blame.Running, From: at(100 * ms), To: at(115 * ms)},
-		{Thread: b, CPU: 1, State: blame.Unknown, From: at(115 * ms), To: at(120 * ms)},
+	for _, s := range []trace.Span{
+		{Group: "/a", Name: "a", Thread: 10, CPU: 0, State: blame.Running, From: at(0), To: at(10 * ms)},
+		{Group: "/a", Name: "a", Thread: 10, CPU: 0, State: blame.Sleeping, From: at(10 * ms), To: at(20 * ms)},
+		{Group: "b", Thread: 20, CPU: 0, State: blame.Waiting, Behind: "a", From: at(0), To: at(10 * ms)},
+		{Group: "b", Thread: 20, CPU: 0, State: blame.Running, From: at(10 * ms), To: at(30 * ms)},
+		{Group: "b", Thread: 20, CPU: 0, State: blame.Throttled, From: at(30 * ms), To: at(100 * ms)},
+		{Group: "b", Thread: 20, CPU: 1, State: blame.Running, From: at(100 * ms), To: at(115 * ms)},
+		{Group: "b", Thread: 20, CPU: 1, State: blame.Unknown, From: at(115 * ms), To: at(120 * ms)},
+		{Group: "b", From: at(100 * ms), To: at(100 * ms), Quota: &blame.Quota{Before: -time.Millisecond, Left: 20 * ms}},
 	} {
-		trace.Add(s.Thread.Group, s)
+		s.Process = "worker"
+		out.Add(&s)
 	}
-	trace.Edge(blame.Event{Time: at(100 * ms), Thread: blame.Thread{Group: 2}, Quota: &blame.Quota{Before: -time.Millisecond, Left: 20 * ms}})
-	if err := trace.Close(); err != nil {
+	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
+	return file.Bytes()
 }
 
 // TestTraceProcessor compares what Perfetto's trace processor reads with what was written.
 func TestTraceProcessor(t *testing.T) {
-	trace := write(t)
+	written := write(t)
 	for sql, want := range map[string][]string{
 		`select parent.name, track.name, slice.name, sum(slice.dur)/1000, count() from slice join track on slice.track_id = track.id
 		 left join track parent on track.parent_id = parent.id group by 1, 2, 3 order by 1, 2, 3`: {
@@ -71,7 +66,7 @@ func TestTraceProcessor(t *testing.T) {
 		`select to_realtime(min(ts)) from slice`:                                               {"1800000000000000000"},
 	} {
 		var got []string
-		for _, row := range perfettotest.Query(t, "../..", trace, sql) {
+		for _, row := range perfettotest.Query(t, "../..", written, sql) {
 			got = append(got, strings.Join(row, " "))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -82,8 +77,8 @@ func TestTraceProcessor(t *testing.T) {
 
 // TestCutOff: what was written of a trace can be read, whatever is missing at the end.
 func TestCutOff(t *testing.T) {
-	trace := write(t)
-	rows := perfettotest.Query(t, "../..", trace[:len(trace)*2/3], `select count() from slice`)
+	written := write(t)
+	rows := perfettotest.Query(t, "../..", written[:len(written)*2/3], `select count() from slice`)
 	if len(rows) != 1 || rows[0][0] == "0" {
 		t.Errorf("%v", rows)
 	}

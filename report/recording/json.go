@@ -25,8 +25,18 @@ type groupInfo struct {
 	Limit        *Limit     `json:"limit,omitempty"`
 	LimitChanges int        `json:"limitChanges"`
 	// ThrottledShare is the share of the time in samples whose usage may be less than the demand.
-	ThrottledShare float64 `json:"throttledShare"`
-	Scales         []Scale `json:"timescales"`
+	ThrottledShare float64     `json:"throttledShare"`
+	Scales         []Scale     `json:"timescales"`
+	Traced         *tracedInfo `json:"traced,omitempty"`
+}
+
+// tracedInfo is a [trace.Exact] as JSON. Times are those of all threads together.
+type tracedInfo struct {
+	Running   float64 `json:"runningSeconds"`
+	Throttled float64 `json:"throttledSeconds"`
+	Waiting   float64 `json:"waitingSeconds"`
+	Unknown   float64 `json:"unknownSeconds"`
+	Periods   uint32  `json:"timerPeriods"`
 }
 
 // periodInfo are statistics per period, in CPUs.
@@ -87,6 +97,9 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 	}
 	if _, limited := sum.Limits.CPUs(); limited {
 		g.Limit = NewLimit(&sum)
+	}
+	if x := s.Exact; x != nil {
+		g.Traced = &tracedInfo{x.Running.Seconds(), x.Throttled.Seconds(), x.Waiting.Seconds(), x.Unknown.Seconds(), x.Periods()}
 	}
 	return g
 }

@@ -91,6 +91,9 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		report.Line(w, "throttled", "%s", Throttled(&sum))
 		report.Line(w, "bursts", "%d periods, %v beyond the quota", sum.Bursts, Rounded(sum.BurstTime))
 	}
+	if s.Exact != nil {
+		report.Line(w, "traced", "%s", traced(s.Exact, &sum))
+	}
 	return sum
 }
 
@@ -128,6 +131,19 @@ func printDoubt(w io.Writer, sum *trace.Summary) {
 	if sum.ThrottledShare > 0 {
 		report.Line(w, "note", "throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare)
 	}
+}
+
+// traced formats what threads did, compared with the counters.
+func traced(x *trace.Exact, sum *trace.Summary) string {
+	text := fmt.Sprintf("threads ran for %v (counted: %v), were throttled for %v and waited %v for a CPU", Rounded(x.Running), Rounded(sum.Usage),
+		Rounded(x.Throttled), Rounded(x.Waiting))
+	if x.Periods() > 0 {
+		text += fmt.Sprintf("; %d timer periods (counted: %d)", x.Periods(), sum.Periods)
+	}
+	if x.Unknown > 0 {
+		text += fmt.Sprintf("; %v are unknown", Rounded(x.Unknown))
+	}
+	return text
 }
 
 // Throttled formats the throttled shares of the timer's periods and of all wall-clock periods, and

@@ -35,14 +35,7 @@ const (
 // and plays the same loads under these limits; see the package comment. PINFOLD_TEST_LONG=5m makes
 // it run for about that long, for more precise results.
 func TestReplay(t *testing.T) {
-	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: 25 * period}
-	if text := os.Getenv("PINFOLD_TEST_LONG"); text != "" {
-		whole, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x.length = max(x.length, (whole / 12).Truncate(period))
-	}
+	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: testLength(t, 25*period, 12)}
 	var rows []replayed
 	for _, p := range programs() {
 		s := p.script(x.threads, x.length)
@@ -71,6 +64,20 @@ func TestReplay(t *testing.T) {
 			t.Errorf("a model %s passes: the test does not detect wrong models", m.name)
 		}
 	}
+}
+
+// testLength returns how long each of n scripts is: least, or more if PINFOLD_TEST_LONG requests a long test.
+func testLength(t *testing.T, least time.Duration, n int) time.Duration {
+	t.Helper()
+	text := os.Getenv("PINFOLD_TEST_LONG")
+	if text == "" {
+		return least
+	}
+	whole, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return max(least, (whole / time.Duration(n)).Truncate(period))
 }
 
 // experiment plays scripts of a given length.
@@ -171,7 +178,7 @@ func (x *experiment) once(s script, observe func() func() bool) (r run, good boo
 	if observe != nil {
 		end = observe()
 	}
-	r = run{length: x.length, played: playing()}
+	r = run{origin: first, length: x.length, played: playing()}
 	time.Sleep(first + x.length + period - now())
 	good = end()
 	r.kernel = difference(x.stat(x.T), before)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -36,9 +38,9 @@ func NoteLost(w io.Writer, name string, bytes int64) {
 // ErrInterrupted is the error of [Until].
 var ErrInterrupted = errors.New("interrupted: nothing was written")
 
-// Until returns the rows before the context is done. Then the last row is [ErrInterrupted].
-func Until(ctx context.Context, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2[*tracefile.Row, error] {
-	return func(yield func(*tracefile.Row, error) bool) {
+// Until returns the rows or spans before the context is done. Then the last one is [ErrInterrupted].
+func Until[R any](ctx context.Context, rows iter.Seq2[*R, error]) iter.Seq2[*R, error] {
+	return func(yield func(*R, error) bool) {
 		for r, err := range rows {
 			if ctx.Err() != nil {
 				yield(nil, ErrInterrupted)
@@ -49,4 +51,9 @@ func Until(ctx context.Context, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2
 			}
 		}
 	}
+}
+
+// WriteTo writes an output that is not a recording. It appears when write has returned without an error.
+func WriteTo(o tracefile.Output, write func(*os.File) error) error {
+	return SuggestForce(atomicfile.WriteFunc(o.Name, atomicfile.Options{Perm: 0o644, KeepOld: !o.Replace}, write))
 }

@@ -280,9 +280,5 @@ func (q *consultation) writePage(found *show.Report) error {
 	if err := found.HTML(&page); err != nil {
 		return err
 	}
-	err := frame.WriteFile(q.html, page.Bytes(), q.force)
-	if errors.Is(err, fs.ErrExist) {
-		return frame.SuggestForce(err)
-	}
-	return err
+	return frame.SuggestForce(frame.WriteFile(q.html, page.Bytes(), q.force))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -153,7 +152,7 @@ func (s *selection) eachSeries(ctx context.Context, groups []group, atOnce int, 
 			if err := do(groups[i], rec.Interval, &rec.Series[i]); err != nil {
 				return err
 			}
-			rec.Series[i].Samples = nil // free the memory
+			rec.Series[i] = trace.Series{} // free the memory
 		}
 		groups = groups[n:]
 	}
@@ -181,19 +180,12 @@ func readGroups(ctx context.Context, groups []group, interval time.Duration) (*t
 	for _, g := range groups {
 		wanted[g.Path] = true
 	}
-	rec, err := tracefile.Gather(f.Header(), among(wanted, frame.Until(ctx, f.Rows())))
-	if err == nil && len(rec.Series) != len(groups) {
-		err = fmt.Errorf("%s changed while it was read", groups[0].File)
+	rec, err := tracefile.Gather(f.Header(), tracefile.Only(frame.Until(ctx, f.Rows()), func(r *tracefile.Row) bool { return wanted[r.Group] }))
+	if err != nil {
+		return nil, err
 	}
-	return rec, err
-}
-
-func among(wanted map[string]bool, rows iter.Seq2[*tracefile.Row, error]) iter.Seq2[*tracefile.Row, error] {
-	return func(yield func(*tracefile.Row, error) bool) {
-		for r, err := range rows {
-			if (err != nil || wanted[r.Group]) && !yield(r, err) {
-				return
-			}
-		}
+	if len(rec.Series) != len(groups) {
+		return nil, fmt.Errorf("%s changed while it was read", groups[0].File)
 	}
+	return rec, f.AddExact(rec)
 }

@@ -33,7 +33,7 @@ var errDone = errors.New("done")
 const maxWaiting = 1024
 
 // session is a recording in progress. The sampler's goroutine owns present and counts; the writer's
-// owns the other variables.
+// owns the other variables, except for those in exact.
 type session struct {
 	q        *sampling
 	names    map[string]string
@@ -42,6 +42,7 @@ type session struct {
 	cmd      *cobra.Command
 	progress *frame.Progress
 	recorder tracefile.Recorder // nil without output
+	exact    *exact             // nil without --exact
 	memory   *memory
 	noBursts bool // the kernel does not count bursts
 	cost     sampler.Cost
@@ -49,7 +50,7 @@ type session struct {
 
 // record samples until the end and writes the output. With an error, it also returns what was
 // recorded.
-func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target) (*session, error) {
+func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
@@ -70,6 +71,11 @@ func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Ta
 		r.names[t.Group], r.present[t.Group] = t.Name, true
 	}
 	s.Set(paths)
+	if q.exact {
+		if r.exact, err = q.trace(fs, paths, names); err != nil {
+			return nil, err
+		}
+	}
 	ticks := make(chan sampler.Tick, maxWaiting)
 	written := make(chan error, 1)
 	go func() {
@@ -85,6 +91,9 @@ func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Ta
 		err = nil
 	}
 	err = errors.Join(err, <-written)
+	if r.exact != nil {
+		err = errors.Join(err, r.exact.end())
+	}
 	r.progress.End()
 	r.cost = s.Cost()
 	return r, errors.Join(err, r.finish())
@@ -95,6 +104,12 @@ func (r *session) summary(w io.Writer) error {
 	if len(r.memory.rec.Series) == 0 {
 		return nil
 	}
+	if r.exact != nil {
+		for i := range r.memory.rec.Series {
+			s := &r.memory.rec.Series[i]
+			s.Exact = r.exact.series[s.Group]
+		}
+	}
 	if err := recording.PrintSummary(w, &r.memory.rec); err != nil {
 		return err
 	}
@@ -102,6 +117,9 @@ func (r *session) summary(w io.Writer) error {
 	c := r.cost
 	report.Line(w, "sampling", "took %.2g%% of a CPU; woke up %v late, 99 of 100 times at most %v; %d times too late for a sample",
 		100*c.Share(), recording.Rounded(c.Jitter50), recording.Rounded(c.Jitter99), c.Missed)
+	if r.exact != nil {
+		r.exact.summary(w)
+	}
 	if r.noBursts {
 		report.Line(w, "note", "this kernel does not count bursts: Linux does since %s", cgroup.BurstStatisticsSince)
 	}
@@ -125,6 +143,9 @@ func (r *session) take(t *sampler.Tick, ticks chan<- sampler.Tick) error {
 		delete(r.present, a.Group)
 	}
 	if done || len(r.present) == 0 {
+		if r.exact != nil {
+			r.exact.finish(t.At)
+		}
 		return errDone
 	}
 	return nil
@@ -145,7 +166,7 @@ func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
 			sample := &t.Samples[i]
 			row := &tracefile.Row{Group: sample.Group, Name: r.names[sample.Group], Sample: sample.Sample}
 			if r.recorder != nil {
-				if err := r.recorder.Append(row); err != nil {
+				if err := r.exact.locked(func() error { return r.recorder.Append(row) }); err != nil {
 					return fmt.Errorf("the recording stops after %v: %w", t.At.Round(time.Millisecond), err)
 				}
 			}
@@ -202,6 +223,9 @@ func (r *session) begin(start time.Time) (err error) {
 	}
 	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
 		return fmt.Errorf("%w: make a file of it with 'pinfold trace recover %s -o FILE', and remove it", err, exists.Journal)
+	}
+	if err == nil && r.exact != nil {
+		r.exact.begin(r.recorder, start)
 	}
 	return err
 }

@@ -24,7 +24,8 @@ import (
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--interval TIME]
-                 [--duration TIME | --samples N] [-o FILE [--force]]`,
+                 [--duration TIME | --samples N] [-o FILE [--force]]
+                 [--exact [--max-cost PERCENT]]`,
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
 at the end what limit they need at which timescale. It ends after --duration or
@@ -36,9 +37,15 @@ A group is a path in the hierarchy (/kubepods/burstable), a directory
 
 -o records to a file: .parquet, .csv or .npy (one group), - for CSV on standard
 output. Until the end, samples go to FILE.journal, so that ctrl-C, a full disk
-or kill -9 lose only the last second: see 'pinfold trace recover'.`,
+or kill -9 lose only the last second: see 'pinfold trace recover'.
+
+--exact also traces the scheduler, and writes when each thread ran, was
+throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet. Then
+advice knows what a throttled group wanted, instead of estimating it. It needs
+what 'pinfold why' needs.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --interval 10ms --duration 1m -o web.parquet
+  pinfold sample --pod default/web --duration 1m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
 	}
 	q := &sampling{}
@@ -49,6 +56,8 @@ or kill -9 lose only the last second: see 'pinfold trace recover'.`,
 	frame.Var(f, &q.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
+	f.BoolVar(&q.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
+	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
 }
@@ -60,6 +69,8 @@ type sampling struct {
 	duration time.Duration
 	samples  int // 0: not given
 	output   tracefile.Output
+	exact    bool
+	maxCost  float64 // percent
 }
 
 // check rejects flags that are wrong on every machine.
@@ -88,6 +99,15 @@ func (q *sampling) check(flags *pflag.FlagSet, args []string) error {
 			return usage.Errorf("-o %w", err)
 		}
 	}
+	format, _ := tracefile.FormatOf(q.output.Name)
+	switch {
+	case q.exact && format != tracefile.Parquet:
+		return usage.Errorf("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
+	case !q.exact && flags.Changed("max-cost"):
+		return usage.Errorf("--max-cost is about --exact: give it, too")
+	case q.exact:
+		return groups.CheckCost(q.maxCost)
+	}
 	return nil
 }
 
@@ -95,14 +115,16 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 	if err := q.check(cmd.Flags(), args); err != nil {
 		return err
 	}
-	if err := tracefile.Taken(q.output.Name, q.output.Replace); q.output.Name != "" && err != nil {
-		return frame.SuggestForce(err)
+	if q.output.Name != "" {
+		if err := q.output.Check(); err != nil {
+			return frame.SuggestForce(err)
+		}
 	}
 	fs, err := cgroup.Open(q.Root)
 	if err != nil {
 		return err
 	}
-	targets, _, err := q.Targets(fs, args, cmd.ErrOrStderr())
+	targets, names, err := q.Targets(fs, args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -114,7 +136,7 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	rec, err := q.record(cmd, fs, targets)
+	rec, err := q.record(cmd, fs, targets, names)
 	if rec == nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/completion"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/recording"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -22,7 +23,7 @@ import (
 func NewTrace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Look at recordings, convert and recover them",
+		Short: "Look at recordings, convert, recover and export them",
 		Long: `Look at recordings of 'pinfold sample', convert them, and recover those that
 were cut short. Every command reads Parquet, CSV, .npy and journals, and detects
 the format from the content.`,
@@ -30,11 +31,11 @@ the format from the content.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage.Errorf("no command given: use info, convert or recover")
+			return usage.Errorf("no command given: use info, convert, recover or export")
 		}
 		return frame.UnknownCommand(cmd, args[0])
 	}
-	cmd.AddCommand(newInfo(), newConvert(), newRecover())
+	cmd.AddCommand(newInfo(), newConvert(), newRecover(), newExport())
 	return cmd
 }
 
@@ -128,7 +129,7 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	if _, err := tracefile.FormatOf(c.output.Name); err != nil {
 		return usage.Errorf("-o %w", err)
 	}
-	if err := tracefile.Taken(c.output.Name, c.output.Replace); err != nil {
+	if err := c.output.Check(); err != nil {
 		return frame.SuggestForce(err)
 	}
 	f, err := tracefile.Open(from, *c.interval)
@@ -136,13 +137,14 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 		return frame.SuggestInterval(err)
 	}
 	defer f.Close()
-	rows := f.Rows()
+	rows, spans := f.Rows(), tracefile.Spans(from)
 	if c.group != "" {
-		rows = tracefile.Only(c.group, rows)
+		rows = tracefile.Only(rows, func(r *tracefile.Row) bool { return r.Group == c.group })
+		spans = tracefile.Only(spans, func(s *trace.Span) bool { return s.Within(c.group) })
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
-	done, err := c.write(cmd.OutOrStdout(), f.Header(), frame.Until(ctx, rows))
+	done, err := c.write(cmd.OutOrStdout(), f.Header(), frame.Until(ctx, rows), frame.Until(ctx, spans))
 	switch {
 	case errors.Is(err, tracefile.ErrEmpty) && c.group != "":
 		return fmt.Errorf("%s has no samples of group %s: 'pinfold trace info' says which groups it has", from, c.group)
@@ -158,15 +160,18 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	return nil
 }
 
-func (c *conversion) write(stdout io.Writer, h tracefile.Header, rows iter.Seq2[*tracefile.Row, error]) (tracefile.Converted, error) {
+func (c *conversion) write(stdout io.Writer, h tracefile.Header, rows iter.Seq2[*tracefile.Row, error], spans iter.Seq2[*trace.Span, error]) (tracefile.Converted, error) {
 	if c.output.Name == tracefile.Stdout {
 		return tracefile.WriteCSV(stdout, h, rows)
 	}
-	return tracefile.Write(c.output, h, rows)
+	return tracefile.WriteExact(c.output, h, rows, spans)
 }
 
 func noteWritten(w io.Writer, name string, c tracefile.Converted) {
 	frame.Notef(w, "%s: %d samples", name, c.Rows)
+	if c.Spans > 0 {
+		frame.Notef(w, "%s: %d spans", tracefile.SpansOf(name), c.Spans)
+	}
 	if c.Note != "" {
 		frame.Notef(w, "%s", c.Note)
 	}

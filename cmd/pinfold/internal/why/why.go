@@ -52,9 +52,9 @@ time.`,
 	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, RFC 3339, as 'pinfold-local load' writes it)")
-	f.StringVar(&q.perfetto.name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
-	f.BoolVar(&q.perfetto.replace, "force", false, "replace the FILE of --perfetto if it exists")
-	f.Float64Var(&q.maxCost, "max-cost", 5, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
+	f.StringVar(&q.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
+	f.BoolVar(&q.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
+	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
 	return cmd
 }
@@ -65,7 +65,7 @@ type question struct {
 	duration time.Duration
 	maxCost  float64 // percent
 	requests string  // file
-	perfetto perfettoOutput
+	perfetto tracefile.Output
 	output   *frame.Format
 }
 
@@ -75,14 +75,12 @@ func (q *question) check(args []string) error {
 		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
 	case slices.Contains(args, ""):
 		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
-	case q.perfetto.replace && q.perfetto.name == "":
+	case q.perfetto.Replace && q.perfetto.Name == "":
 		return usage.Errorf("--force is about the file of --perfetto: give it, too")
 	case q.duration <= 0:
 		return usage.Errorf("--duration %v: must be more than 0", q.duration)
-	case !(q.maxCost > 0 && q.maxCost <= 100):
-		return usage.Errorf("--max-cost %v: give a percentage above 0, up to 100", q.maxCost)
 	}
-	return nil
+	return groups.CheckCost(q.maxCost)
 }
 
 // longestDelays is how many delays of a container are shown.
@@ -92,7 +90,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	if err := q.check(args); err != nil {
 		return err
 	}
-	if err := tracefile.Taken(q.perfetto.name, q.perfetto.replace); q.perfetto.name != "" && err != nil {
+	if err := tracefile.Taken(q.perfetto.Name, q.perfetto.Replace); q.perfetto.Name != "" && err != nil {
 		return frame.SuggestForce(err)
 	}
 	fs, err := cgroup.Open(q.Root)
@@ -119,7 +117,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError
-	fileErr := q.perfetto.write(&request, names, func() error {
+	fileErr := q.observed(&request, names, func() error {
 		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: q.maxCost / 100}); errors.As(err, &expensive) {
 			err = nil
 		}
@@ -135,7 +133,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	result := &why.Report{Report: seen.Report, Process: seen.Process, Events: seen.Cost.Lost,
-		Waited: func(by blame.Occupant) string { return occupant(seen, names, by) }}
+		Waited: func(by blame.Occupant) string { return groups.Occupant(seen, names, by) }}
 	if expensive != nil {
 		result.Ended = fmt.Sprintf("it ended early: %v", expensive)
 	}
@@ -183,17 +181,4 @@ func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*wh
 	}
 	offset := schedtrace.Now() - time.Duration(time.Now().UnixNano())
 	return why.Slowest(log, timeline, seen.From, seen.To, offset), nil
-}
-
-// occupant names what a thread waited behind: a container, another control group, or a process that is in
-// none.
-func occupant(seen *schedtrace.Observation, names *groups.Names, by blame.Occupant) string {
-	group := seen.Path(by.Group)
-	if group != "/" && group != "" {
-		return report.Printable(names.Of(group))
-	}
-	if name := seen.Process(by.Process); name != "" {
-		return report.Printable("process " + name)
-	}
-	return fmt.Sprintf("process %d", by.Process)
 }

@@ -1,0 +1,60 @@
+//go:build linux
+
+package groups
+
+import (
+	"fmt"
+
+	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/linux/schedtrace"
+	"pinfold.dev/pinfold/report"
+)
+
+// MaxCost is the largest share of the machine's CPU time that tracing may use by default, in percent.
+const MaxCost = 5
+
+// CheckCost returns an error if --max-cost is not a percentage.
+func CheckCost(percent float64) error {
+	if !(percent > 0 && percent <= 100) {
+		return usage.Errorf("--max-cost %v: give a percentage above 0, up to 100", percent)
+	}
+	return nil
+}
+
+// Occupant names what a thread waited behind: a container, another control group, or a process that is in
+// none.
+func Occupant(seen *schedtrace.Observation, names *Names, by blame.Occupant) string {
+	group := seen.Path(by.Group)
+	if group != "/" && group != "" {
+		return report.Printable(names.Of(group))
+	}
+	if name := seen.Process(by.Process); name != "" {
+		return report.Printable("process " + name)
+	}
+	return fmt.Sprintf("process %d", by.Process)
+}
+
+// Observe makes a tracer send what it observes to do, with names. Times are those of the tracer's clock.
+func Observe(request *schedtrace.Request, names *Names, do func(*trace.Span)) {
+	send := func(seen *schedtrace.Observation, g blame.Group, s trace.Span) {
+		if s.Group = seen.Path(g); s.Group == "" {
+			return // it ended before its name was read
+		}
+		if name := names.Of(s.Group); name != s.Group {
+			s.Name = name
+		}
+		do(&s)
+	}
+	request.Span = func(seen *schedtrace.Observation, g blame.Group, s blame.Span) {
+		named := trace.Span{From: s.From, To: s.To, State: s.State, Thread: s.Thread.ID, CPU: s.CPU, Process: seen.Process(s.Thread.Process)}
+		if s.State == blame.Waiting {
+			named.Behind = report.Behind(s.By, g, func(by blame.Occupant) string { return Occupant(seen, names, by) })
+		}
+		send(seen, g, named)
+	}
+	request.Edge = func(seen *schedtrace.Observation, e blame.Event) {
+		send(seen, e.Thread.Group, trace.Span{From: e.Time, To: e.Time, Quota: e.Quota})
+	}
+}

@@ -1,0 +1,171 @@
+package trace
+
+import (
+	"path"
+	"slices"
+	"sort"
+	"time"
+
+	"pinfold.dev/pinfold/core/blame"
+)
+
+// Exact is what the threads of a series did, by their spans.
+type Exact struct {
+	From, To time.Duration // what was traced, since the start of the recording
+
+	// Times of all threads together. Running includes what interrupts and the hypervisor used.
+	Running, Throttled, Waiting, Unknown time.Duration
+	First, Last                          *blame.Quota // at the first and last edge; nil if there was none
+
+	samples []Sample
+	moved   []time.Duration // demand minus usage of each sample
+	late    map[int]*late   // by thread
+	open    []window        // in which demand is not known
+}
+
+// longSleep is how long a thread sleeps when it waits for more to do. If it sleeps for less, it waits for a lock or
+// a disk, and would have done so earlier.
+const longSleep = time.Millisecond
+
+// late is a thread that was throttled and has had something to do since.
+type late struct {
+	since time.Duration
+	by    time.Duration // throttled since
+}
+
+// Exacts are the traced series of a recording, by group.
+type Exacts map[string]*Exact
+
+// Add adds a span of a thread to its group and those above it, or an edge to its group.
+func (e Exacts) Add(s *Span) {
+	for group := s.Group; ; group = path.Dir(group) {
+		if x := e[group]; x != nil {
+			x.Add(s)
+		}
+		if s.Quota != nil || group == path.Dir(group) {
+			return
+		}
+	}
+}
+
+type window struct{ from, to time.Duration }
+
+// NewExact returns an Exact without spans for a series. The samples of the series must not change.
+func NewExact(s *Series) *Exact {
+	return &Exact{samples: s.Samples, moved: make([]time.Duration, len(s.Samples)), late: map[int]*late{}}
+}
+
+// Add adds a span of a thread of the group, or of a group below it, or an edge of the group's quota. The spans of
+// each thread must be in the order of time.
+func (x *Exact) Add(s *Span) {
+	if s.Quota != nil {
+		if x.First == nil {
+			x.First = s.Quota
+		}
+		x.Last = s.Quota
+		return
+	}
+	l, d := x.late[s.Thread], s.To-s.From
+	switch s.State {
+	case blame.Running:
+		x.Running += d
+		if l != nil {
+			x.spread(s.From, s.To, -1)
+			x.spread(s.From-l.by, s.To-l.by, 1)
+		}
+	case blame.Throttled:
+		x.Throttled += d
+		if l == nil {
+			l = &late{since: s.From}
+			x.late[s.Thread] = l
+		}
+		l.by += d
+	case blame.Waiting:
+		x.Waiting += d
+	case blame.Unknown:
+		x.Unknown += d
+		if l != nil { // it may have slept
+			x.open = append(x.open, window{s.From, s.To})
+		}
+	case blame.Sleeping:
+		if d >= longSleep {
+			delete(x.late, s.Thread)
+		}
+	case blame.Dead:
+		delete(x.late, s.Thread)
+	}
+}
+
+// Periods returns the number of periods in which the quota's timer ran (nr_periods).
+func (x *Exact) Periods() uint32 {
+	if x.First == nil {
+		return 0
+	}
+	return x.Last.Periods - x.First.Periods + 1
+}
+
+// spread adds a time (or, if sign is -1, subtracts it) to the samples in which it lies. The part before the
+// first sample belongs to the first.
+func (x *Exact) spread(from, to, sign time.Duration) {
+	i := sort.Search(len(x.samples), func(i int) bool { return x.samples[i].At > from })
+	if i == 0 && len(x.samples) > 0 {
+		before := min(to, x.samples[0].Begin()) - from
+		x.moved[0] += sign * max(0, before)
+	}
+	for ; i < len(x.samples) && x.samples[i].Begin() < to; i++ {
+		x.moved[i] += sign * max(0, min(to, x.samples[i].At)-max(from, x.samples[i].Begin()))
+	}
+}
+
+// End ends the trace, which covers the time between from and to. Threads that are still late then would have used
+// more by an unknown amount.
+func (x *Exact) End(from, to time.Duration) {
+	x.From, x.To = from, to
+	for _, l := range x.late {
+		x.open = append(x.open, window{l.since, to})
+	}
+	x.late = nil
+	slices.SortFunc(x.open, func(a, b window) int { return int(a.from - b.from) })
+	merged := x.open[:0]
+	for _, w := range x.open {
+		if n := len(merged); n > 0 && w.from <= merged[n-1].to {
+			merged[n-1].to = max(merged[n-1].to, w.to)
+		} else {
+			merged = append(merged, w)
+		}
+	}
+	x.open = merged
+}
+
+// mostUntraced is the largest share of the throttled time that may not have been traced if demand is computed
+// from spans.
+const mostUntraced = .1
+
+// enough reports whether demand can be computed: all but a small share of the throttling was traced.
+func (x *Exact) enough() bool {
+	var throttled, untraced time.Duration
+	for i := range x.samples {
+		s := &x.samples[i]
+		if !s.WasThrottled() {
+			continue
+		}
+		throttled += s.Interval
+		untraced += s.Interval - max(0, min(s.At, x.To)-max(s.Begin(), x.From))
+	}
+	return float64(untraced) <= mostUntraced*float64(throttled)
+}
+
+// move replaces the usage of samples, which are those of the series, by demand. It returns the number and the
+// total length of the times in which demand is not known.
+func (x *Exact) move(samples []Sample) (open int, length time.Duration) {
+	rest := time.Duration(0) // usage is counted up to a tick later than it was traced
+	for i := range samples {
+		rest += samples[i].Usage + x.moved[i]
+		samples[i].Usage = max(0, rest)
+		rest = min(0, rest)
+	}
+	for _, w := range x.open {
+		length += w.to - w.from
+	}
+	return len(x.open), length
+}

@@ -1,0 +1,164 @@
+package trace_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+const ms = time.Millisecond
+
+// limited returns a series of samples of 100 ms with the given usage in milliseconds, which were all throttled.
+func limited(usage ...int) *trace.Series {
+	s := &trace.Series{Group: "/a"}
+	for i, u := range usage {
+		s.Samples = append(s.Samples, trace.Sample{At: time.Duration(i+1) * 100 * ms, Interval: 100 * ms, Usage: time.Duration(u) * ms,
+			Throttled: 1, Limits: bandwidth.Limits{Quota: 20 * ms, Period: 100 * ms}})
+	}
+	return s
+}
+
+// did returns consecutive spans of a thread: states with their ends in milliseconds.
+func did(thread int, from int, states ...any) (spans []trace.Span) {
+	for i := 0; i < len(states); i += 2 {
+		state, to := states[i].(blame.State), states[i+1].(int)
+		spans = append(spans, trace.Span{Group: "/a", Thread: thread, State: state, From: time.Duration(from) * ms, To: time.Duration(to) * ms})
+		from = to
+	}
+	return spans
+}
+
+const (
+	runs, waits, throttled, sleeps, dies, unknown = blame.Running, blame.Waiting, blame.Throttled, blame.Sleeping, blame.Dead, blame.Unknown
+)
+
+// TestExactDemand checks where the usage of a throttled group goes.
+func TestExactDemand(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		usage []int
+		spans [][]trace.Span // by thread
+		want  []float64      // CPUs
+		open  int
+	}{
+		{"what was throttled runs at once", []int{20, 20, 10},
+			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, runs, 120, throttled, 200, runs, 210, dies, 210)}, []float64{.5, 0, 0}, 0},
+		{"a wait for a CPU remains", []int{20, 10, 10},
+			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, waits, 190, runs, 210, sleeps, 300)}, []float64{.2, .2, 0}, 0},
+		{"after a sleep nothing is late", []int{20, 30, 0},
+			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, runs, 120, sleeps, 150, runs, 160, sleeps, 300)}, []float64{.4, .1, 0}, 0},
+		{"a short sleep is not the end", []int{20, 30, 0}, [][]trace.Span{append(did(1, 0, runs, 20, throttled, 100, runs, 120),
+			append([]trace.Span{{Group: "/a", Thread: 1, State: sleeps, From: 120 * ms, To: 120*ms + 999_999}}, did(1, 121, runs, 131, sleeps, 300)...)...)},
+			[]float64{.5, 0, 0}, 0},
+		{"two threads", []int{20, 20, 20}, [][]trace.Span{
+			did(1, 80, runs, 90, throttled, 100, runs, 110, throttled, 200, runs, 210, sleeps, 300), did(2, 80, runs, 90, throttled, 100, runs, 110, throttled, 200, runs, 210, sleeps, 300)},
+			[]float64{.4, .2, 0}, 0},
+		{"still throttled at the end", []int{20, 20, 20},
+			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, runs, 120, throttled, 200, runs, 220, throttled, 300)}, []float64{.6, 0, 0}, 1},
+		{"a time is unknown", []int{20, 20, 0},
+			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, unknown, 110, runs, 120, sleeps, 300)}, []float64{.3, .1, 0}, 1},
+	} {
+		s := limited(c.usage...)
+		s.Exact = trace.NewExact(s)
+		for _, spans := range c.spans {
+			for i := range spans {
+				s.Exact.Add(&spans[i])
+			}
+		}
+		s.Exact.End(0, 300*ms)
+		d, err := s.Demand(100*ms, 100*ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, d.CPUs); diff != "" || !d.Exact || d.Open != c.open {
+			t.Errorf("%s: exact %v, %d open (want %d); demand (-want +got):\n%s", c.name, d.Exact, d.Open, c.open, diff)
+		}
+	}
+}
+
+// TestUntraced: if throttling was not traced, demand is estimated.
+func TestUntraced(t *testing.T) {
+	s := limited(20, 20, 10)
+	s.Exact = trace.NewExact(s)
+	s.Exact.End(0, 150*ms)
+	if d, err := s.Demand(100*ms, 100*ms); err != nil || d.Exact {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestExactProperty: nothing is lost when usage is moved, a thread wants one CPU at most, and without
+// throttling demand is usage.
+func TestExactProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const end = 3000
+		n := rapid.IntRange(1, 4).Draw(t, "threads")
+		states := []blame.State{runs, waits, sleeps}
+		mayThrottle := rapid.Bool().Draw(t, "throttled")
+		if mayThrottle {
+			states = append(states, throttled)
+		}
+		s := limited(make([]int, end/100)...)
+		var all []trace.Span
+		for thread := range n {
+			at := rapid.IntRange(0, end).Draw(t, "begin")
+			for at < end {
+				to := min(end, at+rapid.IntRange(1, 300).Draw(t, "ms"))
+				all = append(all, did(thread+1, at, rapid.SampledFrom(states).Draw(t, "state"), to)...)
+				at = to
+			}
+		}
+		for _, span := range all {
+			for i := range s.Samples {
+				x := &s.Samples[i]
+				if span.State == runs {
+					x.Usage += max(0, min(x.At, span.To)-max(x.Begin(), span.From))
+				}
+			}
+		}
+		s.Exact = trace.NewExact(s)
+		for i := range all {
+			s.Exact.Add(&all[i])
+		}
+		s.Exact.End(0, end*ms)
+		d, err := s.Demand(100*ms, 100*ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usage, demand := 0.0, 0.0
+		for i, cpus := range d.CPUs {
+			usage += s.Samples[i].CPUs()
+			demand += cpus
+			if cpus > float64(n)+1e-9 || !mayThrottle && cpus != s.Samples[i].CPUs() {
+				t.Fatalf("%d threads, of which %v ran, want %v CPUs", n, s.Samples[i].CPUs(), cpus)
+			}
+		}
+		if diff := usage - demand; diff > 1e-9 || diff < -1e-9 {
+			t.Fatalf("usage %v, demand %v", usage, demand)
+		}
+	})
+}
+
+// TestExacts: what a thread does counts for its group and those above it; an edge is of one group.
+func TestExacts(t *testing.T) {
+	all := trace.Exacts{}
+	for _, group := range []string{"/", "/a", "/a/b", "/c"} {
+		all[group] = trace.NewExact(limited(0))
+	}
+	all.Add(&trace.Span{Group: "/a/b/c", Thread: 1, State: runs, To: ms})
+	all.Add(&trace.Span{Group: "/a", Quota: &blame.Quota{Periods: 7}})
+	all.Add(&trace.Span{Group: "/a", Quota: &blame.Quota{Periods: 9}})
+	for group, want := range map[string]time.Duration{"/": ms, "/a": ms, "/a/b": ms, "/c": 0} {
+		if got := all[group].Running; got != want {
+			t.Errorf("%s ran for %v, want %v", group, got, want)
+		}
+	}
+	if all["/a"].Periods() != 3 || all["/a/b"].Periods() != 0 {
+		t.Errorf("periods: %d and %d, want 3 and 0", all["/a"].Periods(), all["/a/b"].Periods())
+	}
+}
