@@ -37,7 +37,6 @@ type journalWriter struct {
 	syncing  chan error    // receives the result of the current sync; nil if there is none
 	rows     int64         // in the blocks of the file
 	pending  int64         // rows in block
-	spans    int64         // also those in block
 	err      error         // the first failure
 }
 
@@ -90,7 +89,6 @@ func (j *journalWriter) WriteSpan(s *trace.Span) error {
 	number := j.group(s.Group, s.Name).number
 	process, behind := j.text(s.Process), j.text(s.Behind)
 	j.block = appendSpan(j.block, number, s, j.previous, process, behind)
-	j.spans++
 	return j.added(s.To)
 }
 

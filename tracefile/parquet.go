@@ -174,7 +174,7 @@ func checkColumns(schema *parquet.Schema, columns []parquet.Field, required []st
 	return nil
 }
 
-// peek returns the next row without going on; io.EOF when there is none.
+// peek returns the next row and does not consume it. The error is io.EOF when there is none.
 func (p *tableReader[R]) peek() (r *R, err error) {
 	defer recovered(&err)
 	if len(p.rows) > 0 {

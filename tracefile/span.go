@@ -69,8 +69,9 @@ func (rec *spanRecord) span(start int64) (*trace.Span, error) {
 	return nil, fmt.Errorf("the state is %q", rec.State)
 }
 
-// Spans returns the spans of a recording: of a journal, or those in the table beside a Parquet file. Those of
-// one thread are in the order of time. There are none if nothing was traced. An error ends the sequence.
+// Spans returns the spans of a recording: of a journal, or those in the table beside a Parquet file. The
+// spans of each thread are in the order of time. If nothing was traced, there are none. An error ends the
+// sequence.
 func Spans(name string) iter.Seq2[*trace.Span, error] {
 	return func(yield func(*trace.Span, error) bool) {
 		f, next, err := openSpans(name)

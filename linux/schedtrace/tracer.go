@@ -40,6 +40,7 @@ type objects struct {
 	Events      *ebpf.Map      `ebpf:"events"`
 	Lost        *ebpf.Variable `ebpf:"lost"`
 	Generation  *ebpf.Variable `ebpf:"generation"`
+	Stale       *ebpf.Variable `ebpf:"stale"`
 	Counters    *ebpf.Variable `ebpf:"counters"`
 }
 
@@ -127,7 +128,9 @@ func (t *Tracer) Set(group blame.Group, w Watch) error {
 	var err error
 	if w != 0 {
 		err = t.kernel.Watched.Put(uint64(group), uint32(w))
-	} else if err = t.kernel.Watched.Delete(uint64(group)); errors.Is(err, ebpf.ErrKeyNotExist) {
+	} else if err = t.kernel.Watched.Delete(uint64(group)); err == nil {
+		err = t.kernel.Stale.Set(uint32(1))
+	} else if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
 	}
 	if err == nil {
@@ -170,7 +173,10 @@ func (t *Tracer) Snapshot() error {
 		return fmt.Errorf("list threads: %w", err)
 	}
 	defer r.Close()
-	if _, err = io.Copy(io.Discard, r); err != nil {
+	if _, err = io.Copy(io.Discard, r); err == nil {
+		err = t.kernel.Stale.Set(uint32(0)) // threads of groups that are not watched are not counted any more
+	}
+	if err != nil {
 		return fmt.Errorf("list threads: %w", err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (a *Axis) linear(low, high float64) extent {
 	step := roundStep((high - low) / wantedTicks)
 	// Rounding errors must not add a step.
 	first, last := math.Floor(low/step+1e-9), math.Ceil(high/step-1e-9)
-	e := extent{min: first * step, max: last * step}
+	e := extent{min: min(first*step, low), max: max(last*step, high)}
 	if a.bounded() {
 		e.min, e.max = max(e.min, a.Least), min(e.max, a.Most)
 	}
@@ -90,7 +90,7 @@ func (a *Axis) logarithmic(low, high float64) extent {
 	}
 	first, last := math.Floor(math.Log10(low)+1e-9), math.Ceil(math.Log10(high)-1e-9)
 	every := max(1, math.Ceil((last-first)/mostDecades))
-	e := extent{min: below(low, labelled), max: above(high, labelled)}
+	e := extent{min: min(below(low, labelled), low), max: max(above(high, labelled), high)}
 	if a.bounded() {
 		e.min, e.max = max(e.min, a.Least), min(e.max, a.Most)
 	}

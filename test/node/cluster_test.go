@@ -228,5 +228,6 @@ func connection(t testing.TB, kubeconfig string) *rest.Config {
 		t.Fatal(err)
 	}
 	config.QPS = -1
+	config.Timeout = waitTimeout
 	return config
 }

@@ -229,16 +229,19 @@ func (s *settled) testExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	group := s.kernel.containerGroup(s.pods["static"], "main")
+	before := must(s.kernel.groups.Processes(group))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var output bytes.Buffer
 	go func() {
 		ended <- executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &output, Stderr: &output})
 	}()
-	group := s.kernel.containerGroup(s.pods["static"], "main")
-	var processes []int
+	var added []int
 	eventually(t, "the second process", func() error {
-		if processes, err = s.kernel.groups.Processes(group); err == nil && len(processes) < 2 {
+		processes, err := s.kernel.groups.Processes(group)
+		added = slices.DeleteFunc(processes, func(pid int) bool { return slices.Contains(before, pid) })
+		if err == nil && len(added) == 0 {
 			err = fmt.Errorf("processes %v", processes)
 		}
 		return err
@@ -250,8 +253,9 @@ func (s *settled) testExec(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Logf("exec ended, but not by its cancellation: %v", err)
 	}
-	slices.Sort(processes)
-	_ = syscall.Kill(processes[len(processes)-1], syscall.SIGTERM) // the one from exec
+	for _, pid := range added {
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
 }
 
 // testForeignWriter changes settings as another program would. It changes the pod as well, because

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +93,25 @@ func (m Machine) userMode(ctx context.Context, dir string) *exec.Cmd {
 		"con0=null,fd:2", "con=null", "ssl1=null,fd:1", "ssl=null", "console=tty0", "quiet", "panic=1")
 }
 
+// silence is how long a machine in user mode may write no event.
+const silence = 20 * guest.Beat
+
+// beating reads from a pipe, until nothing arrives for as long as silence.
+type beating struct{ io.ReadCloser }
+
+func (b beating) Read(p []byte) (int, error) {
+	if pipe, ok := b.ReadCloser.(*os.File); ok {
+		if err := pipe.SetReadDeadline(time.Now().Add(silence)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the machine makes no progress: no event for %v", silence)
+	}
+	return n, err
+}
+
 func (m Machine) boot(ctx context.Context, dir string) (ran map[string]guest.Ran, err error) {
 	// The kernel kills the machine when the thread that started it ends.
 	runtime.LockOSThread()
@@ -120,6 +140,9 @@ func (m Machine) boot(ctx context.Context, dir string) (ran map[string]guest.Ran
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
+	}
+	if m.System != nil {
+		events = beating{events}
 	}
 	ran, err = guest.ReadEvents(events)
 	if err != nil && !errors.Is(err, os.ErrClosed) {

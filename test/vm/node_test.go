@@ -16,7 +16,7 @@ import (
 // Timeouts, several times the duration on two busy CPUs.
 const (
 	rootTimeout = 5 * time.Minute
-	nodeTimeout = 30 * time.Minute
+	nodeTimeout = 20 * time.Minute
 )
 
 // repository is the root of the repository.
@@ -81,7 +81,7 @@ func TestNode(t *testing.T) {
 	}
 	for driver, tests := range nodeTests {
 		t.Run(driver, func(t *testing.T) {
-			programs := []guest.Program{{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout,
+			programs := []guest.Program{{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout + time.Minute,
 				Args: []string{"-test.run=" + cmp.Or(os.Getenv(nodeTestsEnv), tests), "-test.v=test2json", "-test.timeout=" + nodeTimeout.String()},
 				// Threads of one process never run at the same time there. An API server that used some
 				// 470 MB made no more progress, in each of four runs.

@@ -70,7 +70,7 @@ struct known {
 #define CACHE 8
 #define BATCH 16
 
-/* What is known of a CPU. The last four are used by this CPU alone, with interrupts off. */
+/* What is known of a CPU. The last five are used by this CPU alone, with interrupts off. */
 struct cpu {
 	__s32 waiting;   /* watched threads that wait here */
 	__s32 throttled; /* watched threads that are throttled here since the last edge */
@@ -80,6 +80,7 @@ struct cpu {
 	__u32 flushing;
 	struct known cache[CACHE];
 	struct event batch[BATCH];
+	struct event single; /* while the batch is being sent */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[MAX_CPUS];
@@ -101,6 +102,9 @@ struct {
 
 /* How often the watched groups have changed. It begins at 1, unlike the entries of the caches. */
 volatile __u32 generation = 1;
+
+/* A group is not watched any more, so threads that are not watched may be counted. A snapshot counts anew. */
+volatile __u32 stale = 0;
 
 /* What the programs of a kind have cost. One run in TIMED is timed, because a clock costs as much as a program. */
 struct cost {
@@ -232,26 +236,26 @@ static __always_inline void flush_batch(struct cpu *c, __u32 cpu)
 }
 
 /*
- * The next event of this CPU's batch, which saves the lock of the ring. While the batch is being
- * sent in an interruptible context, events are lost.
+ * The next event of this CPU's batch, which saves the lock of the ring. An interrupt may find that the
+ * batch is being sent; its events are sent one by one.
  */
 static __always_inline struct event *next_event(struct cpu *c)
 {
-	if (c->flushing) {
-		__sync_fetch_and_add(&lost, 1);
-		return 0;
-	}
-	return &c->batch[c->events & (BATCH - 1)];
+	return c->flushing ? &c->single : &c->batch[c->events & (BATCH - 1)];
 }
 
 static __always_inline void add_event(struct cpu *c)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	if (++c->events >= BATCH)
+	if (c->flushing) {
+		if (bpf_ringbuf_output(&events, &c->single, sizeof(struct event), BPF_RB_NO_WAKEUP))
+			__sync_fetch_and_add(&lost, 1);
+	} else if (++c->events >= BATCH) {
 		flush_batch(c, cpu);
-	else
+	} else {
 		counters_of(cpu)->pending = c->events;
+	}
 }
 
 /* Sends the batch of a CPU. It runs on that CPU, unless that is offline. */
@@ -371,7 +375,7 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 	k = known_group(c, next); /* may replace the other */
 	to_watched = k->watch & WATCH_THREADS;
 	if (!from_watched && !to_watched && c->waiting <= 0) {
-		if (c->throttled > 0) /* it may be here since its group was watched */
+		if (stale && c->throttled > 0)
 			count(next, cpu, RUNNING);
 		return;
 	}
@@ -380,10 +384,9 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 		if (state == WAITING || state == THROTTLED) /* else it is counted nowhere, because it ran */
 			count(prev, cpu, state);
 	}
-	count(next, cpu, RUNNING);
+	if (to_watched || stale)
+		count(next, cpu, RUNNING);
 	e = next_event(c);
-	if (!e)
-		return;
 	if (!bpf_core_field_exists(prev->throttled)) { /* a quota that is used up throttles a whole run queue */
 		level = throttled_level(prev);
 		if (level && watch(level) & WATCH_QUOTA)
@@ -426,7 +429,7 @@ static __always_inline void enqueued(struct task_struct *p, __u32 cpu, enum kind
 	__u64 level;
 
 	if (!(k->watch & WATCH_THREADS)) {
-		if (kind == MIGRATE) /* it may be counted since its group was watched */
+		if (stale && kind == MIGRATE)
 			count(p, 0, SLEEPING);
 		return;
 	}
@@ -434,8 +437,6 @@ static __always_inline void enqueued(struct task_struct *p, __u32 cpu, enum kind
 	if (!is_running(p)) /* else it runs, and was about to sleep */
 		count(p, cpu, state);
 	e = next_event(c);
-	if (!e)
-		return;
 	e->time = bpf_ktime_get_ns();
 	e->cpu = cpu;
 	e->kind = kind;
@@ -662,8 +663,11 @@ int snapshot(struct bpf_iter__task *ctx)
 		slack_function = p->sched_task_group->cfs_bandwidth.slack_timer.function;
 		period_function = p->sched_task_group->cfs_bandwidth.period_timer.function;
 	}
-	if (!(watch(group_of(p)) & WATCH_THREADS))
+	if (!(watch(group_of(p)) & WATCH_THREADS)) {
+		if (stale)
+			count(p, 0, SLEEPING);
 		return 0;
+	}
 	e = about(p, SNAPSHOT);
 	if (!e)
 		return 0;

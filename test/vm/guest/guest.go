@@ -58,6 +58,9 @@ type Program struct {
 	Timeout time.Duration `json:"timeout"`
 }
 
+// Beat is the interval of the events Alive of a machine that has a System.
+const Beat = 10 * time.Second
+
 // Event is something that happened in the machine. Besides Program, one field is set.
 type Event struct {
 	Program string `json:"program,omitempty"`
@@ -65,6 +68,8 @@ type Event struct {
 	Output string `json:"output,omitempty"`
 	// Ended is set when the program has ended: to "", or to the reason if it failed.
 	Ended *string `json:"ended,omitempty"`
+	// Alive says only that the machine makes progress.
+	Alive bool `json:"alive,omitempty"`
 	// Failed is an error outside of programs.
 	Failed string `json:"failed,omitempty"`
 	// Done is the last event.
@@ -94,6 +99,8 @@ func ReadEvents(r io.Reader) (map[string]Ran, error) {
 		}
 		p := ran[e.Program]
 		switch {
+		case e.Alive:
+			continue
 		case e.Done:
 			return ran, errors.Join(failed...)
 		case e.Failed != "":

@@ -9,6 +9,7 @@ import (
 
 func TestReadEvents(t *testing.T) {
 	const good = `{"program":"a","output":"one\n"}` + "\r\n" + `{"program":"b","output":"x"}
+{"alive":true}
 {"program":"a","output":"two"}
 {"program":"a","ended":""}
 {"program":"b","ended":"exit status 1"}

@@ -5,13 +5,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +95,13 @@ func run(events *eventWriter) error {
 	if err := takeOffline(config.Offline); err != nil {
 		return err
 	}
+	if config.System != nil {
+		go func() {
+			for range time.Tick(guest.Beat) {
+				events.write(guest.Event{Alive: true})
+			}
+		}()
+	}
 	for _, p := range config.Programs {
 		ended := ""
 		if err := runProgram(p, events); err != nil {
@@ -170,11 +180,32 @@ func runProgram(p guest.Program, events *eventWriter) error {
 	cmd.WaitDelay = time.Second
 	out := outputOf{p.Name, events}
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error {
+		fmt.Fprintf(out, "timeout after %v; all processes:\n%s", p.Timeout, processes())
+		return cmd.Process.Kill()
+	}
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return fmt.Errorf("timeout after %v", p.Timeout)
 	}
 	return err
+}
+
+// processes describes all processes: their state, what they wait for in the kernel, and their CPU
+// time.
+func processes() string {
+	var text strings.Builder
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		arguments, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil || len(arguments) == 0 {
+			continue // it has ended, or is a thread of the kernel
+		}
+		wchan, _ := os.ReadFile(filepath.Join(dir, "wchan"))
+		fmt.Fprintf(&text, "%.120q wchan %s stat %s", bytes.ReplaceAll(arguments, []byte{0}, []byte(" ")), wchan, stat)
+	}
+	return text.String()
 }
 
 // outputOf reports the output of a program as events.
