@@ -1,0 +1,100 @@
+package debian
+
+import (
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNginxAndWrk serves a page with nginx and measures it with wrk.
+func TestNginxAndWrk(t *testing.T) {
+	nginx, wrk := installReal(t, "nginx"), installReal(t, "wrk")
+	site := Site{Dir: siteDir(t), Bytes: 1000, Workers: 4}
+	server, url := serve(t, nginx, site, syscall.SIGQUIT, nginx.Nginx)
+	if page := get(t, url); len(page) != site.Bytes {
+		t.Errorf("the page has %d bytes, want %d", len(page), site.Bytes)
+	}
+	awaitChildren(t, server, site.Workers)
+	checkLibraries(t, nginx)
+	checkLibraries(t, wrk)
+
+	args, err := WrkLoad{URL: url, Threads: 2, Connections: 4, Duration: 300 * time.Millisecond}.Args()
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure, messages := command(t, wrk.Command(args...))
+	out, err := measure.Output()
+	if err != nil {
+		t.Fatalf("wrk: %v: %s", err, messages)
+	}
+	result, err := ParseWrk(strings.NewReader(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Requests == 0 || result.Duration == 0 || result.Max < result.P99 || result.P99 < result.P50 || result.BadStatus > 0 {
+		t.Errorf("result %+v", result)
+	}
+}
+
+// TestApache serves a page and uses CPU time, with each multi-processing module.
+func TestApache(t *testing.T) {
+	apache := installReal(t, "apache2")
+	checkLibraries(t, apache, ApacheModules()...)
+	for _, mpm := range []MPM{Event, Prefork} {
+		t.Run(string(mpm), func(t *testing.T) {
+			site := Site{Dir: siteDir(t), Bytes: 1000, Workers: 4}
+			configure := func(s Site) ([]string, error) { return apache.Apache(s, mpm) }
+			server, url := serve(t, apache, site, syscall.SIGTERM, configure)
+			if page := get(t, url); len(page) != site.Bytes {
+				t.Errorf("the page has %d bytes, want %d", len(page), site.Bytes)
+			}
+			for _, worker := range children(t, server) {
+				checkMapped(t, apache, worker, "libgcc_s.so.1")
+			}
+			if number := get(t, url+CPUPath(1)); number != "1103527590\n" {
+				t.Errorf("after one iteration: %q", number)
+			}
+			before := cpuTime(t, children(t, server))
+			get(t, url+CPUPath(20_000_000))
+			if used := cpuTime(t, children(t, server)) - before; used < 50*time.Millisecond {
+				t.Errorf("20 million iterations use %v of CPU time", used)
+			}
+		})
+	}
+}
+
+// TestFFmpeg encodes some frames of the job.
+func TestFFmpeg(t *testing.T) {
+	ffmpeg := installReal(t, "ffmpeg")
+	checkLibraries(t, ffmpeg)
+	args := FFmpeg(2)
+	args = slices.Insert(args, len(args)-3, "-frames:v", "30", "-progress", "pipe:1") // before the output
+	encode, messages := command(t, ffmpeg.Command(args...))
+	out, err := encode.Output()
+	if err != nil || messages.Len() > 0 || !strings.Contains(string(out), "frame=30\n") {
+		t.Errorf("ffmpeg ended with %v: %s%s", err, messages, out)
+	}
+}
+
+// TestEndlessFFmpeg ends the job when it has used CPU time.
+func TestEndlessFFmpeg(t *testing.T) {
+	ffmpeg := installReal(t, "ffmpeg")
+	encode, messages := command(t, ffmpeg.Command(FFmpeg(2)...))
+	if err := encode.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for cpuTime(t, []int{encode.Process.Pid}) < time.Second {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := encode.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := encode.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 255 {
+		t.Errorf("ffmpeg ended with %v: %s", err, messages)
+	}
+}

@@ -1,0 +1,234 @@
+package debian
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// The tests in this file install real programs in the default cache of this user, which they leave
+// there: a later run needs no network.
+
+// startTimeout is the time that a server has to answer, also on a busy machine.
+const startTimeout = time.Minute
+
+// installReal installs a program, or skips the test if its packages cannot be downloaded.
+func installReal(t *testing.T, program string) Root {
+	t.Helper()
+	if runtime.GOARCH != Architecture {
+		t.Skipf("packages are locked for %s only", Architecture)
+	}
+	root, err := Cache{Progress: func(line string) { t.Log(line) }}.Install(t.Context(), program)
+	if errors.Is(err, ErrUnavailable) {
+		t.Skipf("needs a Debian mirror: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// command returns a command in a process group of its own, which ends with the test, and what it
+// writes to standard error.
+func command(t *testing.T, args []string) (*exec.Cmd, *bytes.Buffer) {
+	var messages bytes.Buffer
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // not cancelled before Cleanup
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Stderr, cmd.WaitDelay = &messages, time.Minute
+	return cmd, &messages
+}
+
+// siteDir returns a directory in which the workers of Apache can be nobody.
+func siteDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pinfold-site-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// serve runs a web server and returns its process and its URL. When the test ends, a signal must
+// end the server with status 0 and without messages. If another process takes the port, serve
+// chooses another port.
+func serve(t *testing.T, root Root, site Site, end os.Signal, configure func(Site) ([]string, error)) (pid int, url string) {
+	t.Helper()
+	for range 5 {
+		site.Address = freeAddress(t)
+		args, err := configure(site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, messages := command(t, root.Command(args...))
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Wait() }()
+		if err := answers("http://"+site.Address+"/", ended); err != nil {
+			t.Logf("%v: %s", err, messages)
+			continue
+		}
+		t.Cleanup(func() {
+			if err := server.Process.Signal(end); err != nil {
+				t.Error(err)
+			}
+			if err := <-ended; err != nil || messages.Len() > 0 {
+				t.Errorf("the server ended with %v: %s", err, messages)
+			}
+		})
+		return server.Process.Pid, "http://" + site.Address
+	}
+	t.Fatal("the server does not start")
+	return 0, ""
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// answers waits until a server answers or ends.
+func answers(url string, ended <-chan error) error {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
+		response, err := http.Get(url)
+		if err == nil {
+			return response.Body.Close()
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the server ended: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s does not answer in %v", url, startTimeout)
+}
+
+// get returns the body of a response with status 200.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s: %s (%v)", url, response.Status, body, err)
+	}
+	return string(body)
+}
+
+// checkLibraries checks that the program and its plugins find all shared libraries in the root.
+func checkLibraries(t *testing.T, root Root, plugins ...string) {
+	t.Helper()
+	args := root.Command()
+	for _, name := range append(plugins, root.Program.Executable) {
+		args[len(args)-1] = filepath.Join(root.Dir, name)
+		list, messages := command(t, slices.Insert(slices.Clone(args), 1, "--list"))
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("libraries of %s: %v: %s", name, err, messages)
+		}
+		found := strings.Count(string(out), " => "+root.Dir+"/")
+		if all := strings.Count(string(out), " => "); found != all || found == 0 {
+			t.Errorf("%s finds %d of %d libraries in %s:\n%s", name, found, all, root.Dir, out)
+		}
+	}
+}
+
+// checkMapped checks that a process uses a shared library, and the root's.
+func checkMapped(t *testing.T, root Root, pid int, library string) {
+	t.Helper()
+	maps, err := process(t, pid).ProcMaps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, m := range maps {
+		if filepath.Base(m.Pathname) == library {
+			found = true
+			if !strings.HasPrefix(m.Pathname, root.Dir+"/") {
+				t.Errorf("process %d uses %s, outside %s", pid, m.Pathname, root.Dir)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("process %d does not use %s", pid, library)
+	}
+}
+
+// cpuTime returns the CPU time that processes have used.
+func cpuTime(t *testing.T, pids []int) (sum time.Duration) {
+	t.Helper()
+	for _, pid := range pids {
+		stat, err := process(t, pid).Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(stat.CPUTime() * float64(time.Second))
+	}
+	return sum
+}
+
+// awaitChildren waits until a process has a number of children.
+func awaitChildren(t *testing.T, pid, number int) {
+	t.Helper()
+	for deadline := time.Now().Add(startTimeout); len(children(t, pid)) != number; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d has the children %v, want %d", pid, children(t, pid), number)
+		}
+	}
+}
+
+// children returns the children of a process.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	processes, err := procfs.AllProcs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if stat, err := p.Stat(); err == nil && stat.PPID == pid { // other processes may end meanwhile
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+func process(t *testing.T, pid int) procfs.Proc {
+	t.Helper()
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,59 @@
+package debian
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSiteErrors says for sites that cannot be served what the error contains. They are not
+// created.
+func TestSiteErrors(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site")
+	good := Site{Dir: dir, Address: "127.0.0.1:8080", Bytes: 100, Workers: 4}
+	nginx, apache := Root{"/root", Program{Name: "nginx"}}, Root{"/root", Program{Name: "apache2"}}
+	for says, change := range map[string]func(*Site){
+		"address":          func(s *Site) { s.Address = "localhost:80" },
+		"loopback":         func(s *Site) { s.Address = "0.0.0.0:80" },
+		"want a loopback":  func(s *Site) { s.Address = "[::1%; daemon on]:80" },
+		"and a port":       func(s *Site) { s.Address = "[::1]:0" },
+		"at least 1":       func(s *Site) { s.Workers = 0 },
+		"page of -1 bytes": func(s *Site) { s.Bytes = -1 },
+		"absolute":         func(s *Site) { s.Dir = "site" },
+		"without quotes":   func(s *Site) { s.Dir += `"; daemon on;` },
+	} {
+		site := good
+		change(&site)
+		if _, err := nginx.Nginx(site); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("nginx: error %v, want %q", err, says)
+		}
+		if _, err := apache.Apache(site, Event); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("apache2: error %v, want %q", err, says)
+		}
+	}
+	if _, err := apache.Nginx(good); err == nil || !strings.Contains(err.Error(), "install nginx") {
+		t.Errorf("nginx in a root of apache2: %v", err)
+	}
+	if _, err := apache.Apache(good, "worker"); err == nil || !strings.Contains(err.Error(), `"worker"`) {
+		t.Errorf("another multi-processing module: %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory of a bad site exists (%v)", err)
+	}
+}
+
+// TestOpenToAll rejects a directory that only root can enter.
+func TestOpenToAll(t *testing.T) {
+	private := filepath.Join(t.TempDir(), "private")
+	site := filepath.Join(private, "site")
+	if err := os.MkdirAll(site, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := openToAll(site); err == nil || !strings.Contains(err.Error(), "cannot enter "+private) {
+		t.Errorf("error %v, want one that names %s", err, private)
+	}
+}
