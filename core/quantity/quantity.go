@@ -7,6 +7,7 @@
 package quantity
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -43,6 +44,25 @@ func (s Share) Digits(n int) string { return strconv.FormatFloat(float64(100*s),
 
 // Whole formats the share in whole percent.
 func (s Share) Whole() string { return fmt.Sprintf("%.0f%%", float64(100*s)) }
+
+// UnmarshalJSON reads a number, or text in percent: "5%".
+func (s *Share) UnmarshalJSON(data []byte) error {
+	text, unquoted := string(data), ""
+	percent := 1.0
+	if json.Unmarshal(data, &unquoted) == nil {
+		number, ok := strings.CutSuffix(unquoted, "%")
+		if !ok {
+			return fmt.Errorf("%s: use a number, or a share in percent such as \"5%%\"", data)
+		}
+		text, percent = number, 100
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("%s: use a number, or a share in percent such as \"5%%\"", data)
+	}
+	*s = Share(value / percent)
+	return nil
+}
 
 // CPUs is CPU time per time.
 type CPUs float64

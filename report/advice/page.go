@@ -3,7 +3,6 @@ package advice
 import (
 	"bytes"
 	_ "embed" // for the page
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -40,26 +39,17 @@ type section struct {
 	Open             bool
 	Facts            [][2]string
 	Rows             []row
-	Drawings         []figure
+	Drawings         []chart.Figure
 	Densities        []density
 	Wanted           string
 	Limit            row // with the goal's burst
 }
 
-type figure struct {
-	SVG     template.HTML
-	Keys    []key
-	Caption string
-}
-
-// key is the name of a line and the CSS class of its sample.
-type key struct{ Name, Class string }
-
 type density struct{ What, Containers, Load, InTime, WCET, Throttled string }
 
 // HTML writes the page, or nothing if a chart cannot be drawn.
 func (r *Report) HTML(w io.Writer) error {
-	p := page{Style: template.CSS(chart.CSS() + pageCSS), Goal: r.goalText(), Summary: len(r.Containers) > 1} //nolint:gosec // embedded files
+	p := page{Style: chart.CSS(pageCSS), Goal: r.goalText(), Summary: len(r.Containers) > 1}
 	for i := range r.Containers {
 		s, err := r.section(i)
 		if err != nil {
@@ -67,7 +57,7 @@ func (r *Report) HTML(w io.Writer) error {
 		}
 		p.Containers = append(p.Containers, s)
 	}
-	tmpl, err := template.New("page").Parse(pageTemplate)
+	tmpl, err := chart.Template(pageTemplate)
 	if err != nil {
 		return err
 	}
@@ -101,7 +91,7 @@ func (r *Report) section(i int) (section, error) {
 		chart   *chart.Chart
 		caption string
 	}{{c.timescaleChart(), scalesCaption}, {c.throttleChart(r.Goal.ThrottleRatio), c.throttleCaption()}} {
-		f, ok, err := drawing(d.chart, d.caption)
+		f, ok, err := d.chart.Figure(d.caption)
 		if err != nil {
 			return s, err
 		}
@@ -219,22 +209,4 @@ func (c *Container) throttleChart(wanted float64) *chart.Chart {
 			{Value: 100, Vertical: true, Label: "the kernel's most"},
 		},
 	}
-}
-
-// drawing returns a chart for the page, false if it is empty. The page names the lines below the
-// chart, where they take no width from it.
-func drawing(c *chart.Chart, caption string) (figure, bool, error) {
-	f := figure{Caption: caption}
-	for i := range c.Series {
-		if s := &c.Series[i]; len(s.Points) > 0 {
-			f.Keys = append(f.Keys, key{s.Name, map[chart.Colour]string{chart.Blue: "blue", chart.Sky: "sky", chart.Vermillion: "vermillion"}[s.Style.Colour]})
-			s.Name = ""
-		}
-	}
-	svg, err := c.HTML()
-	if errors.Is(err, chart.ErrEmpty) {
-		return figure{}, false, nil
-	}
-	f.SVG = template.HTML(svg) //nolint:gosec // made by report/chart, which escapes text
-	return f, err == nil, err
 }

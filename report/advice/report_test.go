@@ -2,10 +2,8 @@ package advice
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -63,7 +62,7 @@ func TestReports(t *testing.T) {
 		if err := r.HTML(&page); err != nil {
 			t.Fatal(err)
 		}
-		checkPage(t, page.String())
+		charttest.Alone(t, page.String())
 		out.WriteString(outline(page.String()))
 		return out.String()
 	})
@@ -78,36 +77,6 @@ func outline(page string) string {
 		page = regexp.MustCompile(from).ReplaceAllString(page, to)
 	}
 	return page
-}
-
-// checkPage: the page is well-formed, runs nothing and fetches nothing.
-func checkPage(t *testing.T, page string) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(page))
-	d.Strict = false
-	d.AutoClose = []string{"meta"}
-	d.Entity = xml.HTMLEntity
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("the page is not well-formed: %v", err)
-		}
-		start, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		if start.Name.Local == "script" || start.Name.Local == "link" || start.Name.Local == "img" {
-			t.Errorf("the page has a <%s>", start.Name.Local)
-		}
-		for _, a := range start.Attr {
-			if a.Name.Local == "src" || a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") || strings.HasPrefix(a.Name.Local, "on") {
-				t.Errorf("<%s> has %s=%q", start.Name.Local, a.Name.Local, a.Value)
-			}
-		}
-	}
 }
 
 // TestFailingWriter: an error of the writer is returned.

@@ -47,6 +47,8 @@ func anyChart(t *rapid.T) *Chart {
 		if rapid.IntRange(0, 9).Draw(t, name+" bounded") == 0 {
 			a.Least, a.Most = value.Draw(t, name+" least"), value.Draw(t, name+" most")
 		}
+		a.Shown = rapid.SliceOfN(value, 0, 1).Draw(t, name+" shown")
+		a.Marks = rapid.SliceOfN(value, 0, 3).Draw(t, name+" marks")
 		return a
 	}
 	c := &Chart{Title: text.Draw(t, "title"), Description: text.Draw(t, "description"), X: axis("x"), Y: axis("y")}
@@ -62,6 +64,10 @@ func anyChart(t *rapid.T) *Chart {
 			s.Points = append(s.Points, p)
 		}
 		c.Series = append(c.Series, s)
+	}
+	c.Height = rapid.SampledFrom([]int{0, 0, -1, 159, 160, 300}).Draw(t, "height")
+	for range rapid.IntRange(0, 2).Draw(t, "shades") {
+		c.Shades = append(c.Shades, Shade{value.Draw(t, "from"), value.Draw(t, "to"), Colour(rapid.IntRange(0, int(colours)-1).Draw(t, "shade"))})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "references") {
 		c.References = append(c.References, Reference{Value: value.Draw(t, "reference"), Vertical: rapid.Bool().Draw(t, "vertical"), Label: text.Draw(t, "label")})

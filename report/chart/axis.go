@@ -32,10 +32,22 @@ func (a *Axis) extentOf(values []float64) extent {
 	for _, v := range values {
 		low, high = min(low, v), max(high, v)
 	}
-	if a.Scale == Logarithmic {
+	switch {
+	case len(a.Marks) > 0 && low < high:
+		return a.marked(low, high)
+	case a.Scale == Logarithmic:
 		return a.logarithmic(low, high)
 	}
 	return a.linear(low, high)
+}
+
+// marked returns an extent with the marks of the axis.
+func (a *Axis) marked(low, high float64) extent {
+	e := extent{min: low, max: high}
+	for _, v := range slices.Compact(slices.Sorted(slices.Values(a.Marks))) {
+		e.ticks = append(e.ticks, plot.Tick{Value: v, Label: a.label(v, v)})
+	}
+	return e
 }
 
 // linear returns an extent with marks at multiples of 1, 2, 2.5 or 5 times a power of ten.

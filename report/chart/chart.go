@@ -1,4 +1,4 @@
-// Package chart draws line charts as SVG, PNG and HTML.
+// Package chart draws line charts as SVG, PNG and HTML, and bars for tables of pages.
 //
 //	c := chart.Chart{...}
 //	err := c.SVG(w)
@@ -21,15 +21,20 @@
 // or one with the same widths (Arial, Helvetica). PNG files have twice as many pixels as the SVG
 // has units, and use an embedded typeface. The same chart gives the same bytes.
 //
+// # Pages
+//
 // [Chart.HTML] returns the same drawing for use in pages, without a background. Every colour is a
 // CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the print colour as its default,
-// so that a page may be dark.
+// so that a page may be dark. [Chart.Figure] has the legend below the drawing, for narrow pages.
+// [Template] and [CSS] are what pages with charts have in common.
 package chart
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Chart is the content of a chart.
@@ -40,6 +45,8 @@ type Chart struct {
 	X, Y        Axis
 	Series      []Series
 	References  []Reference
+	Shades      []Shade
+	Height      int // in units of the SVG; 0 means [Height]
 }
 
 // Axis is the x axis or the y axis.
@@ -51,6 +58,10 @@ type Axis struct {
 	Inverted bool
 	// Least and Most bound the values and the axis, unless both are 0.
 	Least, Most float64
+	// Shown are values that the axis shows besides the data, such as 0.
+	Shown []float64
+	// Marks are the labelled values. nil chooses round numbers.
+	Marks []float64
 	// Format formats the labels of marks. nil formats plain numbers.
 	Format func(value float64) string
 }
@@ -98,7 +109,13 @@ type Reference struct {
 	Label    string
 }
 
-// The size of a chart in units of the SVG, and the pixels of a PNG file per unit.
+// Shade is a range of X that is shaded, behind the lines.
+type Shade struct {
+	From, To float64
+	Colour   Colour
+}
+
+// The usual size of a chart in units of the SVG, and the pixels of a PNG file per unit.
 const (
 	Width         = 800
 	Height        = 480
@@ -130,10 +147,30 @@ func (c *Chart) check() error {
 			return fmt.Errorf("reference %q: %w", r.Label, err)
 		}
 	}
-	if known == 0 {
+	for i, s := range c.Shades {
+		if err := c.X.checkShade(s); err != nil {
+			return fmt.Errorf("shade %d: %w", i, err)
+		}
+	}
+	switch {
+	case known == 0:
 		return ErrEmpty
+	case c.height() < leastHeight || c.height() > mostHeight:
+		return fmt.Errorf("the height is %d, want %d to %d", c.height(), leastHeight, mostHeight)
 	}
 	return nil
+}
+
+// The heights at which a drawing has room for its labels, and a PNG file does not fill the memory.
+const leastHeight, mostHeight = 160, 4000
+
+func (c *Chart) height() int { return cmp.Or(c.Height, Height) }
+
+func (a *Axis) checkShade(s Shade) error {
+	if s.From > s.To {
+		return fmt.Errorf("it ends at %g, left of its beginning %g", s.To, s.From)
+	}
+	return errors.Join(Style{Colour: s.Colour}.check(), a.checkValue(s.From), a.checkValue(s.To))
 }
 
 func (a *Axis) check(name string) error {
@@ -144,6 +181,11 @@ func (a *Axis) check(name string) error {
 		return fmt.Errorf("%s axis: values from %g to %g: the first must be less, and both finite", name, a.Least, a.Most)
 	case a.bounded() && a.Scale == Logarithmic && a.Least <= 0:
 		return fmt.Errorf("%s axis: a logarithmic axis cannot begin at %g", name, a.Least)
+	}
+	for _, v := range slices.Concat(a.Shown, a.Marks) {
+		if err := a.checkValue(v); err != nil {
+			return fmt.Errorf("%s axis: %w", name, err)
+		}
 	}
 	return nil
 }

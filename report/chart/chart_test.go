@@ -25,7 +25,10 @@ type described struct {
 		Label, Unit           string
 		Logarithmic, Inverted bool
 		Least, Most           float64
+		Shown, Marks          []float64
 	}
+	Height int
+	Shades []Shade
 	Series []struct {
 		Name                 string
 		Colour, Dash, Marker int
@@ -37,13 +40,13 @@ type described struct {
 }
 
 func (d *described) chart() *Chart {
-	c := &Chart{Title: d.Title, Subtitle: d.Subtitle, Description: "Test of " + d.Title, References: d.References}
+	c := &Chart{Title: d.Title, Subtitle: d.Subtitle, Description: "Test of " + d.Title, References: d.References, Shades: d.Shades, Height: d.Height}
 	for i, axis := range []*Axis{&c.X, &c.Y} {
 		from := d.X
 		if i == 1 {
 			from = d.Y
 		}
-		*axis = Axis{Label: from.Label, Unit: from.Unit, Inverted: from.Inverted, Least: from.Least, Most: from.Most}
+		*axis = Axis{Label: from.Label, Unit: from.Unit, Inverted: from.Inverted, Least: from.Least, Most: from.Most, Shown: from.Shown, Marks: from.Marks}
 		if from.Logarithmic {
 			axis.Scale = Logarithmic
 		}
@@ -97,7 +100,7 @@ func TestCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 		size, err := png.DecodeConfig(&image)
-		if err != nil || size.Width != Width*PixelsPerUnit || size.Height != Height*PixelsPerUnit {
+		if err != nil || size.Width != Width*PixelsPerUnit || size.Height != c.height()*PixelsPerUnit {
 			t.Errorf("PNG: %dx%d, %v", size.Width, size.Height, err)
 		}
 		return svg.String()
@@ -171,11 +174,15 @@ func TestWriteFails(t *testing.T) {
 // TestCSS: the style sheet sets every colour for the light theme, as in SVG files, and for the dark
 // theme.
 func TestCSS(t *testing.T) {
+	css := string(CSS("p {}"))
+	if !strings.HasSuffix(css, "p {}") {
+		t.Error("the page's rules are not at the end")
+	}
 	for _, p := range paints() {
-		if n := strings.Count(CSS(), p.variable+":"); n != 2 {
+		if n := strings.Count(css, p.variable+":"); n != 2 {
 			t.Errorf("%s is set %d times", p.variable, n)
 		}
-		if light := p.variable + ": " + strings.ToLower(hex(p.colour)); !strings.Contains(CSS(), light) {
+		if light := p.variable + ": " + strings.ToLower(hex(p.colour)); !strings.Contains(css, light) {
 			t.Errorf("no %q", light)
 		}
 	}

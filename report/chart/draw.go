@@ -31,7 +31,7 @@ func (c *Chart) draw(canvas draw.Canvas) {
 	c.X.dress(&p.X, x)
 	c.Y.dress(&p.Y, y)
 	legend, marks := newLegend(c.Series), newMarks(c.References, p)
-	p.Add(gridLines(), marks)
+	p.Add(shades(c.Shades), gridLines(), marks)
 	for _, s := range c.Series {
 		p.Add(&curve{series: s, x: x, y: y})
 	}
@@ -81,7 +81,10 @@ func (c *Chart) drawTitle(canvas draw.Canvas) vg.Length {
 
 // along returns all values that the x axis or the y axis must show.
 func (c *Chart) along(x bool) []float64 {
-	var all []float64
+	all := slices.Concat(c.Y.Shown, c.Y.Marks)
+	if x {
+		all = slices.Concat(c.X.Shown, c.X.Marks)
+	}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			switch {
@@ -101,6 +104,11 @@ func (c *Chart) along(x bool) []float64 {
 			all = append(all, r.Value)
 		}
 	}
+	for _, s := range c.Shades {
+		if x {
+			all = append(all, s.From, s.To)
+		}
+	}
 	return all
 }
 
@@ -118,6 +126,18 @@ func gridLines() *plotter.Grid {
 	g.Vertical = draw.LineStyle{Color: grid().colour, Width: 1}
 	g.Horizontal = g.Vertical
 	return g
+}
+
+// shades is a [plot.Plotter].
+type shades []Shade
+
+// Plot draws the shades.
+func (s shades) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	for _, one := range s {
+		from, to := x(one.From), x(one.To)
+		c.FillPolygon(Style{Colour: one.Colour}.band(), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
+	}
 }
 
 func face(size vg.Length, bold bool) font.Font {

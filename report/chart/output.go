@@ -2,13 +2,13 @@ package chart
 
 import (
 	"bytes"
-	_ "embed" // for the style sheet
 	"fmt"
 	"html"
 	"image/color"
 	"io"
 	"strings"
 
+	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -22,7 +22,7 @@ func (c *Chart) SVG(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%s", c.svg(`width="`+fmt.Sprint(Width)+`" height="`+fmt.Sprint(Height)+`" `, body))
+	_, err = fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%s", c.svg(fmt.Sprintf(`width="%d" height="%d" `, Width, c.height()), body))
 	return err
 }
 
@@ -43,7 +43,7 @@ func (c *Chart) HTML() (string, error) {
 // svg adds the root element, with title and description for screen readers.
 func (c *Chart) svg(size, body string) string {
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" %sviewBox=\"0 0 %d %d\" role=\"img\" font-family=\"%s\">\n<title>%s</title>\n<desc>%s</desc>\n%s",
-		size, Width, Height, "'Liberation Sans',Arial,Helvetica,sans-serif", escape(c.Title), escape(c.Description), body)
+		size, Width, c.height(), "'Liberation Sans',Arial,Helvetica,sans-serif", escape(c.Title), escape(c.Description), body)
 }
 
 func escape(s string) string { return html.EscapeString(report.Printable(s)) }
@@ -56,7 +56,7 @@ func (c *Chart) body(background bool) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
-	canvas := vgsvg.New(Width, Height)
+	canvas := vgsvg.New(Width, vg.Length(c.height()))
 	all := draw.New(canvas)
 	if background {
 		all.SetColor(ground().colour)
@@ -87,7 +87,7 @@ func (c *Chart) PNG(w io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	canvas := vgimg.NewWith(vgimg.UseWH(Width, Height), vgimg.UseDPI(PixelsPerUnit*pointsPerInch),
+	canvas := vgimg.NewWith(vgimg.UseWH(Width, vg.Length(c.height())), vgimg.UseDPI(PixelsPerUnit*pointsPerInch),
 		vgimg.UseBackgroundColor(ground().colour))
 	all := draw.New(canvas)
 	c.draw(all)
@@ -96,10 +96,3 @@ func (c *Chart) PNG(w io.Writer) error {
 	}
 	return nil
 }
-
-//go:embed chart.css
-var css string
-
-// CSS returns a style sheet for pages with charts. It sets the colours for light and dark themes. A
-// page may use --chart-ink, --chart-muted, --chart-grid and --chart-ground for its own content.
-func CSS() string { return css }

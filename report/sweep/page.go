@@ -64,11 +64,11 @@ type cell struct {
 
 // Page writes the HTML page.
 func (s *Sweep) Page(w io.Writer) error {
-	t, err := template.New("page").Parse(pageHTML)
+	t, err := chart.Template(pageHTML)
 	if err != nil {
-		return fmt.Errorf("the page's template: %w", err)
+		return err
 	}
-	p := page{Sweep: s, CSS: template.CSS(chart.CSS() + pageCSS), Periods: s.periods(), RuleText: ruleText(s.Rule),
+	p := page{Sweep: s, CSS: chart.CSS(pageCSS), Periods: s.periods(), RuleText: ruleText(s.Rule),
 		Thumb: percent(RuleOfThumb), Uncertain: s.Uncertain(), Warnings: s.warnings()}
 	for _, d := range s.Distributions {
 		lines := s.lines(d.Name)
