@@ -2,6 +2,7 @@ package confine
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +30,8 @@ func testStatus(t *testing.T) {
 		{[]string{"exit", "0"}, 0, 0}, {[]string{"exit", "42"}, 42, 0}, {[]string{"exit", "255"}, 255, 0},
 		{[]string{"die", "9"}, 137, syscall.SIGKILL}, {[]string{"die", "15"}, 143, syscall.SIGTERM},
 	} {
-		if r, _ := run(t, order{Do: c.do}); r.ExitStatus != c.status || r.Signal != c.signal {
-			t.Errorf("%v: status %d, signal %v", c.do, r.ExitStatus, r.Signal)
+		if r, _ := run(t, order{Do: c.do}); r.ExitStatus != c.status || r.Signal != c.signal || r.Terminated {
+			t.Errorf("%v: status %d, signal %v, terminated %t", c.do, r.ExitStatus, r.Signal, r.Terminated)
 		}
 	}
 	notAProgram := filepath.Join(t.TempDir(), "text")
@@ -49,6 +50,22 @@ func testStatus(t *testing.T) {
 		}
 	}
 }
+
+// testTerminated ends the context of a command once the command is ready.
+func testTerminated(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := order{Do: []string{"count"}}.spec()
+	s.Stdout = onWrite(cancel)
+	if r, err := Run(ctx, s); err != nil || !r.Terminated || r.ExitStatus != 3 {
+		t.Errorf("%+v, error %v, want that it was terminated, with status 3", r, err)
+	}
+}
+
+// onWrite is called when something is written to it.
+type onWrite func()
+
+func (f onWrite) Write(text []byte) (int, error) { f(); return len(text), nil }
 
 func testLeft(t *testing.T) {
 	began := time.Now()

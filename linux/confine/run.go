@@ -84,7 +84,7 @@ func (g *group) run(ctx context.Context, s Spec, caught *signals) (*Result, erro
 	if waitErr != nil && !errors.As(waitErr, &ended) && !errors.Is(waitErr, exec.ErrWaitDelay) {
 		return nil, fmt.Errorf("wait for the command: %w", waitErr)
 	}
-	r := &Result{Uncounted: true}
+	r := &Result{Uncounted: true, Terminated: ctx.Err() != nil}
 	r.setExit(c.ProcessState)
 	if r.LeftBehind, err = g.endAll(s); err != nil {
 		return r, err

@@ -52,6 +52,8 @@ type Result struct {
 	User, System time.Duration // parts of Stat.Usage
 	MaxRSS       int64         // bytes, of the largest process among the command and children it waited for
 	LeftBehind   int           // processes that were running when the command ended
+	// Terminated is true if the context ended before the command did.
+	Terminated bool
 	// Uncounted is true if the group could not be read, for example because another process removed
 	// it. Then Stat, Settings, User and System are missing.
 	Uncounted bool
