@@ -82,10 +82,11 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
 	@bin/pinfold-local demo --node
 
-# What co-location costs an online service on this machine, with the raw data: docs/colocation.md.
-.PHONY: colocation
-colocation: bin/pinfold-lab ## measure what batch work costs an online service on this machine, 25 minutes (root)
-	@bin/pinfold-lab run colocation --output bin/colocation.jsonl
+# Every experiment on this machine, with raw data and one page about all: docs/lab.md.
+LAB ?= lab-results
+.PHONY: lab
+lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, 75 minutes (root)
+	@bin/pinfold-lab run all --output $(LAB) && bin/pinfold-lab report $(LAB)
 
 # The virtual machines take longest, so they begin first.
 .PHONY: test
@@ -105,7 +106,7 @@ race: bin/gotestsum ## run the tests of all packages that start goroutines with 
 
 # Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
 # that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/colocation ./lab/load ./lab/throttling ./test/kernel
+HOST_PACKAGES := ./agent ./linux/... ./lab/experiment ./lab/load ./lab/throttling ./test/kernel
 ROUNDS ?= 20
 
 .PHONY: test-busy

@@ -34,6 +34,14 @@ func (s Split) Runnable() time.Duration {
 	return s.Running + s.Stolen + s.Throttled + s.Others + s.Own + s.Idle
 }
 
+// Plus returns the sum of two splits.
+func (s Split) Plus(o Split) Split {
+	return Split{
+		s.Running + o.Running, s.Stolen + o.Stolen, s.Throttled + o.Throttled, s.Others + o.Others,
+		s.Own + o.Own, s.Idle + o.Idle, s.Unknown + o.Unknown, s.Asleep + o.Asleep,
+	}
+}
+
 // Cause is the main reason why threads did not run when they wanted to.
 type Cause string
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,8 @@ import (
 
 // HTTP sends GET requests to one URL. It keeps and reuses one connection per concurrent request.
 type HTTP struct {
+	// Header is sent with every request. Answers are not decompressed.
+	Header http.Header
 	url    string
 	client *http.Client
 }
@@ -57,6 +60,7 @@ func (h *HTTP) Send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	maps.Copy(request.Header, h.Header)
 	response, err := h.client.Do(request)
 	if err != nil {
 		return withoutAddresses(err)

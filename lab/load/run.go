@@ -20,13 +20,14 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/linux/sampler"
 )
 
 // Send sends one request and returns when it has received the complete answer.
@@ -40,12 +41,29 @@ type outcome struct {
 	cut     bool // abandoned because the run was canceled
 }
 
+// alarm wakes a goroutine at a time, more precisely than [time.Sleep], which waits in whole milliseconds.
+type (
+	alarm  = sampler.Alarm
+	alarms func(context.Context) (alarm, error)
+)
+
+func newAlarm(ctx context.Context) (alarm, error) { return sampler.SystemClock{}.Alarm(ctx) }
+
 // Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending requests;
 // it then returns the result up to that moment, and an error that wraps the cause.
 func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
+	return run(ctx, plan, send, newAlarm)
+}
+
+func run(ctx context.Context, plan Plan, send Send, newAlarm alarms) (Result, error) {
 	if err := plan.Check(); err != nil {
 		return Result{}, fmt.Errorf("plan of the load: %w", err)
 	}
+	alarm, err := newAlarm(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer alarm.Close()
 	var (
 		due      = plan.due()
 		outcomes = make([]outcome, len(due)*plan.Batch)
@@ -55,7 +73,7 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 		batches  = 0
 	)
 	for i, at := range due {
-		if !sleep.For(ctx, time.Until(begin.Add(at))) {
+		if err = alarm.Wait(begin.Add(at)); err != nil {
 			break
 		}
 		result.Lateness = max(result.Lateness, time.Since(begin)-at)
@@ -72,7 +90,7 @@ func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	result.Took = time.Since(begin)
 	result.collect(outcomes[:batches*plan.Batch])
 	if batches < len(due) || result.Cut > 0 {
-		return result, fmt.Errorf("the load was ended after %d of %d batches: %w", batches, len(due), context.Cause(ctx))
+		return result, fmt.Errorf("the load was ended after %d of %d batches: %w", batches, len(due), cmp.Or(context.Cause(ctx), err))
 	}
 	return result, nil
 }

@@ -13,25 +13,43 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestRuns runs the plans of testdata/runs.txt with a simulated clock.
+// TestRuns runs the plans and clients of testdata with a simulated clock.
 func TestRuns(t *testing.T) {
-	golden.Scenarios(t, "testdata/runs.txt", func(t *testing.T, text string) string {
-		got, err := golden.Blocks(text, func(words []string) (out string, err error) {
-			if words[0] != "run" {
-				return "", fmt.Errorf("unknown command %s", words[0])
+	run := map[string]func(*testing.T, []string) string{"run": runPlan, "clients": runSomeClients}
+	for _, file := range []string{"testdata/runs.txt", "testdata/clients.txt"} {
+		golden.Scenarios(t, file, func(t *testing.T, text string) string {
+			got, err := golden.Blocks(text, func(words []string) (out string, err error) {
+				if run[words[0]] == nil {
+					return "", fmt.Errorf("unknown command %s", words[0])
+				}
+				synctest.Test(t, func(t *testing.T) { out = run[words[0]](t, words[1:]) })
+				return out, nil
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-			synctest.Test(t, func(t *testing.T) { out = runPlan(t, words[1:]) })
-			return out, nil
+			return got
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	})
+	}
 }
+
+// simulated is an alarm of the simulated clock.
+type simulated struct{ ctx context.Context }
+
+func newSimulated(ctx context.Context) (alarm, error) { return simulated{ctx}, nil }
+
+func (s simulated) Wait(until time.Time) error {
+	if left := time.Until(until); left > 0 && !sleep.For(s.ctx, left) {
+		return s.ctx.Err()
+	}
+	return s.ctx.Err()
+}
+
+func (simulated) Close() {}
 
 // server answers requests after the service time, as many at once as its capacity allows. From stop
 // on, it answers nothing for stopFor.
@@ -70,32 +88,55 @@ func (s *server) send(ctx context.Context) error {
 func runPlan(t *testing.T, args []string) string {
 	t.Helper()
 	var (
-		plan    Plan
-		s       = server{begun: time.Now()}
-		servers int
-		end     time.Duration
-		log     bool
-		flags   = flag.NewFlagSet("run", flag.ContinueOnError)
+		plan  Plan
+		log   bool
+		flags = flag.NewFlagSet("run", flag.ContinueOnError)
 	)
 	flags.IntVar(&plan.Batch, "batch", 0, "")
 	flags.DurationVar(&plan.Every, "every", 0, "")
 	flags.DurationVar(&plan.Duration, "duration", 0, "")
 	flags.DurationVar(&plan.Jitter, "jitter", 0, "")
 	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "")
+	flags.BoolVar(&log, "log", false, "")
+	return served(t, flags, args, &log, func(ctx context.Context, send Send) (Result, error) { return run(ctx, plan, send, newSimulated) })
+}
+
+func runSomeClients(t *testing.T, args []string) string {
+	t.Helper()
+	c := Clients{Seed: 1, Timeout: 10 * time.Second}
+	flags := flag.NewFlagSet("clients", flag.ContinueOnError)
+	flags.IntVar(&c.Number, "number", 1, "")
+	flags.DurationVar(&c.On, "on", 0, "")
+	flags.DurationVar(&c.Off, "off", 0, "")
+	flags.DurationVar(&c.Pause, "pause", 0, "")
+	flags.DurationVar(&c.Duration, "duration", 0, "")
+	flags.BoolVar(&c.Planned, "planned", false, "")
+	return served(t, flags, args, new(bool), func(ctx context.Context, send Send) (Result, error) {
+		return runClients(ctx, c, send, newSimulated)
+	})
+}
+
+// served parses args, runs a load against the server that they describe, and formats the result.
+func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, run func(context.Context, Send) (Result, error)) string {
+	t.Helper()
+	var (
+		s       = server{begun: time.Now()}
+		servers int
+		end     time.Duration
+	)
 	flags.IntVar(&servers, "servers", 1, "")
 	flags.DurationVar(&s.service, "service", 0, "")
 	flags.DurationVar(&s.stop, "stop", 0, "")
 	flags.DurationVar(&s.stopFor, "stop-for", 0, "")
 	flags.IntVar(&s.failEvery, "fail-every", 0, "")
 	flags.DurationVar(&end, "end", time.Hour, "")
-	flags.BoolVar(&log, "log", false, "")
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	s.capacity = make(chan struct{}, servers)
 	ctx, cancel := context.WithTimeout(t.Context(), end)
 	defer cancel()
-	r, err := Run(ctx, plan, s.send)
+	r, err := run(ctx, s.send)
 	if err != nil && r.Sent == 0 {
 		return err.Error() + "\n"
 	}
@@ -108,7 +149,7 @@ func runPlan(t *testing.T, args []string) string {
 	if err != nil {
 		fmt.Fprintf(&out, "%v\n", err)
 	}
-	if log {
+	if *log {
 		if err := r.WriteRequests(&out); err != nil {
 			t.Fatal(err)
 		}

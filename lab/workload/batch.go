@@ -2,24 +2,83 @@ package workload
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // batchBuffer is the memory of one thread of batch work: more than the level 2 cache of most CPUs.
 const batchBuffer = 4 << 20
 
-// Batch keeps threads busy with hashing until ctx ends.
-func Batch(ctx context.Context, threads int) {
+// progressEvery is how often Batch prints its progress.
+const progressEvery = 250 * time.Millisecond
+
+// Batch keeps threads busy with hashing until ctx ends. It prints how many MiB per second it hashes, in lines as
+// [Goodput] reads them.
+func Batch(ctx context.Context, threads int, out io.Writer) {
 	runtime.GOMAXPROCS(threads)
+	var hashed atomic.Int64
 	var group sync.WaitGroup
 	for range threads {
 		group.Go(func() {
 			buffer := make([]byte, batchBuffer)
 			for ctx.Err() == nil {
 				hash(buffer, len(buffer))
+				hashed.Add(int64(len(buffer)))
 			}
 		})
 	}
+	for begun := time.Now(); sleep.For(ctx, progressEvery); begun = time.Now() {
+		printGoodput(out, float64(hashed.Swap(0))/(1<<20)/time.Since(begun).Seconds())
+	}
 	group.Wait()
+}
+
+// Cycles computes on threads for a time, then sleeps, again and again until ctx ends. The first cycle begins
+// after a random part of the sleep. After each cycle it prints how much was computed, in lines as
+// [Goodput] reads them.
+func Cycles(ctx context.Context, threads int, compute, rest time.Duration, out io.Writer) {
+	runtime.GOMAXPROCS(threads)
+	for wait := rand.N(rest + 1); sleep.For(ctx, wait); wait = rest {
+		var computed atomic.Int64
+		var group sync.WaitGroup
+		end := time.Now().Add(compute)
+		for range threads {
+			group.Go(func() {
+				for time.Now().Before(end) {
+					runtime.KeepAlive(spin())
+					computed.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		printGoodput(out, float64(computed.Load()))
+	}
+}
+
+// Lines that programs print for the experiment that has started them.
+const (
+	goodputFormat = "goodput %g\n" // an amount of work
+	elapsedFormat = "elapsed %g\n" // seconds
+)
+
+func printGoodput(out io.Writer, amount float64) {
+	fmt.Fprintf(out, goodputFormat, amount) // an error means that the experiment has ended
+}
+
+// Goodput reads the amount of work from a line that Batch, Cycles or Demand has printed.
+func Goodput(line string) (amount float64, ok bool) { return read(line, goodputFormat) }
+
+// Elapsed reads the seconds from a line that TimePi has printed.
+func Elapsed(line string) (seconds float64, ok bool) { return read(line, elapsedFormat) }
+
+func read(line, format string) (value float64, ok bool) {
+	_, err := fmt.Sscanf(line, format, &value)
+	return value, err == nil
 }

@@ -26,15 +26,25 @@ const (
 // endTimeout is how long pending requests may take when the server ends.
 const endTimeout = 5 * time.Second
 
-// newHandler returns a handler that answers every path with a page of size bytes, after using CPU
-// time: the amount in the query (?cpu=2.5ms), or cpu. With ?hash=BYTES it hashes that many bytes as
+// Server is a web server.
+type Server struct {
+	Size int           // bytes of the page
+	CPU  time.Duration // CPU time of a request that asks for none
+	// Next, if not "", is the URL of a server that is called for each request, with the same query,
+	// before the request is answered.
+	Next string
+}
+
+// handler returns a handler that answers every path with a page, after using CPU
+// time: the amount in the query (?cpu=2.5ms), or s.CPU. With ?hash=BYTES it hashes that many bytes as
 // well. That is the same work each time, which takes longer if caches or a core are shared, while an
 // amount of CPU time is the same.
-func newHandler(size int, cpu time.Duration) http.Handler {
-	text := page(size)
+func (s Server) handler() http.Handler {
+	text := page(s.Size)
+	next := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: maxIdle}}
 	pool := sync.Pool{New: func() any { return new([hashBuffer]byte) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		amount := cpu
+		amount := s.CPU
 		if asked := r.URL.Query().Get("cpu"); asked != "" {
 			var err error
 			if amount, err = time.ParseDuration(asked); err != nil || amount < 0 || amount > maxCPU {
@@ -53,9 +63,38 @@ func newHandler(size int, cpu time.Duration) http.Handler {
 			pool.Put(buffer)
 		}
 		burn(amount)
+		if s.Next != "" {
+			if err := call(next, r, s.Next); err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+		}
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write(text) // the client may have gone
 	})
+}
+
+// maxIdle is how many connections to the next server are kept.
+const maxIdle = 1000
+
+// call asks the next server, with the query of a request.
+func call(client *http.Client, from *http.Request, next string) error {
+	request, err := http.NewRequestWithContext(from.Context(), http.MethodGet, next+"?"+from.URL.RawQuery, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("call %s: %w", next, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("call %s: %w", next, err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", next, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered with %s", next, response.Status)
+	}
+	return nil
 }
 
 // page returns an HTML page of exactly size bytes, or the shortest page if that is longer.
@@ -64,17 +103,18 @@ func page(size int) []byte {
 	return []byte(head + strings.Repeat(" ", max(0, size-len(head)-len(tail))) + tail)
 }
 
-// burn uses the given amount of CPU time, accurate to a few microseconds. It measures the CPU time of
-// its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not elapsed time.
-func burn(amount time.Duration) {
+// burn uses the given amount of CPU time, accurate to a few microseconds, and returns how much it has used. It
+// measures the CPU time of its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not elapsed time.
+func burn(amount time.Duration) (used time.Duration) {
 	if amount <= 0 {
-		return
+		return 0
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for end := threadTime() + amount; threadTime() < end; {
+	for begin := threadTime(); used < amount; used = threadTime() - begin {
 		runtime.KeepAlive(spin())
 	}
+	return used
 }
 
 func threadTime() time.Duration {
@@ -112,15 +152,15 @@ func hash(buffer []byte, bytes int) {
 	}
 }
 
-// Web serves pages of size bytes on an address, as newHandler says, until ctx ends. When it is ready
-// it prints a line that ends with the address.
-func Web(ctx context.Context, address string, size int, cpu time.Duration, out io.Writer) error {
+// Serve serves pages on an address until ctx ends. When it is ready it prints a line that ends with the
+// address.
+func (s Server) Serve(ctx context.Context, address string, out io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	fmt.Fprintf(out, "serving %d bytes on %s\n", size, listener.Addr())
-	return serve(ctx, listener, newHandler(size, cpu))
+	fmt.Fprintf(out, "serving %d bytes on %s\n", s.Size, listener.Addr())
+	return serve(ctx, listener, s.handler())
 }
 
 // serve answers requests until ctx ends, and then waits for pending requests.

@@ -26,7 +26,7 @@ func TestHandler(t *testing.T) {
 		{"/?hash=2000000000", 615, http.StatusBadRequest, -1},
 	} {
 		answer := httptest.NewRecorder()
-		newHandler(test.size, 0).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.target, nil))
+		Server{Size: test.size}.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.target, nil))
 		if answer.Code != test.status || (test.bytes >= 0 && answer.Body.Len() != test.bytes) {
 			t.Errorf("GET %s: status %d, %d bytes; want %d, %d", test.target, answer.Code, answer.Body.Len(), test.status, test.bytes)
 		}

@@ -22,14 +22,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 func newRoot() *cobra.Command {
-	run := &cobra.Command{Use: "run", Short: "Run an experiment", Args: usage.NoArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() }}
-	run.AddCommand(newColocation())
 	return completion.Install(usage.Complete(&cobra.Command{
 		Use:   "pinfold-lab",
 		Short: "Repeat experiments on this machine",
 		Long: `pinfold-lab repeats experiments about CPUs on this machine, and compares what it
 measures in many short windows, in random order. An experiment makes control
 groups, which needs root or a delegated group, and removes them in the end.`,
-	}, run, newReport(), newWorkload()))
+	}, newList(), newRun(), newReport(), newWorkload()))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/lab/experiment"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -16,20 +17,20 @@ func run(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-// TestWrongUsage checks that wrong flags are rejected before anything is started.
+// TestWrongUsage checks that wrong command lines are rejected before anything is started.
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"run colocation now":                     `"now"`,
-		"run colocation --rounds 0":              "there must be a round",
-		"run colocation --online 0.9":            "at most 80%",
-		"run colocation --window 1ms":            "100ms or more",
-		"run colocation --threads 0":             "needs a thread",
-		"run colocation --foreign 0":             "foreign CPU time",
-		"run colocation --hash none":             "invalid argument",
-		"run binding":                            "binding",
-		"report":                                 "give one FILE",
-		"workload batch --threads 0":             "1 or more",
-		"run colocation --settle -1s --rounds 0": "there must be a round",
+		"run":                          "give the NAME",
+		"run nothing":                  "there are binding, burst",
+		"run burst nothing":            `"nothing"`,
+		"run burst --config x.yaml":    "not both",
+		"run burst --repetitions -1":   "must not be negative",
+		"run burst --quick=maybe":      "invalid argument",
+		"list all":                     `"all"`,
+		"report":                       "give a DIRECTORY",
+		"workload batch --threads 0":   "1 or more",
+		"workload web --threads 0":     "1 or more",
+		"workload cycles --compute 0s": "1 or more",
 	} {
 		_, err := run(t, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || usage.ExitStatus(err) != 2 {
@@ -38,28 +39,65 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// TestReport checks that the table in the documentation is that of its raw data, and reads files that
-// are no results.
-func TestReport(t *testing.T) {
-	const docs = "../../../docs/"
-	table, err := run(t, "report", docs+"colocation.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(docs + "colocation.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), "```\n"+table+"```\n") {
-		t.Errorf("colocation.md does not contain the table of colocation.jsonl:\n%s", table)
-	}
-	wrong := filepath.Join(t.TempDir(), "wrong")
-	if err := os.WriteFile(wrong, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range map[string]string{wrong: "which pinfold-lab run has not written", wrong + "er": "no such file"} {
-		if _, err := run(t, "report", file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", file, err, want)
+// TestWrongConfig checks that mistakes in a file are named.
+func TestWrongConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "wrong.yaml")
+	for text, want := range map[string]string{
+		"version: 1\nrounnds: 3\n": `unknown field "rounnds"`,
+		"version: 2\n":             "this program knows version 1",
+		"version: [\n":             "wrong.yaml",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		if _, err := run(t, "run", "--config", file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	if _, err := run(t, "run", "--config", file+"x"); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("error %v, want that there is no such file", err)
+	}
+}
+
+// TestList checks that every experiment is listed with its question.
+func TestList(t *testing.T) {
+	text, err := run(t, "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != len(experiment.Names()) {
+		t.Fatalf("%d lines, want %d", len(lines), len(experiment.Names()))
+	}
+	for i, name := range experiment.Names() {
+		if fields := strings.Fields(lines[i]); fields[0] != name || !strings.HasSuffix(lines[i], "?") {
+			t.Errorf("line %d: %q", i, lines[i])
+		}
+	}
+}
+
+// TestReport makes a report of the documented results, and reads directories that have none.
+func TestReport(t *testing.T) {
+	const results = "../../../docs/results"
+	dir := t.TempDir()
+	if _, err := run(t, "report", results, "-o", dir); err != nil {
+		t.Fatal(err)
+	}
+	have, err := os.ReadFile(filepath.Join(dir, markdown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(results, markdown))
+	if err != nil || string(have) != string(want) {
+		t.Errorf("%s/%s is not the report of its data: run 'pinfold-lab report %s' (%v)", results, markdown, results, err)
+	}
+	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "has no result.jsonl") {
+		t.Errorf("error %v, want that there is no result", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "result.jsonl"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "which pinfold-lab run has not written") {
+		t.Errorf("error %v, want that it is no result", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"pinfold.dev/pinfold/lab/workload"
 )
 
 // Defaults and limits. The largest number of digits takes hours; that of threads is what one process
@@ -38,7 +40,7 @@ func run(getenv func(string) string, path string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "computing Pi with %d Threads...", threads)
 	begin := time.Now()
-	pi := compute(digits, threads)
+	pi := workload.Pi(digits, threads)
 	fmt.Fprintf(out, "computed the first %d digets of pi in %d ms! \n", digits, time.Since(begin).Milliseconds())
 	fmt.Fprintf(out, "the first digets are: %s\n", pi[:min(shown, len(pi))])
 	fmt.Fprintf(out, "writing to %s...\n", path)

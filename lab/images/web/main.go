@@ -30,5 +30,5 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read the arguments: %w", err)
 	}
-	return workload.Web(ctx, *listen, *size, *cpu, os.Stdout)
+	return workload.Server{Size: *size, CPU: *cpu}.Serve(ctx, *listen, os.Stdout)
 }

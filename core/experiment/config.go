@@ -1,0 +1,261 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// Version is the version of the format of [Config].
+const Version = 1
+
+// Config is an experiment.
+type Config struct {
+	Version  int    `json:"version"`
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	// Source is the title of the document that describes the experiment.
+	Source string `json:"source"`
+	// CPUs is how many the machine of the document had, see [Amount]. 0: amounts are not scaled.
+	CPUs int `json:"cpus,omitempty"`
+
+	Rounds   int            `json:"rounds"`
+	Window   Duration       `json:"window"`   // of one measurement
+	Settle   Duration       `json:"settle"`   // from the start of the programs to the measurement, under load
+	Foreign  quantity.Share `json:"foreign"`  // use of the CPUs by others that disturbs a window
+	Repeated int            `json:"repeated"` // how often a disturbed window is measured again
+	Seed     uint64         `json:"seed"`     // of the order of windows, and of the loads
+	Quick    Quick          `json:"quick"`
+
+	// Services run at the same time. Latencies, usage and throttling are those of the first.
+	Services   []Service   `json:"services"`
+	Loads      []Load      `json:"loads,omitempty"`
+	Conditions []Condition `json:"conditions"`
+
+	// Figures are those of tables, in this order.
+	Figures   []Figure    `json:"figures"`
+	Answers   []Answer    `json:"answers"`
+	Published []Published `json:"published"`
+	// Notes say what differs from the document, and what this machine cannot show.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Quick has the values of a quick run.
+type Quick struct {
+	Rounds int      `json:"rounds"`
+	Window Duration `json:"window"`
+}
+
+// Program is what a service runs.
+type Program string
+
+// The programs. Nginx, Httpd and FFmpeg have a built-in replacement.
+const (
+	Web    Program = "web"    // a web server
+	Cycles Program = "cycles" // computes on several threads, and then sleeps
+	Batch  Program = "batch"  // computes on several threads
+	Demand Program = "demand" // computes on several threads for a random time in each period of 100 ms
+	Pi     Program = "pi"     // computes digits of pi on several threads, and ends
+	Nginx  Program = "nginx"
+	Httpd  Program = "httpd"
+	FFmpeg Program = "ffmpeg"
+)
+
+// Service is a program, with the settings of the control group in which it runs.
+type Service struct {
+	Name    string  `json:"name"`
+	Program Program `json:"program"`
+	// Replicas is how many run, each in a group of its own; 0: one.
+	Replicas int `json:"replicas,omitempty"`
+	// Stopped is whether the service does not run.
+	Stopped bool `json:"stopped,omitempty"`
+	// Chain makes each replica of a web server call the next before it answers.
+	Chain bool `json:"chain,omitempty"`
+	// Threads is how many compute at the same time, or the workers of a server.
+	Threads Amount `json:"threads,omitzero"`
+	// Compute and Sleep are the parts of a cycle.
+	Compute Duration `json:"compute,omitzero"`
+	Sleep   Duration `json:"sleep,omitzero"`
+	// Use is the mean demand of "demand", as a share of the CPUs.
+	Use quantity.Share `json:"use,omitempty"`
+	// Request is what a server does for each request.
+	Request Request `json:"request,omitzero"`
+	// Digits of pi.
+	Digits int `json:"digits,omitempty"`
+
+	Limit  Amount         `json:"limit,omitzero"`  // CPUs; 0: none
+	Period Duration       `json:"period,omitzero"` // of the limit; 0: 100 ms
+	Burst  quantity.Share `json:"burst,omitempty"` // of the quota
+	// Raise raises the quota while the service needs it and has saved CPU time, as the agent does.
+	Raise bool `json:"raise,omitempty"`
+	// Policy gives the service CPUs of its own ("static"), or the CPUs of as few NUMA nodes as
+	// possible ("static-burst"), as many as its limit. Without a policy, it uses shared CPUs.
+	Policy placement.Policy `json:"policy,omitempty"`
+	// Priority is that of the group: "least" weight, or "idle". Otherwise all groups have the same.
+	Priority Priority `json:"priority,omitempty"`
+	// Budget is how much of the CPUs everything together should use, by a quota on this service.
+	Budget quantity.Share `json:"budget,omitempty"`
+	// CPUs is how many CPUs it may run on; 0: all.
+	CPUs Amount `json:"cpus,omitzero"`
+}
+
+// Request is the work of a request. A server does one of these.
+type Request struct {
+	CPU  Duration `json:"cpu,omitzero"`   // CPU time
+	Hash int      `json:"hash,omitempty"` // bytes to hash, which takes longer if caches or cores are shared
+	Size int      `json:"size,omitempty"` // bytes of the answer
+}
+
+// Priority is a priority, see [Service.Priority].
+type Priority string
+
+// The priorities, besides the zero value.
+const (
+	Least Priority = "least"
+	Idle  Priority = "idle"
+)
+
+// Count returns how many replicas of a service run.
+func (s Service) Count() int {
+	if s.Stopped {
+		return 0
+	}
+	return max(1, s.Replicas)
+}
+
+// Limits returns the bandwidth settings of a service on a machine.
+func (s Service) Limits(scale Scale) bandwidth.Limits {
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: s.Period.Duration}
+	if l.Period == 0 {
+		l.Period = trace.DefaultPeriod
+	}
+	if cpus := s.Limit.On(scale); cpus > 0 {
+		l.Quota = max(bandwidth.MinQuota, scaled(l.Period, cpus))
+		l.Burst = scaled(l.Quota, float64(s.Burst))
+	}
+	return l
+}
+
+func scaled(d time.Duration, by float64) time.Duration {
+	return time.Duration(math.Round(float64(d) * by)).Round(time.Microsecond)
+}
+
+// Condition is what differs between windows.
+type Condition struct {
+	Name string `json:"name"`
+	// Baseline is the condition that this one is compared with; "": the first.
+	Baseline string `json:"baseline,omitempty"`
+	// Settle replaces that of [Config], if it is more than 0.
+	Settle Duration `json:"settle,omitzero"`
+	// Services has settings, by name of the service, that replace those of [Config.Services].
+	Services map[string]json.RawMessage `json:"services,omitempty"`
+}
+
+// In returns the services of an experiment with the settings of a condition.
+func (c Condition) In(services []Service) ([]Service, error) {
+	all := slices.Clone(services)
+	for name, settings := range c.Services {
+		i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("condition %q: there is no service %q", c.Name, name)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(settings))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&all[i]); err != nil {
+			return nil, fmt.Errorf("condition %q: service %q: %w", c.Name, name, err)
+		}
+		if all[i].Name != name {
+			return nil, fmt.Errorf("condition %q: service %q: it cannot have another name", c.Name, name)
+		}
+	}
+	return all, nil
+}
+
+// Client is how a load sends requests.
+type Client string
+
+// The clients.
+const (
+	// Batches sends a number of requests at the same time, again and again (open loop).
+	Batches Client = "batches"
+	// Random sends requests at random times (open loop).
+	Random Client = "random"
+	// OnOff has clients that are on and off for random times, with exponential distributions. While it
+	// is on, each sends its next request some time after it has received the answer (closed loop). Latency
+	// is measured from sending. A slow server therefore gets fewer requests.
+	OnOff Client = "onoff"
+	// Planned has the same clients, but each plans its requests at a fixed rate. Latency is measured
+	// from the planned time.
+	Planned Client = "planned"
+	// Wrk runs the program wrk (closed loop). Latency is measured from sending.
+	Wrk Client = "wrk"
+)
+
+// maxUse is the largest use that leaves CPU time for the load generator.
+const maxUse quantity.Share = 0.8
+
+// Load is how requests are sent to the first service.
+type Load struct {
+	Name   string `json:"name"`
+	Client Client `json:"client"`
+	// Batch requests are sent every Every, by "batches".
+	Batch Amount   `json:"batch,omitzero"`
+	Every Duration `json:"every,omitzero"`
+	// Use is how much of the CPUs the service uses in the first condition; "random" sends as many
+	// requests as this takes.
+	Use quantity.Share `json:"use,omitempty"`
+	// Clients of "onoff", "planned" and "wrk". On ("active") and Off ("inactive") are mean times.
+	Clients Amount   `json:"clients,omitzero"`
+	On      Duration `json:"active,omitzero"`
+	Off     Duration `json:"inactive,omitzero"`
+	// Pause is the time from an answer to the next request ("onoff"), or from one planned request of a client to
+	// the next ("planned").
+	Pause Duration `json:"pause,omitzero"`
+}
+
+// Answer is a comparison that answers the question of an experiment.
+type Answer struct {
+	Figure    Figure `json:"figure"`
+	Condition string `json:"condition"`
+	Load      string `json:"load,omitempty"` // "": the first
+}
+
+// Published is a figure of the document.
+type Published struct {
+	Answer
+	// Value is what the document says, in the unit of the figure. Of, if it is not 0, is the value of the
+	// baseline, and then the ratios are compared.
+	Value float64 `json:"value,omitempty"`
+	Of    float64 `json:"of,omitempty"`
+	// From is a condition, if the value is not published but predicted from the recording of that condition, see
+	// [Result.Predict].
+	From string `json:"from,omitempty"`
+	// Text is how the document puts it, if that differs from the figure's unit.
+	Text string `json:"text,omitempty"`
+	// Note explains a difference to what is measured here.
+	Note string `json:"note,omitempty"`
+}
+
+// names returns the names of things, and an error if one is empty or there twice.
+func names[T any](what string, all []T, name func(T) string) ([]string, error) {
+	var list []string
+	var wrong []error
+	for _, one := range all {
+		n := name(one)
+		if n == "" || strings.ContainsAny(n, "/\n") || slices.Contains(list, n) {
+			wrong = append(wrong, fmt.Errorf("%s %q: each needs a name of its own, without %q", what, n, "/"))
+		}
+		list = append(list, n)
+	}
+	return list, errors.Join(wrong...)
+}

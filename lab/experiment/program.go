@@ -1,0 +1,222 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/debian"
+	"pinfold.dev/pinfold/lab/load"
+)
+
+// packages returns the names in package debian of the programs that are not built in.
+func packages() map[experiment.Program]string {
+	return map[experiment.Program]string{experiment.Nginx: "nginx", experiment.Httpd: "apache2", experiment.FFmpeg: "ffmpeg", wrk: "wrk"}
+}
+
+// wrk is the program of loads with the client [experiment.Wrk].
+const wrk = experiment.Program(experiment.Wrk)
+
+// install makes the real programs of an experiment available. It returns the version of each program, or why
+// a built-in one replaces it.
+func (r *run) install(ctx context.Context) (versions map[experiment.Program]string, err error) {
+	versions, r.roots = map[experiment.Program]string{}, map[experiment.Program]debian.Root{}
+	used := map[experiment.Program]bool{}
+	for _, s := range r.config.Services {
+		used[s.Program] = true
+	}
+	for _, l := range r.config.Loads {
+		used[wrk] = used[wrk] || l.Client == experiment.Wrk
+	}
+	cache := debian.Cache{Progress: r.Progress}
+	for p, is := range used {
+		name, real := packages()[p]
+		switch {
+		case !is:
+			continue
+		case !real:
+			versions[p] = "built in"
+			continue
+		case r.BuiltIn:
+			versions[p] = "built in, in place of " + name
+			continue
+		case runtime.GOARCH != debian.Architecture:
+			versions[p] = fmt.Sprintf("built in: %s is available for %s only", name, debian.Architecture)
+			continue
+		}
+		root, err := cache.Install(ctx, name)
+		switch {
+		case errors.Is(err, debian.ErrUnavailable):
+			versions[p] = fmt.Sprintf("built in: %v", err)
+			r.Progress(fmt.Sprintf("%s: a built-in program replaces %s: %v", r.config.Name, name, err))
+		case err != nil:
+			return nil, err
+		default:
+			r.roots[p] = root
+			versions[p] = versionOf(root)
+		}
+	}
+	return versions, nil
+}
+
+// versionOf returns the version of a program's main package.
+func versionOf(root debian.Root) string {
+	for _, p := range root.Program.Packages {
+		if p.Name == root.Program.Name {
+			return p.Name + " " + p.Version + " (Debian)"
+		}
+	}
+	return root.Program.Name + " (Debian)"
+}
+
+// program returns the command line of a replica of a service, and the path of the URL of its requests. next is
+// the URL that a server calls, and seed that of the demand of a program.
+func (r *run) program(s experiment.Service, next string, seed uint64) (program, string, error) {
+	threads := r.scale.CPUs
+	if s.Threads.Value > 0 {
+		threads = s.Threads.Count(r.scale)
+	}
+	root, real := r.roots[s.Program]
+	switch {
+	case !real:
+		return program{command: r.Workload(r.builtIn(s, threads, next, seed)...), builtIn: true}, query(s.Request), nil
+	case s.Program == experiment.FFmpeg:
+		return program{command: root.Command(debian.FFmpeg(threads)...)}, "", nil
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return program{}, "", err
+	}
+	r.sites++
+	site := debian.Site{Dir: filepath.Join(r.temporary, strconv.Itoa(r.sites)), Address: address, Bytes: max(s.Request.Size, s.Request.Hash), Workers: threads}
+	if s.Program == experiment.Nginx {
+		site.Compress = s.Request.Hash > 0
+		args, err := root.Nginx(site)
+		return program{command: root.Command(args...), address: address}, "", err
+	}
+	site.Workers = 64 // more than connections
+	args, err := root.Apache(site, debian.Event)
+	return program{command: root.Command(args...), address: address}, r.path(s.Request), err
+}
+
+// freeAddress returns a loopback address on which nothing listens.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// query asks the built-in server for the work of a request.
+func query(r experiment.Request) string {
+	switch {
+	case r.CPU.Duration > 0:
+		return "?cpu=" + r.CPU.String()
+	case r.Hash > 0:
+		return "?hash=" + strconv.Itoa(r.Hash)
+	}
+	return ""
+}
+
+// builtIn returns the arguments of a built-in program.
+func (r *run) builtIn(s experiment.Service, threads int, next string, seed uint64) []string {
+	args := []string{"--threads=" + strconv.Itoa(threads)}
+	switch s.Program {
+	case experiment.Cycles:
+		return append([]string{"cycles", "--compute=" + s.Compute.String(), "--sleep=" + s.Sleep.String()}, args...)
+	case experiment.Demand:
+		mean := time.Duration(float64(s.Use) * float64(r.scale.CPUs) * float64(trace.DefaultPeriod))
+		return append([]string{"demand", "--compute=" + mean.String(), "--seed=" + strconv.FormatUint(seed, 10)}, args...)
+	case experiment.Pi:
+		return append([]string{"pi", "--digits=" + strconv.Itoa(s.Digits)}, args...)
+	case experiment.Batch, experiment.FFmpeg:
+		return append([]string{"batch"}, args...)
+	}
+	args = append(args, "--listen=127.0.0.1:0")
+	if s.Request.Size > 0 {
+		args = append(args, "--size="+strconv.Itoa(s.Request.Size))
+	}
+	if next != "" {
+		args = append(args, "--next="+next)
+	}
+	return append([]string{"web"}, args...)
+}
+
+// sender returns a sender of requests to a service. nginx compresses its page for each of them.
+func (s *service) sender() (*load.HTTP, error) {
+	sender, err := load.NewHTTP(s.url)
+	if err != nil {
+		return nil, err
+	}
+	if s.Request.Hash > 0 {
+		sender.Header = http.Header{"Accept-Encoding": {"gzip"}}
+	}
+	return sender, nil
+}
+
+// calibrateLoops measures how long an iteration of the loop takes with which Apache uses CPU time.
+func (r *run) calibrateLoops(ctx context.Context) error {
+	services := r.config.Services
+	i := slices.IndexFunc(services, func(s experiment.Service) bool {
+		_, real := r.roots[s.Program]
+		return real && s.Program == experiment.Httpd && s.Request.CPU.Duration > 0
+	})
+	if i < 0 {
+		return nil
+	}
+	one, _, err := r.program(experiment.Service{Name: services[i].Name, Program: experiment.Httpd}, "", 0)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	one.name, one.group = services[i].Name, fmt.Sprintf("lab-%d-loops", os.Getpid())
+	p, err := r.machine.start(ctx, one, r.Progress)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer func() { cancel(); <-p.done }()
+	const loops, requests = 2_000_000, 10
+	sender, err := load.NewHTTP("http://" + p.address + debian.CPUPath(loops))
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	before, err := r.machine.groups.Stat(p.group)
+	if err != nil {
+		return err
+	}
+	for range requests {
+		if err := sender.Send(ctx); err != nil {
+			return fmt.Errorf("measure the CPU time of a request: %w", err)
+		}
+	}
+	after, err := r.machine.groups.Stat(p.group)
+	if err != nil {
+		return err
+	}
+	if r.loop = float64(after.Usage-before.Usage) / loops / requests; r.loop <= 0 {
+		return errors.New("measure the CPU time of a request: it used none")
+	}
+	return nil
+}
+
+// path returns the path of a URL of Apache that uses the CPU time of a request, without its leading slash.
+func (r *run) path(request experiment.Request) string {
+	if request.CPU.Duration <= 0 {
+		return ""
+	}
+	return strings.TrimPrefix(debian.CPUPath(int(float64(request.CPU.Duration)/r.loop)), "/")
+}
