@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -179,6 +180,25 @@ func (c Condition) In(services []Service) ([]Service, error) {
 		}
 	}
 	return all, nil
+}
+
+// Without returns the experiment without the given conditions, and without what refers to them. The reasons become
+// notes.
+func (c Config) Without(reasons map[string]string) Config {
+	gone := func(condition string) bool { return reasons[condition] != "" }
+	c.Conditions = slices.DeleteFunc(slices.Clone(c.Conditions), func(o Condition) bool { return gone(o.Name) })
+	for i := range c.Conditions {
+		if gone(c.Conditions[i].Baseline) {
+			c.Conditions[i].Baseline = ""
+		}
+	}
+	c.Answers = slices.DeleteFunc(slices.Clone(c.Answers), func(a Answer) bool { return gone(a.Condition) })
+	c.Published = slices.DeleteFunc(slices.Clone(c.Published), func(p Published) bool { return gone(p.Condition) || gone(p.From) })
+	c.Notes = slices.Clone(c.Notes)
+	for _, name := range slices.Sorted(maps.Keys(reasons)) {
+		c.Notes = append(c.Notes, fmt.Sprintf("The condition %q was left out: %s.", name, reasons[name]))
+	}
+	return c
 }
 
 // Client is how a load sends requests.

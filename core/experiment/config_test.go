@@ -38,6 +38,13 @@ func TestCheck(t *testing.T) {
 	with := func(text string) func(*Config) {
 		return func(c *Config) { c.Conditions[1].Services = settings(text) }
 	}
+	predict := func(p Published) func(*Config) {
+		return func(c *Config) {
+			c.Loads = nil
+			c.Conditions[1].Services = settings(`{"web": {"limit": 1}}`)
+			c.Published = []Published{p}
+		}
+	}
 	for want, change := range map[string]func(*Config){
 		"version 2":                            func(c *Config) { c.Version = 2 },
 		"name is missing":                      func(c *Config) { c.Name = "" },
@@ -85,6 +92,15 @@ func TestCheck(t *testing.T) {
 		`there is no load "x"`: func(c *Config) {
 			c.Published = []Published{{Answer: Answer{Figure: P99, Condition: "with", Load: "x"}}}
 		},
+		"only [":                         predict(Published{Answer: Answer{Figure: P99, Condition: "with"}, From: "alone"}),
+		"not both":                       predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "alone", Value: 1}),
+		"for a condition with a limit":   predict(Published{Answer: Answer{Figure: Full, Condition: "alone"}, From: "alone"}),
+		`there is no condition "absent"`: predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "absent"}),
+		"from the usage under a load": func(c *Config) {
+			predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "alone"})(c)
+			c.Loads = []Load{{Name: "load", Client: Random, Use: .3}}
+		},
+		`program "demand" needs use`: with(`{"batch": {"program": "demand"}}`),
 	} {
 		c := small()
 		change(&c)

@@ -27,7 +27,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -97,7 +96,11 @@ func run(ctx context.Context, programs []program, args []string, stdout, stderr 
 	if err != nil {
 		return err
 	}
-	if err := o.write(all); err != nil {
+	var named []ociimage.Named
+	for _, one := range all {
+		named = append(named, ociimage.Named{Name: one.tag.Name(), Content: one.index})
+	}
+	if err := ociimage.WriteLayout(o.out, named); err != nil {
 		return err
 	}
 	for _, one := range all {
@@ -166,39 +169,4 @@ func (o options) build(ctx context.Context, programs []program, stderr io.Writer
 // (devel). Tags have no plus signs and parentheses.
 func tagOf(version string) string {
 	return strings.NewReplacer("+", "-", "(", "", ")", "").Replace(version)
-}
-
-// write writes the layout, whole or not at all. It replaces a layout only.
-func (o options) write(all []built) error {
-	if entries, err := os.ReadDir(o.out); err == nil && len(entries) > 0 {
-		if _, err := layout.ImageIndexFromPath(o.out); err != nil {
-			return fmt.Errorf("%s is not empty and no OCI image layout: name another directory with -o", o.out)
-		}
-	}
-	parent := filepath.Dir(filepath.Clean(o.out))
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	temporary, err := os.MkdirTemp(parent, ".images-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary) // of what a failure leaves
-	if err := os.Chmod(temporary, 0o755); err != nil {
-		return err
-	}
-	path, err := layout.Write(temporary, empty.Index)
-	if err != nil {
-		return err
-	}
-	for _, one := range all {
-		named := layout.WithAnnotations(map[string]string{ociimage.RefName: one.tag.Name()})
-		if err := path.AppendIndex(one.index, named); err != nil {
-			return fmt.Errorf("write %s: %w", one.tag, err)
-		}
-	}
-	if err := os.RemoveAll(o.out); err != nil {
-		return err
-	}
-	return os.Rename(temporary, o.out)
 }

@@ -84,7 +84,7 @@ func (c Cache) install(ctx context.Context, p Program) (Root, error) {
 		return Root{}, err
 	}
 	defer s.close()
-	root := Root{Dir: s.path(rootsDir, p.id()), Program: p}
+	root := Root{Dir: s.path(rootsDir, p.ID()), Program: p}
 	if strings.ContainsAny(root.Dir, ":;") { // both separate directories of the dynamic loader
 		return Root{}, fmt.Errorf("install %s in %s: choose a path without colon and semicolon", p.Name, root.Dir)
 	}
@@ -110,7 +110,7 @@ func (c Cache) install(ctx context.Context, p Program) (Root, error) {
 
 // has reports whether the program is unpacked.
 func (s *store) has(p Program) (bool, error) {
-	_, err := s.dir.Lstat(path.Join(rootsDir, p.id()))
+	_, err := s.dir.Lstat(path.Join(rootsDir, p.ID()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -122,7 +122,7 @@ func (s *store) has(p Program) (bool, error) {
 // renamed.
 func (s *store) unpack(ctx context.Context, p Program) error {
 	s.progress(fmt.Sprintf("unpacking the %d packages of %s", len(p.Packages), p.Name))
-	name := path.Join(temporary, p.id())
+	name := path.Join(temporary, p.ID())
 	if err := s.dir.Mkdir(name, 0o755); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *store) unpack(ctx context.Context, p Program) error {
 	if err := syncFilesystem(root); err != nil {
 		return err
 	}
-	return s.dir.Rename(name, path.Join(rootsDir, p.id()))
+	return s.dir.Rename(name, path.Join(rootsDir, p.ID()))
 }
 
 func (s *store) unpackPackage(root *os.Root, p Package) error {

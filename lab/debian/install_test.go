@@ -70,7 +70,7 @@ func TestInstallErrors(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	p := newPool(t)
 	program, cache := p.program(t, "a"), p.cache(t, t.TempDir())
-	half := filepath.Join(cache.Dir, temporary, program.id(), "usr", "share")
+	half := filepath.Join(cache.Dir, temporary, program.ID(), "usr", "share")
 	if err := os.MkdirAll(half, 0o755); err != nil {
 		t.Fatal(err)
 	}

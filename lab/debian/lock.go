@@ -58,8 +58,8 @@ func (p Program) String() string {
 // unpackFormat is changed when [Unpack] begins to write other files than before.
 const unpackFormat = "1"
 
-// id returns the name of the program's root directory. It differs for each set of packages.
-func (p Program) id() string {
+// ID returns the name of the program's root directory. It differs for each set of packages.
+func (p Program) ID() string {
 	digest := sha256.Sum256([]byte(unpackFormat + "\n" + p.String()))
 	return p.Name + "-" + hex.EncodeToString(digest[:8])
 }

@@ -13,16 +13,15 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// settings returns the settings of the groups of services, on a machine of which all CPUs may be used, and the
-// CPUs that belong to no service alone.
-func settings(services []experiment.Service, scale experiment.Scale, version cgroup.Version, all cpuset.Set) (wanted []cgroup.Wanted, shared cpuset.Set, err error) {
-	cpus, shared, err := assign(services, scale, all)
+// settings returns the settings of the groups of services, and the CPUs that belong to no service alone.
+func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, shared cpuset.Set, err error) {
+	cpus, shared, err := assign(services, r.scale, r.cpus)
 	if err != nil {
 		return nil, shared, err
 	}
 	wanted = make([]cgroup.Wanted, len(services))
 	for i, s := range services {
-		limits := s.Limits(scale)
+		limits := s.Limits(r.scale)
 		w := cgroup.Wanted{CPUs: &cpus[i]}
 		if limits.Quota != bandwidth.Unlimited {
 			w.Quota, w.Period, w.Burst = &limits.Quota, &limits.Period, &limits.Burst
@@ -31,7 +30,7 @@ func settings(services []experiment.Service, scale experiment.Scale, version cgr
 		case experiment.Idle:
 			w.Idle = new(true)
 		case experiment.Least:
-			w.Weight = new(leastWeight(version))
+			w.Weight = new(leastWeight(r.machine.groups.Layout().CPU))
 		}
 		wanted[i] = w
 	}
@@ -60,7 +59,7 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 	cpus, shared = make([]cpuset.Set, len(services)), all
 	for i, s := range services {
 		if s.Policy == placement.Static && s.Count() > 0 {
-			own, err := place(shared, placement.Static, s, scale)
+			own, err := cpusFor(shared, placement.Static, s, scale)
 			if err != nil {
 				return nil, shared, err
 			}
@@ -73,7 +72,7 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 		case shared.IsEmpty():
 			err = fmt.Errorf("service %q: no CPU is left for it: this machine is too small", s.Name)
 		case s.Policy == placement.StaticBurst:
-			cpus[i], err = place(shared, placement.StaticBurst, s, scale)
+			cpus[i], err = cpusFor(shared, placement.StaticBurst, s, scale)
 		case s.CPUs.Value > 0:
 			cpus[i] = last(shared, min(shared.Len(), s.CPUs.Count(scale)))
 		default:
@@ -86,8 +85,8 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 	return cpus, shared, nil
 }
 
-// place chooses CPUs for a service as the scheduler does.
-func place(free cpuset.Set, policy placement.Policy, s experiment.Service, scale experiment.Scale) (cpuset.Set, error) {
+// cpusFor chooses CPUs for a service as the scheduler does.
+func cpusFor(free cpuset.Set, policy placement.Policy, s experiment.Service, scale experiment.Scale) (cpuset.Set, error) {
 	machine, err := sysfs.Read(os.DirFS("/sys"))
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("read the topology: %w", err)

@@ -21,7 +21,7 @@ import (
 
 // environment describes this machine as far as it is known.
 func (m machine) environment() experiment.Environment {
-	e := experiment.Environment{Started: time.Now(), Place: "control groups", Cgroup: int(m.groups.Layout().CPU)}
+	e := experiment.Environment{Started: time.Now(), Place: experiment.Groups, Cgroup: int(m.groups.Layout().CPU)}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		e.Kernel = unix.ByteSliceToString(name.Release[:])

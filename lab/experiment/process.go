@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/lab/workload"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
@@ -43,11 +44,16 @@ type program struct {
 	// listen, or "" if they do not.
 	builtIn bool
 	address string
+	// What a pod runs instead of the command: an image with arguments, with a directory of this machine.
+	image string
+	args  []string
+	dir   string
 
-	name   string // for messages
-	group  string // unique part of the name of its group
-	wanted cgroup.Wanted
-	output io.Writer // of a program that is not built in; may be nil
+	name    string // for messages
+	group   string // unique part of the name of its group, or the name of its pod
+	service experiment.Service
+	wanted  cgroup.Wanted // settings of the group, which are those of the service
+	output  io.Writer     // of a program that is not built in; may be nil
 }
 
 // start starts a program, and waits until it is ready. It ends with ctx.
@@ -75,18 +81,23 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 		}
 	}()
 	lines := bufio.NewReader(output)
-	if s.builtIn {
-		p.address, err = firstLine(lines)
-	} else {
-		p.address, err = s.address, p.listens(ctx, s.address)
-	}
-	if err != nil {
+	if err := p.ready(ctx, s, lines); err != nil {
 		<-p.done
 		return nil, errors.Join(fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx), err)), output.Close())
 	}
 	go p.read(lines, output)
 	p.group, err = m.groupOf(ctx, p, s.group)
 	return p, err
+}
+
+// ready waits until a program is ready.
+func (p *process) ready(ctx context.Context, s program, lines *bufio.Reader) (err error) {
+	if s.builtIn {
+		p.address, err = firstLine(lines)
+		return err
+	}
+	p.address = s.address
+	return p.listens(ctx, s.address)
 }
 
 // firstLine returns the last word of the first line.
@@ -175,7 +186,7 @@ func (m machine) groupOf(ctx context.Context, p *process, name string) (group st
 }
 
 // read collects the lines that the program prints, until it ends.
-func (p *process) read(lines *bufio.Reader, output *os.File) {
+func (p *process) read(lines *bufio.Reader, output io.Closer) {
 	defer output.Close()
 	for {
 		line, err := lines.ReadString('\n')

@@ -88,26 +88,48 @@ func (r *run) program(s experiment.Service, next string, seed uint64) (program, 
 		threads = s.Threads.Count(r.scale)
 	}
 	root, real := r.roots[s.Program]
-	switch {
-	case !real:
-		return program{command: r.Workload(r.builtIn(s, threads, next, seed)...), builtIn: true}, query(s.Request), nil
-	case s.Program == experiment.FFmpeg:
-		return program{command: root.Command(debian.FFmpeg(threads)...)}, "", nil
-	}
-	address, err := freeAddress()
+	image, err := r.imageOf(root, real)
 	if err != nil {
 		return program{}, "", err
 	}
+	one := program{builtIn: !real, image: image, service: s}
+	if !real {
+		one.command = r.Workload(r.builtIn(s, threads, next, seed)...)
+		one.args = one.command[1:]
+		return one, query(s.Request), nil
+	}
+	path := ""
+	if one.args, err = r.real(&one, root, threads); err != nil {
+		return one, "", err
+	}
+	if s.Program == experiment.Httpd {
+		path = r.path(s.Request)
+	}
+	one.command = root.Command(one.args...)
+	return one, path, nil
+}
+
+// real returns the arguments of a real program, and sets its address and the directory that it needs.
+func (r *run) real(one *program, root debian.Root, threads int) (args []string, err error) {
+	s := one.service
+	if s.Program == experiment.FFmpeg {
+		return debian.FFmpeg(threads), nil
+	}
+	if one.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
 	r.sites++
-	site := debian.Site{Dir: filepath.Join(r.temporary, strconv.Itoa(r.sites)), Address: address, Bytes: max(s.Request.Size, s.Request.Hash), Workers: threads}
+	one.dir = filepath.Join(r.temporary, strconv.Itoa(r.sites))
+	site := debian.Site{Dir: one.dir, Address: one.address, Bytes: max(s.Request.Size, s.Request.Hash), Workers: threads}
+	if r.inPods {
+		root.Dir = "" // in its image
+	}
 	if s.Program == experiment.Nginx {
 		site.Compress = s.Request.Hash > 0
-		args, err := root.Nginx(site)
-		return program{command: root.Command(args...), address: address}, "", err
+		return root.Nginx(site)
 	}
 	site.Workers = 64 // more than connections
-	args, err := root.Apache(site, debian.Event)
-	return program{command: root.Command(args...), address: address}, r.path(s.Request), err
+	return root.Apache(site, debian.Event)
 }
 
 // freeAddress returns a loopback address on which nothing listens.
@@ -182,7 +204,7 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	one.name, one.group = services[i].Name, fmt.Sprintf("lab-%d-loops", os.Getpid())
-	p, err := r.machine.start(ctx, one, r.Progress)
+	p, err := r.place.start(ctx, one, r.Progress)
 	if err != nil {
 		cancel()
 		return err

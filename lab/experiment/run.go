@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/lab/debian"
@@ -26,6 +28,8 @@ type Options struct {
 	// Workload returns the command line of a built-in program.
 	Workload func(args ...string) []string
 	Progress func(string)
+	// Cluster, if not nil, is a local cluster of which this machine is a node. Services are pods there.
+	Cluster kubernetes.Interface
 }
 
 // Names of the files of a run.
@@ -37,21 +41,24 @@ const (
 // run is a run of an experiment.
 type run struct {
 	Options
-	config    experiment.Config
-	scale     experiment.Scale
-	machine   machine
-	cpus      cpuset.Set
-	rounds    int
-	length    time.Duration // of a window
-	began     time.Time
-	every     map[string]time.Duration // between requests, by load
-	started   int                      // programs
-	sites     int                      // of web servers
-	temporary string                   // directory of these sites
-	roots     map[experiment.Program]debian.Root
-	loop      float64 // nanoseconds of CPU time of an iteration in Apache
-	lines     *experiment.Writer
-	recording tracefile.Recorder
+	config      experiment.Config
+	scale       experiment.Scale
+	machine     machine
+	place       place
+	inPods      bool // place is the cluster
+	cpus        cpuset.Set
+	environment experiment.Environment
+	rounds      int
+	length      time.Duration // of a window
+	began       time.Time
+	every       map[string]time.Duration // between requests, by load
+	started     int                      // programs
+	sites       int                      // of web servers
+	temporary   string                   // directory of these sites
+	roots       map[experiment.Program]debian.Root
+	loop        float64 // nanoseconds of CPU time of an iteration in Apache
+	lines       *experiment.Writer
+	recording   tracefile.Recorder
 }
 
 // slot is a window to measure.
@@ -63,6 +70,11 @@ type slot struct {
 
 // Run measures an experiment. If ctx ends, it keeps what was measured, and returns the cause.
 func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
+	if o.Cluster != nil {
+		if c, err = supported(c); err != nil {
+			return err
+		}
+	}
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -76,8 +88,7 @@ func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
 		r.rounds, r.length = c.Quick.Rounds, c.Quick.Window.Duration
 	}
 	r.rounds = cmp.Or(o.Rounds, r.rounds)
-	environment, err := r.prepare(ctx)
-	if err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return err
 	}
 	if r.temporary, err = os.MkdirTemp("", "pinfold-lab-"); err != nil {
@@ -87,7 +98,7 @@ func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
 	if err := os.Chmod(r.temporary, 0o755); err != nil { // the workers of Apache are another user
 		return err
 	}
-	return r.record(environment, func() (explained []experiment.Explanation, err error) {
+	return r.record(func() (explained []experiment.Explanation, err error) {
 		if err := r.measureAll(ctx); err != nil {
 			return nil, err
 		}
@@ -96,22 +107,32 @@ func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
 }
 
 // prepare finds out what this machine has, and makes the programs available.
-func (r *run) prepare(ctx context.Context) (e experiment.Environment, err error) {
+func (r *run) prepare(ctx context.Context) (err error) {
 	if r.machine, err = openMachine(); err != nil {
-		return e, err
+		return err
 	}
 	if r.cpus, err = r.machine.cpus(); err != nil {
-		return e, err
+		return err
 	}
-	e = r.machine.environment()
+	r.environment = r.machine.environment()
+	e := &r.environment
 	e.CPUs, e.Pinfold, e.Quick = r.cpus.Len(), r.Version, r.Quick
-	r.scale = experiment.Result{Config: r.config, Environment: e}.Scale()
+	r.scale = experiment.Result{Config: r.config, Environment: *e}.Scale()
+	if r.place = r.machine; r.Cluster != nil {
+		e.Place = experiment.Cluster
+		if err := r.openCluster(ctx, r.Cluster); err != nil {
+			return err
+		}
+		if e.Background, err = r.background(ctx); err != nil {
+			return err
+		}
+	}
 	e.Programs, err = r.install(ctx)
-	return e, err
+	return err
 }
 
 // record makes the directory of the run, and keeps there what measure measures, also if that fails.
-func (r *run) record(e experiment.Environment, measure func() ([]experiment.Explanation, error)) (err error) {
+func (r *run) record(measure func() ([]experiment.Explanation, error)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o755); err != nil {
 		return err
 	}
@@ -123,10 +144,10 @@ func (r *run) record(e experiment.Environment, measure func() ([]experiment.Expl
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if r.lines, err = experiment.NewWriter(file, r.config, e); err != nil {
+	if r.lines, err = experiment.NewWriter(file, r.config, r.environment); err != nil {
 		return err
 	}
-	r.began = e.Started
+	r.began = r.environment.Started
 	output := tracefile.Output{Name: filepath.Join(r.Dir, usageFile)}
 	if r.recording, err = tracefile.Record(output, tracefile.Header{Start: r.began, Interval: recordEvery}); err != nil {
 		return err

@@ -41,9 +41,11 @@ func (r *run) start(ctx context.Context, at slot) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, shared, err := settings(wanted, r.scale, r.machine.groups.Layout().CPU, r.cpus)
-	if err != nil {
-		return nil, err
+	settings, shared := make([]cgroup.Wanted, len(wanted)), r.cpus
+	if !r.inPods {
+		if settings, shared, err = r.settings(wanted); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	started := &services{shared: shared, cancel: cancel}
@@ -51,6 +53,11 @@ func (r *run) start(ctx context.Context, at slot) (*services, error) {
 		one := &service{Service: s}
 		started.all = append(started.all, one)
 		if err := r.startReplicas(ctx, one, settings[i], at.round); err != nil {
+			return nil, errors.Join(err, started.stop())
+		}
+	}
+	if r.inPods {
+		if err := r.findShared(started); err != nil {
 			return nil, errors.Join(err, started.stop())
 		}
 	}
@@ -68,7 +75,7 @@ func (r *run) startReplicas(ctx context.Context, s *service, settings cgroup.Wan
 		r.started++
 		one.name, one.group = fmt.Sprintf("%s %d", s.Name, i+1), fmt.Sprintf("lab-%d-%d", os.Getpid(), r.started)
 		one.wanted = settings
-		p, err := r.machine.start(ctx, one, r.Progress)
+		p, err := r.place.start(ctx, one, r.Progress)
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (r *run) measure(ctx context.Context, w *experiment.Window, at slot, runnin
 	}
 	w.Figures[experiment.Full] = full(series, r.cpus.Len())
 	if w.Disturbed == "" {
-		w.Disturbed = r.config.Disturbed(*w)
+		w.Disturbed = r.config.Disturbed(*w, r.environment)
 	}
 	if at.round < 0 {
 		return nil

@@ -137,6 +137,9 @@ func (r Run) environment() []fact {
 		add("mitigations", "%s", strings.Join(e.Hardened, "; "))
 	}
 	add("place", "%s", e.Place)
+	if e.Background > 0 {
+		add("other usage before", "%s of the CPUs, by the components of the cluster and others", experiment.Foreign.Format(e.Background))
+	}
 	for _, program := range slices.Sorted(maps.Keys(e.Programs)) {
 		add(string(program), "%s", e.Programs[program])
 	}
@@ -155,6 +158,9 @@ func (r Run) command() string {
 	command := "pinfold-lab run " + plain(r.Result.Config.Name)
 	if r.Result.Environment.Quick {
 		command += " --quick"
+	}
+	if r.Result.Environment.Place == experiment.Cluster {
+		command += " --on cluster"
 	}
 	return command
 }

@@ -83,7 +83,7 @@ var build = sync.OnceValue(func() (err error) {
 	// Without it, the API server reports no version, and no chart can be installed.
 	stamp := "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(version))
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", stamp, "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent",
-		"../../cmd/pinfold", "k8s.io/kubernetes/cmd/kubectl")
+		"../../cmd/pinfold", "../../cmd/pinfold-lab", "k8s.io/kubernetes/cmd/kubectl")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, text)

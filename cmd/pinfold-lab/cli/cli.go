@@ -28,5 +28,5 @@ func newRoot() *cobra.Command {
 		Long: `pinfold-lab repeats experiments about CPUs on this machine, and compares what it
 measures in many short windows, in random order. An experiment makes control
 groups, which needs root or a delegated group, and removes them in the end.`,
-	}, newList(), newRun(), newReport(), newWorkload()))
+	}, newList(), newRun(), newReport(), newImages(), newWorkload()))
 }

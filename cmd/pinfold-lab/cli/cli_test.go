@@ -27,6 +27,8 @@ func TestWrongUsage(t *testing.T) {
 		"run burst --repetitions -1":   "must not be negative",
 		"run burst --quick=maybe":      "invalid argument",
 		"list all":                     `"all"`,
+		"run burst --on moon":          "use groups or cluster",
+		"images all":                   `"all"`,
 		"report":                       "give a DIRECTORY",
 		"workload batch --threads 0":   "1 or more",
 		"workload web --threads 0":     "1 or more",

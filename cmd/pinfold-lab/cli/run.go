@@ -20,8 +20,9 @@ import (
 // newRun returns the command that runs experiments.
 func newRun() *cobra.Command {
 	var (
-		config, output string
-		options        experiment.Options
+		config, output    string
+		place, kubeconfig string
+		options           experiment.Options
 	)
 	command := &cobra.Command{
 		Use:   "run NAME... | --config FILE",
@@ -45,6 +46,9 @@ makes a page. What was measured is kept if the run is ended.`,
 				return fmt.Errorf("find the programs of the experiment: %w", err)
 			}
 			options.Workload = func(args ...string) []string { return append([]string{executable, "workload"}, args...) }
+			if options.Cluster, err = client(place, kubeconfig); err != nil {
+				return err
+			}
 			options.Version = version.This().Version
 			options.Progress = func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) }
 			for _, c := range configs {
@@ -65,6 +69,8 @@ makes a page. What was measured is kept if the run is ended.`,
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, and download none")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
+	flags.StringVar(&place, "on", onGroups, "where services run: `groups|cluster`, as processes in control groups, or as pods of a local cluster on this machine")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "the cluster's kubeconfig `FILE` (default: as kubectl)")
 	flags.StringVarP(&output, "output", "o", "lab-results", "`DIRECTORY` in which each run makes its own")
 	return command
 }

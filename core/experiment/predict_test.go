@@ -1,0 +1,148 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/trace"
+)
+
+// bursting returns an experiment in which five replicas may burst, and the recording of one that wants random
+// amounts of CPU time: 70% of the quota on average.
+func bursting(periods int) (Result, *trace.Recording) {
+	c := small()
+	c.Loads, c.CPUs = nil, 0
+	c.Services = []Service{{Name: "container", Program: Demand, Use: .14, Replicas: 5}}
+	c.Conditions = []Condition{
+		{Name: "alone", Services: settings(`{"container": {"replicas": 1}}`)},
+		{Name: "quota", Services: settings(`{"container": {"limit": "20%"}}`)},
+		{Name: "burst", Services: settings(`{"container": {"limit": "20%", "burst": 1}}`)},
+	}
+	c.Answers = []Answer{{Figure: Full, Condition: "burst"}}
+	const interval = 10 * time.Millisecond
+	recording := &trace.Recording{Interval: interval, Series: []trace.Series{{Group: "/alone/container"}}}
+	random := rand.New(rand.NewPCG(1, 2))
+	at := time.Duration(0)
+	for range periods {
+		used := time.Duration(random.ExpFloat64() * 0.28 * float64(trace.DefaultPeriod))
+		for range trace.DefaultPeriod / interval {
+			at += interval
+			recording.Series[0].Samples = append(recording.Series[0].Samples, trace.Sample{At: at, Interval: interval, Usage: used})
+			used = 0
+		}
+	}
+	return Result{Config: c, Environment: Environment{CPUs: 2}}, recording
+}
+
+// TestPredict compares predictions with the exact probability of throttling: sigma^(1+b) for exponential demand,
+// where sigma = exp(-(1-sigma)/u).
+func TestPredict(t *testing.T) {
+	result, recording := bursting(20_000)
+	if err := result.Config.Check(); err != nil {
+		t.Fatal(err)
+	}
+	sigma := 0.46699642
+	for _, test := range []struct {
+		figure    Figure
+		condition string
+		low, high float64
+	}{
+		{Throttled, "quota", .95 * sigma, 1.05 * sigma},
+		{Throttled, "burst", .93 * sigma * sigma, 1.07 * sigma * sigma},
+		{Full, "quota", 0, 0},
+		{Full, "burst", .1, .3},
+		{Backlog, "quota", 15, 60},
+		{Backlog, "burst", 5, 30},
+	} {
+		p := Published{Answer: Answer{Figure: test.figure, Condition: test.condition}, From: "alone"}
+		got, err := result.Predict(t.Context(), p, recording)
+		if err != nil || !(got >= test.low && got <= test.high) {
+			t.Errorf("%s, %s: %g, error %v, want %g to %g", test.figure, test.condition, got, err, test.low, test.high)
+		}
+		if again, err := result.Predict(t.Context(), p, recording); err != nil || again != got {
+			t.Errorf("%s, %s: %g, and then %g, error %v", test.figure, test.condition, got, again, err)
+		}
+	}
+}
+
+// TestUnpredictable checks the reasons why nothing can be predicted.
+func TestUnpredictable(t *testing.T) {
+	for want, change := range map[string]func(*Result, **trace.Recording, *Published){
+		"recording of the usage is missing":  func(_ *Result, r **trace.Recording, _ *Published) { *r = nil },
+		"the recording has no group /alone/": func(_ *Result, r **trace.Recording, _ *Published) { (*r).Series[0].Group = "/other" },
+		`there is no condition "absent"`:     func(_ *Result, _ **trace.Recording, p *Published) { p.Condition = "absent" },
+		"no stationary state":                func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 2) },
+		"no whole period was recorded": func(_ *Result, r **trace.Recording, _ *Published) {
+			(*r).Series[0].Samples = (*r).Series[0].Samples[:3]
+		},
+		"samples are longer than the period":     func(_ *Result, r **trace.Recording, _ *Published) { (*r).Interval = time.Second },
+		"the samples sum to 0; record while the": func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 0) },
+	} {
+		result, recording := bursting(200)
+		p := Published{Answer: Answer{Figure: Full, Condition: "burst"}, From: "alone"}
+		change(&result, &recording, &p)
+		if got, err := result.Predict(t.Context(), p, recording); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%g, error %v, want %q", got, err, want)
+		}
+	}
+}
+
+func multiply(samples []trace.Sample, by time.Duration) {
+	for i := range samples {
+		samples[i].Usage *= by
+	}
+}
+
+// TestAverage checks means of what happens rarely, and intervals if it did not happen.
+func TestAverage(t *testing.T) {
+	result, _ := bursting(1)
+	add := func(round int, share float64, disturbed string) {
+		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
+			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, P99: 1}})
+	}
+	for round := range 6 {
+		add(round, 0, "")
+	}
+	add(6, 1, "by the test")
+	a := Answer{Figure: Full, Condition: "burst"}
+	if v, ok := result.Average(a); !ok || v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
+		t.Errorf("%+v, %t, want 0 to 0.005", v, ok)
+	}
+	add(7, .14, "")
+	if v, ok := result.Average(a); !ok || math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
+		t.Errorf("%+v, %t, want a mean of 0.02", v, ok)
+	}
+	if v, ok := result.Average(Answer{Figure: P99, Condition: "burst"}); ok {
+		t.Errorf("%+v of a figure that is no average", v)
+	}
+	if v, ok := result.Average(Answer{Figure: Full, Condition: "quota"}); !ok || v.Bounded() || v.Rounds != 0 {
+		t.Errorf("%+v of a condition that was not measured", v)
+	}
+}
+
+// TestWithout checks that nothing refers to a condition that was left out.
+func TestWithout(t *testing.T) {
+	result, _ := bursting(1)
+	c := result.Config
+	c.Conditions[2].Baseline = "quota"
+	c.Answers = []Answer{{Figure: Full, Condition: "quota"}, {Figure: Full, Condition: "burst"}}
+	c.Published = []Published{{Answer: c.Answers[0], Value: 1}, {Answer: c.Answers[1], From: "alone"}}
+	before := fmt.Sprint(c)
+	less := c.Without(map[string]string{"quota": "for the test"})
+	if err := less.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(less.Conditions) != 2 || len(less.Answers) != 1 || len(less.Published) != 1 || less.Conditions[1].Baseline != "" {
+		t.Errorf("%+v", less)
+	}
+	if want := `The condition "quota" was left out: for the test.`; len(less.Notes) != 1 || less.Notes[0] != want {
+		t.Errorf("notes %q, want %q", less.Notes, want)
+	}
+	if after := fmt.Sprint(c); after != before {
+		t.Errorf("the experiment has changed from %s to %s", before, after)
+	}
+}

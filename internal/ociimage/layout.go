@@ -1,0 +1,64 @@
+package ociimage
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+)
+
+// Named is an image, or an index of the images for several architectures, with its name.
+type Named struct {
+	Name    string            // HOST/REPOSITORY:TAG
+	Content mutate.Appendable // a v1.Image or a v1.ImageIndex
+}
+
+// WriteLayout writes an OCI image layout with the given images, whole or not at all. It replaces a layout, and
+// returns an error if the directory contains anything else. Images have their names in the annotation [RefName].
+func WriteLayout(dir string, all []Named) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		if _, err := layout.ImageIndexFromPath(dir); err != nil {
+			return fmt.Errorf("%s is not empty and no OCI image layout: name another directory with -o", dir)
+		}
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp(parent, ".images-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary) // of what a failure leaves
+	if err := os.Chmod(temporary, 0o755); err != nil {
+		return err
+	}
+	path, err := layout.Write(temporary, empty.Index)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := add(path, one); err != nil {
+			return fmt.Errorf("write %s: %w", one.Name, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(temporary, dir)
+}
+
+func add(path layout.Path, one Named) error {
+	named := layout.WithAnnotations(map[string]string{RefName: one.Name})
+	switch content := one.Content.(type) {
+	case v1.ImageIndex:
+		return path.AppendIndex(content, named)
+	case v1.Image:
+		return path.AppendImage(content, named)
+	}
+	return fmt.Errorf("a %T is neither an image nor an index", one.Content)
+}

@@ -1,0 +1,222 @@
+package pods
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
+)
+
+const (
+	startTimeout = time.Minute
+	endTimeout   = time.Minute
+	poll         = 50 * time.Millisecond
+	watchEvery   = 500 * time.Millisecond
+)
+
+// Node is this machine as a node of a local cluster.
+type Node struct {
+	client typedcorev1.PodInterface
+	groups *cgroup.FS
+	naming kubepods.Naming
+}
+
+// Open finds the groups of the kubelet on this machine. groups is rooted at "/".
+func Open(client kubernetes.Interface, groups *cgroup.FS) (*Node, error) {
+	naming, err := kubepods.Find(groups, "")
+	if err != nil {
+		return nil, fmt.Errorf("this machine is not a node of the cluster: start it with 'pinfold-local up --node': %w", err)
+	}
+	return &Node{client.CoreV1().Pods(metav1.NamespaceDefault), groups, naming}, nil
+}
+
+// Clean removes all pods of experiments, which a killed run has left. No other run may use the node.
+func (n *Node) Clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	options := metav1.ListOptions{LabelSelector: ownLabel}
+	for {
+		list, err := n.client.List(ctx, options)
+		if err == nil && len(list.Items) == 0 {
+			return nil
+		}
+		if err == nil {
+			err = n.client.DeleteCollection(ctx, metav1.DeleteOptions{}, options)
+		}
+		if err != nil && !localnode.Unanswered(err) || !sleep.For(ctx, poll) {
+			return fmt.Errorf("remove the pods of an earlier run: %w", errors.Join(err, context.Cause(ctx)))
+		}
+	}
+}
+
+// Pod is a running pod.
+type Pod struct {
+	// Group is the control group of the container.
+	Group string
+	// Output is what the program prints, from its start. It ends with the program, or when it is closed.
+	Output io.ReadCloser
+
+	node *Node
+	name string
+}
+
+// Start runs a pod. It returns when the program runs with its settings. On an error the pod is removed.
+func (n *Node) Start(ctx context.Context, s Spec) (p *Pod, err error) {
+	wanted, err := s.pod()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("pod %s did not run after %v", s.Name, startTimeout))
+	defer cancel()
+	p = &Pod{node: n, name: s.Name}
+	if _, err := localnode.Create(ctx, n.client, wanted); err != nil {
+		return nil, errors.Join(fmt.Errorf("create pod %s: %w", s.Name, err), p.Stop())
+	}
+	if err := p.start(ctx, s); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	// The stream goes on after this function has returned.
+	p.Output, err = n.client.GetLogs(s.Name, &corev1.PodLogOptions{Follow: true}).Stream(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the output of pod %s: %w", s.Name, err), p.Stop())
+	}
+	return p, nil
+}
+
+// start waits until a pod runs with its settings.
+func (p *Pod) start(ctx context.Context, s Spec) error {
+	pod, err := p.running(ctx)
+	if err != nil {
+		return err
+	}
+	tier, uid := api.TierOf(pod), string(pod.UID)
+	p.Group = p.node.naming.StatusContainer(tier, uid, pod.Status.ContainerStatuses[0].ContainerID)
+	for {
+		missing, err := p.missing(s, p.node.naming.Pod(tier, uid))
+		if err == nil && missing == "" {
+			return nil
+		}
+		if _, endErr := p.running(ctx); endErr != nil {
+			return endErr
+		}
+		if !sleep.For(ctx, poll) {
+			return fmt.Errorf("the settings of pod %s are not in force: %w", p.name, errors.Join(err, errors.New(missing)))
+		}
+	}
+}
+
+// running waits until a pod runs.
+func (p *Pod) running(ctx context.Context) (*corev1.Pod, error) {
+	for {
+		pod, err := p.node.client.Get(ctx, p.name, metav1.GetOptions{})
+		switch {
+		case err != nil && !localnode.Unanswered(err):
+			return nil, fmt.Errorf("read pod %s: %w", p.name, err)
+		case err == nil && pod.Status.Phase == corev1.PodRunning && len(pod.Status.ContainerStatuses) > 0:
+			return pod, nil
+		case err == nil && ended(pod):
+			return nil, errors.Join(endOf(pod), p.printed(ctx))
+		}
+		if !sleep.For(ctx, poll) {
+			return nil, errors.Join(context.Cause(ctx), err, reason(pod))
+		}
+	}
+}
+
+// printed returns the last lines that a pod has printed as an error, nil if it has none.
+func (p *Pod) printed(ctx context.Context) error {
+	text, err := p.node.client.GetLogs(p.name, &corev1.PodLogOptions{TailLines: new(int64(5))}).DoRaw(ctx)
+	if text = bytes.TrimSpace(text); err != nil || len(text) == 0 {
+		return nil // what is known is how it ended
+	}
+	return errors.New(string(text))
+}
+
+// missing returns which settings are not in force.
+func (p *Pod) missing(s Spec, group string) (string, error) {
+	found, err := p.node.groups.ReadParts(p.Group, cgroup.Parts{Bandwidth: true, Effective: true})
+	if err != nil {
+		return "", err
+	}
+	above, err := p.node.groups.ReadParts(group, cgroup.Parts{Idle: true})
+	return s.missing(found.Limits, found.Effective.Len(), above.Idle), err
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// endOf returns an error that says how a pod has ended.
+func endOf(pod *corev1.Pod) error {
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil {
+			return fmt.Errorf("pod %s ended with status %d (%s) %s", pod.Name, t.ExitCode, t.Reason, t.Message)
+		}
+	}
+	return fmt.Errorf("pod %s ended: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
+}
+
+// reason returns why a pod does not run, nil if its status does not say it.
+func reason(pod *corev1.Pod) error {
+	if pod == nil {
+		return nil
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Message != "" {
+			return fmt.Errorf("%s: %s", w.Reason, w.Message)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Message != "" {
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	return nil
+}
+
+// Wait waits until the pod ends by itself, and returns how, or until ctx ends.
+func (p *Pod) Wait(ctx context.Context) error {
+	for sleep.For(ctx, watchEvery) {
+		pod, err := p.node.client.Get(ctx, p.name, metav1.GetOptions{})
+		switch {
+		case err == nil && ended(pod):
+			return endOf(pod)
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("pod %s was removed", p.name)
+		}
+	}
+	return nil
+}
+
+// Stop removes the pod, and waits until it is gone.
+func (p *Pod) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	var closed error
+	if p.Output != nil {
+		closed = p.Output.Close()
+	}
+	for {
+		err := p.node.client.Delete(ctx, p.name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return closed
+		}
+		if err != nil && !localnode.Unanswered(err) || !sleep.For(ctx, poll) {
+			return fmt.Errorf("remove pod %s: %w", p.name, errors.Join(err, context.Cause(ctx)))
+		}
+	}
+}
