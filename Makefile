@@ -85,7 +85,7 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 # Every experiment on this machine, with raw data and one page about all: docs/lab.md.
 LAB ?= lab-results
 .PHONY: lab
-lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, 75 minutes (root)
+lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, 90 minutes (root)
 	@bin/pinfold-lab run all --output $(LAB) && bin/pinfold-lab report $(LAB)
 
 # The virtual machines take longest, so they begin first.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -35,6 +36,24 @@ func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		wanted[i] = w
 	}
 	return wanted, shared, nil
+}
+
+// checkSize returns an error if the machine has too few CPUs for a condition.
+func (r *run) checkSize() error {
+	for _, condition := range r.config.Conditions {
+		services, err := condition.In(r.config.Services)
+		if err != nil {
+			return err
+		}
+		_, shared, err := r.settings(services)
+		if err == nil && shared.IsEmpty() && len(r.config.Loads) > 0 {
+			err = errors.New("no CPU is left for the load generator: this machine is too small")
+		}
+		if err != nil {
+			return fmt.Errorf("condition %q: %w", condition.Name, err)
+		}
+	}
+	return nil
 }
 
 // leastWeight returns the least weight, which pods of QoS class BestEffort have.

@@ -33,7 +33,11 @@ const wrk = experiment.Program(experiment.Wrk)
 func (r *run) install(ctx context.Context) (versions map[experiment.Program]string, err error) {
 	versions, r.roots = map[experiment.Program]string{}, map[experiment.Program]debian.Root{}
 	used := map[experiment.Program]bool{}
-	for _, s := range r.config.Services {
+	services, err := r.everyService()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
 		used[s.Program] = true
 	}
 	for _, l := range r.config.Loads {
@@ -70,10 +74,22 @@ func (r *run) install(ctx context.Context) (versions map[experiment.Program]stri
 	return versions, nil
 }
 
-// versionOf returns the version of a program's main package.
+// everyService returns the services of all conditions.
+func (r *run) everyService() (all []experiment.Service, err error) {
+	for _, condition := range r.config.Conditions {
+		services, err := condition.In(r.config.Services)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, services...)
+	}
+	return all, nil
+}
+
+// versionOf returns the version of a program's main package, which for Apache is apache2-bin.
 func versionOf(root debian.Root) string {
 	for _, p := range root.Program.Packages {
-		if p.Name == root.Program.Name {
+		if p.Name == root.Program.Name || p.Name == root.Program.Name+"-bin" {
 			return p.Name + " " + p.Version + " (Debian)"
 		}
 	}
@@ -190,7 +206,10 @@ func (s *service) sender() (*load.HTTP, error) {
 
 // calibrateLoops measures how long an iteration of the loop takes with which Apache uses CPU time.
 func (r *run) calibrateLoops(ctx context.Context) error {
-	services := r.config.Services
+	services, err := r.everyService()
+	if err != nil {
+		return err
+	}
 	i := slices.IndexFunc(services, func(s experiment.Service) bool {
 		_, real := r.roots[s.Program]
 		return real && s.Program == experiment.Httpd && s.Request.CPU.Duration > 0

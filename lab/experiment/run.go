@@ -127,6 +127,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := r.checkSize(); err != nil {
+		return err
+	}
 	e.Programs, err = r.install(ctx)
 	return err
 }

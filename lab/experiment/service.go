@@ -47,6 +47,9 @@ func (r *run) start(ctx context.Context, at slot) (*services, error) {
 			return nil, err
 		}
 	}
+	if shared.IsEmpty() { // without a load, this process does next to nothing
+		shared = r.cpus
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	started := &services{shared: shared, cancel: cancel}
 	for i, s := range wanted {

@@ -16,21 +16,15 @@ import (
 const mostLines = 6
 
 // latencies returns the charts of latency distributions, and remarks on histograms that are damaged.
-func (r Run) latencies() (figures []chart.Figure, remarks []string) {
+func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
 	for _, load := range r.loads() {
 		lines, damaged := r.distributions(load)
 		remarks = append(remarks, damaged...)
 		for some := range slices.Chunk(lines, mostLines) {
-			f, ok, err := latencyChart(some, load).Figure("")
-			switch {
-			case err != nil:
-				remarks = append(remarks, fmt.Sprintf("Latencies cannot be drawn: %v.", err))
-			case ok:
-				figures = append(figures, f)
-			}
+			charts = append(charts, latencyChart(some, load, len(r.Result.Config.Loads) > 1))
 		}
 	}
-	return figures, remarks
+	return charts, remarks
 }
 
 // distributions returns a line for each condition of which there are latencies.
@@ -107,7 +101,7 @@ func tail(h *hdr.Histogram) []chart.Point {
 	return points
 }
 
-func latencyChart(lines []chart.Series, load string) *chart.Chart {
+func latencyChart(lines []chart.Series, load string, several bool) *chart.Chart {
 	least := 1.
 	for _, l := range lines {
 		least = min(least, l.Points[len(l.Points)-1].Y)
@@ -123,7 +117,7 @@ func latencyChart(lines []chart.Series, load string) *chart.Chart {
 	for mark := .1; mark >= least; mark /= 10 {
 		c.Y.Marks = append(c.Y.Marks, mark)
 	}
-	if load != "" {
+	if several {
 		c.Title += ", load: " + plain(load)
 	}
 	return c

@@ -97,12 +97,37 @@ func TestManyConditions(t *testing.T) {
 			}
 		}
 	}
-	figures, remarks := r.latencies()
+	charts, remarks := r.latencies()
 	var lines []int
-	for _, f := range figures {
-		lines = append(lines, len(f.Keys))
+	for _, c := range charts {
+		lines = append(lines, len(c.Series))
 	}
 	if len(remarks) > 0 || !slices.Equal(lines, []int{6, 2, 6, 2}) {
 		t.Errorf("lines %v, remarks %q", lines, remarks)
+	}
+}
+
+// TestPictures checks the names of files, and that the Markdown refers to each.
+func TestPictures(t *testing.T) {
+	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
+	runs[2].Result.Config.Name = "../my experiment"
+	var text strings.Builder
+	if err := Markdown(&text, runs); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range Pictures(runs) {
+		names = append(names, p.File)
+		var svg strings.Builder
+		if err := p.SVG(&svg); err != nil || !strings.HasPrefix(svg.String(), "<?xml") {
+			t.Errorf("%s: %.20q, error %v", p.File, svg.String(), err)
+		}
+		if !strings.Contains(text.String(), "]("+p.File+")") {
+			t.Errorf("the Markdown does not refer to %s", p.File)
+		}
+	}
+	want := []string{"burst-latency.svg", "burst-latency-2.svg", "burst-latency-3.svg", "burst-latency-4.svg", "--my-experiment-latency.svg", "--my-experiment-latency-2.svg"}
+	if !slices.Equal(names, want) {
+		t.Errorf("names %q, want %q", names, want)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// Markdown writes a section for each run, after an overview if there are several. It has no HTML, and its tables can be read as text.
+// Markdown writes a section for each run, after an overview if there are several. It refers to
+// the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
 func Markdown(w io.Writer, runs []Run) error {
 	all := make([]findings, len(runs))
 	for i, r := range runs {
@@ -18,7 +19,7 @@ func Markdown(w io.Writer, runs []Run) error {
 			return err
 		}
 	}
-	out := markdown{bufio.NewWriter(w)}
+	out, drawn := markdown{bufio.NewWriter(w)}, pictures(runs)
 	if len(all) > 1 {
 		out.overview(all)
 	}
@@ -26,7 +27,7 @@ func Markdown(w io.Writer, runs []Run) error {
 		if i > 0 {
 			out.print("")
 		}
-		out.section(&all[i])
+		out.section(&all[i], drawn[i])
 	}
 	return report.Flush(out.Writer, "write the report")
 }
@@ -52,7 +53,7 @@ func (m markdown) overview(all []findings) {
 	m.print("")
 }
 
-func (m markdown) section(f *findings) {
+func (m markdown) section(f *findings, drawn []Picture) {
 	m.print("## %s\n", escape(f.Question))
 	if f.Incomplete != "" {
 		m.print("**%s**\n", escape(f.Incomplete))
@@ -65,6 +66,9 @@ func (m markdown) section(f *findings) {
 	}
 	if len(f.Claims) > 0 {
 		m.claims(f.Claims)
+	}
+	for _, p := range drawn {
+		m.print("![%s](%s)\n", escape(p.Title), p.File)
 	}
 	for _, t := range f.Tables {
 		m.figures(t)

@@ -46,8 +46,17 @@ func Page(w io.Writer, runs []Run, program string) error {
 			return err
 		}
 		s := section{findings: f, ID: fmt.Sprintf("experiment-%d", i+1), Bars: r.bars(), Times: r.times()}
-		var remarks []string
-		s.Latencies, s.Remarks = r.latencies()
+		charts, remarks := r.latencies()
+		s.Remarks = remarks
+		for _, c := range charts {
+			figure, ok, err := c.Figure("")
+			switch {
+			case err != nil:
+				s.Remarks = append(s.Remarks, fmt.Sprintf("Latencies cannot be drawn: %v.", err))
+			case ok:
+				s.Latencies = append(s.Latencies, figure)
+			}
+		}
 		s.Usage, remarks = r.usage()
 		s.Remarks = append(s.Remarks, remarks...)
 		p.Sections = append(p.Sections, s)

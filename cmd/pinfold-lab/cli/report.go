@@ -46,7 +46,7 @@ func newReport() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report DIRECTORY...",
 		Short: "Make a report of earlier runs",
-		Long: `Write a page (` + page + `) and a text (` + markdown + `) about runs. A DIRECTORY is that
+		Long: `Write a page (` + page + `) and a text (` + markdown + `) with pictures about runs. A DIRECTORY is that
 of one run, or one that contains the directories of several.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -88,10 +88,14 @@ func open(dir string) (report.Run, error) {
 
 // write writes the report of runs.
 func write(dir string, runs []report.Run) error {
-	for name, format := range map[string]func(io.Writer) error{
+	files := map[string]func(io.Writer) error{
 		page:     func(w io.Writer) error { return report.Page(w, runs, "pinfold-lab "+version.This().Version) },
 		markdown: func(w io.Writer) error { return report.Markdown(w, runs) },
-	} {
+	}
+	for _, p := range report.Pictures(runs) {
+		files[p.File] = p.SVG
+	}
+	for name, format := range files {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
