@@ -62,8 +62,8 @@ const (
 	fewRunnable = 0.001 // of a CPU
 	fewDelays   = 0.05  // of the time in which threads wanted to run
 	nearLimit   = 0.75  // of the limit
-	// Threads that want to run at a time, per CPU of the limit: too many if the limit is used up on average,
-	// and too many to be helped by burst.
+	// Threads that want to run at a time, per CPU of the limit: too many if the limit is used up on
+	// average, and too many to be helped by burst.
 	tooParallel, farTooParallel = 2, 8
 )
 
@@ -80,8 +80,8 @@ type Verdict struct {
 	Neighbour Occupant
 }
 
-// Verdict returns the main reason for the delays of a group's threads that were observed for a time. limit is the
-// group's limit in CPUs, 0 for none.
+// Verdict returns the main reason for the delays of a group's threads that were observed for a
+// time. limit is the group's limit in CPUs, 0 for none.
 func (s *Sum) Verdict(own Group, observed time.Duration, limit quantity.CPUs) Verdict {
 	split := s.Split(own)
 	v := Verdict{Cause: NotRunnable, Usage: quantity.CPUs(split.Running) / quantity.CPUs(max(1, observed))}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Amount is a number of CPUs, threads, requests or clients. Text such as "50%" is relative to the CPUs
-// of the machine. A plain number is meant for a machine with [Config.CPUs], and is scaled down on a
-// smaller one.
+// Amount is a number of CPUs, threads, requests or clients. Text such as "50%" is relative to the
+// CPUs of the machine. A plain number is meant for a machine with [Config.CPUs], and is scaled down
+// on a smaller one.
 type Amount struct {
 	Value    float64
 	Relative bool

@@ -13,8 +13,9 @@ import (
 // confidence of intervals.
 const confidence = 0.95
 
-// Value is an estimate from several rounds, with an interval that contains the true one with a confidence of
-// 95%. Low and High are infinite if there are too few rounds: fewer than six for a median.
+// Value is an estimate from several rounds, with an interval that contains the true one with a
+// confidence of 95%. Low and High are infinite if there are too few rounds: fewer than six for a
+// median.
 type Value struct {
 	Estimate, Low, High float64
 	Rounds              int
@@ -33,12 +34,13 @@ func sample(values []float64) *benchmath.Sample {
 	return benchmath.NewSample(values, &benchmath.DefaultThresholds)
 }
 
-// newMean returns the mean of values, one per round, with an interval by Student's t distribution. Values are
-// shares of a number of periods. If none of n periods had what is counted, that is at most 3/n (rule of three).
+// newMean returns the mean of values, one per round, with an interval by Student's t distribution.
+// If they are shares of a number of periods, and none of these had what is counted, the share is at
+// most 3/periods (rule of three).
 func newMean(values []float64, periods float64) Value {
 	s := benchmath.AssumeNormal.Summary(sample(values), confidence)
 	v := Value{s.Center, max(0, s.Lo), s.Hi, len(values)}
-	if v.High == 0 {
+	if v.High == 0 && periods > 0 {
 		v.High = 3 / periods
 	}
 	return v
@@ -54,7 +56,8 @@ type Comparison struct {
 	Value, Base Value
 	// Ratio is that of the values of each round. It has no rounds if a value of the baseline is 0.
 	Ratio Value
-	// P is the probability of values that differ so much if the conditions do not (Mann-Whitney U test).
+	// P is the probability of values that differ so much if the conditions do not (Mann-Whitney U
+	// test).
 	P float64
 }
 
@@ -85,22 +88,23 @@ func (c Comparison) Verdict() Verdict {
 	return Unknown
 }
 
-// Value returns the values of a figure in a condition, one per round of which there is an undisturbed
-// window.
+// Value returns the values of a figure in a condition, one per round of which there is an
+// undisturbed window.
 func (r Result) Value(f Figure, condition, load string) Value {
 	return newValue(values(r.byRound(f, condition, r.load(load))))
 }
 
-// Average returns the mean of a figure in a condition over rounds, for a figure that is itself an average over
-// periods: the median of what happens rarely would be 0. ok is false for other figures.
+// Average returns the mean of a figure in a condition over rounds, for a figure that is itself an
+// average over periods: the median of what happens rarely would be 0. ok is false for other
+// figures.
 func (r Result) Average(a Answer) (v Value, ok bool) {
 	if !slices.Contains(averages(), a.Figure) {
 		return v, false
 	}
-	var measured time.Duration
+	var measured time.Duration // in which shares were counted
 	byRound := r.byRound(a.Figure, a.Condition, r.load(a.Load))
 	for _, w := range r.Windows {
-		if w.Disturbed == "" && w.Condition == a.Condition && w.Load == r.load(a.Load) {
+		if w.Disturbed == "" && w.Condition == a.Condition && w.Load == r.load(a.Load) && Figures()[a.Figure].Unit == Share {
 			measured += w.To - w.From
 		}
 	}

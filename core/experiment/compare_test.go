@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// measured returns a result in which the p99 of "with" is ratio times that of "alone", both with the noise
-// of a machine, which is partly the same for the windows of a round.
+// measured returns a result in which the p99 of "with" is ratio times that of "alone", both with
+// the noise of a machine, which is partly the same for the windows of a round.
 func measured(random *rand.Rand, rounds int, ratio float64) Result {
 	r := Result{Config: Config{Conditions: []Condition{{Name: "alone"}, {Name: "with"}}, Foreign: .05}}
 	for round := range rounds {
@@ -20,8 +20,8 @@ func measured(random *rand.Rand, rounds int, ratio float64) Result {
 	return r
 }
 
-// TestIntervals checks that the interval contains the true ratio at least as often as it promises, and that it
-// is as narrow as the noise within a round allows: that of whole rounds cancels out.
+// TestIntervals checks that the interval contains the true ratio at least as often as it promises,
+// and that it is as narrow as the noise within a round allows: that of whole rounds cancels out.
 func TestIntervals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const experiments, rounds = 400, 20
@@ -44,7 +44,8 @@ func TestIntervals(t *testing.T) {
 	if wrong > experiments*5/100 {
 		t.Errorf("%d of %d verdicts are wrong", wrong, experiments)
 	}
-	// An interval of the median of differences with a deviation of 0.05 * sqrt(2), by order statistics.
+	// An interval of the median of differences with a deviation of 0.05 * sqrt(2), by order
+	// statistics.
 	if want := 2 * 2.1 * 1.25 * 0.05 * math.Sqrt(2.0/rounds); width > 1.3*want {
 		t.Errorf("the intervals have a mean width of %.4f, want at most about %.4f", width, want)
 	}

@@ -182,8 +182,8 @@ func (c Condition) In(services []Service) ([]Service, error) {
 	return all, nil
 }
 
-// Without returns the experiment without the given conditions, and without what refers to them. The reasons become
-// notes.
+// Without returns the experiment without the given conditions, and without what refers to them. The
+// reasons become notes.
 func (c Config) Without(reasons map[string]string) Config {
 	gone := func(condition string) bool { return reasons[condition] != "" }
 	c.Conditions = slices.DeleteFunc(slices.Clone(c.Conditions), func(o Condition) bool { return gone(o.Name) })
@@ -210,12 +210,12 @@ const (
 	Batches Client = "batches"
 	// Random sends requests at random times (open loop).
 	Random Client = "random"
-	// OnOff has clients that are on and off for random times, with exponential distributions. While it
-	// is on, each sends its next request some time after it has received the answer (closed loop). Latency
-	// is measured from sending. A slow server therefore gets fewer requests.
+	// OnOff has clients that are on and off for random times, with exponential distributions. While
+	// it is on, each sends its next request some time after it has received the answer (closed
+	// loop). Latency is measured from sending. A slow server therefore gets fewer requests.
 	OnOff Client = "onoff"
-	// Planned has the same clients, but each plans its requests at a fixed rate. Latency is measured
-	// from the planned time.
+	// Planned has the same clients, but each plans its requests at a fixed rate. Latency is
+	// measured from the planned time.
 	Planned Client = "planned"
 	// Wrk runs the program wrk (closed loop). Latency is measured from sending.
 	Wrk Client = "wrk"
@@ -238,8 +238,8 @@ type Load struct {
 	Clients Amount   `json:"clients,omitzero"`
 	On      Duration `json:"active,omitzero"`
 	Off     Duration `json:"inactive,omitzero"`
-	// Pause is the time from an answer to the next request ("onoff"), or from one planned request of a client to
-	// the next ("planned").
+	// Pause is the time from an answer to the next request ("onoff"), or from one planned request
+	// of a client to the next ("planned").
 	Pause Duration `json:"pause,omitzero"`
 }
 
@@ -253,12 +253,12 @@ type Answer struct {
 // Published is a figure of the document.
 type Published struct {
 	Answer
-	// Value is what the document says, in the unit of the figure. Of, if it is not 0, is the value of the
-	// baseline, and then the ratios are compared.
+	// Value is what the document says, in the unit of the figure. Of, if it is not 0, is the value
+	// of the baseline, and then the ratios are compared.
 	Value float64 `json:"value,omitempty"`
 	Of    float64 `json:"of,omitempty"`
-	// From is a condition, if the value is not published but predicted from the recording of that condition, see
-	// [Result.Predict].
+	// From is a condition, if the value is not published but predicted from the recording of that
+	// condition, see [Result.Predict].
 	From string `json:"from,omitempty"`
 	// Text is how the document puts it, if that differs from the figure's unit.
 	Text string `json:"text,omitempty"`

@@ -199,7 +199,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that damaged files give an error or a result, and that what is read can be written.
+// FuzzRead checks that damaged files give an error or a result, and that what is read can be
+// written.
 func FuzzRead(f *testing.F) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, small(), Environment{})

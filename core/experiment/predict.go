@@ -16,9 +16,10 @@ import (
 // predictedPeriods is how many periods a prediction simulates.
 const predictedPeriods = 400_000
 
-// Predict simulates a condition in which the replicas of the first service have a limit, and returns the average of a
-// figure there ([Result.Average]). The demand of a replica in a period is drawn from the usage of one that ran alone and without
-// a limit, in the condition p.From. usage is the recording of the run. Draws are the same in each call.
+// Predict simulates a condition in which the replicas of the first service have a limit, and
+// returns the average of a figure there ([Result.Average]). The demand of a replica in a period is
+// drawn from the usage of one that ran alone and without a limit, in the condition p.From. usage is
+// the recording of the run. Draws are the same in each call.
 func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording) (float64, error) {
 	service, err := r.Config.first(p.Condition)
 	if err != nil {

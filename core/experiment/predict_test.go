@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// bursting returns an experiment in which five replicas may burst, and the recording of one that wants random
-// amounts of CPU time: 70% of the quota on average.
+// bursting returns an experiment in which five replicas may burst, and the recording of one that
+// wants random amounts of CPU time: 70% of the quota on average.
 func bursting(periods int) (Result, *trace.Recording) {
 	c := small()
 	c.Loads, c.CPUs = nil, 0
@@ -38,8 +38,8 @@ func bursting(periods int) (Result, *trace.Recording) {
 	return Result{Config: c, Environment: Environment{CPUs: 2}}, recording
 }
 
-// TestPredict compares predictions with the exact probability of throttling: sigma^(1+b) for exponential demand,
-// where sigma = exp(-(1-sigma)/u).
+// TestPredict compares predictions with the exact probability of throttling: sigma^(1+b) for
+// exponential demand, where sigma = exp(-(1-sigma)/u).
 func TestPredict(t *testing.T) {
 	result, recording := bursting(20_000)
 	if err := result.Config.Check(); err != nil {
@@ -102,7 +102,7 @@ func TestAverage(t *testing.T) {
 	result, _ := bursting(1)
 	add := func(round int, share float64, disturbed string) {
 		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
-			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, P99: 1}})
+			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0, P99: 1}})
 	}
 	for round := range 6 {
 		add(round, 0, "")
@@ -111,6 +111,9 @@ func TestAverage(t *testing.T) {
 	a := Answer{Figure: Full, Condition: "burst"}
 	if v, ok := result.Average(a); !ok || v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
 		t.Errorf("%+v, %t, want 0 to 0.005", v, ok)
+	}
+	if v, ok := result.Average(Answer{Figure: Backlog, Condition: "burst"}); !ok || v.Low != 0 || v.High != 0 {
+		t.Errorf("%+v, %t, want 0 milliseconds", v, ok)
 	}
 	add(7, .14, "")
 	if v, ok := result.Average(a); !ok || math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {

@@ -65,13 +65,13 @@ type Window struct {
 	From    time.Duration      `json:"from"`
 	To      time.Duration      `json:"to"`
 	Figures map[Figure]float64 `json:"figures"`
-	// Latencies is a histogram of latencies in microseconds: HdrHistogram, compressed V2 encoding, in base64
-	// as its libraries return it.
+	// Latencies is a histogram of latencies in microseconds: HdrHistogram, compressed V2 encoding,
+	// in base64 as its libraries return it.
 	Latencies []byte `json:"latencies,omitempty"`
 }
 
-// Disturbed returns why a window is not used, "" if it is. Others may use more where they use some anyway, as the
-// components of a cluster do.
+// Disturbed returns why a window is not used, "" if it is. Others may use more where they use some
+// anyway, as the components of a cluster do.
 func (c Config) Disturbed(w Window, e Environment) string {
 	switch {
 	case w.Figures[Foreign] > float64(c.Foreign)+e.Background:
@@ -82,8 +82,8 @@ func (c Config) Disturbed(w Window, e Environment) string {
 	return ""
 }
 
-// Explanation is where the time of the service's threads went in a condition, as traced in a window of
-// its own.
+// Explanation is where the time of the service's threads went in a condition, as traced in a window
+// of its own.
 type Explanation struct {
 	Condition string        `json:"condition"`
 	Load      string        `json:"load,omitempty"`
@@ -104,8 +104,8 @@ type tail struct {
 
 const complete = "complete"
 
-// Writer writes a result as lines of JSON while it is measured: the experiment, then a line per window,
-// then how it ended. The last line is missing if the run was killed.
+// Writer writes a result as lines of JSON while it is measured: the experiment, then a line per
+// window, then how it ended. The last line is missing if the run was killed.
 type Writer struct{ lines *json.Encoder }
 
 // NewWriter writes the first line.
@@ -133,8 +133,8 @@ func (w *Writer) End(explained []Explanation, err error) error {
 	return w.write("the end", t)
 }
 
-// Read reads what a [Writer] has written. A file without its last line, or with an incomplete one, is a
-// result that is not complete.
+// Read reads what a [Writer] has written. A file without its last line, or with an incomplete one,
+// is a result that is not complete.
 func Read(from io.Reader) (r Result, err error) {
 	lines := json.NewDecoder(from)
 	lines.DisallowUnknownFields()

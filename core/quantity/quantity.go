@@ -75,8 +75,8 @@ func (c CPUs) String() string {
 	return "1 CPU"
 }
 
-// Amount formats the amount without its unit, with at most two decimal places. Amounts below 0.1 keep
-// two significant digits.
+// Amount formats the amount without its unit, with at most two decimal places. Amounts below 0.1
+// keep two significant digits.
 func (c CPUs) Amount() string {
 	places := 2
 	if c > 0 && c < .1 {

@@ -1,6 +1,6 @@
-// Command images builds the container images of Pinfold: an index with an image per platform for the
-// scheduler and for the agent. It needs no container runtime and pulls nothing. It writes an OCI image
-// layout, and pushes it to a registry if one is named:
+// Command images builds the container images of Pinfold: an index with an image per platform for
+// the scheduler and for the agent. It needs no container runtime and pulls nothing. It writes an
+// OCI image layout, and pushes it to a registry if one is named:
 //
 //	go run ./deploy/images -o bin/images
 //	go run ./deploy/images -o bin/images -push registry.example.com/pinfold

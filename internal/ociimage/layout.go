@@ -17,8 +17,9 @@ type Named struct {
 	Content mutate.Appendable // a v1.Image or a v1.ImageIndex
 }
 
-// WriteLayout writes an OCI image layout with the given images, whole or not at all. It replaces a layout, and
-// returns an error if the directory contains anything else. Images have their names in the annotation [RefName].
+// WriteLayout writes an OCI image layout with the given images, whole or not at all. It replaces a
+// layout, and returns an error if the directory contains anything else. Images have their names in
+// the annotation [RefName].
 func WriteLayout(dir string, all []Named) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		if _, err := layout.ImageIndexFromPath(dir); err != nil {

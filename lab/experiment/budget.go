@@ -34,8 +34,8 @@ func (r *run) control(ctx context.Context, running *services) (end func() error)
 	return func() error { cancel(); group.Wait(); return errors.Join(errs...) }
 }
 
-// suppress writes the quotas of a service with a budget until ctx ends, as the agent does for its tier of
-// batch pods.
+// suppress writes the quotas of a service with a budget until ctx ends, as the agent does for its
+// tier of batch pods.
 func (r *run) suppress(ctx context.Context, s *service) error {
 	budget := colocation.New(colocation.Config{Threshold: s.Budget, Floor: budgetFloor})
 	groups := r.machine.groups

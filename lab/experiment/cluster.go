@@ -67,8 +67,8 @@ func (c cluster) start(ctx context.Context, s program, _ func(string)) (*process
 	return p, nil
 }
 
-// backgroundFor is how long the usage of the cluster's components is measured, and mostBackground the largest usage
-// that can be theirs.
+// backgroundFor is how long the usage of the cluster's components is measured, and mostBackground
+// the largest usage that can be theirs.
 const (
 	backgroundFor  = 5 * time.Second
 	mostBackground = 0.25
@@ -106,7 +106,8 @@ func (r *run) imageOf(root debian.Root, real bool) (string, error) {
 	return pods.BuiltIn()
 }
 
-// supported returns an experiment without the conditions that pods cannot have, and a note about each.
+// supported returns an experiment without the conditions that pods cannot have, and a note about
+// each.
 func supported(c experiment.Config) (experiment.Config, error) {
 	unsupported := map[string]string{}
 	for _, condition := range c.Conditions {
@@ -140,9 +141,9 @@ func (r *run) findShared(running *services) error {
 	return nil
 }
 
-// WriteImages writes the images of all programs to an OCI image layout, and returns their names. Programs that
-// cannot be had are left out, because built-in ones replace them, and with builtIn all programs that are not
-// built in.
+// WriteImages writes the images of all programs to an OCI image layout, and returns their names.
+// Programs that cannot be had are left out, because built-in ones replace them, and with builtIn
+// all programs that are not built in.
 func WriteImages(ctx context.Context, dir string, builtIn bool, progress func(string)) ([]string, error) {
 	cache := debian.Cache{Progress: progress}
 	var roots []debian.Root

@@ -14,7 +14,8 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// settings returns the settings of the groups of services, and the CPUs that belong to no service alone.
+// settings returns the settings of the groups of services, and the CPUs that belong to no service
+// alone.
 func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, shared cpuset.Set, err error) {
 	cpus, shared, err := assign(services, r.scale, r.cpus)
 	if err != nil {
@@ -72,8 +73,8 @@ func (m machine) mostWeight() cgroup.Weight {
 	return 10000
 }
 
-// assign returns the CPUs of each service, and those that are shared. Those of static services belong to them
-// alone.
+// assign returns the CPUs of each service, and those that are shared. Those of static services
+// belong to them alone.
 func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Set) (cpus []cpuset.Set, shared cpuset.Set, err error) {
 	cpus, shared = make([]cpuset.Set, len(services)), all
 	for i, s := range services {

@@ -9,16 +9,18 @@
 //
 // # A window
 //
-// For each window, the programs of its condition are started in control groups of their own, which have
-// the settings of the condition from the beginning, and removed afterwards. So no window depends on the
-// one before. The load begins some time before the measurement.
+// For each window, the programs of its condition are started in control groups of their own, which
+// have the settings of the condition from the beginning, and removed afterwards. So no window
+// depends on the one before. The load begins some time before the measurement.
 //
-// The load generator is this process. It has real-time priority while it measures, because it stands for
-// clients on other machines: its own waits for CPUs would otherwise count as latency of the service.
+// The load generator is this process. It has real-time priority while it measures, because it
+// stands for clients on other machines: its own waits for CPUs would otherwise count as latency of
+// the service.
 //
 // # Files
 //
-// A run has a directory of its own, with result.jsonl (see [experiment.Writer]), which is written while
-// it is measured, and usage.parquet (see package tracefile), with the usage of each service every 10 ms. The
-// groups in the recording are called /CONDITION/LOAD/SERVICE. Both are kept if the run is ended, or killed.
+// A run has a directory of its own, with result.jsonl (see [experiment.Writer]), which is written
+// while it is measured, and usage.parquet (see package tracefile), with the usage of each service
+// every 10 ms. The groups in the recording are called /CONDITION/LOAD/SERVICE. Both are kept if the
+// run is ended, or killed.
 package experiment

@@ -13,8 +13,8 @@ import (
 // explainFor is the longest traced window.
 const explainFor = 5 * time.Second
 
-// explainAll traces the scheduler once for each condition and load, in windows that are not compared, because
-// tracing costs time. Without a tracer there is no explanation.
+// explainAll traces the scheduler once for each condition and load, in windows that are not
+// compared, because tracing costs time. Without a tracer there is no explanation.
 func (r *run) explainAll(ctx context.Context) (all []experiment.Explanation, err error) {
 	for _, at := range r.slots(0) {
 		e, err := r.explain(ctx, at)

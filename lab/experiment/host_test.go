@@ -154,7 +154,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestExplained checks where the time of a throttled service went, if this machine's scheduler can be traced.
+// TestExplained checks where the time of a throttled service went, if this machine's scheduler can
+// be traced.
 func TestExplained(t *testing.T) {
 	cgrouptest.OpenHost(t)
 	config, o := small(), options(t)

@@ -40,11 +40,12 @@ type process struct {
 // program is a program to start.
 type program struct {
 	command []string
-	// Built-in programs print a line when they are ready. Of others, this is the address on which they
-	// listen, or "" if they do not.
+	// Built-in programs print a line when they are ready. Of others, this is the address on which
+	// they listen, or "" if they do not.
 	builtIn bool
 	address string
-	// What a pod runs instead of the command: an image with arguments, with a directory of this machine.
+	// What a pod runs instead of the command: an image with arguments, with a directory of this
+	// machine.
 	image string
 	args  []string
 	dir   string
@@ -132,8 +133,8 @@ func (p *process) listens(ctx context.Context, address string) error {
 	})
 }
 
-// until waits until a condition holds. It returns an error if the program has ended before, or after a
-// time.
+// until waits until a condition holds. It returns an error if the program has ended before, or
+// after a time.
 func (p *process) until(ctx context.Context, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -28,8 +28,8 @@ func packages() map[experiment.Program]string {
 // wrk is the program of loads with the client [experiment.Wrk].
 const wrk = experiment.Program(experiment.Wrk)
 
-// install makes the real programs of an experiment available. It returns the version of each program, or why
-// a built-in one replaces it.
+// install makes the real programs of an experiment available. It returns the version of each
+// program, or why a built-in one replaces it.
 func (r *run) install(ctx context.Context) (versions map[experiment.Program]string, err error) {
 	versions, r.roots = map[experiment.Program]string{}, map[experiment.Program]debian.Root{}
 	used := map[experiment.Program]bool{}
@@ -96,8 +96,8 @@ func versionOf(root debian.Root) string {
 	return root.Program.Name + " (Debian)"
 }
 
-// program returns the command line of a replica of a service, and the path of the URL of its requests. next is
-// the URL that a server calls, and seed that of the demand of a program.
+// program returns the command line of a replica of a service, and the path of the URL of its
+// requests. next is the URL that a server calls, and seed that of the demand of a program.
 func (r *run) program(s experiment.Service, next string, seed uint64) (program, string, error) {
 	threads := r.scale.CPUs
 	if s.Threads.Value > 0 {
@@ -125,7 +125,8 @@ func (r *run) program(s experiment.Service, next string, seed uint64) (program, 
 	return one, path, nil
 }
 
-// real returns the arguments of a real program, and sets its address and the directory that it needs.
+// real returns the arguments of a real program, and sets its address and the directory that it
+// needs.
 func (r *run) real(one *program, root debian.Root, threads int) (args []string, err error) {
 	s := one.service
 	if s.Program == experiment.FFmpeg {
@@ -254,7 +255,8 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 	return nil
 }
 
-// path returns the path of a URL of Apache that uses the CPU time of a request, without its leading slash.
+// path returns the path of a URL of Apache that uses the CPU time of a request, without its leading
+// slash.
 func (r *run) path(request experiment.Request) string {
 	if request.CPU.Duration <= 0 {
 		return ""

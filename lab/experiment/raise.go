@@ -13,7 +13,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// raise raises and lowers the quotas of a service until ctx ends, as the agent does for its containers.
+// raise raises and lowers the quotas of a service until ctx ends, as the agent does for its
+// containers.
 func (r *run) raise(ctx context.Context, s *service) error {
 	policy := api.BuiltInCeiling().Burst.Policy
 	policy.Mode = burst.Quota

@@ -28,7 +28,8 @@ type Options struct {
 	// Workload returns the command line of a built-in program.
 	Workload func(args ...string) []string
 	Progress func(string)
-	// Cluster, if not nil, is a local cluster of which this machine is a node. Services are pods there.
+	// Cluster, if not nil, is a local cluster of which this machine is a node. Services are pods
+	// there.
 	Cluster kubernetes.Interface
 }
 
@@ -244,8 +245,8 @@ func (p *progress) done(disturbed string) {
 	p.say(text)
 }
 
-// calibrate finds the interval between the requests of random loads, with the first condition. A busy
-// service needs less CPU time for each request, so the last measurement is with that interval.
+// calibrate finds the interval between the requests of random loads, with the first condition. A
+// busy service needs less CPU time for each request, so the last measurement is with that interval.
 func (r *run) calibrate(ctx context.Context) error {
 	for i := range r.config.Loads {
 		l := r.config.Loads[i]

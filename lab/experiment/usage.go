@@ -128,12 +128,13 @@ func (m machine) waitedBy(pid int) (sum time.Duration, err error) {
 // hasEnded reports whether reading a thread's files failed because it has ended.
 func hasEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// schedule sets the policy of the threads of this process, and their CPUs. With a real-time policy the load
-// generator does not wait for CPUs, like clients on other machines. Threads and processes that are started
-// then do not inherit it: a real-time process could not enter the group of a program.
+// schedule sets the policy of the threads of this process, and their CPUs. With a real-time policy
+// the load generator does not wait for CPUs, like clients on other machines. Threads and processes
+// that are started then do not inherit it: a real-time process could not enter the group of a
+// program.
 //
-// Go's threads sometimes wait for each other without sleeping. So no more of them run than there are CPUs, and
-// the policy must be one that lets all threads of a priority run in turn (SCHED_RR).
+// Go's threads sometimes wait for each other without sleeping. So no more of them run than there
+// are CPUs, and the policy must be one that lets all threads of a priority run in turn (SCHED_RR).
 func (m machine) schedule(policy, priority uint32, cpus cpuset.Set) error {
 	runtime.GOMAXPROCS(cpus.Len())
 	var mask unix.CPUSet

@@ -228,8 +228,8 @@ const timeout = 10 * time.Second
 // settleSeed distinguishes the load before a measurement from the measured one.
 const settleSeed = 1 << 32
 
-// sendFor sends the load of a window, if it has one, and waits until a time has passed: the pause after the
-// last request belongs to the load.
+// sendFor sends the load of a window, if it has one, and waits until a time has passed: the pause
+// after the last request belongs to the load.
 func (r *run) sendFor(ctx context.Context, at slot, running *services, d time.Duration, seed uint64) (result answers, err error) {
 	end := time.Now().Add(d)
 	if at.load != nil && d > 0 {
@@ -243,8 +243,8 @@ func (r *run) sendFor(ctx context.Context, at slot, running *services, d time.Du
 	return result, nil
 }
 
-// seed returns the seed of what is random in a round. It is the same in all of its windows, so conditions differ in
-// nothing else.
+// seed returns the seed of what is random in a round. It is the same in all of its windows, so
+// conditions differ in nothing else.
 func (r *run) seed(round int) uint64 { return r.config.Seed + uint64(round) }
 
 // send sends the load of a window to a service for a time.

@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// Clients are independent clients that are on and off for random times, with exponential distributions
-// (a Markov-modulated process). A client has one request at a time.
+// Clients are independent clients that are on and off for random times, with exponential
+// distributions (a Markov-modulated process). A client has one request at a time.
 type Clients struct {
 	Number  int
 	On, Off time.Duration // means
 	// Pause is the time from an answer to the client's next request, or from one planned request to
 	// the next.
 	Pause time.Duration
-	// Planned clients plan their requests before the run: one each Pause while they are on. They send a
-	// request when it is due, or as soon as the one before was answered. Latency is measured from the
-	// planned time. Otherwise it is measured from sending, and a slow server gets fewer requests.
+	// Planned clients plan their requests before the run: one each Pause while they are on. They
+	// send a request when it is due, or as soon as the one before was answered. Latency is measured
+	// from the planned time. Otherwise it is measured from sending, and a slow server gets fewer
+	// requests.
 	Planned  bool
 	Duration time.Duration
 	Seed     uint64
@@ -92,8 +93,8 @@ type client struct {
 	lateness time.Duration
 }
 
-// run alternates between on and off. At the beginning a client is on with the probability that it is on
-// at any time.
+// run alternates between on and off. At the beginning a client is on with the probability that it
+// is on at any time.
 func (c *client) run(ctx context.Context, newAlarm alarms) error {
 	alarm, err := newAlarm(ctx)
 	if err != nil {
@@ -133,8 +134,8 @@ func (c *client) sendPlanned(ctx context.Context, alarm alarm, from, to time.Dur
 	}
 }
 
-// sendInTurn sends requests until a time, each after the answer to the one before. It returns the time
-// of the last answer.
+// sendInTurn sends requests until a time, each after the answer to the one before. It returns the
+// time of the last answer.
 func (c *client) sendInTurn(ctx context.Context, alarm alarm, from, to time.Duration) time.Duration {
 	for next := from; next < to; next = time.Since(c.begin) + c.Pause {
 		if alarm.Wait(c.begin.Add(next)) != nil {

@@ -41,7 +41,8 @@ type outcome struct {
 	cut     bool // abandoned because the run was canceled
 }
 
-// alarm wakes a goroutine at a time, more precisely than [time.Sleep], which waits in whole milliseconds.
+// alarm wakes a goroutine at a time, more precisely than [time.Sleep], which waits in whole
+// milliseconds.
 type (
 	alarm  = sampler.Alarm
 	alarms func(context.Context) (alarm, error)
@@ -49,8 +50,8 @@ type (
 
 func newAlarm(ctx context.Context) (alarm, error) { return sampler.SystemClock{}.Alarm(ctx) }
 
-// Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending requests;
-// it then returns the result up to that moment, and an error that wraps the cause.
+// Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending
+// requests; it then returns the result up to that moment, and an error that wraps the cause.
 func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
 	return run(ctx, plan, send, newAlarm)
 }

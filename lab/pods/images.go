@@ -34,7 +34,8 @@ func BuiltIn() (string, error) {
 	return repository + "built-in:" + hex.EncodeToString(digest[:8]), nil
 }
 
-// executable returns this program. It returns an error if the program needs libraries, which no image has.
+// executable returns this program. It returns an error if the program needs libraries, which no
+// image has.
 func executable() ([]byte, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -51,7 +52,8 @@ func executable() ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// WriteImages writes the images of this program and of real programs to an OCI image layout, and returns their names.
+// WriteImages writes the images of this program and of real programs to an OCI image layout, and
+// returns their names.
 func WriteImages(dir string, roots []debian.Root) (names []string, err error) {
 	data, err := executable()
 	if err != nil {

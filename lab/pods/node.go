@@ -44,7 +44,8 @@ func Open(client kubernetes.Interface, groups *cgroup.FS) (*Node, error) {
 	return &Node{client.CoreV1().Pods(metav1.NamespaceDefault), groups, naming}, nil
 }
 
-// Clean removes all pods of experiments, which a killed run has left. No other run may use the node.
+// Clean removes all pods of experiments, which a killed run has left. No other run may use the
+// node.
 func (n *Node) Clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -67,14 +68,16 @@ func (n *Node) Clean(ctx context.Context) error {
 type Pod struct {
 	// Group is the control group of the container.
 	Group string
-	// Output is what the program prints, from its start. It ends with the program, or when it is closed.
+	// Output is what the program prints, from its start. It ends with the program, or when it is
+	// closed.
 	Output io.ReadCloser
 
 	node *Node
 	name string
 }
 
-// Start runs a pod. It returns when the program runs with its settings. On an error the pod is removed.
+// Start runs a pod. It returns when the program runs with its settings. On an error the pod is
+// removed.
 func (n *Node) Start(ctx context.Context, s Spec) (p *Pod, err error) {
 	wanted, err := s.pod()
 	if err != nil {

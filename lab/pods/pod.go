@@ -33,8 +33,8 @@ type Spec struct {
 // ownLabel is on all pods of experiments, so that those of a killed run can be found.
 const ownLabel = "pinfold.dev/lab"
 
-// request is the CPU request in thousandths of a pod that is not a BestEffort pod. All pods have the same, so
-// they have the same weight.
+// request is the CPU request in thousandths of a pod that is not a BestEffort pod. All pods have
+// the same, so they have the same weight.
 const request = 100
 
 // Unsupported returns why a service cannot run as a pod with its settings, "" if it can.
@@ -90,7 +90,8 @@ func (s Spec) pod() (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// annotations returns the annotations of the settings. They exclude what the node's defaults would add.
+// annotations returns the annotations of the settings. They exclude what the node's defaults would
+// add.
 func (s Spec) annotations() (map[string]string, error) {
 	all := map[string]string{}
 	if s.Service.Policy != "" {

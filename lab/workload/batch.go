@@ -19,8 +19,8 @@ const batchBuffer = 4 << 20
 // progressEvery is how often Batch prints its progress.
 const progressEvery = 250 * time.Millisecond
 
-// Batch keeps threads busy with hashing until ctx ends. It prints how many MiB per second it hashes, in lines as
-// [Goodput] reads them.
+// Batch keeps threads busy with hashing until ctx ends. It prints how many MiB per second it
+// hashes, in lines as [Goodput] reads them.
 func Batch(ctx context.Context, threads int, out io.Writer) {
 	runtime.GOMAXPROCS(threads)
 	var hashed atomic.Int64
@@ -40,9 +40,9 @@ func Batch(ctx context.Context, threads int, out io.Writer) {
 	group.Wait()
 }
 
-// Cycles computes on threads for a time, then sleeps, again and again until ctx ends. The first cycle begins
-// after a random part of the sleep. After each cycle it prints how much was computed, in lines as
-// [Goodput] reads them.
+// Cycles computes on threads for a time, then sleeps, again and again until ctx ends. The first
+// cycle begins after a random part of the sleep. After each cycle it prints how much was computed,
+// in lines as [Goodput] reads them.
 func Cycles(ctx context.Context, threads int, compute, rest time.Duration, out io.Writer) {
 	runtime.GOMAXPROCS(threads)
 	for wait := rand.N(rest + 1); sleep.For(ctx, wait); wait = rest {

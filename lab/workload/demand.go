@@ -15,11 +15,11 @@ import (
 // piece is the CPU time that a thread of Demand uses between two looks at what is left.
 const piece = 100 * time.Microsecond
 
-// Demand wants a random amount of CPU time in each period, until ctx ends. Amounts have an exponential
-// distribution. Several threads share the work, and what is not done in a period is added to the next. Periods
-// begin at multiples of their length since the Unix epoch, so all programs on a machine begin at the same
-// time. At the end of each period Demand prints how many milliseconds of CPU time are left, in lines as
-// [Goodput] reads them.
+// Demand wants a random amount of CPU time in each period, until ctx ends. Amounts have an
+// exponential distribution. Several threads share the work, and what is not done in a period is
+// added to the next. Periods begin at multiples of their length since the Unix epoch, so all
+// programs on a machine begin at the same time. At the end of each period Demand prints how many
+// milliseconds of CPU time are left, in lines as [Goodput] reads them.
 func Demand(ctx context.Context, threads int, mean, period time.Duration, random *rand.Rand, out io.Writer) {
 	runtime.GOMAXPROCS(threads)
 	var left atomic.Int64 // nanoseconds
@@ -36,7 +36,8 @@ func Demand(ctx context.Context, threads int, mean, period time.Duration, random
 			}
 		})
 	}
-	// A throttled program continues after the end of a period, or of several. Nothing was done in these.
+	// A throttled program continues after the end of a period, or of several. Nothing was done in
+	// these.
 	for end := time.Now().Truncate(period).Add(period); sleep.For(ctx, time.Until(end)); end = end.Add(period) {
 		printGoodput(out, float64(max(0, left.Load()))/float64(time.Millisecond))
 		left.Add(int64(random.ExpFloat64() * float64(mean)))

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDemand checks that the program uses the CPU time that it wants, and has little left. Both hold on a busy
-// machine, too: what is left is done later, so a test that was disturbed waits for longer.
+// TestDemand checks that the program uses the CPU time that it wants, and has little left. Both
+// hold on a busy machine, too: what is left is done later, so a test that was disturbed waits for
+// longer.
 func TestDemand(t *testing.T) {
 	const mean, period = 2 * time.Millisecond, 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())

@@ -20,11 +20,11 @@ const guard = 10
 //
 //	pi = 16 arctan(1/5) - 4 arctan(1/239),  arctan(1/x) = sum of (-1)^k / ((2k+1) x^(2k+1))
 //
-// in fixed-point arithmetic. Thread i of n sums the terms k = i, i+n, i+2n, ... of both series. There
-// are faster methods; this one keeps any number of threads equally busy.
+// in fixed-point arithmetic. Thread i of n sums the terms k = i, i+n, i+2n, ... of both series.
+// There are faster methods; this one keeps any number of threads equally busy.
 //
-// Each goroutine has a kernel thread of its own, as in the original program, and all of them may run
-// at the same time. They start together.
+// Each goroutine has a kernel thread of its own, as in the original program, and all of them may
+// run at the same time. They start together.
 func Pi(digits, threads int) string {
 	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits+guard)), nil)
 	sums := make([]*big.Int, threads)
@@ -53,7 +53,8 @@ func Pi(digits, threads int) string {
 	return text[:1] + "." + text[1:]
 }
 
-// TimePi computes pi, prints how long that took in a line as [Elapsed] reads it, and waits until ctx ends.
+// TimePi computes pi, prints how long that took in a line as [Elapsed] reads it, and waits until
+// ctx ends.
 func TimePi(ctx context.Context, digits, threads int, out io.Writer) {
 	begun := time.Now()
 	Pi(digits, threads)

@@ -35,10 +35,10 @@ type Server struct {
 	Next string
 }
 
-// handler returns a handler that answers every path with a page, after using CPU
-// time: the amount in the query (?cpu=2.5ms), or s.CPU. With ?hash=BYTES it hashes that many bytes as
-// well. That is the same work each time, which takes longer if caches or a core are shared, while an
-// amount of CPU time is the same.
+// handler returns a handler that answers every path with a page, after using CPU time: the amount
+// in the query (?cpu=2.5ms), or s.CPU. With ?hash=BYTES it hashes that many bytes as well. That is
+// the same work each time, which takes longer if caches or a core are shared, while an amount of
+// CPU time is the same.
 func (s Server) handler() http.Handler {
 	text := page(s.Size)
 	next := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: maxIdle}}
@@ -103,8 +103,9 @@ func page(size int) []byte {
 	return []byte(head + strings.Repeat(" ", max(0, size-len(head)-len(tail))) + tail)
 }
 
-// burn uses the given amount of CPU time, accurate to a few microseconds, and returns how much it has used. It
-// measures the CPU time of its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not elapsed time.
+// burn uses the given amount of CPU time, accurate to a few microseconds, and returns how much it
+// has used. It measures the CPU time of its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not
+// elapsed time.
 func burn(amount time.Duration) (used time.Duration) {
 	if amount <= 0 {
 		return 0
@@ -152,8 +153,8 @@ func hash(buffer []byte, bytes int) {
 	}
 }
 
-// Serve serves pages on an address until ctx ends. When it is ready it prints a line that ends with the
-// address.
+// Serve serves pages on an address until ctx ends. When it is ready it prints a line that ends with
+// the address.
 func (s Server) Serve(ctx context.Context, address string, out io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

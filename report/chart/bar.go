@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bar is a horizontal bar in a table of a page. Numbers belong into another cell: the bar has no text,
-// so that it may be as wide as its cell.
+// Bar is a horizontal bar in a table of a page. Numbers belong into another cell: the bar has no
+// text, so that it may be as wide as its cell.
 type Bar struct {
 	Parts []Part // from left to right
 	// Low and High are the range of error, drawn over the bar. Low == High draws none.

@@ -26,7 +26,8 @@ func CSS(page string) template.CSS {
 	return template.CSS(colourCSS + pageCSS + page) //nolint:gosec // embedded files
 }
 
-// Template parses the template of a page. It may use the template "figure", whose data is a [Figure].
+// Template parses the template of a page. It may use the template "figure", whose data is a
+// [Figure].
 func Template(page string) (*template.Template, error) {
 	t, err := template.New("page").Parse(figureHTML)
 	if err == nil {
@@ -38,8 +39,8 @@ func Template(page string) (*template.Template, error) {
 	return t, nil
 }
 
-// Figure is a chart in a page. The names of its lines are below the drawing, where they take no width
-// from it.
+// Figure is a chart in a page. The names of its lines are below the drawing, where they take no
+// width from it.
 type Figure struct {
 	Drawing template.HTML
 	Keys    []Key

@@ -20,7 +20,8 @@ import (
 	"pinfold.dev/pinfold/report/chart/charttest"
 )
 
-// TestAnyRun: any run is reported in all formats or rejected by all, and no text gets out of its place.
+// TestAnyRun: any run is reported in all formats or rejected by all, and no text gets out of its
+// place.
 func TestAnyRun(t *testing.T) {
 	bad := regexp.MustCompile(`\b(NaN|Inf)\b|[^\\]<i>`) // Markdown has \<i>
 	given := newMaker(t).burst(1)

@@ -105,7 +105,8 @@ func kinds() []kind {
 	}
 }
 
-// times returns where the time of threads went. Bars are in threads: time divided by that of the window.
+// times returns where the time of threads went. Bars are in threads: time divided by that of the
+// window.
 func (r Run) times() (t timeTable) {
 	several := slices.ContainsFunc(r.Result.Explained, func(e experiment.Explanation) bool { return e.Load != r.Result.Explained[0].Load })
 	full := 0.

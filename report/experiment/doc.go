@@ -8,14 +8,14 @@
 //
 // # Content
 //
-// All formats have the same findings: the answer to the question in a sentence, the published figures
-// beside the measured ones, all figures, and what the run says about itself: the load generator, the
-// disturbed windows, the environment and the configuration. A page also has plots of latency and usage,
-// bars of the main figures, and where the time of threads went.
+// All formats have the same findings: the answer to the question in a sentence, the published
+// figures beside the measured ones, all figures, and what the run says about itself: the load
+// generator, the disturbed windows, the environment and the configuration. A page also has plots of
+// latency and usage, bars of the main figures, and where the time of threads went.
 //
-// Every value is a median over rounds, with an interval of 95% confidence. A change is the median of the
-// ratios in each round. Sentences claim a difference only if the interval of the ratio excludes 1. They
-// compare with a published figure by that interval too, never by the median alone.
+// Every value is a median over rounds, with an interval of 95% confidence. A change is the median
+// of the ratios in each round. Sentences claim a difference only if the interval of the ratio
+// excludes 1. They compare with a published figure by that interval too, never by the median alone.
 //
 // # Pages
 //
@@ -23,6 +23,6 @@
 // printed. Tables that are wider than the window scroll in their own box. Curves have at most a few
 // hundred points each, so that a page of ten runs has less than 3 MB.
 //
-// A run that [experiment.Config.Check] rejects, or whose figures are not numbers, is an error. A latency
-// histogram or a recording that is damaged is left out, and a remark on the page says so.
+// A run that [experiment.Config.Check] rejects, or whose figures are not numbers, is an error. A
+// latency histogram or a recording that is damaged is left out, and a remark on the page says so.
 package experiment

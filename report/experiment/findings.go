@@ -19,7 +19,8 @@ import (
 type Run struct {
 	Result experiment.Result
 	// Usage has the CPU usage of the services. It may be nil. The series of a service has the group
-	// "/CONDITION/LOAD/SERVICE", or "/CONDITION/SERVICE" if there is no load. Times are those of windows.
+	// "/CONDITION/LOAD/SERVICE", or "/CONDITION/SERVICE" if there is no load. Times are those of
+	// windows.
 	Usage *trace.Recording
 }
 

@@ -15,7 +15,8 @@ import (
 // mostLines is the number of conditions in a chart, one for each colour.
 const mostLines = 6
 
-// latencies returns the charts of latency distributions, and remarks on histograms that are damaged.
+// latencies returns the charts of latency distributions, and remarks on histograms that are
+// damaged.
 func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
 	for _, load := range r.loads() {
 		lines, damaged := r.distributions(load)
@@ -56,7 +57,8 @@ const longest = time.Hour
 // merged returns a histogram for the latencies of several windows, in microseconds.
 func merged() *hdr.Histogram { return hdr.New(1, longest.Microseconds(), 3) }
 
-// decode returns a histogram as its Encode method wrote it. The library panics on some damaged ones.
+// decode returns a histogram as its Encode method wrote it. The library panics on some damaged
+// ones.
 func decode(encoded []byte) (h *hdr.Histogram, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

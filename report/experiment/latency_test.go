@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 )
 
-// TestTail compares the curve with sorted latencies: at a share of requests, all but that share have been
-// answered, and without the last of these they have not.
+// TestTail compares the curve with sorted latencies: at a share of requests, all but that share
+// have been answered, and without the last of these they have not.
 func TestTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Latencies below 2 ms have a bucket for each microsecond.

@@ -10,7 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestPredicted checks a figure that is predicted from a recording, and one whose recording is missing.
+// TestPredicted checks a figure that is predicted from a recording, and one whose recording is
+// missing.
 func TestPredicted(t *testing.T) {
 	const interval = trace.DefaultPeriod
 	series := trace.Series{Group: "/alone/container"}

@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// leastRounds is how many rounds an interval of the median needs: all of n values are on one side of the
-// true median with a probability of 2/2^n, which is less than 5% from 6 on.
+// leastRounds is how many rounds an interval of the median needs: all of n values are on one side
+// of the true median with a probability of 2/2^n, which is less than 5% from 6 on.
 const leastRounds = 6
 
 // answer returns a sentence that answers a question with a comparison.
@@ -82,8 +82,8 @@ func change(ratio float64) string {
 	return times(ratio) + " times as high"
 }
 
-// changes describes the interval of a ratio in the manner of its median. It returns "" if there is none,
-// or if it contains nothing else.
+// changes describes the interval of a ratio in the manner of its median. It returns "" if there is
+// none, or if it contains nothing else.
 func changes(ratio experiment.Value) string {
 	low, high := ratio.Low, ratio.High
 	switch {
@@ -201,7 +201,8 @@ func sentence(text string) string {
 	return string(runes)
 }
 
-// The range of values other than 0. No figure of a machine is outside, and all ratios are finite numbers.
+// The range of values other than 0. No figure of a machine is outside, and all ratios are finite
+// numbers.
 const leastValue, mostValue = 1e-18, 1e18
 
 // plausible reports whether a value can be that of a figure. NaN cannot.

@@ -111,8 +111,8 @@ func (r Run) limit(condition experiment.Condition) (float64, bool) {
 	return services[0].Limits(r.Result.Scale()).CPUs()
 }
 
-// segments returns the samples of the first service in the beginning of a window, without invalid ones,
-// in runs without a gap.
+// segments returns the samples of the first service in the beginning of a window, without invalid
+// ones, in runs without a gap.
 func (r Run) segments(w experiment.Window) [][]trace.Sample {
 	group := "/" + w.Condition + "/" + r.Result.Config.Services[0].Name
 	if w.Load != "" {
@@ -131,8 +131,8 @@ func (r Run) segments(w experiment.Window) [][]trace.Sample {
 	return within.Segments(r.Usage.Interval)
 }
 
-// stairs returns the usage in consecutive times of a length as points, two for each, and an unknown one
-// at gaps. Times are in seconds after start.
+// stairs returns the usage in consecutive times of a length as points, two for each, and an unknown
+// one at gaps. Times are in seconds after start.
 func stairs(segments [][]trace.Sample, length, nominal, start time.Duration) []chart.Point {
 	var points []chart.Point
 	for _, segment := range segments {
@@ -155,7 +155,8 @@ func stairs(segments [][]trace.Sample, length, nominal, start time.Duration) []c
 
 func since(at, start time.Duration) float64 { return max(0, (at - start).Seconds()) }
 
-// throttled returns the periods in which the service was throttled. The kernel counts them at their end.
+// throttled returns the periods in which the service was throttled. The kernel counts them at their
+// end.
 func throttled(segments [][]trace.Sample, start time.Duration) []chart.Shade {
 	var all []chart.Shade
 	for _, s := range slices.Concat(segments...) {

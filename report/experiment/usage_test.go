@@ -54,8 +54,8 @@ func TestThrottledPeriods(t *testing.T) {
 	}
 }
 
-// TestUsage: a condition is drawn from its first undisturbed window, for at most ten seconds, with its
-// limit.
+// TestUsage: a condition is drawn from its first undisturbed window, for at most ten seconds, with
+// its limit.
 func TestUsage(t *testing.T) {
 	r := newMaker(t).burst(2)
 	w, ok := r.firstWindow("quota")

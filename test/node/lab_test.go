@@ -43,8 +43,8 @@ figures: [p99, throttled, others]
 answers: [{figure: throttled, condition: limit}]
 `
 
-// TestLab runs an experiment as pods of the node. Nothing is left of it, also if it is interrupted, and the next
-// run removes what a killed one has left.
+// TestLab runs an experiment as pods of the node. Nothing is left of it, also if it is interrupted,
+// and the next run removes what a killed one has left.
 func TestLab(t *testing.T) {
 	requireNode(t)
 	prepare(t)
@@ -59,8 +59,8 @@ func TestLab(t *testing.T) {
 	if err := os.WriteFile(config, []byte(labConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Other tests may measure at the same time, which one directory for temporary files permits once. The
-	// workers of Apache are another user.
+	// Other tests may measure at the same time, which one directory for temporary files permits
+	// once. The workers of Apache are another user.
 	own, err := os.MkdirTemp("", "pinfold-lab-test-")
 	if err == nil {
 		err = os.Chmod(own, 0o755)

@@ -37,8 +37,8 @@ func impureFunctions() map[string]impureNames {
 	}
 }
 
-// CheckCore returns a problem for each use of I/O, clocks or own random sources in core, and for each
-// import of another module that core must not use.
+// CheckCore returns a problem for each use of I/O, clocks or own random sources in core, and for
+// each import of another module that core must not use.
 func CheckCore(m *Module) []string {
 	var problems []string
 	for _, f := range m.Files {
@@ -82,8 +82,8 @@ func within(imported, parent string) bool {
 	return imported == parent || strings.HasPrefix(imported, parent+"/")
 }
 
-// functionsIn finds uses of impureFunctions. It takes a variable with the name of an imported package
-// for the package.
+// functionsIn finds uses of impureFunctions. It takes a variable with the name of an imported
+// package for the package.
 func functionsIn(f File) []string {
 	var problems []string
 	byName := map[string]string{} // paths of packages by their names in the file

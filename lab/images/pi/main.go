@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/lab/workload"
 )
 
-// Defaults and limits. The largest number of digits takes hours; that of threads is what one process
-// may have.
+// Defaults and limits. The largest number of digits takes hours; that of threads is what one
+// process may have.
 const (
 	defaultDigits, maxDigits   = 20000, 1_000_000
 	defaultThreads, maxThreads = 3000, 9000

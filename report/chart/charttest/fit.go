@@ -51,9 +51,9 @@ const (
 // widths returns those of a telephone, half a screen and a screen.
 func widths() []int { return []int{360, half, 1200} }
 
-// Fit shows the HTML pages of a folder in a browser, at the widths of a telephone, half a screen and a
-// screen. No page needs to be scrolled sideways, and on a screen no part of it. Each page has a chart,
-// and each chart can be read. The test is skipped if there is no browser.
+// Fit shows the HTML pages of a folder in a browser, at the widths of a telephone, half a screen
+// and a screen. No page needs to be scrolled sideways, and on a screen no part of it. Each page has
+// a chart, and each chart can be read. The test is skipped if there is no browser.
 func Fit(t *testing.T, dir string, pages ...string) {
 	t.Helper()
 	race.SkipLong(t)
