@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ func (c Config) Check() error {
 		}
 	}
 	refuse(c.Version != Version, "version %d: this program knows version %d", c.Version, Version)
-	refuse(c.Name == "", "name is missing")
+	refuse(!nameForm.MatchString(c.Name), "name: %q: use letters, digits, spaces, '.', '_' and '-', the first a letter or a digit", c.Name)
 	refuse(c.Question == "", "question is missing")
 	refuse(c.CPUs < 0, "cpus: %d: must not be negative", c.CPUs)
 	for name, rounds := range map[string]int{"rounds": c.Rounds, "quick.rounds": c.Quick.Rounds} {
@@ -38,6 +39,9 @@ func (c Config) Check() error {
 	}
 	return errors.Join(wrong...)
 }
+
+// nameForm is the form of the name of an experiment, which is also that of files.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$`)
 
 const (
 	maxRounds = 1000
@@ -182,6 +186,8 @@ func (c Config) checkPrediction(p Published) error {
 		return errors.Join(err, errFrom)
 	case len(c.Loads) > 0:
 		return fmt.Errorf("figure %q: nothing can be predicted from the usage under a load", p.Figure)
+	case of.Program != Demand || from.Program != Demand || of.Period.Duration != 0:
+		return fmt.Errorf("figure %q: it is predicted for the program %q with the default period", p.Figure, Demand)
 	case of.Limit.Value == 0 || from.Limit.Value > 0 || from.Count() > 1:
 		return fmt.Errorf("figure %q: it is predicted for a condition with a limit, from one without and with one replica", p.Figure)
 	case !slices.Contains(averages(), p.Figure):

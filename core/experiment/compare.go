@@ -3,7 +3,6 @@ package experiment
 import (
 	"math"
 	"slices"
-	"time"
 
 	"golang.org/x/perf/benchmath"
 
@@ -35,11 +34,11 @@ func sample(values []float64) *benchmath.Sample {
 }
 
 // newMean returns the mean of values, one per round, with an interval by Student's t distribution.
-// If they are shares of a number of periods, and none of these had what is counted, the share is at
-// most 3/periods (rule of three).
-func newMean(values []float64, periods float64) Value {
+// Nothing is above most. If they are shares of a number of periods, and none of these had what is
+// counted, the share is at most 3/periods (rule of three).
+func newMean(values []float64, most, periods float64) Value {
 	s := benchmath.AssumeNormal.Summary(sample(values), confidence)
-	v := Value{s.Center, max(0, s.Lo), s.Hi, len(values)}
+	v := Value{s.Center, max(0, s.Lo), min(most, s.Hi), len(values)}
 	if v.High == 0 && periods > 0 {
 		v.High = 3 / periods
 	}
@@ -101,17 +100,20 @@ func (r Result) Average(a Answer) (v Value, ok bool) {
 	if !slices.Contains(averages(), a.Figure) {
 		return v, false
 	}
-	var measured time.Duration // in which shares were counted
-	byRound := r.byRound(a.Figure, a.Condition, r.load(a.Load))
+	all := values(r.byRound(a.Figure, a.Condition, r.load(a.Load)))
+	if len(all) < 2 {
+		return newValue(all), true
+	}
+	most, periods := math.Inf(1), 0.
+	if Figures()[a.Figure].Unit == Share {
+		most = 1
+	}
 	for _, w := range r.Windows {
-		if w.Disturbed == "" && w.Condition == a.Condition && w.Load == r.load(a.Load) && Figures()[a.Figure].Unit == Share {
-			measured += w.To - w.From
+		if a.Figure == Full && w.Disturbed == "" && w.Condition == a.Condition && w.Load == r.load(a.Load) {
+			periods += float64(w.To-w.From) / float64(trace.DefaultPeriod)
 		}
 	}
-	if len(byRound) < 2 {
-		return newValue(values(byRound)), true
-	}
-	return newMean(values(byRound), float64(measured)/float64(trace.DefaultPeriod)), true
+	return newMean(all, most, periods), true
 }
 
 // averages are the figures that are averages over periods.

@@ -182,23 +182,34 @@ func (c Condition) In(services []Service) ([]Service, error) {
 	return all, nil
 }
 
-// Without returns the experiment without the given conditions, and without what refers to them. The
-// reasons become notes.
-func (c Config) Without(reasons map[string]string) Config {
+// Without returns the experiment without the given conditions, and without figures that are
+// compared with one of them. The reasons become notes. It returns an error if nothing is left to
+// answer.
+func (c Config) Without(reasons map[string]string) (Config, error) {
+	if len(reasons) == 0 {
+		return c, nil
+	}
+	before := Result{Config: c}
 	gone := func(condition string) bool { return reasons[condition] != "" }
+	incomparable := func(a Answer) bool { return gone(a.Condition) || gone(before.Baseline(a.Condition)) }
+	c.Answers = slices.DeleteFunc(slices.Clone(c.Answers), incomparable)
+	c.Published = slices.DeleteFunc(slices.Clone(c.Published), func(p Published) bool {
+		return gone(p.Condition) || gone(p.From) || p.Of != 0 && incomparable(p.Answer)
+	})
 	c.Conditions = slices.DeleteFunc(slices.Clone(c.Conditions), func(o Condition) bool { return gone(o.Name) })
 	for i := range c.Conditions {
 		if gone(c.Conditions[i].Baseline) {
-			c.Conditions[i].Baseline = ""
+			c.Conditions[i].Baseline = c.Conditions[i].Name
 		}
 	}
-	c.Answers = slices.DeleteFunc(slices.Clone(c.Answers), func(a Answer) bool { return gone(a.Condition) })
-	c.Published = slices.DeleteFunc(slices.Clone(c.Published), func(p Published) bool { return gone(p.Condition) || gone(p.From) })
-	c.Notes = slices.Clone(c.Notes)
+	notes := make([]string, 0, len(reasons))
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
-		c.Notes = append(c.Notes, fmt.Sprintf("The condition %q was left out: %s.", name, reasons[name]))
+		notes = append(notes, fmt.Sprintf("The condition %q was left out: %s.", name, reasons[name]))
 	}
-	return c
+	if c.Notes = append(slices.Clone(c.Notes), notes...); len(c.Answers) == 0 {
+		return c, fmt.Errorf("experiment %q: nothing is left to compare. %s", c.Name, strings.Join(notes, " "))
+	}
+	return c, nil
 }
 
 // Client is how a load sends requests.

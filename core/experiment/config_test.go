@@ -41,13 +41,15 @@ func TestCheck(t *testing.T) {
 	predict := func(p Published) func(*Config) {
 		return func(c *Config) {
 			c.Loads = nil
+			c.Services[0] = Service{Name: "web", Program: Demand, Use: .1}
 			c.Conditions[1].Services = settings(`{"web": {"limit": 1}}`)
 			c.Published = []Published{p}
 		}
 	}
 	for want, change := range map[string]func(*Config){
 		"version 2":                            func(c *Config) { c.Version = 2 },
-		"name is missing":                      func(c *Config) { c.Name = "" },
+		`name: ""`:                             func(c *Config) { c.Name = "" },
+		`name: "../x"`:                         func(c *Config) { c.Name = "../x" },
 		"question is missing":                  func(c *Config) { c.Question = "" },
 		"cpus: -1":                             func(c *Config) { c.CPUs = -1 },
 		"rounds: 0":                            func(c *Config) { c.Rounds = 0 },
@@ -92,7 +94,11 @@ func TestCheck(t *testing.T) {
 		`there is no load "x"`: func(c *Config) {
 			c.Published = []Published{{Answer: Answer{Figure: P99, Condition: "with", Load: "x"}}}
 		},
-		"only [":                         predict(Published{Answer: Answer{Figure: P99, Condition: "with"}, From: "alone"}),
+		"only [": predict(Published{Answer: Answer{Figure: P99, Condition: "with"}, From: "alone"}),
+		`for the program "demand" with the default period`: func(c *Config) {
+			predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "alone"})(c)
+			c.Services[0].Period = Duration{time.Second}
+		},
 		"not both":                       predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "alone", Value: 1}),
 		"for a condition with a limit":   predict(Published{Answer: Answer{Figure: Full, Condition: "alone"}, From: "alone"}),
 		`there is no condition "absent"`: predict(Published{Answer: Answer{Figure: Full, Condition: "with"}, From: "absent"}),

@@ -68,7 +68,8 @@ func (c Config) first(condition string) (Service, error) {
 	return services[0], nil
 }
 
-// recorded returns the demand in CPUs of the first service in a condition, per period.
+// recorded returns the demand in CPUs of the first service in undisturbed windows of a condition,
+// per period.
 func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) ([]float64, error) {
 	group := "/" + condition + "/" + r.Config.Services[0].Name
 	if usage == nil {
@@ -78,6 +79,14 @@ func (r Result) recorded(condition string, usage *trace.Recording, period time.D
 	if i < 0 {
 		return nil, fmt.Errorf("the recording has no group %s", group)
 	}
-	d, err := usage.Series[i].Demand(usage.Interval, period)
+	undisturbed := trace.Series{}
+	for _, sample := range usage.Series[i].Samples {
+		if slices.ContainsFunc(r.Windows, func(w Window) bool {
+			return w.Condition == condition && w.Disturbed == "" && sample.Begin() >= w.From-usage.Interval/2 && sample.At <= w.To+usage.Interval/2
+		}) {
+			undisturbed.Samples = append(undisturbed.Samples, sample)
+		}
+	}
+	d, err := undisturbed.Demand(usage.Interval, period)
 	return d.CPUs, err
 }

@@ -27,6 +27,7 @@ func bursting(periods int) (Result, *trace.Recording) {
 	recording := &trace.Recording{Interval: interval, Series: []trace.Series{{Group: "/alone/container"}}}
 	random := rand.New(rand.NewPCG(1, 2))
 	at := time.Duration(0)
+	result := Result{Config: c, Environment: Environment{CPUs: 2}}
 	for range periods {
 		used := time.Duration(random.ExpFloat64() * 0.28 * float64(trace.DefaultPeriod))
 		for range trace.DefaultPeriod / interval {
@@ -35,7 +36,8 @@ func bursting(periods int) (Result, *trace.Recording) {
 			used = 0
 		}
 	}
-	return Result{Config: c, Environment: Environment{CPUs: 2}}, recording
+	result.Windows = []Window{{Condition: "alone", To: at}}
+	return result, recording
 }
 
 // TestPredict compares predictions with the exact probability of throttling: sigma^(1+b) for
@@ -72,15 +74,13 @@ func TestPredict(t *testing.T) {
 // TestUnpredictable checks the reasons why nothing can be predicted.
 func TestUnpredictable(t *testing.T) {
 	for want, change := range map[string]func(*Result, **trace.Recording, *Published){
+		"no whole period was recorded":       func(r *Result, _ **trace.Recording, _ *Published) { r.Windows[0].Disturbed = "by the test" },
 		"recording of the usage is missing":  func(_ *Result, r **trace.Recording, _ *Published) { *r = nil },
 		"the recording has no group /alone/": func(_ *Result, r **trace.Recording, _ *Published) { (*r).Series[0].Group = "/other" },
 		`there is no condition "absent"`:     func(_ *Result, _ **trace.Recording, p *Published) { p.Condition = "absent" },
 		"no stationary state":                func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 2) },
-		"no whole period was recorded": func(_ *Result, r **trace.Recording, _ *Published) {
-			(*r).Series[0].Samples = (*r).Series[0].Samples[:3]
-		},
-		"samples are longer than the period":     func(_ *Result, r **trace.Recording, _ *Published) { (*r).Interval = time.Second },
-		"the samples sum to 0; record while the": func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 0) },
+		"samples are longer than the period": func(_ *Result, r **trace.Recording, _ *Published) { (*r).Interval = time.Second },
+		"the samples sum to 0; record while": func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 0) },
 	} {
 		result, recording := bursting(200)
 		p := Published{Answer: Answer{Figure: Full, Condition: "burst"}, From: "alone"}
@@ -127,25 +127,32 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// TestWithout checks that nothing refers to a condition that was left out.
+// TestWithout checks that nothing is compared with a condition that was left out.
 func TestWithout(t *testing.T) {
 	result, _ := bursting(1)
 	c := result.Config
-	c.Conditions[2].Baseline = "quota"
-	c.Answers = []Answer{{Figure: Full, Condition: "quota"}, {Figure: Full, Condition: "burst"}}
-	c.Published = []Published{{Answer: c.Answers[0], Value: 1}, {Answer: c.Answers[1], From: "alone"}}
+	c.Conditions = append(c.Conditions, Condition{Name: "more", Baseline: "quota"})
+	answer := func(condition string) Answer { return Answer{Figure: Throttled, Condition: condition} }
+	c.Answers = []Answer{answer("quota"), answer("burst"), answer("more")}
+	c.Published = []Published{{Answer: answer("quota"), Value: 1}, {Answer: answer("burst"), From: "alone"}, {Answer: answer("more"), Value: 1}, {Answer: answer("more"), Value: 1, Of: 2}}
 	before := fmt.Sprint(c)
-	less := c.Without(map[string]string{"quota": "for the test"})
-	if err := less.Check(); err != nil {
-		t.Error(err)
+	less, err := c.Without(map[string]string{"quota": "for the test"})
+	if err == nil {
+		err = less.Check()
 	}
-	if len(less.Conditions) != 2 || len(less.Answers) != 1 || len(less.Published) != 1 || less.Conditions[1].Baseline != "" {
-		t.Errorf("%+v", less)
+	if err != nil || len(less.Conditions) != 3 || len(less.Answers) != 1 || len(less.Published) != 2 {
+		t.Errorf("%+v, error %v", less, err)
+	}
+	if baseline := (Result{Config: less}).Baseline("more"); baseline != "more" {
+		t.Errorf("a condition without baseline is compared with %q", baseline)
 	}
 	if want := `The condition "quota" was left out: for the test.`; len(less.Notes) != 1 || less.Notes[0] != want {
 		t.Errorf("notes %q, want %q", less.Notes, want)
 	}
 	if after := fmt.Sprint(c); after != before {
 		t.Errorf("the experiment has changed from %s to %s", before, after)
+	}
+	if _, err := c.Without(map[string]string{"alone": "first", "quota": "second"}); err == nil || !strings.Contains(err.Error(), `"alone" was left out: first`) {
+		t.Errorf("error %v, want that nothing is left to compare, with the reasons", err)
 	}
 }

@@ -1,9 +1,12 @@
 package ociimage
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -17,14 +20,12 @@ type Named struct {
 	Content mutate.Appendable // a v1.Image or a v1.ImageIndex
 }
 
-// WriteLayout writes an OCI image layout with the given images, whole or not at all. It replaces a
-// layout, and returns an error if the directory contains anything else. Images have their names in
-// the annotation [RefName].
+// WriteLayout writes an OCI image layout with the given images. It writes nothing on an error,
+// replaces a layout, and returns an error if the directory contains anything else. Images have
+// their names in the annotation [RefName].
 func WriteLayout(dir string, all []Named) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		if _, err := layout.ImageIndexFromPath(dir); err != nil {
-			return fmt.Errorf("%s is not empty and no OCI image layout: name another directory with -o", dir)
-		}
+	if err := replaceable(dir); err != nil {
+		return err
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -52,6 +53,27 @@ func WriteLayout(dir string, all []Named) error {
 	}
 	return os.Rename(temporary, dir)
 }
+
+// replaceable returns an error if a directory contains anything but a layout.
+func replaceable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(dir, layoutFile))
+	for _, entry := range entries {
+		if !slices.Contains([]string{layoutFile, "index.json", "blobs"}, entry.Name()) || err != nil {
+			return fmt.Errorf("%s is not empty and no OCI image layout: name another directory with -o", dir)
+		}
+	}
+	return nil
+}
+
+// layoutFile is in every layout (OCI image specification).
+const layoutFile = "oci-layout"
 
 func add(path layout.Path, one Named) error {
 	named := layout.WithAnnotations(map[string]string{RefName: one.Name})

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,11 @@ type cluster struct {
 
 // openCluster makes the services of a run pods.
 func (r *run) openCluster(ctx context.Context, client kubernetes.Interface) error {
-	node, err := pods.Open(client, r.machine.groups)
+	node, err := pods.Open(ctx, client, r.machine.groups)
 	if err != nil {
+		return err
+	}
+	if r.builtInImage, err = pods.BuiltIn(); err != nil {
 		return err
 	}
 	r.place, r.inPods = cluster{node, r.scale}, true
@@ -46,10 +50,12 @@ func (c cluster) start(ctx context.Context, s program, _ func(string)) (*process
 	if err != nil {
 		return nil, fmt.Errorf("%s did not start: %w", s.name, err)
 	}
-	p := &process{name: s.name, group: pod.Group, done: make(chan struct{}), finished: make(chan float64, 1)}
-	ctx, cancel := context.WithCancel(ctx)
+	p := newProcess(s)
+	p.group = pod.Group
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer time.AfterFunc(startTimeout, func() { cancel(errLate) }).Stop()
 	go func() {
-		defer cancel()
+		defer cancel(nil)
 		defer close(p.done)
 		err := pod.Wait(ctx)
 		if err != nil {
@@ -58,12 +64,13 @@ func (c cluster) start(ctx context.Context, s program, _ func(string)) (*process
 		p.err = errors.Join(err, pod.Stop())
 	}()
 	lines := bufio.NewReader(pod.Output)
-	if err := p.ready(ctx, s, lines); err != nil {
-		cancel()
-		<-p.done
-		return nil, fmt.Errorf("%s did not start: %w", s.name, errors.Join(err, p.err))
-	}
+	err = p.ready(ctx, s, lines)
 	go p.read(lines, pod.Output)
+	if err != nil {
+		cancel(err)
+		<-p.done
+		return nil, fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx)))
+	}
 	return p, nil
 }
 
@@ -96,14 +103,14 @@ func (r *run) background(ctx context.Context) (float64, error) {
 }
 
 // imageOf returns the image of a program, "" where programs do not run in pods.
-func (r *run) imageOf(root debian.Root, real bool) (string, error) {
+func (r *run) imageOf(root debian.Root, real bool) string {
 	switch {
 	case !r.inPods:
-		return "", nil
+		return ""
 	case real:
-		return pods.ImageOf(root), nil
+		return pods.ImageOf(root)
 	}
-	return pods.BuiltIn()
+	return r.builtInImage
 }
 
 // supported returns an experiment without the conditions that pods cannot have, and a note about
@@ -121,7 +128,7 @@ func supported(c experiment.Config) (experiment.Config, error) {
 			}
 		}
 	}
-	return c.Without(unsupported), nil
+	return c.Without(unsupported)
 }
 
 // findShared sets the CPUs that belong to no pod alone.

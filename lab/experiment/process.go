@@ -35,6 +35,11 @@ type process struct {
 
 	// finished receives the seconds that the program took, if it is one that finishes.
 	finished chan float64
+	silent   chan struct{} // closed when the program will print no more
+}
+
+func newProcess(s program) *process {
+	return &process{name: s.name, done: make(chan struct{}), finished: make(chan float64, 1), silent: make(chan struct{})}
 }
 
 // program is a program to start.
@@ -59,7 +64,7 @@ type program struct {
 
 // start starts a program, and waits until it is ready. It ends with ctx.
 func (m machine) start(ctx context.Context, s program, notify func(string)) (*process, error) {
-	p := &process{name: s.name, done: make(chan struct{}), finished: make(chan float64, 1)}
+	p := newProcess(s)
 	output, input, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
@@ -68,7 +73,10 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 	if s.builtIn {
 		stdout = input
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer time.AfterFunc(startTimeout, func() { cancel(errLate) }).Stop()
 	go func() {
+		defer cancel(nil)
 		defer close(p.done)
 		defer input.Close()
 		var err error
@@ -82,14 +90,20 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 		}
 	}()
 	lines := bufio.NewReader(output)
-	if err := p.ready(ctx, s, lines); err != nil {
-		<-p.done
-		return nil, errors.Join(fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx), err)), output.Close())
-	}
+	err = p.ready(ctx, s, lines)
 	go p.read(lines, output)
-	p.group, err = m.groupOf(ctx, p, s.group)
-	return p, err
+	if err == nil {
+		p.group, err = m.groupOf(ctx, p, s.group)
+	}
+	if err != nil {
+		cancel(err)
+		<-p.done
+		return nil, fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx)))
+	}
+	return p, nil
 }
+
+var errLate = fmt.Errorf("it was not ready after %v", startTimeout)
 
 // ready waits until a program is ready.
 func (p *process) ready(ctx context.Context, s program, lines *bufio.Reader) (err error) {
@@ -188,6 +202,7 @@ func (m machine) groupOf(ctx context.Context, p *process, name string) (group st
 
 // read collects the lines that the program prints, until it ends.
 func (p *process) read(lines *bufio.Reader, output io.Closer) {
+	defer close(p.silent)
 	defer output.Close()
 	for {
 		line, err := lines.ReadString('\n')

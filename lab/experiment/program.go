@@ -104,17 +104,14 @@ func (r *run) program(s experiment.Service, next string, seed uint64) (program, 
 		threads = s.Threads.Count(r.scale)
 	}
 	root, real := r.roots[s.Program]
-	image, err := r.imageOf(root, real)
-	if err != nil {
-		return program{}, "", err
-	}
-	one := program{builtIn: !real, image: image, service: s}
+	one := program{builtIn: !real, image: r.imageOf(root, real), service: s}
 	if !real {
 		one.command = r.Workload(r.builtIn(s, threads, next, seed)...)
 		one.args = one.command[1:]
 		return one, query(s.Request), nil
 	}
 	path := ""
+	var err error
 	if one.args, err = r.real(&one, root, threads); err != nil {
 		return one, "", err
 	}

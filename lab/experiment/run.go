@@ -42,24 +42,25 @@ const (
 // run is a run of an experiment.
 type run struct {
 	Options
-	config      experiment.Config
-	scale       experiment.Scale
-	machine     machine
-	place       place
-	inPods      bool // place is the cluster
-	cpus        cpuset.Set
-	environment experiment.Environment
-	rounds      int
-	length      time.Duration // of a window
-	began       time.Time
-	every       map[string]time.Duration // between requests, by load
-	started     int                      // programs
-	sites       int                      // of web servers
-	temporary   string                   // directory of these sites
-	roots       map[experiment.Program]debian.Root
-	loop        float64 // nanoseconds of CPU time of an iteration in Apache
-	lines       *experiment.Writer
-	recording   tracefile.Recorder
+	config       experiment.Config
+	scale        experiment.Scale
+	machine      machine
+	place        place
+	inPods       bool // place is the cluster
+	builtInImage string
+	cpus         cpuset.Set
+	environment  experiment.Environment
+	rounds       int
+	length       time.Duration // of a window
+	began        time.Time
+	every        map[string]time.Duration // between requests, by load
+	started      int                      // programs
+	sites        int                      // of web servers
+	temporary    string                   // directory of these sites
+	roots        map[experiment.Program]debian.Root
+	loop         float64 // nanoseconds of CPU time of an iteration in Apache
+	lines        *experiment.Writer
+	recording    tracefile.Recorder
 }
 
 // slot is a window to measure.

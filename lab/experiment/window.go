@@ -197,14 +197,20 @@ func (s *services) wait(ctx context.Context, w *experiment.Window, d time.Durati
 	case <-over:
 	case seconds := <-first.replicas[0].finished:
 		w.Figures[experiment.Elapsed] = seconds
+	case <-first.replicas[0].done:
+		return cmp.Or(first.replicas[0].err, errEnded)
+	case <-first.replicas[0].silent:
+		return fmt.Errorf("%s: its output has ended", first.replicas[0].name)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	work := 0.0
+	work, printed := 0.0, true
 	for _, p := range first.replicas {
-		if amounts := p.take(); len(amounts) > 0 {
-			work += mean(amounts)
-		}
+		amounts := p.take()
+		work, printed = work+mean(amounts), printed && len(amounts) > 0
+	}
+	if !printed { // too short a window, or all of it throttled
+		return nil
 	}
 	switch first.Program {
 	case experiment.Cycles, experiment.Batch:

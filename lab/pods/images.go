@@ -1,9 +1,11 @@
 package pods
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -37,19 +39,18 @@ func BuiltIn() (string, error) {
 // executable returns this program. It returns an error if the program needs libraries, which no
 // image has.
 func executable() ([]byte, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	program, err := elf.Open(path)
+	data, err := os.ReadFile("/proc/self/exe") // also if the file was replaced since the start
 	if err != nil {
 		return nil, fmt.Errorf("read this program: %w", err)
 	}
-	defer program.Close()
-	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return nil, fmt.Errorf("%s is linked dynamically, and cannot run in an image: build it with 'make bin/pinfold-lab'", path)
+	program, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("read this program: %w", err)
 	}
-	return os.ReadFile(path)
+	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return nil, errors.New("this program is linked dynamically, and cannot run in an image: build it with 'make bin/pinfold-lab'")
+	}
+	return data, nil
 }
 
 // WriteImages writes the images of this program and of real programs to an OCI image layout, and

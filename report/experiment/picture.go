@@ -3,7 +3,7 @@ package experiment
 import (
 	"fmt"
 	"io"
-	"regexp"
+	"strings"
 
 	"pinfold.dev/pinfold/report/chart"
 )
@@ -36,7 +36,7 @@ func pictures(runs []Run) [][]Picture {
 			if c.SVG(io.Discard) != nil { // empty, or with a remark on the page
 				continue
 			}
-			name := notInNames().ReplaceAllString(r.Result.Config.Name, "-") + "-latency"
+			name := strings.ReplaceAll(r.Result.Config.Name, " ", "-") + "-latency" // config.Check permits no other
 			if used[name]++; used[name] > 1 {
 				name += fmt.Sprintf("-%d", used[name])
 			}
@@ -46,6 +46,3 @@ func pictures(runs []Run) [][]Picture {
 	}
 	return all
 }
-
-// notInNames matches what is replaced in the names of files.
-func notInNames() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9._-]+|^\.+`) }

@@ -25,6 +25,7 @@ func TestPredicted(t *testing.T) {
 	r.Result.Config.Services = []experiment.Service{{Name: "container", Program: experiment.Demand, Replicas: 5, Limit: experiment.Amount{Value: .2, Relative: true}}}
 	r.Result.Config.Conditions = []experiment.Condition{{Name: "quota"}}
 	r.Result.Config.Published = []experiment.Published{{Answer: experiment.Answer{Figure: experiment.Throttled, Condition: "quota"}, From: "alone"}}
+	r.Result.Windows = []experiment.Window{{Condition: "alone", To: 2000 * interval, Figures: map[experiment.Figure]float64{}}}
 	for round := range 6 {
 		r.Result.Windows = append(r.Result.Windows, experiment.Window{Round: round, Condition: "quota", To: time.Second,
 			Figures: map[experiment.Figure]float64{experiment.Throttled: .4 + .02*float64(round)}})

@@ -46,11 +46,12 @@ func (r Run) claims() []claim {
 
 func (r Run) claim(p experiment.Published, c experiment.Comparison) claim {
 	f := p.Figure
+	mean := ""
 	if average, ok := r.Result.Average(p.Answer); ok && p.Of == 0 {
-		c.Value = average // published and predicted values are means
+		c.Value, mean = average, " (mean)" // like published and predicted values
 	}
 	title := label(f) + r.load(c.Load)
-	line := claimLine{plain(c.Condition), plain(p.Text), measured(f, c.Value), interval(f, c.Value)}
+	line := claimLine{plain(c.Condition), plain(p.Text), measured(f, c.Value) + mean, interval(f, c.Value)}
 	if p.Text == "" {
 		line.Published = f.Format(p.Value)
 	}
