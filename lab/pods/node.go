@@ -164,13 +164,13 @@ func (p *Pod) running(ctx context.Context) (*corev1.Pod, error) {
 	}
 }
 
-// printed returns the last lines that a pod has printed as an error, nil if it has none.
+// printed returns the last lines that a pod has printed as an error, nil if there are none.
 func (p *Pod) printed(ctx context.Context) error {
-	text, err := p.node.client.GetLogs(p.name, &corev1.PodLogOptions{TailLines: new(int64(5))}).DoRaw(ctx)
-	if text = bytes.TrimSpace(text); err != nil || len(text) == 0 {
-		return nil // what is known is how it ended
+	text, _ := p.node.client.GetLogs(p.name, &corev1.PodLogOptions{TailLines: new(int64(5))}).DoRaw(ctx) // how it ended is known
+	if text = bytes.TrimSpace(text); len(text) > 0 {
+		return errors.New(string(text))
 	}
-	return errors.New(string(text))
+	return nil
 }
 
 // missing returns which settings are not in force.
