@@ -14,7 +14,7 @@ import (
 )
 
 // predictedPeriods is how many periods a prediction simulates.
-const predictedPeriods = 400_000
+const predictedPeriods = 200_000
 
 // Predict simulates a condition in which the replicas of the first service have a limit, and
 // returns the average of a figure there ([Result.Average]). The demand of a replica in a period is

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
@@ -95,14 +96,17 @@ func write(dir string, runs []report.Run) error {
 	for _, p := range report.Pictures(runs) {
 		files[p.File] = p.SVG
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var group errgroup.Group
 	for name, format := range files {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		err := atomicfile.WriteFunc(filepath.Join(dir, name), atomicfile.Options{}, func(f *os.File) error { return format(f) })
-		if err != nil {
-			return fmt.Errorf("write the report: %w", err)
-		}
+		group.Go(func() error {
+			return atomicfile.WriteFunc(filepath.Join(dir, name), atomicfile.Options{}, func(f *os.File) error { return format(f) })
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
