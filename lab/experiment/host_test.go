@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -56,6 +57,8 @@ func runWorkload(name string, args []string) (status int) {
 		workload.Batch(ctx, 2, os.Stdout)
 	case "cycles":
 		workload.Cycles(ctx, 2, 30*time.Millisecond, 30*time.Millisecond, os.Stdout)
+	case "demand":
+		workload.Demand(ctx, 2, 5*time.Millisecond, trace.DefaultPeriod, rand.New(rand.NewPCG(1, 2)), os.Stdout)
 	case "pi":
 		workload.TimePi(ctx, 500, 10, os.Stdout)
 	}
