@@ -37,12 +37,13 @@ func Clear(threads []int) error {
 		}
 		return err
 	}
-	return share(threads, prepare, visitCPUs)
+	return share(threads, prepare, VisitCPUs)
 }
 
-// visitCPUs runs the calling thread once on each of its CPUs. A CPU that the kernel left idle because of
-// a cookie stays idle when the cookie is gone, until it has something new to schedule.
-func visitCPUs() error {
+// VisitCPUs runs the calling thread once on each of its CPUs, so that each schedules anew: one that the
+// kernel left idle because of a cookie stays idle when the cookie is gone, until it has something new to
+// schedule. The thread stays on the last CPU, so it must end soon.
+func VisitCPUs() error {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return os.NewSyscallError("sched_getaffinity", err)

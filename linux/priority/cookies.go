@@ -99,14 +99,29 @@ func (c *Cookies) Forget() error {
 // each calls f for each thread of the groups and the groups below. Threads that end meanwhile are
 // skipped.
 func (c *Cookies) each(groups []string, f func(thread int, cookie Cookie)) error {
+	return EachThread(c.groups, groups, func(thread int) error {
+		cookie, err := Of(thread)
+		if errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		if err == nil {
+			f(thread, cookie)
+		}
+		return err
+	})
+}
+
+// EachThread calls f for each thread of some groups and the groups below, and joins the errors. Groups
+// and threads may end meanwhile.
+func EachThread(fs *cgroup.FS, groups []string, f func(thread int) error) error {
 	var errs []error
 	for _, group := range groups {
-		dirs, err := cgroup.DirsBelow(c.groups.Dir(cgroup.CPU, group))
+		dirs, err := cgroup.DirsBelow(fs.Dir(cgroup.CPU, group))
 		if err != nil {
 			return err
 		}
 		for _, dir := range dirs {
-			threads, err := c.groups.ThreadsIn(dir)
+			threads, err := fs.ThreadsIn(dir)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -115,14 +130,7 @@ func (c *Cookies) each(groups []string, f func(thread int, cookie Cookie)) error
 					errs = append(errs, fmt.Errorf("group %s: %s", group, hiddenProcesses))
 					break
 				}
-				cookie, err := Of(thread)
-				switch {
-				case errors.Is(err, unix.ESRCH):
-				case err != nil:
-					errs = append(errs, err)
-				default:
-					f(thread, cookie)
-				}
+				errs = append(errs, f(thread))
 			}
 		}
 	}

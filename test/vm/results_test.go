@@ -81,9 +81,9 @@ func (r *result) replay(t *testing.T) {
 	for _, c := range r.children {
 		t.Run(c.name, func(t *testing.T) {
 			c.replay(t)
-			t.Logf("in the guest: %v", c.took)
+			t.Logf("in the guest: %v\n%s", c.took, c.output.String())
 			if c.action != "pass" {
-				t.Errorf("in the guest: %s\n%s", c.verdict(), c.output.String())
+				t.Errorf("in the guest: %s", c.verdict())
 			}
 		})
 	}

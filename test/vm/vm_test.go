@@ -62,19 +62,15 @@ type lab struct {
 
 func (l lab) path(name string) string { return filepath.Join(l.dir, name) }
 
-// build compiles the binaries that machines run.
-func build(t *testing.T) lab {
+// build compiles the binaries that machines run, and the tests of some packages.
+func build(t *testing.T, packages ...string) lab {
 	t.Helper()
 	l := lab{kernel: needs(t), dir: t.TempDir()}
 	l.compile(t, []string{"build", "-o", l.path("init"), "./test/vm/guest/init"},
-		[]string{"build", "-o", l.path("pinfold"), "./cmd/pinfold"},
-		[]string{"test", "-c", "-o", l.path("cgroup.test"), "./linux/cgroup"},
-		[]string{"test", "-c", "-o", l.path("sampler.test"), "./linux/sampler"},
-		[]string{"test", "-c", "-o", l.path("confine.test"), "./linux/confine"},
-		[]string{"test", "-c", "-o", l.path("sysfs.test"), "./linux/sysfs"},
-		[]string{"test", "-c", "-o", l.path("schedtrace.test"), "./linux/schedtrace"},
-		[]string{"test", "-c", "-o", l.path("agent.test"), "./agent"},
-		[]string{"test", "-c", "-o", l.path("inside.test"), "./test/vm/inside"})
+		[]string{"build", "-o", l.path("pinfold"), "./cmd/pinfold"})
+	for _, p := range packages {
+		l.compile(t, []string{"test", "-c", "-o", l.path(filepath.Base(p) + ".test"), p})
+	}
 	return l
 }
 
@@ -103,7 +99,8 @@ func run(t *testing.T, name string, args ...string) string {
 
 // TestVM boots machines, one at a time.
 func TestVM(t *testing.T) {
-	l := build(t)
+	l := build(t, "./linux/cgroup", "./linux/sampler", "./linux/confine", "./linux/sysfs", "./linux/schedtrace", "./agent",
+		"./test/vm/inside")
 	t.Run("guest", func(t *testing.T) { testGuest(t, l) })
 	for _, s := range shapes {
 		t.Run("shape-"+s.name, func(t *testing.T) { compare(t, s, l.boot(t, s.Shape)[captureProgram]) })
@@ -129,7 +126,11 @@ func (l lab) boot(t *testing.T, s Shape, programs ...guest.Program) map[string]g
 	for _, p := range programs {
 		m.Binaries = append(m.Binaries, l.path(filepath.Base(p.Path)))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	timeout := bootTimeout
+	for _, p := range programs {
+		timeout += p.Timeout / 2
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	started := time.Now()
 	ran, err := m.Run(ctx, t.TempDir())
@@ -171,10 +172,25 @@ func tracesScheduler() guest.Program {
 // throttles whole run queues.
 func TestOldKernel(t *testing.T) {
 	kernel := kernelIn(t, OldKernelEnv, "a kernel before Linux 6.18 to run this test; the package comment says how")
-	l := build(t)
+	l := build(t, "./linux/schedtrace")
 	l.kernel = kernel
 	ran := l.boot(t, Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, tracesScheduler())
 	replayed(t, "linux-schedtrace", ran)
+}
+
+// TestBatchScheduler runs batch work by a scheduler in BPF, on cores of two threads.
+func TestBatchScheduler(t *testing.T) {
+	l := build(t, "./linux/scx")
+	programs := []guest.Program{
+		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestAffinity)$"),
+		compiled("linux-scx-order", "scx.test", "^(TestOnlineFirst|TestSideBySide)$"),
+		compiled("linux-scx-faults", "scx.test", "^(TestKilled|TestTwo|TestReplace|TestHotplug|TestWatchdog)$"),
+		compiled("linux-scx-often", "scx.test", "^TestAttachOften$"),
+	}
+	ran := l.boot(t, Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 2}, programs...)
+	for _, p := range programs {
+		replayed(t, p.Name, ran)
+	}
 }
 
 // small is a machine that boots quickly.

@@ -145,7 +145,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 func mountAll() error {
 	for _, m := range []struct{ kind, at string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/tmp"}, {"cgroup2", "/sys/fs/cgroup"},
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"debugfs", "/sys/kernel/debug"}, {"tmpfs", "/tmp"}, {"cgroup2", "/sys/fs/cgroup"},
 	} {
 		if err := mount(m.kind, m.at, ""); err != nil {
 			return err

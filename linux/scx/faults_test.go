@@ -1,0 +1,195 @@
+package scx
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hold makes the test binary a process that runs a scheduler until it is killed.
+func hold() {
+	s, err := Load(Options{})
+	if err == nil {
+		err = s.Attach()
+	}
+	fmt.Println(Running("/"), err)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// progress checks that threads run.
+func (b bench) progress(when string, groups ...string) {
+	b.Helper()
+	for i, used := range b.used(time.Second, groups...) {
+		if used < 0.1 {
+			b.Errorf("%s: group %d used %.3f CPUs", when, i, used)
+		}
+	}
+}
+
+// TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair class.
+func TestKilled(t *testing.T) {
+	b := newBench(t)
+	batch := b.batch("batch", 50, b.machine.Online())
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), taskVariable+"=hold")
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if want := Name + "_" + Version() + " <nil>\n"; line != want {
+		t.Errorf("the process printed %q, want %q", line, want)
+	}
+	b.progress("before", batch)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	b.gone()
+	b.progress("after", batch)
+	b.attached(Options{}) // another one can be loaded
+	b.progress("again", batch)
+}
+
+// gone waits until the kernel runs no scheduler.
+func (b bench) gone() {
+	b.Helper()
+	for deadline := time.Now().Add(30 * time.Second); Running("/") != ""; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("the kernel still runs %s", Running("/"))
+		}
+	}
+}
+
+// TestTwo: a second scheduler is refused, and the first one goes on.
+func TestTwo(t *testing.T) {
+	b := newBench(t)
+	b.attached(Options{Name: "theirs"})
+	batch := b.batch("batch", 10, b.machine.Online())
+	err := b.load(Options{}).Attach()
+	if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "theirs") {
+		t.Errorf("error %v, want one that names the other scheduler", err)
+	}
+	if name := Running("/"); name != "theirs" {
+		t.Errorf("the kernel runs %q", name)
+	}
+	b.progress("after", batch)
+}
+
+// TestAttachOften attaches and detaches a scheduler 100 times while its threads, and others, run.
+func TestAttachOften(t *testing.T) {
+	b := newBench(t)
+	all := b.machine.Online()
+	online := b.group("online")
+	b.start(online, "wake", 50, all)
+	batch := b.batch("batch", 100, all)
+	s := b.load(Options{})
+	b.setPods(s, b.pod(batch, 1))
+	began := now()
+	for i := range 100 {
+		if err := s.Attach(); err != nil {
+			t.Fatalf("attached %d times: %v", i, err)
+		}
+		if err := s.Detach(); err != nil {
+			t.Fatalf("detached %d times: %v", i, err)
+		}
+	}
+	t.Logf("once takes %v", (now()-began)/100)
+	b.progress("after", batch, online)
+}
+
+// TestReplace replaces a scheduler by another one while threads run.
+func TestReplace(t *testing.T) {
+	b := newBench(t)
+	all := b.machine.Online()
+	online := b.group("online")
+	b.start(online, "wake", 50, all)
+	batch := b.batch("batch", 100, all)
+	old, next := b.load(Options{Name: "old"}), b.load(Options{Name: "next"})
+	if err := old.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	b.setPods(next, b.pod(batch, 1))
+	gap, err := Replace(old, next)
+	if err != nil || Running("/") != "next" {
+		t.Fatalf("the kernel runs %q: %v", Running("/"), err)
+	}
+	t.Logf("without a scheduler for %v", gap)
+	b.progress("after", batch, online)
+}
+
+// TestHotplug takes CPUs offline, and online again, while batch work runs on them.
+func TestHotplug(t *testing.T) {
+	b := newBench(t)
+	all := b.machine.Online()
+	s := b.attached(Options{})
+	batch := b.batch("batch", 50, all)
+	b.setPods(s, b.pod(batch, 1))
+	for range 3 {
+		for cpu := range all.All() {
+			file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu)
+			if _, err := os.Stat(file); err != nil {
+				continue // it cannot be taken offline
+			}
+			for _, state := range []string{"0", "1"} {
+				if err := os.WriteFile(file, []byte(state), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	b.progress("after", batch)
+}
+
+// TestWatchdog: a thread of batch work that gets no CPU at all makes the kernel end the scheduler, which
+// tells why. Then it runs in the fair class.
+func TestWatchdog(t *testing.T) {
+	b := newBench(t)
+	all := b.machine.Online()
+	s := b.load(Options{Watchdog: 2 * time.Second})
+	if err := s.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	b.withoutServer()
+	b.start(b.group("online"), "busy", 2*all.Len(), all)
+	batch := b.batch("batch", 5, all)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		why, has := s.Ended()
+		if has {
+			t.Log(why)
+			if !strings.Contains(why, "stall") {
+				t.Errorf("the scheduler has ended because of %q, want a stall", why)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the scheduler has not ended: %+v", must(s.Stats())(t))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.gone()
+	b.progress("in the fair class", batch)
+}
+
+// withoutServer takes from SCHED_EXT the part of the CPU time that the kernel keeps for it, until the
+// test ends.
+func (b bench) withoutServer() {
+	b.Helper()
+	for cpu := range b.machine.Online().All() {
+		file := fmt.Sprintf("/sys/kernel/debug/sched/ext_server/cpu%d/runtime", cpu)
+		before, err := os.ReadFile(file)
+		if err != nil {
+			b.Skip(err)
+		}
+		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
+	}
+}

@@ -1,0 +1,266 @@
+package scx
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// taskVariable makes the test binary a load: "busy N CPUS", N threads that always want to run on these
+// CPUs, or "wake N CPUS", N threads that compute for a moment every 4 N ms, in turns. It begins after a line on
+// standard input, and ends with it.
+const taskVariable = "PINFOLD_TEST_TASK"
+
+func TestMain(m *testing.M) {
+	switch what := strings.Fields(os.Getenv(taskVariable)); {
+	case len(what) == 0:
+		renice(-20) // a test decides when a load begins and ends
+		os.Exit(m.Run())
+	case what[0] == "hold":
+		hold()
+	default:
+		beLoad(what)
+	}
+}
+
+// renice sets the nice value of all threads of this process.
+func renice(nice int) {
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		if id, err := strconv.Atoi(task.Name()); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, id, nice)
+		}
+	}
+}
+
+func beLoad(what []string) {
+	renice(0)
+	n, _ := strconv.Atoi(what[1])
+	var mask unix.CPUSet
+	for cpu := range cpuset.MustParse(what[2]).All() {
+		mask.Set(int(cpu))
+	}
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	runtime.GOMAXPROCS(n + 2)
+	started, begin := make(chan bool), make(chan bool)
+	period := time.Duration(n) * 4 * time.Millisecond
+	for i := range n {
+		go func() {
+			runtime.LockOSThread()
+			_ = unix.SchedSetaffinity(0, &mask)
+			started <- true
+			<-begin
+			if what[0] == "busy" {
+				spin(math.MaxInt)
+			}
+			for next := now() + time.Duration(i)*4*time.Millisecond; ; next += period {
+				until := unix.NsecToTimespec(int64(next))
+				_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
+				spin(10_000)
+			}
+		}()
+	}
+	for range n {
+		<-started
+	}
+	close(begin)
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, in)
+	os.Exit(0)
+}
+
+var spun int
+
+// spin computes without calling anything, so that the runtime of Go does not interrupt it.
+func spin(n int) {
+	for range n {
+		spun++
+	}
+}
+
+func now() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return time.Duration(ts.Nano())
+}
+
+// bench is a machine on which batch work has a scheduler.
+type bench struct {
+	*testing.T
+	fs      *cgroup.FS
+	machine *topology.Machine
+}
+
+// newBench skips the test on machines that have no sched_ext, or run a scheduler already.
+func newBench(t *testing.T) bench {
+	t.Helper()
+	fs := cgrouptest.OpenHost(t)
+	if err := Supported("/"); err != nil {
+		t.Skip(err)
+	}
+	if name := Running("/"); name != "" {
+		t.Skipf("the kernel runs the scheduler %s", name)
+	}
+	return bench{t, fs, must(sysfs.Read(os.DirFS("/sys")))(t)}
+}
+
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// load loads a scheduler, and ends it with the test.
+func (b bench) load(o Options) *Scheduler {
+	b.Helper()
+	s, err := Load(o)
+	if err != nil {
+		var verifier *ebpf.VerifierError
+		if errors.As(err, &verifier) {
+			b.Log(strings.Join(verifier.Log[max(0, len(verifier.Log)-60):], "\n"))
+		}
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := s.SetMachine(b.machine); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func (b bench) attached(o Options) *Scheduler {
+	b.Helper()
+	s := b.load(o)
+	if err := s.Attach(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		for Running("/") != s.Name() {
+			if why, has := s.Ended(); has {
+				b.Errorf("the kernel has ended the scheduler: %s; %+v", why, must(s.Stats())(b))
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return s
+}
+
+// group makes a control group.
+func (b bench) group(name string) string {
+	b.Helper()
+	group := fmt.Sprintf("/pinfold-scx-%d-%s", os.Getpid(), name)
+	if err := b.fs.Make(group, cgroup.CPU); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := errors.Join(b.fs.Kill(ctx, group, cgroup.CPU), b.fs.Remove(ctx, group, cgroup.CPU)); err != nil {
+			b.Error(err)
+		}
+	})
+	return group
+}
+
+// task is a load in a group.
+type task struct {
+	b   bench
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// start starts a load in a group. Its threads have begun when start returns.
+func (b bench) start(group, kind string, n int, cpus cpuset.Set) *task {
+	b.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", taskVariable, kind, n, cpus), "GOGC=off", "GODEBUG=asyncpreemptoff=1")
+	x := &task{b, cmd, must(cmd.StdinPipe())(b), bufio.NewReader(must(cmd.StdoutPipe())(b))}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err := os.WriteFile(b.fs.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.WriteString(x.in, "\n"); err != nil {
+		b.Fatal(err)
+	}
+	if line, err := x.out.ReadString('\n'); line != "ready\n" {
+		b.Fatalf("the load printed %q (%v)", line, err)
+	}
+	return x
+}
+
+// batch starts threads of batch work in a new group.
+func (b bench) batch(name string, n int, cpus cpuset.Set) string {
+	b.Helper()
+	group := b.group(name)
+	b.start(group, "busy", n, cpus)
+	if turned := must(TurnOver(b.fs, []string{group}))(b); turned < n {
+		b.Fatalf("%d threads were turned over, want %d and more", turned, n)
+	}
+	return group
+}
+
+func (b bench) pod(group string, weight int) Pod {
+	return Pod{Group: must(b.fs.Inode(cgroup.CPU, group))(b), Weight: weight}
+}
+
+func (b bench) setPods(s *Scheduler, pods ...Pod) {
+	b.Helper()
+	if err := s.SetPods(pods); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// used returns the CPU time that groups use in a time, in CPUs.
+func (b bench) used(d time.Duration, groups ...string) []float64 {
+	b.Helper()
+	read := func() (all []float64) {
+		for _, g := range groups {
+			all = append(all, must(b.fs.Stat(g))(b).Usage.Seconds())
+		}
+		return all
+	}
+	before, began := read(), now()
+	time.Sleep(d)
+	after, took := read(), (now() - began).Seconds()
+	for i := range after {
+		after[i] = (after[i] - before[i]) / took
+	}
+	return after
+}

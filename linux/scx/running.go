@@ -1,0 +1,73 @@
+package scx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+)
+
+// ErrBusy is returned if the kernel runs a scheduler already; it runs one at a time.
+var ErrBusy = errors.New("the kernel runs another scheduler already")
+
+// UnsupportedError reports that this kernel, or this process, cannot load the scheduler. It wraps
+// errors.ErrUnsupported.
+type UnsupportedError struct {
+	Reason string // and what to do
+	Err    error
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("cannot load the scheduler for batch work: %s (%v)", e.Reason, e.Err)
+}
+
+func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
+
+// explain returns err with its likely cause.
+func explain(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.As(err, &verifier) && len(verifier.Log) > 0:
+		return &UnsupportedError{"the kernel rejects the programs", err}
+	case errors.Is(err, os.ErrPermission):
+		return &UnsupportedError{"run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE", err}
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return &UnsupportedError{needs, err}
+	}
+	return fmt.Errorf("load the scheduler for batch work: %w", err)
+}
+
+const needs = "use Linux 7.1 or newer, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
+
+const directory = "sys/kernel/sched_ext"
+
+// Supported returns an error that says what to do if the kernel of the machine with the given root
+// directory has no sched_ext.
+func Supported(root string) error {
+	_, err := os.Stat(filepath.Join(root, directory, "state"))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(root, "sys/kernel/btf/vmlinux"))
+	}
+	if err != nil {
+		return &UnsupportedError{needs, err}
+	}
+	return nil
+}
+
+// Running returns the name of the scheduler that the kernel of the machine with the given root
+// directory runs, "" if it runs none.
+func Running(root string) string {
+	state, err := os.ReadFile(filepath.Join(root, directory, "state"))
+	if err != nil || strings.TrimSpace(string(state)) == "disabled" {
+		return ""
+	}
+	name, err := os.ReadFile(filepath.Join(root, directory, "root/ops"))
+	if err != nil {
+		return strings.TrimSpace(string(state))
+	}
+	return strings.TrimSpace(string(name))
+}
