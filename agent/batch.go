@@ -29,12 +29,14 @@ type waiting struct {
 func (e *engine) suppress(now time.Time) (changed bool) {
 	if !e.control.BoundsBatch() {
 		e.batchUsed = batchUsage{}
+		e.batchScheduler.setBudget(budgetOf(colocation.Decision{}))
 		return false
 	}
 	before := e.control.Batch()
 	tick := e.batchTick(now)
 	changed = e.control.Suppress(tick)
 	after := e.control.Batch()
+	e.batchScheduler.setBudget(budgetOf(after))
 	if changed {
 		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,
 			"threshold", after.Threshold, "waited", tick.Waited)

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/scx"
 )
 
 // Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
@@ -82,7 +83,8 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)
 	}
-	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), endSeparation(k.groups, o.RunDir, paths))
+	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), endSeparation(k.groups, o.RunDir, paths),
+		scx.TurnBack(k.groups, paths))
 }
 
 func deleteTopology(ctx context.Context, o Options) error {

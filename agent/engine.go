@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -55,12 +57,14 @@ type engine struct {
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
 	onlineWait prometheus.Histogram
 	separation
-	began   time.Time        // origin of the ticks' time
-	sampler *sampler.Sampler // nil if containers are not sampled
-	meters  meters           // has its own lock
-	delays  *delays          // nil if they are not traced; has its own lock
-	stats   stats
-	health  string
+	topology       *topology.Machine // nil until it was read
+	batchScheduler batchScheduler    // has its own lock
+	began          time.Time         // origin of the ticks' time
+	sampler        *sampler.Sampler  // nil if containers are not sampled
+	meters         meters            // has its own lock
+	delays         *delays           // nil if they are not traced; has its own lock
+	stats          stats
+	health         string
 	// changes counts changes of the state machine's input other than by rounds. A round whose
 	// observation spans one is postponed. postponed is the number of such rounds in a row.
 	changes   uint64
@@ -89,6 +93,7 @@ func newEngine(o Options, k *kernel) *engine {
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
+	e.batchScheduler.maxWait = o.BatchMaxWait
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
@@ -188,6 +193,7 @@ func (e *engine) readMachine() error {
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
+		e.topology = m
 	}
 	return nil
 }
@@ -218,6 +224,9 @@ func (e *engine) observe() (observed bool, err error) {
 	groups.CloseUnused() // files of cgroups that have ended
 	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
 		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
+		if why := e.batchScheduler.why(); why != "" {
+			v.Lacking[colocation.SchedExt] = why
+		}
 	}
 	if unlock {
 		e.mu.Lock()

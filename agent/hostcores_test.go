@@ -161,11 +161,17 @@ func (g *groupTree) pod(pod *corev1.Pod) string {
 // sleeping starts a process in a container, which it makes if necessary.
 func (g *groupTree) sleeping(pod *corev1.Pod, id string) (pid int) {
 	g.t.Helper()
+	return g.start(pod, id, "sleep")
+}
+
+// start starts a process that sleeps or spins in a container, which it makes if necessary.
+func (g *groupTree) start(pod *corev1.Pod, id, what string) (pid int) {
+	g.t.Helper()
 	group := g.pod(pod)
 	g.make(group)
 	g.make(group + "/" + id)
 	command := exec.Command(os.Args[0], "-test.run=^TestSleep$")
-	command.Env = append(os.Environ(), sleepEnv+"=1")
+	command.Env = append(os.Environ(), sleepEnv+"="+what)
 	input, err := command.StdinPipe() // with which the process ends
 	if err == nil {
 		err = command.Start()
@@ -173,7 +179,7 @@ func (g *groupTree) sleeping(pod *corev1.Pod, id string) (pid int) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(func() { _ = input.Close(); _ = command.Wait() })
+	g.t.Cleanup(func() { _ = input.Close(); _ = command.Process.Kill(); _ = command.Wait() })
 	procs := filepath.Join(g.fs.Dir(cgroup.CPU, group+"/"+id), string(cgroup.Procs))
 	if err := os.WriteFile(procs, []byte(fmt.Sprint(command.Process.Pid)), 0o644); err != nil {
 		g.t.Fatal(err)
@@ -187,6 +193,11 @@ const sleepEnv = "PINFOLD_TEST_SLEEP"
 func TestSleep(t *testing.T) {
 	if os.Getenv(sleepEnv) == "" {
 		t.Skip("another test runs this one in a process of its own")
+	}
+	for os.Getenv(sleepEnv) == "spin" {
+		if os.Getppid() == 1 {
+			return // the test has ended
+		}
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }

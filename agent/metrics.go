@@ -45,6 +45,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.mu.Unlock()
 	collectLimits(out, limited)
 	collectPressure(out, e.pressure, containers)
+	if e.Priority.Wants(colocation.SchedExt) {
+		e.batchScheduler.collect(out)
+	}
 	if e.delays != nil {
 		e.delays.collect(out)
 	}

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/scx"
 )
 
 // Options are the options of [Run] and [Cleanup].
@@ -48,6 +49,9 @@ type Options struct {
 	SampleInterval time.Duration
 	// TraceShare is what tracing the delays of containers may use of the machine's CPU time; 0 disables it.
 	TraceShare float64
+	// BatchMaxWait is how long a thread of a batch pod with a scheduler of its own waits at most, as long
+	// as other pods leave CPUs. The default is [scx.DefaultMaxWait].
+	BatchMaxWait time.Duration
 	// APIEvery is the interval at which the Node, the topology object and the kubelet's
 	// configuration are read. After a failure, these and the container runtime are tried again
 	// after RetryAfter.
@@ -77,6 +81,7 @@ func (o Options) withDefaults() Options {
 	o.Period = cmp.Or(o.Period, DefaultPeriod)
 	o.MinInterval = cmp.Or(o.MinInterval, 100*time.Millisecond)
 	o.SampleEvery = cmp.Or(o.SampleEvery, DefaultSampleEvery)
+	o.BatchMaxWait = cmp.Or(o.BatchMaxWait, scx.DefaultMaxWait)
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
 	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)

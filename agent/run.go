@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return srv.serve(ctx) })
-	loops := []func(context.Context){p.loop, e.sampleLoad, e.serveRuntime, e.keepWeight, e.watchGroups,
+	loops := []func(context.Context){p.loop, e.sampleLoad, e.serveRuntime, e.keepWeight, e.watchGroups, e.scheduleBatch,
 		func(ctx context.Context) { e.loop(ctx, srv.observe) }}
 	if o.LeaseNamespace != "" {
 		h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: newLogDedup(o.Log, o.Now), resumed: p.refresh}

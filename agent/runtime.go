@@ -66,6 +66,7 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 		h.addGroup(c.CgroupsPath)
 		h.decide()
 		h.separate() // what the container starts inherits the cookie
+		h.turnOverStarting()
 		h.requestRound()
 	})
 	return nil

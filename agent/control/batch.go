@@ -63,6 +63,29 @@ func (c *Control) Separated() (with, without []string) {
 	return with, without
 }
 
+// BatchPod is a running batch pod.
+type BatchPod struct {
+	Namespace, Name, Path string
+	// Request is its request of pinfold.dev/batch-cpu, in thousandths of a CPU.
+	Request int64
+}
+
+// BatchPods returns the batch pods, and the paths of the others.
+func (c *Control) BatchPods() (batch []BatchPod, others []string) {
+	for i := range c.limited {
+		l := &c.limited[i]
+		if !l.isPod() {
+			continue
+		}
+		if a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod); a != nil && a.class == nodeplan.BE && s != nil {
+			batch = append(batch, BatchPod{l.Namespace, l.Name, l.Path, api.BatchRequest(s.object)})
+		} else {
+			others = append(others, l.Path)
+		}
+	}
+	return batch, others
+}
+
 // BoundsBatch reports whether the CPU time of batch pods is to be bounded, so that Suppress must be
 // called periodically.
 func (c *Control) BoundsBatch() bool { return c.batch != nil && c.hold() == "" }

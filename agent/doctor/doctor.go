@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/priority"
+	"pinfold.dev/pinfold/linux/scx"
 )
 
 // Status is the outcome of one check.
@@ -48,13 +49,16 @@ type Options struct {
 	CgroupRoot string
 	// Cores is whether the kernel schedules cores: the result of [priority.CheckCores].
 	Cores error
+	// NoScheduler is why no scheduler for batch pods can be loaded: the result of [scx.Lacking].
+	NoScheduler string
 	// Cluster is nil if the API server is not to be asked.
 	Cluster Cluster
 }
 
 // Defaults returns the options for most nodes.
 func Defaults() Options {
-	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet", Cores: priority.CheckCores()}
+	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet", Cores: priority.CheckCores(),
+		NoScheduler: scx.Lacking()}
 }
 
 // Cluster asks the API server and the kubelet about the node.

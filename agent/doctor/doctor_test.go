@@ -23,7 +23,7 @@ func TestNodes(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		o := Defaults()
 		o.Root = t.TempDir()
-		o.Cores = unix.ENODEV
+		o.Cores, o.NoScheduler = unix.ENODEV, "the kernel has no sched_ext"
 		o.Cluster = unpack(t, o.Root, given)
 		var text bytes.Buffer
 		if err := Examine(context.Background(), o).WriteText(&text); err != nil {

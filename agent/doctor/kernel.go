@@ -1,12 +1,8 @@
 package doctor
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -25,7 +21,6 @@ func (x *examination) kernel(context.Context) {
 	}
 	x.bandwidth(release)
 	x.mechanisms()
-	x.schedulers()
 }
 
 // bandwidth checks the files of a cgroup rather than the release, because distributions port
@@ -66,6 +61,9 @@ func (x *examination) mechanisms() {
 		return
 	}
 	lacking := priority.Lacking(x.Root, x.groups, settings, x.Cores)
+	if x.NoScheduler != "" {
+		lacking[colocation.SchedExt] = x.NoScheduler
+	}
 	auto, _ := colocation.ParsePriority("auto")
 	best := auto.Choose(func(m colocation.Mechanism) bool { return lacking[m] != "" })
 	for _, m := range colocation.Mechanisms() {
@@ -94,20 +92,6 @@ func (x *examination) feature(name string, found bool, since, without string) {
 	x.add(name, Note, "the kernel does not have it: "+without, "use Linux "+since+" or newer to have it")
 }
 
-// schedulers checks the kernel features that co-location can use.
-func (x *examination) schedulers() {
-	const check, option = "sched_ext", "CONFIG_SCHED_CLASS_EXT"
-	switch config, source := x.kernelConfig(); {
-	case source == "":
-		x.add(check, Skipped, "the kernel's configuration cannot be read", "nothing; it is used only for co-location")
-	case strings.Contains(config, "\n"+option+"=y\n"):
-		x.add(check, OK, "the kernel has it", "")
-	default:
-		x.add(check, Note, fmt.Sprintf("%s says that the kernel was built without %s", source, option),
-			"nothing, unless batch pods run on this node: then use a kernel with it (Linux 6.12 or newer)")
-	}
-}
-
 // before reports whether a release is older than major.minor. An unreadable release is not.
 func before(release string, major, minor int) bool {
 	first, rest, _ := strings.Cut(release, ".")
@@ -119,40 +103,4 @@ func before(release string, major, minor int) bool {
 	}
 	b, err := strconv.Atoi(second)
 	return err == nil && (a < major || a == major && b < minor)
-}
-
-// kernelConfig returns the configuration that the kernel was built with, between newlines, and the
-// file it is from. Both are "" if there is none: /proc/config.gz is optional (IKCONFIG), and /boot
-// is not visible in containers.
-func (x *examination) kernelConfig() (text, source string) {
-	if text, err := readGzip(x.path("proc/config.gz")); err == nil {
-		return "\n" + text + "\n", "/proc/config.gz"
-	}
-	release, found, _ := x.read("proc/sys/kernel/osrelease")
-	if !found {
-		return "", ""
-	}
-	source = "/boot/config-" + release
-	if text, found, _ = x.read(source); !found {
-		return "", ""
-	}
-	return "\n" + text + "\n", source
-}
-
-// maxConfig limits the size of a kernel configuration, in bytes. Typical ones have 300 KB.
-const maxConfig = 4 << 20
-
-func readGzip(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return "", err
-	}
-	defer z.Close()
-	data, err := io.ReadAll(io.LimitReader(z, maxConfig))
-	return string(data), err
 }

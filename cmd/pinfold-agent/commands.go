@@ -58,7 +58,7 @@ func newRun() *cobra.Command {
 			if err := checkBurst(&o.Config); err != nil {
 				return err
 			}
-			if err := errors.Join(checkPartition(&o.Config), checkBatch(cmd.Flags(), &o.Config), checkTrace(&o)); err != nil {
+			if err := errors.Join(checkPartition(&o.Config), checkBatch(cmd.Flags(), &o.Config, o.BatchMaxWait), checkTrace(&o)); err != nil {
 				return err
 			}
 			if o.Ceilings, err = readCeilings(ceilings); err != nil {
@@ -71,7 +71,7 @@ func newRun() *cobra.Command {
 	node.addWriter(flags)
 	addBurst(flags, &o.Config)
 	addPartition(flags, &o.Config)
-	addBatch(flags, &o.Config)
+	addBatch(flags, &o.Config, &o.BatchMaxWait)
 	addTrace(flags, &o)
 	flags.StringVar(&ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)

@@ -28,6 +28,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/scx"
 )
 
 // nodeFlags are the flags that several commands share.
@@ -178,19 +179,29 @@ func checkPartition(c *control.Config) error {
 }
 
 // addBatch adds the flags about batch pods.
-func addBatch(flags *pflag.FlagSet, c *control.Config) {
-	flags.String(batchPriority, "none", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, bvt, separated by commas")
+func addBatch(flags *pflag.FlagSet, c *control.Config, maxWait *time.Duration) {
+	flags.String(batchPriority, "none", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, sched_ext, bvt, separated by commas")
+	flags.DurationVar(maxWait, batchMaxWait, scx.DefaultMaxWait,
+		"with sched_ext, a thread of a batch pod waits at most about this long, in spite of the bound and of others on its core, as long as others leave CPUs")
 	flags.Int(batchPercent, 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
 	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
 	flags.DurationVar(&c.Batch.Objective, batchObjective, 0,
 		"what the containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
 }
 
-const batchPriority, batchPercent, batchObjective = "batch-priority", "batch-percent", "batch-objective"
+const (
+	batchPriority  = "batch-priority"
+	batchMaxWait   = "batch-max-wait"
+	batchPercent   = "batch-percent"
+	batchObjective = "batch-objective"
+)
 
 // checkBatch checks the flags of addBatch.
-func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
+func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) error {
 	const tickLength = 100 * time.Millisecond
+	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose threads wait
+	// for 30 s; the agent needs some of that.
+	const leastMaxWait, mostMaxWait = 100 * time.Millisecond, 5 * time.Second
 	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	percent, err := flags.GetInt(batchPercent)
 	switch {
@@ -198,6 +209,8 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config) error {
 		return err
 	case percent < 0 || percent > 100:
 		return usage.Errorf("--%s %d: it must be 0 to 100", batchPercent, percent)
+	case maxWait < leastMaxWait || maxWait > mostMaxWait:
+		return usage.Errorf("--%s %v: it must be %v to %v", batchMaxWait, maxWait, leastMaxWait, mostMaxWait)
 	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
 		return usage.Errorf("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
 	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:

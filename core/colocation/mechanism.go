@@ -16,13 +16,16 @@ const (
 	Idle Mechanism = "idle"
 	// CoreScheduling keeps batch work off the cores on which other work runs.
 	CoreScheduling Mechanism = "core-scheduling"
+	// SchedExt is a scheduler for batch work that the agent loads into the kernel (sched_ext). Batch pods
+	// are idle, too, for the times without it.
+	SchedExt Mechanism = "sched_ext"
 	// BVT is cpu.bvt_warp_ns, the file of Group Identity (Alibaba Cloud Linux, Anolis OS) and of its
 	// predecessor, the scheduler plug-in "bvt and noise clean". It does what the other two do together.
 	BVT Mechanism = "bvt"
 )
 
 // Mechanisms returns all mechanisms.
-func Mechanisms() []Mechanism { return []Mechanism{Idle, CoreScheduling, BVT} }
+func Mechanisms() []Mechanism { return []Mechanism{Idle, CoreScheduling, SchedExt, BVT} }
 
 // Priority is the administrator's choice of mechanisms. The zero value stands for none.
 type Priority struct {
@@ -30,7 +33,8 @@ type Priority struct {
 	wanted []Mechanism
 }
 
-// ParsePriority parses "none", "auto", or mechanisms separated by commas.
+// ParsePriority parses "none", "auto", or mechanisms separated by commas. SchedExt includes Idle. The
+// agent loads nothing into the kernel unless that is named, so "auto" is without SchedExt.
 func ParsePriority(text string) (p Priority, err error) {
 	switch text {
 	case "none":
@@ -47,12 +51,23 @@ func ParsePriority(text string) (p Priority, err error) {
 			p.wanted = append(p.wanted, m)
 		}
 	}
-	if len(p.wanted) > 1 && slices.Contains(p.wanted, BVT) {
+	if len(p.wanted) > 1 && p.Wants(BVT) {
 		// Core scheduling beside Group Identity can lock up kernels (Koordinator's issue 1829).
 		return Priority{}, errors.New("bvt does what the other mechanisms do, and some kernels hang if they are combined: use it alone")
 	}
+	if p.Wants(SchedExt) {
+		if p.Wants(CoreScheduling) {
+			return Priority{}, errors.New("sched_ext keeps batch pods off the cores of others itself: use it without core-scheduling")
+		}
+		if !p.Wants(Idle) {
+			p.wanted = slices.Insert(p.wanted, 0, Idle)
+		}
+	}
 	return p, nil
 }
+
+// Wants reports whether the administrator has named a mechanism.
+func (p Priority) Wants(m Mechanism) bool { return slices.Contains(p.wanted, m) }
 
 // IsNone reports whether no mechanism is to be used.
 func (p Priority) IsNone() bool { return !p.auto && len(p.wanted) == 0 }
@@ -106,7 +121,7 @@ func (p Priority) Choose(lacks func(Mechanism) bool) (c Choice) {
 		}
 	}
 	if p.auto && len(c.Use) == 0 {
-		c.Lacking = Mechanisms()
+		c.Lacking = []Mechanism{Idle, CoreScheduling, BVT}
 	}
 	return c
 }

@@ -22,6 +22,8 @@ func TestChoose(t *testing.T) {
 		{"core-scheduling", "bvt core-scheduling", "use [idle], lacking [core-scheduling]"},
 		{"idle,core-scheduling", "bvt", "use [idle core-scheduling], lacking []"},
 		{"core-scheduling,idle,idle", "bvt core-scheduling", "use [idle], lacking [core-scheduling]"},
+		{"sched_ext", "", "use [idle sched_ext], lacking []"},
+		{"idle,sched_ext", "sched_ext", "use [idle], lacking [sched_ext]"},
 		{"bvt", "", "use [bvt], lacking []"},
 		{"bvt", "bvt", "use [idle core-scheduling], lacking [bvt]"},
 		{"bvt", "idle core-scheduling bvt", "use [], lacking [bvt]"},
@@ -50,6 +52,8 @@ func TestParsePriorityErrors(t *testing.T) {
 		"none,idle":           `no mechanism "none"`,
 		"bvt,core-scheduling": "use it alone",
 		"idle,bvt":            "use it alone",
+
+		"core-scheduling,sched_ext": "use it without core-scheduling",
 	} {
 		if _, err := ParsePriority(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

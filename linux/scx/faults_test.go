@@ -2,6 +2,7 @@ package scx
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed.
@@ -18,7 +22,7 @@ func hold() {
 	if err == nil {
 		err = s.Attach()
 	}
-	fmt.Println(Running("/"), err)
+	fmt.Println(Running(), err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
@@ -59,9 +63,9 @@ func TestKilled(t *testing.T) {
 // gone waits until the kernel runs no scheduler.
 func (b bench) gone() {
 	b.Helper()
-	for deadline := time.Now().Add(30 * time.Second); Running("/") != ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); Running() != ""; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("the kernel still runs %s", Running("/"))
+			b.Fatalf("the kernel still runs %s", Running())
 		}
 	}
 }
@@ -75,7 +79,7 @@ func TestTwo(t *testing.T) {
 	if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("error %v, want one that names the other scheduler", err)
 	}
-	if name := Running("/"); name != "theirs" {
+	if name := Running(); name != "theirs" {
 		t.Errorf("the kernel runs %q", name)
 	}
 	b.progress("after", batch)
@@ -115,11 +119,11 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.setPods(next, b.pod(batch, 1))
-	gap, err := Replace(old, next)
-	if err != nil || Running("/") != "next" {
-		t.Fatalf("the kernel runs %q: %v", Running("/"), err)
+	began := now()
+	if err := errors.Join(old.Detach(), next.Attach()); err != nil || Running() != "next" {
+		t.Fatalf("the kernel runs %q: %v", Running(), err)
 	}
-	t.Logf("without a scheduler for %v", gap)
+	t.Logf("without a scheduler for %v", now()-began)
 	b.progress("after", batch, online)
 }
 
@@ -191,5 +195,18 @@ func (b bench) withoutServer() {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
+	}
+}
+
+// TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its log.
+func TestRejected(t *testing.T) {
+	newBench(t)
+	spec := must(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object)))(t)
+	program := spec.Programs["on_switch"]
+	program.Instructions[0] = asm.LoadMem(asm.R0, asm.R9, 0, asm.DWord).WithMetadata(program.Instructions[0].Metadata) // R9 has no value
+	err := (&Scheduler{}).load(spec)
+	var verifier *ebpf.VerifierError
+	if !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &verifier) || !strings.Contains(strings.Join(verifier.Log, "\n"), "R9 !read_ok") {
+		t.Errorf("error %v, want one with the verifier's log", err)
 	}
 }

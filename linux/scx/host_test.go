@@ -115,11 +115,8 @@ type bench struct {
 func newBench(t *testing.T) bench {
 	t.Helper()
 	fs := cgrouptest.OpenHost(t)
-	if err := Supported("/"); err != nil {
-		t.Skip(err)
-	}
-	if name := Running("/"); name != "" {
-		t.Skipf("the kernel runs the scheduler %s", name)
+	if why := Lacking(); why != "" {
+		t.Skip(why)
 	}
 	return bench{t, fs, must(sysfs.Read(os.DirFS("/sys")))(t)}
 }
@@ -163,7 +160,7 @@ func (b bench) attached(o Options) *Scheduler {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		for Running("/") != s.Name() {
+		for Running() != s.Name() {
 			if why, has := s.Ended(); has {
 				b.Errorf("the kernel has ended the scheduler: %s; %+v", why, must(s.Stats())(b))
 				return

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -43,29 +42,30 @@ func explain(err error) error {
 
 const needs = "use Linux 7.1 or newer, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
 
-const directory = "sys/kernel/sched_ext"
+const directory = "/sys/kernel/sched_ext"
 
-// Supported returns an error that says what to do if the kernel of the machine with the given root
-// directory has no sched_ext.
-func Supported(root string) error {
-	_, err := os.Stat(filepath.Join(root, directory, "state"))
-	if err == nil {
-		_, err = os.Stat(filepath.Join(root, "sys/kernel/btf/vmlinux"))
+// Lacking returns why no scheduler can be attached to the kernel that this process runs on, in words for
+// users, and "" if nothing is known to be lacking.
+func Lacking() string {
+	if _, err := os.Stat(directory + "/state"); err != nil {
+		return "the kernel has no sched_ext: " + needs
 	}
-	if err != nil {
-		return &UnsupportedError{needs, err}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		return "the kernel has no type information: " + needs
 	}
-	return nil
+	if name := Running(); name != "" && !strings.HasPrefix(name, Name+"_") {
+		return "the kernel runs the scheduler " + name + " of another program, and one at a time: end that"
+	}
+	return ""
 }
 
-// Running returns the name of the scheduler that the kernel of the machine with the given root
-// directory runs, "" if it runs none.
-func Running(root string) string {
-	state, err := os.ReadFile(filepath.Join(root, directory, "state"))
+// Running returns the name of the scheduler that the kernel runs, "" if it runs none.
+func Running() string {
+	state, err := os.ReadFile(directory + "/state")
 	if err != nil || strings.TrimSpace(string(state)) == "disabled" {
 		return ""
 	}
-	name, err := os.ReadFile(filepath.Join(root, directory, "root/ops"))
+	name, err := os.ReadFile(directory + "/root/ops")
 	if err != nil {
 		return strings.TrimSpace(string(state))
 	}

@@ -70,7 +70,8 @@ const DefaultMaxWait = 2 * time.Second
 // Name is the beginning of the names of all schedulers of this package.
 const Name = "pinfold"
 
-// Scheduler is a scheduler in the kernel. Its methods must not be called concurrently.
+// Scheduler is a scheduler in the kernel. Its methods must not be called concurrently, except
+// SetBudget.
 type Scheduler struct {
 	name    string
 	kernel  objects
@@ -93,15 +94,19 @@ func Load(o Options) (*Scheduler, error) {
 	if err := configure(spec, s.name, watchdog, o); err != nil {
 		return nil, fmt.Errorf("set up the BPF programs: %w", err)
 	}
+	return s, s.load(spec)
+}
+
+func (s *Scheduler) load(spec *ebpf.CollectionSpec) error {
 	all, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, explain(err)
+		return explain(err)
 	}
 	defer all.Close() // what s does not keep; the kernel keeps programs that a map refers to
 	if err := all.Assign(&s.kernel); err != nil {
-		return nil, fmt.Errorf("load the scheduler for batch work: %w", err)
+		return fmt.Errorf("load the scheduler for batch work: %w", err)
 	}
-	return s, s.SetMachine(&topology.Machine{})
+	return s.SetMachine(&topology.Machine{})
 }
 
 func configure(spec *ebpf.CollectionSpec, name string, watchdog time.Duration, o Options) error {
@@ -138,7 +143,7 @@ func (s *Scheduler) Attach() error {
 	if err != nil {
 		_ = s.Detach()
 		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("%w: %s", ErrBusy, Running("/"))
+			return fmt.Errorf("%w: %s", ErrBusy, Running())
 		}
 		return explain(err)
 	}
@@ -326,17 +331,4 @@ func (s *Scheduler) Ended() (why string, has bool) {
 		why += ": " + message
 	}
 	return why, true
-}
-
-// Replace ends a scheduler and attaches the next one. In between, for gap, their threads run in the fair
-// class. If the next one cannot be attached, the old one is attached again.
-func Replace(old, next *Scheduler) (gap time.Duration, err error) {
-	began := time.Now()
-	if err := old.Detach(); err != nil {
-		return 0, err
-	}
-	if err := next.Attach(); err != nil {
-		return 0, errors.Join(err, old.Attach())
-	}
-	return time.Since(began), nil
 }

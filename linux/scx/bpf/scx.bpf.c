@@ -308,6 +308,16 @@ s32 BPF_PROG(select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return cpu < 0 ? prev_cpu : cpu;
 }
 
+/* enter prepares a pod for a thread in its queue. One of which no thread wanted to run does not catch up
+ * on what others got meanwhile. */
+static void enter(u32 number)
+{
+	struct pod *pod = pod_at(number);
+
+	if (!pod->running && (s64)(pod->vtime - front) < 0 && !queued_in(QUEUE + (number & (PODS - 1))))
+		pod->vtime = front;
+}
+
 SEC("struct_ops/enqueue")
 void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -323,9 +333,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			t->vtime = least;
 		vtime = t->vtime;
 		queue = QUEUE + (t->pod & (PODS - 1));
-		/* Nor does a pod of which no thread wanted to run. */
-		if (!pod->running && (s64)(pod->vtime - front) < 0 && !queued_in(queue))
-			pod->vtime = front;
+		enter(t->pod);
 		if (!t->since)
 			t->since = bpf_ktime_get_ns();
 		t->overdue = dying(p);
@@ -528,6 +536,7 @@ __noinline int search(u32 number, u64 now)
 		if (++searched.seen > MOST_SEARCHED)
 			break;
 		if (t && t->pod != number) { /* its pod has become known, or is not any more */
+			enter(t->pod);
 			scx_bpf_dsq_move_set_vtime(&it, t->vtime);
 			scx_bpf_dsq_move_vtime(&it, p, QUEUE + (t->pod & (PODS - 1)), 0);
 			continue;

@@ -1,0 +1,231 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/scx"
+)
+
+// TestScheduleOnThisMachine runs the agent's scheduler for batch pods: threads of batch pods are turned over,
+// those that join and those of a pod that becomes a batch pod too, and back; the next agent goes on, also
+// without the scheduler; a scheduler of another program is left alone.
+func TestScheduleOnThisMachine(t *testing.T) {
+	if why := scx.Lacking(); why != "" {
+		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
+	}
+	tree := newGroupTree(t)
+	runDir := t.TempDir()
+	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
+	online.Labels = nil
+	for _, pod := range []*corev1.Pod{batch, online} {
+		pod.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
+	}
+	run(batch, containerID('a'))
+	run(online, containerID('b'))
+	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
+	pods := []*corev1.Pod{batch, online}
+
+	var e *engine
+	var stop func()
+	begin := func(priority string) {
+		t.Helper()
+		o := Options{Config: control.Config{NodeName: nodeName}, RunDir: runDir, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			RetryAfter: 100 * time.Millisecond}
+		var err error
+		if o.Priority, err = colocation.ParsePriority(priority); err != nil {
+			t.Fatal(err)
+		}
+		k, err := openKernel("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = newEngine(o.withDefaults(), k)
+		e.pods = func() []*corev1.Pod { return pods }
+		e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
+		e.round()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() { e.scheduleBatch(ctx); close(ended) }()
+		stop = func() { cancel(); <-ended }
+	}
+	// await waits until exactly these processes have the policy SCHED_EXT.
+	await := func(when string, want ...bool) {
+		t.Helper()
+		var got []bool
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			e.round() // changes of a class may have to wait for a few of them
+			got = nil
+			for _, pid := range pids {
+				attr, err := unix.SchedGetAttr(pid, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, attr.Policy == 7)
+			}
+			if slices.Equal(got, want) {
+				return
+			}
+		}
+		t.Errorf("%s: SCHED_EXT have %v, want %v", when, got, want)
+	}
+	setClass := func(class nodeplan.Class) {
+		online = online.DeepCopy()
+		online.Labels = map[string]string{api.QoSLabel: string(class)}
+		pods = []*corev1.Pod{batch, online}
+		e.round()
+	}
+	idle := func(pod *corev1.Pod) bool {
+		text, err := os.ReadFile("/sys/fs/cgroup" + tree.pod(pod) + "/cpu.idle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text)) == "1"
+	}
+
+	begin("sched_ext")
+	await("at first", true, false)
+	if !idle(batch) || idle(online) {
+		t.Error("cpu.idle is not that of the batch pod alone")
+	}
+	if name := scx.Running(); name != scx.Name+"_"+scx.Version() {
+		t.Errorf("the kernel runs %q", name)
+	}
+	setClass(nodeplan.BE)
+	await("as two batch pods", true, true)
+	setClass(nodeplan.LS)
+	await("as an online pod again", true, false)
+	pids = append(pids, tree.sleeping(batch, containerID('a')))
+	await("of a process that joined", true, false, true)
+	stop()
+	begin("sched_ext")
+	gap := func() time.Duration {
+		e.batchScheduler.mu.Lock()
+		defer e.batchScheduler.mu.Unlock()
+		return e.batchScheduler.gap
+	}
+	for deadline := time.Now().Add(20 * time.Second); gap() == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	}
+	await("with the next agent", true, false, true)
+	if gap() <= 0 || gap() > time.Minute {
+		t.Errorf("without a scheduler for %v", gap())
+	}
+	stop()
+	begin("idle")
+	await("without the scheduler", false, false, false)
+	stop()
+	if name := scx.Running(); name != "" {
+		t.Errorf("the kernel still runs %q", name)
+	}
+
+	theirs, err := scx.Load(scx.Options{Name: "theirs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := theirs.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	begin("sched_ext")
+	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.why() == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	}
+	e.round()
+	if c := e.control.Mechanisms(); !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
+		t.Errorf("beside the scheduler of another program: %+v", c)
+	}
+	if name := scx.Running(); name != "theirs" {
+		t.Errorf("the kernel runs %q", name)
+	}
+	if !idle(batch) {
+		t.Error("the batch pod is not idle")
+	}
+	if err := theirs.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	await("after that has gone", true, false, true)
+	stop()
+	if err := scx.TurnBack(tree.fs, []string{tree.pod(batch)}); err != nil {
+		t.Fatal(err)
+	}
+	await("after a cleanup", false, false, false)
+}
+
+// TestRescueOnThisMachine: online pods use all CPUs all the time, and the kernel keeps nothing for batch
+// pods. A batch pod then gets a little time in the fair class, and the kernel does not end the scheduler.
+func TestRescueOnThisMachine(t *testing.T) {
+	if why := scx.Lacking(); why != "" {
+		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
+	}
+	tree := newGroupTree(t)
+	keepNothing(t)
+	batch, online := newBatchPod("batch", "700"), newPod("online", "")
+	batch.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
+	run(batch, containerID('a'))
+	run(online, containerID('b'))
+	for range 2 * runtime.NumCPU() {
+		tree.start(online, containerID('b'), "spin")
+	}
+	tree.start(batch, containerID('a'), "spin")
+	o := Options{Config: control.Config{NodeName: nodeName}, RunDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		BatchMaxWait: 500 * time.Millisecond}
+	o.Priority, _ = colocation.ParsePriority("sched_ext")
+	k, err := openKernel("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(o.withDefaults(), k)
+	e.pods = func() []*corev1.Pod { return []*corev1.Pod{batch, online} }
+	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
+	e.round()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() { e.scheduleBatch(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	b := &e.batchScheduler
+	var rescued uint64
+	for deadline := time.Now().Add(time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		b.mu.Lock()
+		rescued = b.rescued
+		b.mu.Unlock()
+	}
+	stat, err := tree.fs.Stat(tree.pod(batch))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.Logf("the batch pod was given to the fair class %d times, and used %v: %+v", rescued, stat.Usage, b.stats)
+	if err != nil || rescued < 2 || b.running == nil || b.ended > 0 || b.lacking != "" {
+		t.Errorf("want the pod to be given twice, and the scheduler to run: ended %d times, %s %v", b.ended, b.lacking, err)
+	}
+}
+
+// keepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends.
+func keepNothing(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("/sys/kernel/debug/sched/ext_server/cpu*/runtime")
+	if err != nil || len(files) == 0 {
+		t.Skip("the kernel keeps no CPU time for sched_ext, or does not tell how much (Linux 7.0, debugfs)")
+	}
+	for _, file := range files {
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
+	}
+}
