@@ -8,8 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -164,7 +168,8 @@ func (g *groupTree) sleeping(pod *corev1.Pod, id string) (pid int) {
 	return g.start(pod, id, "sleep")
 }
 
-// start starts a process that sleeps or spins in a container, which it makes if necessary.
+// start starts a process in a container, which it makes if necessary: one that sleeps, or that spins on a CPU
+// ("spin 3").
 func (g *groupTree) start(pod *corev1.Pod, id, what string) (pid int) {
 	g.t.Helper()
 	group := g.pod(pod)
@@ -194,9 +199,18 @@ func TestSleep(t *testing.T) {
 	if os.Getenv(sleepEnv) == "" {
 		t.Skip("another test runs this one in a process of its own")
 	}
-	for os.Getenv(sleepEnv) == "spin" {
-		if os.Getppid() == 1 {
-			return // the test has ended
+	if cpu, spins := strings.CutPrefix(os.Getenv(sleepEnv), "spin "); spins {
+		var one unix.CPUSet
+		number, err := strconv.Atoi(cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Set(number)
+		runtime.LockOSThread()
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		for os.Getppid() != 1 { // the test has not ended
 		}
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -172,16 +173,19 @@ func TestRescueOnThisMachine(t *testing.T) {
 	}
 	tree := newGroupTree(t)
 	keepNothing(t)
-	batch, online := newBatchPod("batch", "700"), newPod("online", "")
-	batch.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
+	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
+	online.Labels = nil
+	for _, pod := range []*corev1.Pod{batch, online} {
+		pod.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
+	}
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
-	for range 2 * runtime.NumCPU() {
-		tree.start(online, containerID('b'), "spin")
+	for cpu := range runtime.NumCPU() {
+		tree.start(online, containerID('b'), fmt.Sprint("spin ", cpu))
 	}
-	tree.start(batch, containerID('a'), "spin")
+	tree.start(batch, containerID('a'), "spin 1")
 	o := Options{Config: control.Config{NodeName: nodeName}, RunDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		BatchMaxWait: 500 * time.Millisecond}
+		BatchMaxWait: 100 * time.Millisecond}
 	o.Priority, _ = colocation.ParsePriority("sched_ext")
 	k, err := openKernel("/")
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestMain runs this program as a helper of confine and as the programs of experiments.
@@ -271,6 +272,7 @@ func TestOneRun(t *testing.T) {
 
 // TestConfigs runs one short round of every experiment.
 func TestConfigs(t *testing.T) {
+	race.SkipLong(t)
 	groups := cgrouptest.OpenHost(t)
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {

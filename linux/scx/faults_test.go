@@ -14,6 +14,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+
+	"pinfold.dev/pinfold/core/cpuset"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed.
@@ -160,7 +162,10 @@ func TestWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.withoutServer()
-	b.start(b.group("online"), "busy", 2*all.Len(), all)
+	online := b.group("online")
+	for cpu := range all.All() {
+		b.start(online, "busy", 1, cpuset.Of(cpu))
+	}
 	batch := b.batch("batch", 5, all)
 	deadline := time.Now().Add(30 * time.Second)
 	for {

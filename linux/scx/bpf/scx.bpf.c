@@ -28,10 +28,16 @@ char gpl[] SEC("license") = "GPL";
 #define REFILL_EVERY (10 * MS)
 #define SEARCH_EVERY (50 * MS)
 #define MOST_SEARCHED 4096
+#define MOST_HURRIED 256
 /* The bucket holds what the budget yields in that time. */
 #define BUCKET (100 * MS)
 /* Overdue threads may use more, of which so much is taken from later refills. */
 #define MOST_DEBT 10
+
+/* For how long a CPU stays idle so that the kernel moves other work there: to a thread that has just woken up,
+ * and, within some ticks, to one that has been interrupted. */
+#define HOLD_WOKEN (2 * MS)
+#define HOLD (10 * MS)
 
 #define UNBOUNDED ~0U
 
@@ -118,9 +124,10 @@ struct {
 
 struct cpu {
 	u64 charged; /* until when its thread's CPU time is charged */
-	u32 other;   /* runs something else than batch work */
-	u32 batch;   /* runs batch work, of this pod */
-	u32 pod;
+	u64 held;    /* until when it is left to other work */
+	u32 other;   /* whether it runs something else than batch work */
+	u32 batch;   /* whether it runs batch work */
+	u32 pod;     /* of that */
 	u32 unused;
 };
 struct cpu cpus[MAX_CPUS];
@@ -137,6 +144,7 @@ struct counters counters;
 s64 tokens;
 u64 slice = 5 * MS;
 u64 front;      /* virtual time of the pod that ran last */
+s64 nr_running; /* CPUs that run batch work */
 u64 nr_waiting; /* threads in queues, when they were last counted */
 
 /* Why the kernel has ended the scheduler. kind is 0 while it runs. */
@@ -203,8 +211,8 @@ static bool affordable(void)
 	return budget == UNBOUNDED || tokens > 0;
 }
 
-/* barred reports whether other work runs on a sibling of a CPU. */
-static bool barred(s32 cpu)
+/* beside_other reports whether other work runs on a sibling of a CPU. */
+static bool beside_other(s32 cpu)
 {
 	if (!expel)
 		return false;
@@ -217,6 +225,12 @@ static bool barred(s32 cpu)
 			return true;
 	}
 	return false;
+}
+
+/* barred reports whether a CPU is left to other work. */
+static bool barred(s32 cpu)
+{
+	return cpu_of(cpu)->held > bpf_ktime_get_ns() || beside_other(cpu);
 }
 
 static u32 find_pod(struct task_struct *p)
@@ -232,6 +246,16 @@ static u32 find_pod(struct task_struct *p)
 		group = group->parent;
 	}
 	return STRANGERS;
+}
+
+/* enter prepares a pod for a thread that wants to run. One of which no thread wanted to does not catch up on
+ * what others got meanwhile. */
+static void enter(u32 number)
+{
+	struct pod *pod = pod_at(number);
+
+	if (!pod->running && (s64)(pod->vtime - front) < 0 && !queued_in(QUEUE + (number & (PODS - 1))))
+		pod->vtime = front;
 }
 
 /* thread_of returns what is known of a thread, with its pod brought up to date; 0 without memory. */
@@ -250,6 +274,7 @@ static struct thread *thread_of(struct task_struct *p)
 		t->vtime = pod_at(t->pod)->front;
 		t->serial = serial;
 		t->generation = now;
+		enter(t->pod);
 	}
 	return t;
 }
@@ -306,16 +331,6 @@ s32 BPF_PROG(select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	s32 cpu = find_idle(p, prev_cpu, wake_flags);
 
 	return cpu < 0 ? prev_cpu : cpu;
-}
-
-/* enter prepares a pod for a thread in its queue. One of which no thread wanted to run does not catch up
- * on what others got meanwhile. */
-static void enter(u32 number)
-{
-	struct pod *pod = pod_at(number);
-
-	if (!pod->running && (s64)(pod->vtime - front) < 0 && !queued_in(QUEUE + (number & (PODS - 1))))
-		pod->vtime = front;
 }
 
 SEC("struct_ops/enqueue")
@@ -413,8 +428,8 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		    (s64)(pod_at(t->pod)->vtime - n.turn) < 0)
 			break;
 		if (scx_bpf_dsq_move_to_local___v2(QUEUE + n.pod, 0)) {
-			if ((s64)(n.turn - front) > 0)
-				front = n.turn;
+			if ((s64)(pod_at(n.pod)->vtime - front) > 0)
+				front = pod_at(n.pod)->vtime;
 			return;
 		}
 	}
@@ -446,6 +461,7 @@ void BPF_PROG(running, struct task_struct *p)
 	cpu->pod = t ? t->pod & (PODS - 1) : STRANGERS;
 	cpu->batch = 1;
 	pod = pod_at(cpu->pod);
+	__sync_fetch_and_add(&nr_running, 1);
 	__sync_fetch_and_add(&pod->running, 1);
 	__sync_fetch_and_add(&pod->runs, 1);
 	if (!t)
@@ -475,6 +491,7 @@ void BPF_PROG(stopping, struct task_struct *p, bool runnable)
 
 	charge(number, p);
 	cpu->batch = 0;
+	__sync_fetch_and_add(&nr_running, -1);
 	__sync_fetch_and_add(&pod_at(cpu->pod)->running, -1);
 	if (t) {
 		t->overdue = 0;
@@ -536,7 +553,6 @@ __noinline int search(u32 number, u64 now)
 		if (++searched.seen > MOST_SEARCHED)
 			break;
 		if (t && t->pod != number) { /* its pod has become known, or is not any more */
-			enter(t->pod);
 			scx_bpf_dsq_move_set_vtime(&it, t->vtime);
 			scx_bpf_dsq_move_vtime(&it, p, QUEUE + (t->pod & (PODS - 1)), 0);
 			continue;
@@ -564,8 +580,8 @@ __noinline int search(u32 number, u64 now)
 	return 0;
 }
 
-/* hurry wakes up CPUs for the threads that have waited for too long. */
-__noinline int hurry(void)
+/* hurry wakes up CPUs for the threads that have waited for too long, oldest first. */
+__noinline int hurry(u64 now)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
@@ -574,10 +590,14 @@ __noinline int hurry(void)
 	bpf_rcu_read_lock();
 	bpf_iter_scx_dsq_new(&it, OVERDUE, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		struct thread *t = bpf_task_storage_get(&threads, p, 0, 0);
+		s32 cpu;
 
-		if (++searched.seen > nr_cpus)
+		if (t && t->since && (s64)(now - t->since - pod_at(t->pod)->waiting) > 0)
+			pod_at(t->pod)->waiting = now - t->since;
+		if (++searched.seen > MOST_HURRIED)
 			break;
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		scx_bpf_kick_cpu(cpu < 0 ? scx_bpf_task_cpu(p) : cpu, SCX_KICK_IDLE);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -635,7 +655,7 @@ static int on_timer(void *map, const u32 *key, struct refill *r)
 	u64 overdue = queued_in(OVERDUE), waiting = searched.waiting + overdue, running = searched.running;
 
 	if (overdue)
-		hurry();
+		hurry(now);
 
 	nr_waiting = waiting;
 	if (look)
@@ -691,6 +711,7 @@ s32 BPF_PROG(init)
 
 	if (!m || !r)
 		return -1;
+	ended.kind = 0; /* of when it was attached before */
 	open = bpf_cpumask_create();
 	if (!open)
 		return -12; /* no memory */
@@ -751,9 +772,38 @@ static bool is_other(struct task_struct *p)
 	return p->pid && p->policy != SCHED_EXT && !(p->flags & PF_KTHREAD);
 }
 
+/* make_room makes batch work give up a CPU when a thread of other work waits behind other work. The kernel
+ * takes a CPU that runs SCHED_EXT for busy, and moves nothing there; to one that is idle for a moment it
+ * does. */
+static int make_room(struct task_struct *p, s32 on, u64 hold)
+{
+	struct bpf_iter_num it;
+	s32 found = -1;
+	int *i;
+
+	if (nr_running <= 0)
+		return 0;
+	bpf_iter_num_new(&it, 1, nr_cpus);
+	while ((i = bpf_iter_num_next(&it))) {
+		s32 cpu = (on + *i) % nr_cpus;
+
+		if (cpu_of(cpu)->batch && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			found = cpu;
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	if (found >= 0) {
+		cpu_of(found)->held = bpf_ktime_get_ns() + hold;
+		__sync_fetch_and_add(&counters.yielded, 1);
+		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
 /* Keeps batch work off the cores on which other work runs, and off CPUs that other work takes. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
 	s32 number = bpf_get_smp_processor_id();
 	struct cpu *cpu = cpu_of(number);
@@ -763,6 +813,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (other && prev->policy == SCHED_EXT &&
 	    queued_in(SCX_DSQ_LOCAL_ON | number))
 		scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | number, 0);
+	if (other && (preempt || !prev_state) && is_other(prev))
+		make_room(prev, number, HOLD);
 	if (other == cpu->other)
 		return 0;
 	cpu->other = other;
@@ -782,7 +834,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				__sync_fetch_and_add(&counters.expelled, 1);
 				scx_bpf_kick_cpu(sibling, SCX_KICK_PREEMPT);
 			}
-		} else if (!barred(sibling)) {
+		} else if (!beside_other(sibling)) {
 			if (open)
 				bpf_cpumask_set_cpu(sibling, open);
 			if (nr_waiting)
@@ -792,41 +844,21 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* The kernel takes a CPU that runs batch work for busy, and lets a thread wait behind other work rather
- * than put it there. So batch work gives up a CPU, which then looks for a thread that waits. */
-static int make_room(struct task_struct *p)
+static int on_woken(struct task_struct *p)
 {
-	s32 on = scx_bpf_task_cpu(p), found = -1;
-	struct bpf_iter_num it;
-	int *i;
+	s32 on = scx_bpf_task_cpu(p);
 
-	if (!is_other(p) || !cpu_of(on)->other)
-		return 0;
-	bpf_iter_num_new(&it, 1, nr_cpus);
-	while ((i = bpf_iter_num_next(&it))) {
-		s32 cpu = (on + *i) % nr_cpus;
-
-		if (cpu_of(cpu)->batch && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-			found = cpu;
-			break;
-		}
-	}
-	bpf_iter_num_destroy(&it);
-	if (found >= 0) {
-		__sync_fetch_and_add(&counters.yielded, 1);
-		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
-	}
-	return 0;
+	return is_other(p) && cpu_of(on)->other ? make_room(p, on, HOLD_WOKEN) : 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
 {
-	return make_room(p);
+	return on_woken(p);
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
-	return make_room(p);
+	return on_woken(p);
 }

@@ -1,0 +1,10 @@
+package scx
+
+import (
+	"testing"
+
+	"pinfold.dev/pinfold/test/bpf"
+)
+
+// TestObject: the compiled programs are those of the source.
+func TestObject(t *testing.T) { bpf.Compare(t, "scx", object) }
