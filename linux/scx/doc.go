@@ -16,8 +16,9 @@
 // When the process ends, or the kernel ends the scheduler because of an error ([Scheduler.Ended]), its
 // threads run in the fair class, with the settings of their control groups.
 //
-// It needs Linux 7.1 or newer with CONFIG_SCHED_CLASS_EXT and BTF, CAP_BPF and CAP_PERFMON to load it, and
-// CAP_SYS_NICE to turn threads over.
+// It needs Linux 7.2 or newer with CONFIG_SCHED_CLASS_EXT and BTF, CAP_BPF and CAP_PERFMON to load it, and
+// CAP_SYS_NICE to turn threads over. The programs call functions of the kernel, whose parameters change: 7.1 has
+// others than 7.2 and 7.3.
 //
 // # Programs
 //

@@ -9,20 +9,25 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// hold makes the test binary a process that runs a scheduler until it is killed.
-func hold() {
+// hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread over.
+func hold(thread int) {
 	s, err := Load(Options{})
 	if err == nil {
 		err = s.Attach()
+	}
+	if err == nil {
+		err = unix.SchedSetAttr(thread, &unix.SchedAttr{Policy: policyExt}, 0)
 	}
 	fmt.Println(Running(), err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -39,11 +44,16 @@ func (b bench) progress(when string, groups ...string) {
 }
 
 // TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair class.
+// The process has the capabilities of the agent in its pod, and no others.
 func TestKilled(t *testing.T) {
 	b := newBench(t)
-	batch := b.batch("batch", 50, b.machine.Online())
+	batch := b.group("batch")
+	load := b.start(batch, "busy", 50, b.machine.Online())
+	must(TurnOver(b.fs, []string{batch}))(t)
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), taskVariable+"=hold")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=hold %d", taskVariable, load.cmd.Process.Pid))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_NICE}}
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	defer in.Close()
 	if err := cmd.Start(); err != nil {

@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 		renice(-20) // a test decides when a load begins and ends
 		os.Exit(m.Run())
 	case what[0] == "hold":
-		hold()
+		thread, _ := strconv.Atoi(what[1])
+		hold(thread)
 	default:
 		beLoad(what)
 	}

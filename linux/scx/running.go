@@ -34,13 +34,14 @@ func explain(err error) error {
 		return &UnsupportedError{"the kernel rejects the programs", err}
 	case errors.Is(err, os.ErrPermission):
 		return &UnsupportedError{"run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE", err}
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist),
+		strings.Contains(err.Error(), "kfunc"): // that error has no type: a function of the kernel has other parameters
 		return &UnsupportedError{needs, err}
 	}
 	return fmt.Errorf("load the scheduler for batch work: %w", err)
 }
 
-const needs = "use Linux 7.1 or newer, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
+const needs = "use Linux 7.2 or newer, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
 
 const directory = "/sys/kernel/sched_ext"
 
