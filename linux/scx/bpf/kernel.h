@@ -28,7 +28,6 @@ enum { SIGNAL_GROUP_EXIT = 0x00000004 }; /* include/linux/sched/signal.h */
 #define SCX_DSQ_LOCAL_ON 0xC000000000000000ULL
 enum { SCX_TASK_QUEUED = 1 };
 enum { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
-#define SCX_ENQ_CPU_SELECTED (1ULL << 20)
 enum {
 	SCX_OPS_ENQ_LAST = 1 << 1,
 	SCX_OPS_ENQ_EXITING = 1 << 2,
@@ -67,8 +66,6 @@ struct bpf_cpumask {
 struct sched_ext_entity {
 	u32 flags;
 	u32 weight; /* by the thread's nice value, 100 for 0 */
-	unsigned long runnable_at; /* jiffies; since when the kernel's watchdog waits */
-	u64 slice;
 };
 
 struct signal_struct {
@@ -93,9 +90,6 @@ struct scx_exit_info {
 	const char *reason;
 	char *msg;
 };
-
-struct scx_exit_task_args;
-struct scx_init_task_args;
 
 struct scx_bpf_select_cpu_and_args {
 	s32 prev_cpu;
