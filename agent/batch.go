@@ -29,7 +29,6 @@ type waiting struct {
 func (e *engine) suppress(now time.Time) (changed bool) {
 	if !e.control.BoundsBatch() {
 		e.batchUsed = batchUsage{}
-		e.batchScheduler.setBudget(budgetOf(colocation.Decision{}))
 		return false
 	}
 	before := e.control.Batch()
