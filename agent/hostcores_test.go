@@ -43,19 +43,7 @@ func TestCoresOnThisMachine(t *testing.T) {
 	pods := []*corev1.Pod{batch, online}
 	begin := func(priority string) *engine {
 		t.Helper()
-		o := Options{Config: control.Config{NodeName: nodeName}, RunDir: runDir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-		var err error
-		if o.Priority, err = colocation.ParsePriority(priority); err != nil {
-			t.Fatal(err)
-		}
-		k, err := openKernel("/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := newEngine(o.withDefaults(), k)
-		e.pods = func() []*corev1.Pod { return pods }
-		e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
-		return e
+		return tree.engine(priority, Options{RunDir: runDir}, func() []*corev1.Pod { return pods })
 	}
 	// check compares which processes have a cookie, and returns it.
 	check := func(when string, want ...bool) (cookie priority.Cookie) {
@@ -144,6 +132,25 @@ func newGroupTree(t *testing.T) *groupTree {
 		g.make(g.root + group)
 	}
 	return g
+}
+
+// engine returns an agent for the pods in these cgroups, which puts batch pods behind others by the
+// mechanisms.
+func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.Pod) *engine {
+	g.t.Helper()
+	o.Config, o.Log = control.Config{NodeName: nodeName}, slog.New(slog.NewTextHandler(g.t.Output(), nil))
+	var err error
+	if o.Priority, err = colocation.ParsePriority(mechanisms); err != nil {
+		g.t.Fatal(err)
+	}
+	k, err := openKernel("/")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	e := newEngine(o.withDefaults(), k)
+	e.pods = pods
+	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: g.root})
+	return e
 }
 
 // make makes a group in which groups may be made, unless it exists.

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -45,24 +43,8 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	var stop func()
 	begin := func(priority string) {
 		t.Helper()
-		o := Options{Config: control.Config{NodeName: nodeName}, RunDir: runDir, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			RetryAfter: 100 * time.Millisecond}
-		var err error
-		if o.Priority, err = colocation.ParsePriority(priority); err != nil {
-			t.Fatal(err)
-		}
-		k, err := openKernel("/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		e = newEngine(o.withDefaults(), k)
-		e.pods = func() []*corev1.Pod { return pods }
-		e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
-		e.round()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan bool)
-		go func() { e.scheduleBatch(ctx); close(ended) }()
-		stop = func() { cancel(); <-ended }
+		e = tree.engine(priority, Options{RunDir: runDir, RetryAfter: 100 * time.Millisecond}, func() []*corev1.Pod { return pods })
+		stop = schedule(t, e)
 	}
 	// await waits until exactly these processes have the policy SCHED_EXT.
 	await := func(when string, want ...bool) {
@@ -184,21 +166,9 @@ func TestRescueOnThisMachine(t *testing.T) {
 		tree.start(online, containerID('b'), fmt.Sprint("spin ", cpu))
 	}
 	tree.start(batch, containerID('a'), "spin 1")
-	o := Options{Config: control.Config{NodeName: nodeName}, RunDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		BatchMaxWait: 100 * time.Millisecond}
-	o.Priority, _ = colocation.ParsePriority("sched_ext")
-	k, err := openKernel("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newEngine(o.withDefaults(), k)
-	e.pods = func() []*corev1.Pod { return []*corev1.Pod{batch, online} }
-	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root})
-	e.round()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan bool)
-	go func() { e.scheduleBatch(ctx); close(ended) }()
-	defer func() { cancel(); <-ended }()
+	e := tree.engine("sched_ext", Options{RunDir: t.TempDir(), BatchMaxWait: 100 * time.Millisecond},
+		func() []*corev1.Pod { return []*corev1.Pod{batch, online} })
+	defer schedule(t, e)()
 	b := &e.batchScheduler
 	var rescued uint64
 	for deadline := time.Now().Add(time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -213,6 +183,15 @@ func TestRescueOnThisMachine(t *testing.T) {
 	if err != nil || rescued < 2 || b.running == nil || b.ended > 0 || b.lacking != "" {
 		t.Errorf("want the pod to be given twice, and the scheduler to run: ended %d times, %s %v", b.ended, b.lacking, err)
 	}
+}
+
+// schedule runs the scheduler of an agent after a round, until stop is called.
+func schedule(t *testing.T, e *engine) (stop func()) {
+	e.round()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() { e.scheduleBatch(ctx); close(ended) }()
+	return func() { cancel(); <-ended }
 }
 
 // keepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends.
