@@ -24,6 +24,13 @@ const (
 	BVT Mechanism = "bvt"
 )
 
+// Values of cpu.bvt_warp_ns: before all others, also on the core's other hardware threads, and behind
+// them.
+const (
+	OnlineIdentity = 2
+	BatchIdentity  = -1
+)
+
 // Mechanisms returns all mechanisms.
 func Mechanisms() []Mechanism { return []Mechanism{Idle, CoreScheduling, SchedExt, BVT} }
 

@@ -112,8 +112,10 @@ func (s Service) check() error {
 		return fmt.Errorf("burst: %v: must be from 0%% to 100%% of the quota", s.Burst)
 	case !slices.Contains([]placement.Policy{"", placement.Static, placement.StaticBurst}, s.Policy):
 		return fmt.Errorf("policy: %q: use %q or %q", s.Policy, placement.Static, placement.StaticBurst)
-	case !slices.Contains([]Priority{"", Least, Idle}, s.Priority):
-		return fmt.Errorf("priority: %q: use %q or %q", s.Priority, Least, Idle)
+	case s.Priority != "" && !slices.Contains(Priorities(), s.Priority):
+		return fmt.Errorf("priority: %q: use one of %q", s.Priority, Priorities())
+	case s.Priority == SchedExt && (s.Limit.Value > 0 || s.Budget > 0):
+		return fmt.Errorf("priority: %q: quotas do not bound such threads, so it cannot have a limit or a budget", s.Priority)
 	case s.Budget < 0 || s.Budget > 1:
 		return fmt.Errorf("budget: %v: must be from 0%% to 100%%", s.Budget)
 	case s.Budget > 0 && s.Limit.Value > 0:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
@@ -102,7 +103,7 @@ type Service struct {
 	// Policy gives the service CPUs of its own ("static"), or the CPUs of as few NUMA nodes as
 	// possible ("static-burst"), as many as its limit. Without a policy, it uses shared CPUs.
 	Policy placement.Policy `json:"policy,omitempty"`
-	// Priority is that of the group: "least" weight, or "idle". Otherwise all groups have the same.
+	// Priority puts the service behind the others. Otherwise all have the same.
 	Priority Priority `json:"priority,omitempty"`
 	// Budget is how much of the CPUs everything together should use, by a quota on this service.
 	Budget quantity.Share `json:"budget,omitempty"`
@@ -117,14 +118,21 @@ type Request struct {
 	Size int      `json:"size,omitempty"` // bytes of the answer
 }
 
-// Priority is a priority, see [Service.Priority].
+// Priority is a priority, see [Service.Priority]. Those that need more than a file of the service's group are
+// called as the mechanisms of the agent.
 type Priority string
 
 // The priorities, besides the zero value.
 const (
-	Least Priority = "least"
-	Idle  Priority = "idle"
+	Least          Priority = "least"                             // the least weight
+	Idle           Priority = "idle"                              // cpu.idle
+	CoreScheduling          = Priority(colocation.CoreScheduling) // with Idle
+	SchedExt                = Priority(colocation.SchedExt)       // with Idle
+	GroupIdentity           = Priority(colocation.BVT)            // and all other services are before others
 )
+
+// Priorities returns all priorities, besides the zero value.
+func Priorities() []Priority { return []Priority{Least, Idle, CoreScheduling, SchedExt, GroupIdentity} }
 
 // Count returns how many replicas of a service run.
 func (s Service) Count() int {

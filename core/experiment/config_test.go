@@ -78,6 +78,7 @@ func TestCheck(t *testing.T) {
 		"burst: 200%":                          with(`{"web": {"limit": 1, "burst": 2}}`),
 		`policy: "x"`:                          with(`{"web": {"limit": 1, "policy": "x"}}`),
 		`priority: "x"`:                        with(`{"web": {"priority": "x"}}`),
+		`cannot have a limit or a budget`:      with(`{"web": {"priority": "sched_ext", "limit": 1}}`),
 		"budget: 110%":                         with(`{"batch": {"budget": "110%"}}`),
 		"has no budget":                        with(`{"batch": {"budget": 0.5, "limit": 1}}`),
 		"use a number from 0":                  with(`{"web": {"limit": "many"}}`),

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 )
@@ -172,19 +173,12 @@ func (s *State) prioritize(d *Desired) {
 		if !s.BatchBVT {
 			continue
 		}
-		settings.BVT = map[Class]int{LS: bvtOnline, BE: bvtBatch}[p.Class]
+		settings.BVT = map[Class]int{LS: colocation.OnlineIdentity, BE: colocation.BatchIdentity}[p.Class]
 		for j := range settings.Containers {
 			settings.Containers[j].BVT = settings.BVT
 		}
 	}
 }
-
-// Values of cpu.bvt_warp_ns: before all others, also on the core's other hardware threads, and behind
-// them.
-const (
-	bvtOnline = 2
-	bvtBatch  = -1
-)
 
 // boundBatch sets the quota of the tier of batch pods. A quota would throttle the other pods of the
 // tier as well, so there must be none. Batch pods of other tiers are not bounded.

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,14 +16,16 @@ import (
 // budgetFloor is what a service with a budget gets in any case.
 const budgetFloor = quantity.CPUs(0.1)
 
-// control begins to write the quotas of services that have a budget, or whose quota may be raised.
-func (r *run) control(ctx context.Context, running *services) (end func() error) {
-	if r.inPods { // the agent does it
-		return func() error { return nil }
+// control begins to do for services what the agent does for pods: to write the quotas of those that have
+// a budget, or whose quota may be raised, and to put others behind the rest.
+func (r *run) control(ctx context.Context, running *services) (end func() error, err error) {
+	if r.inPods {
+		return func() error { return nil }, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	errs := make([]error, len(running.all))
+	end = func() error { cancel(); group.Wait(); return errors.Join(errs...) }
 	for i, s := range running.all {
 		if s.Budget > 0 {
 			group.Go(func() { errs[i] = r.suppress(ctx, s) })
@@ -30,8 +33,15 @@ func (r *run) control(ctx context.Context, running *services) (end func() error)
 		if s.Raise {
 			group.Go(func() { errs[i] = r.raise(ctx, s) })
 		}
+		behind, err := r.putBehind(s)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("put %s behind: %w", s.Name, err), end())
+		}
+		if behind != nil {
+			group.Go(func() { errs[i] = errors.Join(errs[i], behind.keep(ctx)) })
+		}
 	}
-	return func() error { cancel(); group.Wait(); return errors.Join(errs...) }
+	return end, nil
 }
 
 // suppress writes the quotas of a service with a budget until ctx ends, as the agent does for its

@@ -113,24 +113,6 @@ func (r *run) imageOf(root debian.Root, real bool) string {
 	return r.builtInImage
 }
 
-// supported returns an experiment without the conditions that pods cannot have, and a note about
-// each.
-func supported(c experiment.Config) (experiment.Config, error) {
-	unsupported := map[string]string{}
-	for _, condition := range c.Conditions {
-		services, err := condition.In(c.Services)
-		if err != nil {
-			return c, err
-		}
-		for _, s := range services {
-			if why := pods.Unsupported(s); why != "" && s.Count() > 0 {
-				unsupported[condition.Name] = why
-			}
-		}
-	}
-	return c.Without(unsupported)
-}
-
 // findShared sets the CPUs that belong to no pod alone.
 func (r *run) findShared(running *services) error {
 	running.shared = r.cpus

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/placement"
@@ -22,6 +23,7 @@ func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		return nil, shared, err
 	}
 	wanted = make([]cgroup.Wanted, len(services))
+	identities := slices.ContainsFunc(services, func(s experiment.Service) bool { return s.Priority == experiment.GroupIdentity })
 	for i, s := range services {
 		limits := s.Limits(r.scale)
 		w := cgroup.Wanted{CPUs: &cpus[i]}
@@ -29,10 +31,16 @@ func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 			w.Quota, w.Period, w.Burst = &limits.Quota, &limits.Period, &limits.Burst
 		}
 		switch s.Priority {
-		case experiment.Idle:
+		case experiment.Idle, experiment.CoreScheduling, experiment.SchedExt:
 			w.Idle = new(true)
 		case experiment.Least:
 			w.Weight = new(leastWeight(r.machine.groups.Layout().CPU))
+		case experiment.GroupIdentity:
+			w.BVT = new(colocation.BatchIdentity)
+		case "":
+			if identities {
+				w.BVT = new(colocation.OnlineIdentity)
+			}
 		}
 		wanted[i] = w
 	}

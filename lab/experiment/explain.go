@@ -38,12 +38,24 @@ func (r *run) explain(ctx context.Context, at slot) (e experiment.Explanation, e
 	if at.load != nil {
 		e.Load = at.load.Name
 	}
-	running, err := r.start(ctx, at)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(running.stop(), err) }()
-	first := running.all[0]
+	err = r.during(ctx, at, func(running *services) error {
+		seen, err := r.observe(ctx, at, running, e.Window)
+		if err != nil {
+			return err
+		}
+		for _, group := range running.all[0].groups() {
+			id := seen.Subjects[group]
+			if sum := seen.Groups[id]; sum != nil {
+				e.Split = e.Plus(sum.Split(id))
+			}
+		}
+		return nil
+	})
+	return e, err
+}
+
+// observe traces the first service under load.
+func (r *run) observe(ctx context.Context, at slot, running *services, d time.Duration) (*schedtrace.Observation, error) {
 	started, sent := make(chan struct{}), make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -52,22 +64,13 @@ func (r *run) explain(ctx context.Context, at slot) (e experiment.Explanation, e
 		case <-started:
 		case <-ctx.Done():
 		}
-		_, err := r.sendFor(ctx, at, running, e.Window, 0)
+		_, err := r.sendFor(ctx, at, running, d, 0)
 		sent <- err
 	}()
-	seen, err := schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: first.groups(), Duration: e.Window, Started: func() { close(started) }}, schedtrace.Options{})
+	seen, err := schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})
 	cancel()
 	if sent := <-sent; err == nil && !isEnd(sent) {
 		err = sent
 	}
-	if err != nil {
-		return e, err
-	}
-	for _, group := range first.groups() {
-		id := seen.Subjects[group]
-		if sum := seen.Groups[id]; sum != nil {
-			e.Split = e.Plus(sum.Split(id))
-		}
-	}
-	return e, nil
+	return seen, err
 }

@@ -72,10 +72,8 @@ type slot struct {
 
 // Run measures an experiment. If ctx ends, it keeps what was measured, and returns the cause.
 func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
-	if o.Cluster != nil {
-		if c, err = supported(c); err != nil {
-			return err
-		}
+	if c, err = possible(ctx, c, o.Cluster != nil); err != nil {
+		return err
 	}
 	if err := c.Check(); err != nil {
 		return err

@@ -22,27 +22,35 @@ func (r *run) window(ctx context.Context, at slot) (w experiment.Window, err err
 	if at.load != nil {
 		w.Load = at.load.Name
 	}
+	err = r.during(ctx, at, func(running *services) error { return r.measure(ctx, &w, at, running) })
+	return w, err
+}
+
+// during runs the services of a condition, and calls measure when they have been under load for a while.
+func (r *run) during(ctx context.Context, at slot, measure func(*services) error) (err error) {
 	running, err := r.start(ctx, at)
 	if err != nil {
-		return w, err
+		return err
 	}
 	defer func() { err = errors.Join(running.stop(), err) }()
-	endControl := r.control(ctx, running)
+	endControl, err := r.control(ctx, running)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, endControl()) }()
 	defer func() { err = errors.Join(err, r.machine.schedule(unix.SCHED_NORMAL, 0, r.cpus)) }()
 	settle := cmp.Or(at.condition.Settle, r.config.Settle).Duration
 	if _, err := r.sendFor(ctx, at, running, settle, settleSeed); err != nil {
-		return w, err
+		return err
 	}
 	if err := r.machine.schedule(unix.SCHED_RR, 1, running.shared); err != nil {
-		return w, err
+		return err
 	}
 	// Periods of the program "demand" begin at these times, and those of a recording should.
 	if !sleep.For(ctx, time.Until(time.Now().Truncate(trace.DefaultPeriod).Add(trace.DefaultPeriod))) {
-		return w, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	err = r.measure(ctx, &w, at, running)
-	return w, err
+	return measure(running)
 }
 
 // measure measures the figures of a window.

@@ -109,6 +109,7 @@ func TestUnsupported(t *testing.T) {
 		"--batch-percent":       {Budget: .5},
 		"without a policy":      {CPUs: experiment.Amount{Value: 1}},
 		"BestEffort pod has no": {Priority: experiment.Idle, Limit: experiment.Amount{Value: 1}},
+		"--batch-priority":      {Priority: experiment.CoreScheduling},
 	} {
 		if got := Unsupported(s); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%+v: %q, want %q", s, got, want)

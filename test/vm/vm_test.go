@@ -180,12 +180,13 @@ func TestOldKernel(t *testing.T) {
 
 // TestBatchScheduler runs batch work by a scheduler in BPF, on cores of two threads.
 func TestBatchScheduler(t *testing.T) {
-	l := build(t, "./linux/scx", "./agent")
+	l := build(t, "./linux/scx", "./agent", "./lab/experiment")
 	programs := []guest.Program{
 		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestAffinity)$"),
 		compiled("linux-scx-order", "scx.test", "^(TestOnlineFirst|TestSideBySide)$"),
 		compiled("linux-scx-faults", "scx.test", "^(TestKilled|TestTwo|TestReplace|TestHotplug|TestWatchdog|TestRejected)$"),
 		compiled("agent", "agent.test", "^(TestScheduleOnThisMachine|TestRescueOnThisMachine)$"),
+		compiled("lab-experiment", "experiment.test", "^TestPutBehind$"),
 		compiled("linux-scx-often", "scx.test", "^TestAttachOften$"),
 	}
 	ran := l.boot(t, Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 2}, programs...)
