@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/scx"
+	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
 
 // TestScheduleOnThisMachine runs the agent's scheduler for batch pods: threads of batch pods are turned over,
@@ -154,7 +154,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
 	}
 	tree := newGroupTree(t)
-	keepNothing(t)
+	scxtest.KeepNothing(t)
 	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
 	online.Labels = nil
 	for _, pod := range []*corev1.Pod{batch, online} {
@@ -192,23 +192,4 @@ func schedule(t *testing.T, e *engine) (stop func()) {
 	ended := make(chan bool)
 	go func() { e.scheduleBatch(ctx); close(ended) }()
 	return func() { cancel(); <-ended }
-}
-
-// keepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends.
-func keepNothing(t *testing.T) {
-	t.Helper()
-	files, err := filepath.Glob("/sys/kernel/debug/sched/ext_server/cpu*/runtime")
-	if err != nil || len(files) == 0 {
-		t.Skip("the kernel keeps no CPU time for sched_ext, or does not tell how much (Linux 7.0, debugfs)")
-	}
-	for _, file := range files {
-		before, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
-	}
 }

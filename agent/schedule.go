@@ -137,7 +137,9 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.running = nil
-		err = errors.Join(err, keepEnd(e.RunDir))
+		if ctx.Err() != nil { // the next agent goes on
+			err = errors.Join(err, keepEnd(e.RunDir))
+		}
 	}()
 	var machine *topology.Machine
 	for ctx.Err() == nil {

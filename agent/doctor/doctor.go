@@ -49,7 +49,7 @@ type Options struct {
 	CgroupRoot string
 	// Cores is whether the kernel schedules cores: the result of [priority.CheckCores].
 	Cores error
-	// NoScheduler is why no scheduler for batch pods can be loaded: the result of [scx.Lacking].
+	// NoScheduler is why no scheduler for batch pods can be loaded: the result of [scx.Check].
 	NoScheduler string
 	// Cluster is nil if the API server is not to be asked.
 	Cluster Cluster
@@ -58,7 +58,7 @@ type Options struct {
 // Defaults returns the options for most nodes.
 func Defaults() Options {
 	return Options{Root: "/", NRISocket: "/run/nri/nri.sock", KubeletDir: "/var/lib/kubelet", Cores: priority.CheckCores(),
-		NoScheduler: scx.Lacking()}
+		NoScheduler: scx.Check()}
 }
 
 // Cluster asks the API server and the kubelet about the node.

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/schedtrace"
+	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread over.
@@ -106,7 +108,7 @@ func TestAttachOften(t *testing.T) {
 	batch := b.batch("batch", 100, all)
 	s := b.load(Options{})
 	b.setPods(s, b.pod(batch, 1))
-	began := now()
+	began := schedtrace.Now()
 	for i := range 100 {
 		if err := s.Attach(); err != nil {
 			t.Fatalf("attached %d times: %v", i, err)
@@ -115,7 +117,7 @@ func TestAttachOften(t *testing.T) {
 			t.Fatalf("detached %d times: %v", i, err)
 		}
 	}
-	t.Logf("once takes %v", (now()-began)/100)
+	t.Logf("once takes %v", (schedtrace.Now()-began)/100)
 	b.progress("after", batch, online)
 }
 
@@ -131,11 +133,11 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.setPods(next, b.pod(batch, 1))
-	began := now()
+	began := schedtrace.Now()
 	if err := errors.Join(old.Detach(), next.Attach()); err != nil || Running() != "next" {
 		t.Fatalf("the kernel runs %q: %v", Running(), err)
 	}
-	t.Logf("without a scheduler for %v", now()-began)
+	t.Logf("without a scheduler for %v", schedtrace.Now()-began)
 	b.progress("after", batch, online)
 }
 
@@ -171,7 +173,7 @@ func TestWatchdog(t *testing.T) {
 	if err := s.Attach(); err != nil {
 		t.Fatal(err)
 	}
-	b.withoutServer()
+	scxtest.KeepNothing(t)
 	online := b.group("online")
 	for cpu := range all.All() {
 		b.start(online, "busy", 1, cpuset.Of(cpu))
@@ -194,23 +196,6 @@ func TestWatchdog(t *testing.T) {
 	}
 	b.gone()
 	b.progress("in the fair class", batch)
-}
-
-// withoutServer takes from SCHED_EXT the part of the CPU time that the kernel keeps for it, until the
-// test ends.
-func (b bench) withoutServer() {
-	b.Helper()
-	for cpu := range b.machine.Online().All() {
-		file := fmt.Sprintf("/sys/kernel/debug/sched/ext_server/cpu%d/runtime", cpu)
-		before, err := os.ReadFile(file)
-		if err != nil {
-			b.Skip(err)
-		}
-		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
-	}
 }
 
 // TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its log.

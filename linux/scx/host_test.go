@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -74,7 +75,7 @@ func beLoad(what []string) {
 			if what[0] == "busy" {
 				spin(math.MaxInt)
 			}
-			for next := now() + time.Duration(i)*4*time.Millisecond; ; next += period {
+			for next := schedtrace.Now() + time.Duration(i)*4*time.Millisecond; ; next += period {
 				until := unix.NsecToTimespec(int64(next))
 				_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
 				spin(10_000)
@@ -97,12 +98,6 @@ func spin(n int) {
 	for range n {
 		spun++
 	}
-}
-
-func now() time.Duration {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return time.Duration(ts.Nano())
 }
 
 // bench is a machine on which batch work has a scheduler.
@@ -254,9 +249,9 @@ func (b bench) used(d time.Duration, groups ...string) []float64 {
 		}
 		return all
 	}
-	before, began := read(), now()
+	before, began := read(), schedtrace.Now()
 	time.Sleep(d)
-	after, took := read(), (now() - began).Seconds()
+	after, took := read(), (schedtrace.Now() - began).Seconds()
 	for i := range after {
 		after[i] = (after[i] - before[i]) / took
 	}

@@ -1,7 +1,6 @@
 package scx
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -23,7 +22,7 @@ type (
 		Used, Waited, Longest, Waiting, Runs, Overdue, VTime, Front uint64
 		Running, Unused                                             uint32
 	}
-	counters struct{ Expelled, Empty, Overdrawn, Yielded, Reenqueued uint64 }
+	counters struct{ Expelled, Overdrawn, Yielded uint64 }
 	ended    struct {
 		Code    int64
 		Kind    int32
@@ -33,32 +32,23 @@ type (
 	}
 )
 
-// setMember sets a member of the struct that describes the scheduler to the kernel.
-func setMember(ops *ebpf.MapSpec, value []byte, name string, to []byte) error {
+// member returns the bytes of a member of the struct that describes the scheduler to the kernel.
+func member(ops *ebpf.MapSpec, name string) ([]byte, error) {
 	layout, ok := btf.As[*btf.Struct](ops.Value)
 	if !ok {
-		return errors.New("the description of the scheduler is not a struct")
+		return nil, errors.New("the description of the scheduler is not a struct")
 	}
 	for _, m := range layout.Members {
 		size, err := btf.Sizeof(m.Type)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if m.Name != name {
-			continue
+		if m.Name == name {
+			return ops.Contents[0].Value.([]byte)[m.Offset.Bytes():][:size], nil
 		}
-		if len(to) > size {
-			return fmt.Errorf("%s has %d bytes, at most %d fit", name, len(to), size)
-		}
-		field := value[m.Offset.Bytes():][:size]
-		clear(field)
-		copy(field, to)
-		return nil
 	}
-	return fmt.Errorf("the description of the scheduler has no member %s", name)
+	return nil, fmt.Errorf("the description of the scheduler has no member %s", name)
 }
-
-func binaryUint32(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
 
 // Stat is what a pod's threads have done since the scheduler was loaded.
 type Stat struct {

@@ -41,7 +41,7 @@ func explain(err error) error {
 	return fmt.Errorf("load the scheduler for batch work: %w", err)
 }
 
-const needs = "use Linux 7.2 or newer, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
+const needs = "use Linux 6.18 or newer, except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
 
 const directory = "/sys/kernel/sched_ext"
 
@@ -56,6 +56,21 @@ func Lacking() string {
 	}
 	if name := Running(); name != "" && !strings.HasPrefix(name, Name+"_") {
 		return "the kernel runs the scheduler " + name + " of another program, and one at a time: end that"
+	}
+	return ""
+}
+
+// Check returns what [Lacking] does, or why the kernel does not accept the programs, which it loads for a moment.
+func Check() string {
+	if why := Lacking(); why != "" {
+		return why
+	}
+	s, err := Load(Options{})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
@@ -58,8 +60,6 @@ type Options struct {
 	// Watchdog is after how long without a CPU of one thread the kernel ends the scheduler. The default
 	// is the kernel's maximum, 30 s.
 	Watchdog time.Duration
-	// Share makes batch work share cores with other work.
-	Share bool
 	// Name is what the kernel shows. The default is "pinfold_" and the version.
 	Name string
 }
@@ -98,6 +98,9 @@ func Load(o Options) (*Scheduler, error) {
 }
 
 func (s *Scheduler) load(spec *ebpf.CollectionSpec) error {
+	if err := adapt(spec); err != nil {
+		return explain(err)
+	}
 	all, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return explain(err)
@@ -117,16 +120,59 @@ func configure(spec *ebpf.CollectionSpec, name string, watchdog time.Duration, o
 	if err := errors.Join(
 		spec.Variables["nr_cpus"].Set(uint32(min(cpus, maxCPUs))),
 		spec.Variables["max_wait"].Set(uint64(cmp.Or(o.MaxWait, DefaultMaxWait))),
-		spec.Variables["expel"].Set(!o.Share),
 	); err != nil {
 		return err
 	}
-	ops := spec.Maps["batch"]
-	value := ops.Contents[0].Value.([]byte)
-	return errors.Join(
-		setMember(ops, value, "name", append([]byte(name), 0)),
-		setMember(ops, value, "timeout_ms", binaryUint32(uint32(watchdog.Milliseconds()))),
-	)
+	shown, err := member(spec.Maps["batch"], "name")
+	if err != nil {
+		return err
+	}
+	if len(name) >= len(shown) {
+		return fmt.Errorf("the name %s is too long: %d bytes fit", name, len(shown)-1)
+	}
+	clear(shown)
+	copy(shown, name)
+	timeout, err := member(spec.Maps["batch"], "timeout_ms")
+	if err != nil {
+		return err
+	}
+	binary.NativeEndian.PutUint32(timeout, uint32(watchdog.Milliseconds()))
+	return nil
+}
+
+// adapt leaves out what the running kernel does not know, or does not need.
+func adapt(spec *ebpf.CollectionSpec) error {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return err
+	}
+	has := func(function string) bool {
+		var found *btf.Func
+		return kernel.TypeByName(function, &found) == nil
+	}
+	if has("scx_bpf_dsq_reenq") {
+		delete(spec.Programs, "cpu_release")
+	}
+	if has("scx_bpf_dsq_move_to_local___v2") {
+		delete(spec.Programs, "dispatch_before")
+	} else {
+		spec.Programs["dispatch_before"].AttachTo = spec.Programs["dispatch"].AttachTo
+		delete(spec.Programs, "dispatch")
+	}
+	var flags *btf.Enum
+	if err := kernel.TypeByName("scx_ops_flags", &flags); err != nil {
+		return err
+	}
+	known := uint64(0)
+	for _, flag := range flags.Values {
+		known |= flag.Value
+	}
+	wanted, err := member(spec.Maps["batch"], "flags")
+	if err != nil {
+		return err
+	}
+	binary.NativeEndian.PutUint64(wanted, binary.NativeEndian.Uint64(wanted)&known)
+	return nil
 }
 
 // Attach makes the scheduler run the threads whose policy is SCHED_EXT. The error wraps ErrBusy if the
@@ -301,8 +347,6 @@ type Stats struct {
 	Yielded uint64
 	// Overdrawn is the CPU time of overdue threads, which do not heed the budget.
 	Overdrawn time.Duration
-	// Empty is how often, at the refills every 10 ms, the budget was used up while threads waited.
-	Empty uint64
 }
 
 // Stats reads the statistics.
@@ -313,7 +357,7 @@ func (s *Scheduler) Stats() (Stats, error) {
 		return Stats{}, fmt.Errorf("read the statistics of batch work: %w", err)
 	}
 	stats := Stats{Pods: map[uint64]Stat{0: s.pods[0].since(pod{})}, Queued: int(queued), Expelled: c.Expelled, Yielded: c.Yielded,
-		Overdrawn: time.Duration(c.Overdrawn), Empty: c.Empty}
+		Overdrawn: time.Duration(c.Overdrawn)}
 	for group, number := range s.numbers {
 		stats.Pods[group] = s.pods[number].since(s.before[number])
 	}

@@ -28,6 +28,7 @@ enum { SIGNAL_GROUP_EXIT = 0x00000004 }; /* include/linux/sched/signal.h */
 #define SCX_DSQ_LOCAL_ON 0xC000000000000000ULL
 enum { SCX_TASK_QUEUED = 1 };
 enum { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
+enum { SCX_PICK_IDLE_CORE = 1 };
 enum {
 	SCX_OPS_ENQ_LAST = 1 << 1,
 	SCX_OPS_ENQ_EXITING = 1 << 2,
@@ -64,6 +65,7 @@ struct bpf_cpumask {
 };
 
 struct sched_ext_entity {
+	u64 slice;
 	u32 flags;
 	u32 weight; /* by the thread's nice value, 100 for 0 */
 };
@@ -91,6 +93,9 @@ struct scx_exit_info {
 	char *msg;
 };
 
+#pragma clang attribute pop
+
+/* Parameters of functions, since Linux 6.19. They are as here in every kernel that has them. */
 struct scx_bpf_select_cpu_and_args {
 	s32 prev_cpu;
 	u64 wake_flags;
@@ -104,7 +109,7 @@ struct scx_bpf_dsq_insert_vtime_args {
 	u64 enq_flags;
 };
 
-#pragma clang attribute pop
+struct scx_cpu_release_args;
 
 /* The members that are used. The loader finds them by name in the kernel's type. */
 struct sched_ext_ops {
@@ -116,6 +121,7 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, u64 deq_flags);
 	void (*enable)(struct task_struct *p);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init)(void);

@@ -4,8 +4,7 @@
  * A scheduler for batch work. It runs the threads whose policy is SCHED_EXT, below everything else.
  * See the package comment of linux/scx for what it does, and layout.go for the Go side of the types.
  */
-#include "kernel.h"
-#include <bpf/bpf_helpers.h>
+#include "kfuncs.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
@@ -41,40 +40,11 @@ char gpl[] SEC("license") = "GPL";
 
 #define UNBOUNDED ~0U
 
-extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
-extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym;
-extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) __ksym;
-extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
-extern void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym;
-extern s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *allowed, struct scx_bpf_select_cpu_and_args *args) __ksym;
-extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
-extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
-extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
-extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym;
-extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
-extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
-extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
-extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym;
-extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
-extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym;
-extern struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
-extern void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym;
-extern void bpf_cpumask_setall(struct bpf_cpumask *mask) __ksym;
-extern void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask) __ksym;
-extern void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *mask) __ksym;
-extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym;
-extern void bpf_rcu_read_lock(void) __ksym;
-extern void bpf_rcu_read_unlock(void) __ksym;
-
 /* Set by the loader. */
 const volatile u32 nr_cpus = 1;
 const volatile u64 longest_slice = 5 * MS;
 const volatile u64 shortest_slice = 1 * MS;
 const volatile u64 max_wait = 2000 * MS; /* then a thread is overdue */
-const volatile bool expel = true;
 
 /* Set by the user at any time. */
 volatile u32 budget = UNBOUNDED; /* thousandths of a CPU */
@@ -133,11 +103,9 @@ struct cpu {
 struct cpu cpus[MAX_CPUS];
 
 struct counters {
-	u64 expelled;   /* batch work was interrupted on a sibling of other work */
-	u64 empty;      /* refills that found the bucket empty while threads waited */
-	u64 overdrawn;  /* CPU time of overdue runs, ns */
-	u64 yielded;    /* CPUs, to other work that waited elsewhere */
-	u64 reenqueued; /* queues of CPUs that other work has taken */
+	u64 expelled;  /* batch work was interrupted on a sibling of other work */
+	u64 overdrawn; /* CPU time of overdue runs, ns */
+	u64 yielded;   /* CPUs, to other work that waited elsewhere */
 };
 struct counters counters;
 
@@ -157,7 +125,8 @@ struct ended {
 struct ended ended;
 
 struct masks {
-	struct bpf_cpumask __kptr *open; /* CPUs that batch work may be put on */
+	struct bpf_cpumask __kptr *open;  /* CPUs that batch work may be put on */
+	struct bpf_cpumask __kptr *batch; /* CPUs that run batch work */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -214,8 +183,6 @@ static bool affordable(void)
 /* beside_other reports whether other work runs on a sibling of a CPU. */
 static bool beside_other(s32 cpu)
 {
-	if (!expel)
-		return false;
 	for (int i = 0; i < MAX_SIBLINGS; i++) {
 		s32 sibling = siblings[cpu & (MAX_CPUS - 1)][i];
 
@@ -311,16 +278,13 @@ static void charge(s32 cpu, struct task_struct *p)
 /* find_idle returns an idle CPU that batch work may be put on, and takes it. */
 static s32 find_idle(struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct scx_bpf_select_cpu_and_args args = { .prev_cpu = prev_cpu, .wake_flags = wake_flags };
 	struct masks *m = bpf_map_lookup_elem(&masks, &zero);
 	struct bpf_cpumask *open;
 
 	if (!m || !affordable())
 		return -1;
 	open = m->open;
-	if (!open)
-		return -1;
-	return __scx_bpf_select_cpu_and(p, (const struct cpumask *)open, &args);
+	return open ? select(p, prev_cpu, wake_flags, open) : -1;
 }
 
 /* The thread goes to its pod's queue in any case; the CPU, which the kernel then wakes up, takes it from
@@ -357,9 +321,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			vtime = t->since;
 		}
 	}
-	struct scx_bpf_dsq_insert_vtime_args args = { .dsq_id = queue, .slice = slice, .vtime = vtime, .enq_flags = enq_flags };
-
-	__scx_bpf_dsq_insert_vtime(p, &args);
+	insert(p, queue, slice, vtime, enq_flags);
 	s32 cpu = queue == OVERDUE ? scx_bpf_task_cpu(p) : find_idle(p, scx_bpf_task_cpu(p), 0);
 
 	if (cpu >= 0)
@@ -408,13 +370,13 @@ static void next_pod(struct next *n)
 
 #define MOST_PODS_TRIED 8
 
-SEC("struct_ops/dispatch")
-void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
+/* dispatch_by gives a CPU the next thread, with take or take_before. */
+static __always_inline void dispatch_by(bool (*take_one)(u64 queue), s32 cpu, struct task_struct *prev)
 {
 	struct next n = { .pod = -1 };
 	struct thread *t;
 
-	if (queued_in(OVERDUE) && scx_bpf_dsq_move_to_local___v2(OVERDUE, 0))
+	if (queued_in(OVERDUE) && take_one(OVERDUE))
 		return;
 	if (!affordable() || barred(cpu))
 		return;
@@ -427,14 +389,27 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		if (prev && (t = bpf_task_storage_get(&threads, prev, 0, 0)) && t->pod != n.pod &&
 		    (s64)(pod_at(t->pod)->vtime - n.turn) < 0)
 			break;
-		if (scx_bpf_dsq_move_to_local___v2(QUEUE + n.pod, 0)) {
+		if (take_one(QUEUE + n.pod)) {
 			if ((s64)(pod_at(n.pod)->vtime - front) > 0)
 				front = pod_at(n.pod)->vtime;
 			return;
 		}
 	}
 	if (prev)
-		scx_bpf_task_set_slice(prev, slice); /* it goes on */
+		set_slice(prev, slice); /* it goes on */
+}
+
+SEC("struct_ops/dispatch")
+void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
+{
+	dispatch_by(take, cpu, prev);
+}
+
+/* Before Linux 7.1 the loader sets this as ops.dispatch. */
+SEC("struct_ops/dispatch")
+void BPF_PROG(dispatch_before, s32 cpu, struct task_struct *prev)
+{
+	dispatch_by(take_before, cpu, prev);
 }
 
 SEC("struct_ops/tick")
@@ -445,7 +420,19 @@ void BPF_PROG(tick, struct task_struct *p)
 
 	charge(cpu, p);
 	if (!(t && t->overdue) && (!affordable() || barred(cpu)))
-		scx_bpf_task_set_slice(p, 0);
+		set_slice(p, 0);
+}
+
+/* mark notes whether a CPU runs batch work, for make_room. */
+static void mark(s32 cpu, bool batch)
+{
+	struct masks *m = bpf_map_lookup_elem(&masks, &zero);
+	struct bpf_cpumask *mask = m ? m->batch : 0;
+
+	if (mask && batch)
+		bpf_cpumask_set_cpu(cpu, mask);
+	else if (mask)
+		bpf_cpumask_clear_cpu(cpu, mask);
 }
 
 SEC("struct_ops/running")
@@ -460,6 +447,7 @@ void BPF_PROG(running, struct task_struct *p)
 	cpu->charged = now;
 	cpu->pod = t ? t->pod & (PODS - 1) : STRANGERS;
 	cpu->batch = 1;
+	mark(number, true);
 	pod = pod_at(cpu->pod);
 	__sync_fetch_and_add(&nr_running, 1);
 	__sync_fetch_and_add(&pod->running, 1);
@@ -491,6 +479,7 @@ void BPF_PROG(stopping, struct task_struct *p, bool runnable)
 
 	charge(number, p);
 	cpu->batch = 0;
+	mark(number, false);
 	__sync_fetch_and_add(&nr_running, -1);
 	__sync_fetch_and_add(&pod_at(cpu->pod)->running, -1);
 	if (t) {
@@ -517,6 +506,13 @@ void BPF_PROG(enable, struct task_struct *p)
 		t->since = 0;
 		t->overdue = 0;
 	}
+}
+
+/* Other work takes a CPU: see empty. */
+SEC("struct_ops/cpu_release")
+void BPF_PROG(cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
 }
 
 /* Without these the kernel ends the scheduler when a CPU comes or goes. */
@@ -640,11 +636,8 @@ static int on_timer(void *map, const u32 *key, struct refill *r)
 	struct masks *m;
 	int *i;
 
-	if (budget != UNBOUNDED) {
-		if (tokens <= 0 && nr_waiting)
-			__sync_fetch_and_add(&counters.empty, 1);
+	if (budget != UNBOUNDED)
 		refill_bucket(now - r->at);
-	}
 	r->at = now;
 	searched.waiting = 0;
 	searched.running = 0;
@@ -670,10 +663,8 @@ static int on_timer(void *map, const u32 *key, struct refill *r)
 	/* Other work has taken a CPU after batch work was put on it. */
 	bpf_iter_num_new(&it, 0, nr_cpus);
 	while ((i = bpf_iter_num_next(&it))) {
-		if (cpu_of(*i)->other && queued_in(SCX_DSQ_LOCAL_ON | *i)) {
-			__sync_fetch_and_add(&counters.reenqueued, 1);
-			scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | *i, 0);
-		}
+		if (cpu_of(*i)->other)
+			empty(*i);
 	}
 	bpf_iter_num_destroy(&it);
 
@@ -704,7 +695,7 @@ s32 BPF_PROG(init)
 {
 	struct masks *m = bpf_map_lookup_elem(&masks, &zero);
 	struct refill *r = bpf_map_lookup_elem(&refill, &zero);
-	struct bpf_cpumask *open;
+	struct bpf_cpumask *mask;
 	struct bpf_iter_num it;
 	s32 err = 0;
 	int *i;
@@ -712,13 +703,19 @@ s32 BPF_PROG(init)
 	if (!m || !r)
 		return -1;
 	ended.kind = 0; /* of when it was attached before */
-	open = bpf_cpumask_create();
-	if (!open)
+	mask = bpf_cpumask_create();
+	if (!mask)
 		return -12; /* no memory */
-	bpf_cpumask_setall(open);
-	open = bpf_kptr_xchg(&m->open, open);
-	if (open)
-		bpf_cpumask_release(open);
+	bpf_cpumask_setall(mask);
+	mask = bpf_kptr_xchg(&m->open, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -12;
+	mask = bpf_kptr_xchg(&m->batch, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
 	bpf_iter_num_new(&it, 0, PODS + 1); /* OVERDUE, too */
 	while ((i = bpf_iter_num_next(&it))) {
 		if (scx_bpf_create_dsq(QUEUE + *i, -1)) {
@@ -757,6 +754,7 @@ struct sched_ext_ops batch = {
 	.stopping = (void *)stopping,
 	.quiescent = (void *)quiescent,
 	.enable = (void *)enable,
+	.cpu_release = (void *)cpu_release,
 	.cpu_online = (void *)cpu_online,
 	.cpu_offline = (void *)cpu_offline,
 	.init = (void *)init,
@@ -775,28 +773,19 @@ static bool is_other(struct task_struct *p)
 /* make_room makes batch work give up a CPU when a thread of other work waits behind other work. The kernel
  * takes a CPU that runs SCHED_EXT for busy, and moves nothing there; to one that is idle for a moment it
  * does. */
-static int make_room(struct task_struct *p, s32 on, u64 hold)
+static int make_room(struct task_struct *p, u64 hold)
 {
-	struct bpf_iter_num it;
-	s32 found = -1;
-	int *i;
+	struct masks *m = bpf_map_lookup_elem(&masks, &zero);
+	struct bpf_cpumask *batch = m ? m->batch : 0;
+	u32 cpu;
 
-	if (nr_running <= 0)
+	if (!batch || nr_running <= 0)
 		return 0;
-	bpf_iter_num_new(&it, 1, nr_cpus);
-	while ((i = bpf_iter_num_next(&it))) {
-		s32 cpu = (on + *i) % nr_cpus;
-
-		if (cpu_of(cpu)->batch && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-			found = cpu;
-			break;
-		}
-	}
-	bpf_iter_num_destroy(&it);
-	if (found >= 0) {
-		cpu_of(found)->held = bpf_ktime_get_ns() + hold;
+	cpu = bpf_cpumask_any_and_distribute((const struct cpumask *)batch, p->cpus_ptr);
+	if (cpu < nr_cpus) {
+		cpu_of(cpu)->held = bpf_ktime_get_ns() + hold;
 		__sync_fetch_and_add(&counters.yielded, 1);
-		scx_bpf_kick_cpu(found, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;
 }
@@ -810,16 +799,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	bool other = is_other(next);
 	struct masks *m;
 
-	if (other && prev->policy == SCHED_EXT &&
-	    queued_in(SCX_DSQ_LOCAL_ON | number))
-		scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | number, 0);
+	if (other && prev->policy == SCHED_EXT)
+		empty(number);
 	if (other && (preempt || !prev_state) && is_other(prev))
-		make_room(prev, number, HOLD);
+		make_room(prev, HOLD);
 	if (other == cpu->other)
 		return 0;
 	cpu->other = other;
 	m = bpf_map_lookup_elem(&masks, &zero);
-	if (!expel || !m)
+	if (!m)
 		return 0;
 	for (int i = 0; i < MAX_SIBLINGS; i++) {
 		s32 sibling = siblings[number & (MAX_CPUS - 1)][i];
@@ -846,9 +834,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 static int on_woken(struct task_struct *p)
 {
-	s32 on = scx_bpf_task_cpu(p);
-
-	return is_other(p) && cpu_of(on)->other ? make_room(p, on, HOLD_WOKEN) : 0;
+	return is_other(p) && cpu_of(scx_bpf_task_cpu(p))->other ? make_room(p, HOLD_WOKEN) : 0;
 }
 
 SEC("tp_btf/sched_wakeup")

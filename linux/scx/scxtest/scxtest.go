@@ -1,0 +1,32 @@
+// Package scxtest prepares machines for tests of schedulers for batch work.
+package scxtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// KeepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5% since
+// 7.0 unless told otherwise. The test is skipped if debugfs, where the kernel is told, is not mounted.
+func KeepNothing(t *testing.T) {
+	t.Helper()
+	const scheduler = "/sys/kernel/debug/sched"
+	if _, err := os.Stat(scheduler); err != nil {
+		t.Skipf("%v: mount debugfs to run this test", err)
+	}
+	files, err := filepath.Glob(scheduler + "/ext_server/cpu*/runtime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
+	}
+}
