@@ -27,6 +27,9 @@
 //	dpkg-deb -x linux-image-*.deb kernel
 //	export PINFOLD_TEST_OLD_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
 //
+// TestBatchSchedulerKernels runs with the kernels in PINFOLD_TEST_EXT_KERNELS, those of Debian's suite
+// trixie-backports, say, from 6.18 on.
+//
 // TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap,
 // root, the programs of "make build-node", and a kernel of the architecture um, whose file
 // PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the cpu (CFS_BANDWIDTH), cpuset, io,

@@ -21,11 +21,13 @@ import (
 const Emulator = "qemu-system-x86_64"
 
 // KernelEnv is the environment variable with the path of the kernel that is emulated, OldKernelEnv the one
-// with that of an older one, and UserModeEnv that of a kernel that is a program (User Mode Linux).
+// with that of an older one, ExtKernelsEnv with those of others that have sched_ext, separated by spaces,
+// and UserModeEnv that of a kernel that is a program (User Mode Linux).
 const (
-	KernelEnv    = "PINFOLD_TEST_KERNEL"
-	OldKernelEnv = "PINFOLD_TEST_OLD_KERNEL"
-	UserModeEnv  = "PINFOLD_TEST_UML"
+	KernelEnv     = "PINFOLD_TEST_KERNEL"
+	OldKernelEnv  = "PINFOLD_TEST_OLD_KERNEL"
+	ExtKernelsEnv = "PINFOLD_TEST_EXT_KERNELS"
+	UserModeEnv   = "PINFOLD_TEST_UML"
 )
 
 // Machine is a virtual machine that runs once.

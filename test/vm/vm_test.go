@@ -180,15 +180,40 @@ func TestOldKernel(t *testing.T) {
 
 // TestBatchScheduler runs batch work by a scheduler in BPF, on cores of two threads.
 func TestBatchScheduler(t *testing.T) {
-	l := build(t, "./linux/scx", "./agent", "./lab/experiment")
-	programs := []guest.Program{
-		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestAffinity)$"),
+	l := batchLab(t)
+	l.testBatch(t, append(batchPrograms(),
 		compiled("linux-scx-order", "scx.test", "^(TestOnlineFirst|TestSideBySide)$"),
+		compiled("lab-experiment", "experiment.test", "^TestPutBehind$"),
+		compiled("linux-scx-often", "scx.test", "^TestAttachOften$")))
+}
+
+// TestBatchSchedulerKernels does the same, without the longest tests, on other kernels that have sched_ext.
+func TestBatchSchedulerKernels(t *testing.T) {
+	kernels := strings.Fields(os.Getenv(ExtKernelsEnv))
+	if len(kernels) == 0 {
+		t.Skipf("%s is not set: set it to other kernels with sched_ext; the package comment says how", ExtKernelsEnv)
+	}
+	l := batchLab(t)
+	for _, kernel := range kernels {
+		t.Run(filepath.Base(kernel), func(t *testing.T) {
+			other := l
+			other.kernel = kernel
+			other.testBatch(t, batchPrograms())
+		})
+	}
+}
+
+func batchLab(t *testing.T) lab { return build(t, "./linux/scx", "./agent", "./lab/experiment") }
+
+func batchPrograms() []guest.Program {
+	return []guest.Program{
+		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestAffinity)$"),
 		compiled("linux-scx-faults", "scx.test", "^(TestKilled|TestTwo|TestReplace|TestHotplug|TestWatchdog|TestRejected)$"),
 		compiled("agent", "agent.test", "^(TestScheduleOnThisMachine|TestRescueOnThisMachine)$"),
-		compiled("lab-experiment", "experiment.test", "^TestPutBehind$"),
-		compiled("linux-scx-often", "scx.test", "^TestAttachOften$"),
 	}
+}
+
+func (l lab) testBatch(t *testing.T, programs []guest.Program) {
 	ran := l.boot(t, Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 2}, programs...)
 	for _, p := range programs {
 		replayed(t, p.Name, ran)
