@@ -171,7 +171,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 	defer schedule(t, e)()
 	b := &e.batchScheduler
 	var rescued uint64
-	for deadline := time.Now().Add(time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		b.mu.Lock()
 		rescued = b.rescued
 		b.mu.Unlock()

@@ -18,7 +18,7 @@
 //
 // It needs Linux with CONFIG_SCHED_CLASS_EXT and BTF, CAP_BPF and CAP_PERFMON to load it, and CAP_SYS_NICE to
 // turn threads over. The programs call functions of the kernel whose names and parameters change. They know
-// those of Linux 6.18 to 7.3 (bpf/kfuncs.h), except 7.1, which describes some with one parameter more.
+// those of Linux 6.12 to 7.3 (bpf/kfuncs.h), except 7.1, which describes some with one parameter more.
 //
 // # Programs
 //
@@ -35,6 +35,6 @@
 // has to wait behind other work: the kernel's fair class takes a CPU that runs SCHED_EXT for busy, and puts
 // nothing there.
 //
-// See Documentation/scheduler/sched-ext.rst and kernel/sched/ext.c of Linux 6.18
+// See Documentation/scheduler/sched-ext.rst and kernel/sched/ext.c of Linux 6.12
 // and 7.2.
 package scx

@@ -41,7 +41,7 @@ func explain(err error) error {
 	return fmt.Errorf("load the scheduler for batch work: %w", err)
 }
 
-const needs = "use Linux 6.18 or newer, except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
+const needs = "use Linux 6.12 or newer, except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
 
 const directory = "/sys/kernel/sched_ext"
 

@@ -27,8 +27,8 @@
 //	dpkg-deb -x linux-image-*.deb kernel
 //	export PINFOLD_TEST_OLD_KERNEL=$(ls $PWD/kernel/boot/vmlinuz-*)
 //
-// TestBatchSchedulerKernels runs with the kernels in PINFOLD_TEST_EXT_KERNELS, those of Debian's suite
-// trixie-backports, say, from 6.18 on.
+// TestBatchSchedulerKernels runs with the kernels in PINFOLD_TEST_EXT_KERNELS: those of Debian's suite
+// trixie-backports, say, from 6.18 on, or one built from the package linux-source-6.12.
 //
 // TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs mmdebstrap,
 // root, the programs of "make build-node", and a kernel of the architecture um, whose file

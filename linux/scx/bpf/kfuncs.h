@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * The kernel's functions that scx.bpf.c calls. Some have got other names and parameters since Linux 6.13; these
+ * The kernel's functions that scx.bpf.c calls. Some have got other names and parameters since Linux 6.12; these
  * are weak, and the functions that follow them call what the running kernel has.
  */
 #pragma once
@@ -17,9 +17,6 @@ extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
 extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
-extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym;
-extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
-extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym;
 extern struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
 extern void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym;
 extern void bpf_cpumask_setall(struct bpf_cpumask *mask) __ksym;
@@ -34,21 +31,25 @@ extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 
+extern void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags) __ksym __weak;
 extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
-/* insert puts a thread into a queue: Linux 6.19. */
+/* insert puts a thread into a queue: Linux 6.12, 6.13, 6.19. */
 static void insert(struct task_struct *p, u64 queue, u64 slice, u64 vtime, u64 enq_flags)
 {
 	struct scx_bpf_dsq_insert_vtime_args args = { .dsq_id = queue, .slice = slice, .vtime = vtime, .enq_flags = enq_flags };
 
 	if (__scx_bpf_dsq_insert_vtime)
 		__scx_bpf_dsq_insert_vtime(p, &args);
-	else
+	else if (scx_bpf_dsq_insert_vtime)
 		scx_bpf_dsq_insert_vtime(p, queue, slice, vtime, enq_flags);
+	else
+		scx_bpf_dispatch_vtime(p, queue, slice, vtime, enq_flags);
 }
 
-extern bool scx_bpf_dsq_move_to_local(u64 dsq_id) __ksym;
+extern bool scx_bpf_consume(u64 dsq_id) __ksym __weak;
+extern bool scx_bpf_dsq_move_to_local(u64 dsq_id) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) __ksym;
 
 /* take moves the first thread of a queue that may run here to this CPU: Linux 7.1. The Go library that loads
@@ -58,9 +59,38 @@ static bool take(u64 queue)
 	return scx_bpf_dsq_move_to_local___v2(queue, 0);
 }
 
+/* take_before is take of Linux 6.12 and 6.13. */
 static bool take_before(u64 queue)
 {
-	return scx_bpf_dsq_move_to_local(queue);
+	return scx_bpf_dsq_move_to_local ? scx_bpf_dsq_move_to_local(queue) : scx_bpf_consume(queue);
+}
+
+extern void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym __weak;
+extern void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym __weak;
+extern bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym __weak;
+extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym __weak;
+extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym __weak;
+
+/* move_slice sets the slice of the thread that is moved next: Linux 6.12, 6.13. */
+static void move_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+{
+	if (scx_bpf_dsq_move_set_slice)
+		scx_bpf_dsq_move_set_slice(it, slice);
+	else
+		scx_bpf_dispatch_from_dsq_set_slice(it, slice);
+}
+
+/* move moves the thread at an iterator to another queue, and reports whether it was still there: Linux 6.12,
+ * 6.13. */
+static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 queue, u64 vtime)
+{
+	if (scx_bpf_dsq_move_vtime) {
+		scx_bpf_dsq_move_set_vtime(it, vtime);
+		return scx_bpf_dsq_move_vtime(it, p, queue, 0);
+	}
+	scx_bpf_dispatch_from_dsq_set_vtime(it, vtime);
+	return scx_bpf_dispatch_vtime_from_dsq(it, p, queue, 0);
 }
 
 extern s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *allowed, struct scx_bpf_select_cpu_and_args *args) __ksym __weak;

@@ -549,8 +549,7 @@ __noinline int search(u32 number, u64 now)
 		if (++searched.seen > MOST_SEARCHED)
 			break;
 		if (t && t->pod != number) { /* its pod has become known, or is not any more */
-			scx_bpf_dsq_move_set_vtime(&it, t->vtime);
-			scx_bpf_dsq_move_vtime(&it, p, QUEUE + (t->pod & (PODS - 1)), 0);
+			move(&it, p, QUEUE + (t->pod & (PODS - 1)), t->vtime);
 			continue;
 		}
 		if (waited <= 0)
@@ -565,9 +564,8 @@ __noinline int search(u32 number, u64 now)
 			continue;
 		}
 		t->overdue = 1;
-		scx_bpf_dsq_move_set_slice(&it, shortest_slice);
-		scx_bpf_dsq_move_set_vtime(&it, t->since);
-		if (!scx_bpf_dsq_move_vtime(&it, p, OVERDUE, 0))
+		move_slice(&it, shortest_slice);
+		if (!move(&it, p, OVERDUE, t->since))
 			t->overdue = 0; /* it has gone meanwhile */
 	}
 	bpf_iter_scx_dsq_destroy(&it);
