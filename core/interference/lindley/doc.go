@@ -55,7 +55,7 @@
 //   - Any demand: it is rounded down and up to the lattice, and both queues are solved and proven.
 //     The width is about proportional to 1/n: the demands differ by 1/n. If the CDF is known at the
 //     points only, no narrower bounds hold. If all demand is on the lattice, both queues are the
-//     same and the width is about 1e-12.
+//     same and the width is from about 1e-12 to 1e-9.
 //   - Unimodal demand ([Unimodal]): P(X > x) is convex above the mode and concave below it, so it
 //     lies between chords: unchanged, slightly lowered, or extended beyond their cell. These are
 //     piecewise linear, as is the guess. A of the guess is piecewise quadratic and known exactly at
