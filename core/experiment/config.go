@@ -118,14 +118,13 @@ type Request struct {
 	Size int      `json:"size,omitempty"` // bytes of the answer
 }
 
-// Priority is a priority, see [Service.Priority]. Those that need more than a file of the service's group are
-// called as the mechanisms of the agent.
+// Priority is a priority, see [Service.Priority]. All but Least have the names of the agent's mechanisms.
 type Priority string
 
 // The priorities, besides the zero value.
 const (
 	Least          Priority = "least"                             // the least weight
-	Idle           Priority = "idle"                              // cpu.idle
+	Idle                    = Priority(colocation.Idle)           // cpu.idle
 	CoreScheduling          = Priority(colocation.CoreScheduling) // with Idle
 	SchedExt                = Priority(colocation.SchedExt)       // with Idle
 	GroupIdentity           = Priority(colocation.BVT)            // and all other services are before others
@@ -133,6 +132,9 @@ const (
 
 // Priorities returns all priorities, besides the zero value.
 func Priorities() []Priority { return []Priority{Least, Idle, CoreScheduling, SchedExt, GroupIdentity} }
+
+// OfNode reports whether a priority is a setting of the node, not of a pod. Few kernels have all of these.
+func (p Priority) OfNode() bool { return p == CoreScheduling || p == SchedExt || p == GroupIdentity }
 
 // Count returns how many replicas of a service run.
 func (s Service) Count() int {

@@ -33,7 +33,7 @@ func possible(ctx context.Context, c experiment.Config, inPods bool) (experiment
 			case s.Count() == 0:
 			case inPods:
 				why = pods.Unsupported(s)
-			case s.Priority != "" && s.Priority != experiment.Least && s.Priority != experiment.Idle:
+			case s.Priority.OfNode():
 				if lacking == nil {
 					if lacking, err = lackingPriorities(ctx); err != nil {
 						return c, err
@@ -69,17 +69,15 @@ func lackingPriorities(ctx context.Context) (map[experiment.Priority]string, err
 		return nil, fmt.Errorf("find out what the kernel has: %w", err)
 	}
 	found := priority.Lacking("/", m.groups, settings, priority.CheckCores())
-	lacking := map[experiment.Priority]string{
+	noScheduler := scx.Lacking()
+	if running := scx.Running(); noScheduler == "" && running != "" {
+		noScheduler = "the kernel runs the scheduler " + running + " already: end it"
+	}
+	return map[experiment.Priority]string{
 		experiment.CoreScheduling: found[colocation.CoreScheduling],
 		experiment.GroupIdentity:  found[colocation.BVT],
-		experiment.SchedExt:       scx.Lacking(),
-	}
-	for name, why := range lacking {
-		if running := scx.Running(); why == "" && name == experiment.SchedExt && running != "" {
-			lacking[name] = "the kernel runs the scheduler " + running + " already: end it"
-		}
-	}
-	return lacking, nil
+		experiment.SchedExt:       noScheduler,
+	}, nil
 }
 
 // behind puts the threads of a service behind everything else, by more than settings of its groups.
@@ -103,7 +101,7 @@ func (r *run) putBehind(s *service) (*behind, error) {
 		give := func() error { return cookies.Give(s.groups()) }
 		return &behind{give, func() error { return nil }}, give() // the cookie ends with its threads
 	case s.Priority == experiment.SchedExt:
-		scheduler, err := r.schedule(s)
+		scheduler, err := r.loadScheduler(s)
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +120,8 @@ func (r *run) putBehind(s *service) (*behind, error) {
 	return nil, nil
 }
 
-// schedule loads a scheduler for a service.
-func (r *run) schedule(s *service) (*scx.Scheduler, error) {
+// loadScheduler loads a scheduler for a service, and attaches it.
+func (r *run) loadScheduler(s *service) (*scx.Scheduler, error) {
 	machine, err := sysfs.Read(os.DirFS("/sys"))
 	if err != nil {
 		return nil, fmt.Errorf("read the topology: %w", err)

@@ -44,7 +44,7 @@ func Unsupported(s experiment.Service) string {
 		return "a budget is a setting of the agent (--batch-percent), not of a pod"
 	case s.CPUs.Value > 0:
 		return "a pod cannot choose its number of CPUs without a policy"
-	case s.Priority != "" && s.Priority != experiment.Least && s.Priority != experiment.Idle:
+	case s.Priority.OfNode():
 		return "the mechanism is a setting of the agent (--batch-priority), not of a pod"
 	case s.Priority != "" && s.Limit.Value > 0:
 		return "a BestEffort pod has no limit"

@@ -180,7 +180,7 @@ func TestOldKernel(t *testing.T) {
 
 // TestBatchScheduler runs batch work by a scheduler in BPF, on cores of two threads.
 func TestBatchScheduler(t *testing.T) {
-	l := batchLab(t)
+	l := build(t, "./linux/scx", "./agent", "./lab/experiment")
 	l.testBatch(t, append(batchPrograms(),
 		compiled("linux-scx-order", "scx.test", "^(TestOnlineFirst|TestSideBySide)$"),
 		compiled("lab-experiment", "experiment.test", "^TestPutBehind$"),
@@ -193,7 +193,7 @@ func TestBatchSchedulerKernels(t *testing.T) {
 	if len(kernels) == 0 {
 		t.Skipf("%s is not set: set it to other kernels with sched_ext; the package comment says how", ExtKernelsEnv)
 	}
-	l := batchLab(t)
+	l := build(t, "./linux/scx", "./agent")
 	for _, kernel := range kernels {
 		t.Run(filepath.Base(kernel), func(t *testing.T) {
 			other := l
@@ -202,8 +202,6 @@ func TestBatchSchedulerKernels(t *testing.T) {
 		})
 	}
 }
-
-func batchLab(t *testing.T) lab { return build(t, "./linux/scx", "./agent", "./lab/experiment") }
 
 func batchPrograms() []guest.Program {
 	return []guest.Program{
