@@ -58,6 +58,8 @@ type Comparison struct {
 	// P is the probability of values that differ so much if the conditions do not (Mann-Whitney U
 	// test).
 	P float64
+	// Unlike is why the conditions cannot be compared, "" if they can.
+	Unlike string
 }
 
 // Verdict is what a comparison says.
@@ -73,6 +75,8 @@ const (
 // Verdict returns whether the figure is higher or lower than that of the baseline.
 func (c Comparison) Verdict() Verdict {
 	switch {
+	case c.Unlike != "":
+		return Unknown
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.Low > 1:
 		return Higher
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.High < 1:
@@ -138,6 +142,7 @@ func (r Result) Compare(a Answer) Comparison {
 	if !slices.ContainsFunc(ratios, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
 		c.Ratio = newValue(ratios)
 	}
+	c.Unlike = r.unlike(c)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -88,6 +89,48 @@ func TestVerdicts(t *testing.T) {
 			c := r.Compare(Answer{Figure: P99, Condition: "with"})
 			if c.Ratio.Rounds != test.rounds || c.Verdict() != test.want {
 				t.Errorf("%d rounds, verdict %d, want %d, %d: %+v", c.Ratio.Rounds, c.Verdict(), test.rounds, test.want, c)
+			}
+		})
+	}
+}
+
+// TestUnlike checks which conditions are not compared: those whose neighbours starve in one of them, and
+// those whose planned requests need nearly all of a limit.
+func TestUnlike(t *testing.T) {
+	limited := map[string]json.RawMessage{"server": json.RawMessage(`{"limit": 1}`)}
+	for _, test := range []struct {
+		name          string
+		figure        Figure
+		client        Client
+		others        [2]float64 // usage: baseline, condition
+		used          float64    // of the baseline
+		want, verdict bool
+	}{
+		{"alike", P99, Planned, [2]float64{1, 0.9}, 0.5, false, true},
+		{"no neighbours in the baseline", P99, Planned, [2]float64{0, 1}, 0.5, false, true},
+		{"half for the neighbours", P99, Planned, [2]float64{1.9, 0.95}, 0.5, false, true},
+		{"starved", P99, Wrk, [2]float64{0.711, 0.013}, 0.5, true, false},
+		{"starved in the baseline", Calls, Wrk, [2]float64{0.013, 0.711}, 0.5, true, false},
+		{"usage of the starved", Others, Wrk, [2]float64{0.711, 0.013}, 0.5, false, true},
+		{"overloaded", P99, Planned, [2]float64{0, 0}, 0.94, true, false},
+		{"overloaded, goodput", Goodput, Planned, [2]float64{0, 0}, 0.94, false, true},
+		{"clients wait", P99, Wrk, [2]float64{0, 0}, 0.94, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := Result{Environment: Environment{CPUs: 4}, Config: Config{
+				Services: []Service{{Name: "server"}}, Loads: []Load{{Name: "load", Client: test.client}},
+				Conditions: []Condition{{Name: "without"}, {Name: "with", Services: limited}},
+			}}
+			for round := range 6 {
+				for i, condition := range []string{"without", "with"} {
+					figures := map[Figure]float64{test.figure: float64(1 + i), Used: test.used}
+					figures[Others] = test.others[i]
+					r.Windows = append(r.Windows, Window{Round: round, Condition: condition, Load: "load", Figures: figures})
+				}
+			}
+			c := r.Compare(Answer{Figure: test.figure, Condition: "with"})
+			if unlike := c.Unlike != ""; unlike != test.want || c.Verdict() != Unknown != test.verdict {
+				t.Errorf("unlike %q, verdict %d", c.Unlike, c.Verdict())
 			}
 		})
 	}

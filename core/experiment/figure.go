@@ -36,6 +36,9 @@ const (
 	Stolen    Figure = "stolen"    // share of the CPUs that a hypervisor took
 )
 
+// latencies are the figures of the latency of requests.
+func latencies() []Figure { return []Figure{Mean, P50, P90, P99, P999, Longest} }
+
 // Unit is how the values of a figure are formatted.
 type Unit string
 

@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"pinfold.dev/pinfold/core/experiment"
@@ -41,6 +43,23 @@ func (r Run) tables() []figureTable {
 	return all
 }
 
+// unlike says which conditions cannot be compared with their baselines, and why.
+func (r Run) unlike() []string {
+	var all []string
+	for _, load := range r.loads() {
+		for _, condition := range r.Result.Config.Conditions {
+			for _, f := range r.Result.Config.Figures {
+				c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
+				note := fmt.Sprintf("%s cannot be compared with %s%s: %s.", plain(c.Condition), plain(c.Baseline), r.load(load), plain(c.Unlike))
+				if c.Unlike != "" && !slices.Contains(all, note) {
+					all = append(all, note)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // loads returns the names of the loads, "" if there is none.
 func (r Run) loads() []string {
 	var names []string
@@ -66,10 +85,12 @@ func (r Run) rows(f experiment.Figure, load string) []figureRow {
 }
 
 func newRow(f experiment.Figure, c experiment.Comparison) figureRow {
-	row := figureRow{plain(c.Condition), f.Format(c.Value.Estimate), interval(f, c.Value), effect(c), changes(c.Ratio), probability(c.P)}
+	row := figureRow{plain(c.Condition), f.Format(c.Value.Estimate), interval(f, c.Value), effect(c), spread(c), probability(c.P)}
 	switch {
 	case c.Condition == c.Baseline:
 		row.Change, row.ChangeInterval, row.P = "baseline", "", ""
+	case row.Change == incomparable:
+		row.P = ""
 	case row.Change == inconclusive && row.ChangeInterval == "":
 		row.ChangeInterval = missing(c)
 	}

@@ -67,6 +67,7 @@ func (r Run) findings() (findings, error) {
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
 	}
+	f.Notes = append(f.Notes, r.unlike()...)
 	f.Disturbed, f.Reasons = r.disturbances()
 	return f, nil
 }

@@ -64,7 +64,7 @@ func (r Run) claim(p experiment.Published, c experiment.Comparison) claim {
 	if p.Text == "" {
 		base.Published = f.Format(p.Of)
 	}
-	effect := claimLine{"change", change(p.Value / p.Of), effect(c), changes(c.Ratio)}
+	effect := claimLine{"change", change(p.Value / p.Of), effect(c), spread(c)}
 	one.What += " against " + base.Name
 	one.Lines = append(one.Lines, base, effect)
 	one.Published, one.Measured = effect.Published, joined(effect.Measured, effect.Interval)
@@ -79,18 +79,31 @@ func measured(f experiment.Figure, v experiment.Value) string {
 	return f.Format(v.Estimate)
 }
 
-// inconclusive stands in tables where sentences say why.
-const inconclusive = "cannot conclude"
+// These stand in tables where sentences say why.
+const (
+	inconclusive = "cannot conclude"
+	incomparable = "not comparable"
+)
 
 // effect describes the change of a comparison, without its interval.
 func effect(c experiment.Comparison) string {
 	switch verdict := c.Verdict(); {
+	case c.Unlike != "":
+		return incomparable
 	case verdict == experiment.Unknown:
 		return inconclusive
 	case c.Ratio.Rounds == 0:
 		return direction(verdict)
 	}
 	return change(c.Ratio.Estimate)
+}
+
+// spread describes the interval of the change of a comparison, "" if there is none.
+func spread(c experiment.Comparison) string {
+	if c.Unlike != "" {
+		return ""
+	}
+	return changes(c.Ratio)
 }
 
 // joined returns a text with its interval.
@@ -118,7 +131,7 @@ func conclude(p experiment.Published, c experiment.Comparison) conclusion {
 	within := c.Ratio.Rounds > 0 && c.Ratio.Low <= published && published <= c.Ratio.High
 	unknown := verdict == experiment.Unknown
 	switch {
-	case unknown && (c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
+	case unknown && (c.Unlike != "" || c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
 		return cannot(unclear(c))
 	case within && (!unknown || published == 1):
 		return conclusion{"Agrees", "the measured interval contains the published change"}

@@ -48,6 +48,8 @@ func unclear(c experiment.Comparison) string {
 		return noWindow(c.Condition)
 	case c.Base.Rounds == 0:
 		return noWindow(c.Baseline)
+	case c.Unlike != "":
+		return plain(c.Unlike)
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
 		return fmt.Sprintf("the interval of the ratio, %s to %s, contains 1 (no change)", number(c.Ratio.Low), number(c.Ratio.High))
 	case c.Ratio.Rounds > 0:

@@ -52,7 +52,10 @@ func TestAnswers(t *testing.T) {
 	self.Baseline = self.Condition
 	named := compared(experiment.P99, some, some, value(.54, .57, .6))
 	named.Condition, named.Baseline = "quota + burst", "without\na limit"
+	starved := compared(experiment.P99, some, some, value(.54, .57, .6))
+	starved.Unlike = "the neighbours starved"
 	for want, c := range map[string]experiment.Comparison{
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: the neighbours starved.":                                          starved,
 		"p99 latency is 43% lower (95% interval 40% to 46%) with a than with b.":                                                                      compared(experiment.P99, some, some, value(.54, .57, .6)),
 		"p99 latency is 43% lower (95% interval 40% to 46%) with quota + burst than without a limit.":                                                 named,
 		"Answered requests are 23% higher (95% interval 20% to 26%) with a than with b.":                                                              compared(experiment.Calls, some, some, value(1.2, 1.23, 1.26)),

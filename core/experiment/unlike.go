@@ -1,0 +1,59 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+
+	"pinfold.dev/pinfold/core/quantity"
+)
+
+// starved is the share of their usage in the baseline that the other services need: with less, they
+// are not the same neighbours any more.
+const starved = 0.25
+
+// overload is the share of a limit from which on a queue of planned requests hardly ever empties. Its
+// latency then grows with the length of the window.
+const overload quantity.Share = 0.9
+
+// unlike returns why the figure of a condition cannot be compared with that of its baseline, "" if it
+// can. Usage can always be compared.
+func (r Result) unlike(c Comparison) string {
+	if Figures()[c.Figure].Better == 0 || c.Condition == c.Baseline {
+		return ""
+	}
+	median := func(f Figure, condition string) float64 { return r.Value(f, condition, c.Load).Estimate }
+	others, before := median(Others, c.Condition), median(Others, c.Baseline)
+	if min(others, before) > 0 && min(others, before) < starved*max(others, before) {
+		return fmt.Sprintf("the other services used %s here and %s in the baseline: they did not do the same work",
+			Others.Format(others), Others.Format(before))
+	}
+	if !slices.Contains(latencies(), c.Figure) || !r.planned(c.Load) {
+		return ""
+	}
+	used := max(median(Used, c.Condition), median(Used, c.Baseline))
+	for _, condition := range []string{c.Condition, c.Baseline} {
+		if limit := r.limit(condition); limit > 0 && used > float64(overload)*limit {
+			return fmt.Sprintf("%s is overloaded: the requests need %s and its limit is %s, so latency depends on the length of the window",
+				condition, Used.Format(used), Used.Format(limit))
+		}
+	}
+	return ""
+}
+
+// planned reports whether the requests of a load are sent when they are due, answered or not.
+func (r Result) planned(load string) bool {
+	return slices.ContainsFunc(r.Config.Loads, func(l Load) bool {
+		return l.Name == load && slices.Contains([]Client{Batches, Random, Planned}, l.Client)
+	})
+}
+
+// limit returns the limit of the first service in a condition, in CPUs, that of all replicas together;
+// 0: none.
+func (r Result) limit(condition string) float64 {
+	for _, c := range r.Config.Conditions {
+		if services, err := c.In(r.Config.Services); c.Name == condition && err == nil && len(services) > 0 {
+			return services[0].Limit.On(r.Scale()) * float64(services[0].Count())
+		}
+	}
+	return 0
+}
