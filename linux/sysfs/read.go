@@ -31,12 +31,6 @@ func Examine(fsys fs.FS, running cpuset.Set) (m *topology.Machine, notes []strin
 	return m, t.notes.texts(), nil
 }
 
-// Online reads the CPUs that are online, as Examine does.
-func Online(fsys fs.FS, running cpuset.Set) (cpuset.Set, error) {
-	online, _, err := newTree(fsys).onlineAndPresent(running)
-	return online, err
-}
-
 func newTree(fsys fs.FS) tree { return tree{fsys, &notes{}} }
 
 // scan is a tree and its online CPUs. Slices "by CPU" below are parallel to cpus.
