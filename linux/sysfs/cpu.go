@@ -18,7 +18,7 @@ func (t tree) onlineAndPresent(running cpuset.Set) (online, present cpuset.Set, 
 	const noList = "the CPUs that are present, and not offline by cpuN/online, count as online"
 	online, err = read(t, cpuRoot+"/online", cpuset.Parse)
 	if errors.Is(err, cpuset.ErrOutOfRange) {
-		return online, present, err // of a machine that is larger than a set
+		return online, present, fmt.Errorf("the machine has more CPUs than Pinfold supports: %w", err)
 	}
 	if err == nil && online.IsEmpty() {
 		err = fmt.Errorf("%s/online: no CPU is online", cpuRoot)
@@ -73,9 +73,14 @@ const (
 func topologyFile(c cpuset.CPU, name string) string { return cpuDir(c) + "/topology/" + name }
 
 // cores groups the CPUs by core_cpus_list, on older kernels thread_siblings_list. CPUs about which
-// nothing is known are cores of their own.
+// nothing is known are cores of their own. If the kernel knows no core_id (-1), the lists have all
+// CPUs that are alike in this (drivers/base/arch_topology.c), and mean nothing.
 func (s scan) cores() grouping {
-	labels := s.divide("core", s.lists("core_cpus", "thread_siblings"), s.coreIDs)
+	lists := s.lists("core_cpus", "thread_siblings")
+	if s.noCoreIDs() {
+		clear(lists)
+	}
+	labels := s.divide("core", lists, s.coreIDs)
 	return labelled(s, func(i int) int {
 		if labels[i] != unknown {
 			return labels[i]
@@ -83,6 +88,16 @@ func (s scan) cores() grouping {
 		s.mend("such a CPU counts as a core of its own", "%s/topology: the threads of the core of CPU %d are not known", cpuDir(s.cpus[i]), s.cpus[i])
 		return i
 	})
+}
+
+// noCoreIDs reports whether all CPUs have the core_id of an unknown core.
+func (s scan) noCoreIDs() bool {
+	for _, c := range s.cpus {
+		if id, err := read(s.tree, topologyFile(c, coreIDFile), parseID); err != nil || id != unknown {
+			return false
+		}
+	}
+	return true
 }
 
 // coreIDs returns an id of the core of each CPU. core_id itself is unique only within the cluster,
