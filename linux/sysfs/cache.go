@@ -21,6 +21,17 @@ const (
 	unifiedCache     cacheType = "Unified"
 )
 
+// maxCacheLevel is more than any machine has, and bounds the notes about levels.
+const maxCacheLevel = 8
+
+func parseCacheLevel(text string) (uint64, error) {
+	level, err := parseFigure(text)
+	if err == nil && level > maxCacheLevel {
+		err = fmt.Errorf("%d is not a level of cache", level)
+	}
+	return level, err
+}
+
 func parseCacheType(text string) (cacheType, error) {
 	switch t := cacheType(text); t {
 	case dataCache, instructionCache, unifiedCache:
@@ -139,7 +150,7 @@ func (s scan) cachesOf(number uint64, level *cacheLevel) (caches []cpuset.Set, a
 // (drivers/base/cacheinfo.c). An unknown level is 0.
 func (t tree) cacheLevelAndType(index string) (uint64, cacheType) {
 	const ignored = "such caches are ignored"
-	level, _ := readOr(t, ignored, index+"/level", parseFigure)
+	level, _ := readOr(t, ignored, index+"/level", parseCacheLevel)
 	kind, ok := readOr(t, ignored, index+"/type", parseCacheType)
 	if !ok {
 		level = 0

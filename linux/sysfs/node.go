@@ -95,14 +95,14 @@ func (s scan) nodesOfCPUs(cores grouping, all []topology.NUMANode) (nodes []topo
 }
 
 // placeRest gives the CPUs without a node to the only node without a list, or if no CPU has a node,
-// to the first one.
+// to the first one. Otherwise their node may be offline.
 func (s scan) placeRest(labels []int, nodes []topology.NUMANode, unlisted []topology.NUMAID) {
 	rest := nodes[0].ID
 	switch {
 	case len(unlisted) == 1:
 		rest = unlisted[0]
 	case slices.ContainsFunc(labels, func(label int) bool { return label != unknown }):
-		return
+		rest = topology.NoNUMA
 	}
 	var cpus cpuset.Set
 	for i, c := range s.cpus {
@@ -111,7 +111,11 @@ func (s scan) placeRest(labels []int, nodes []topology.NUMANode, unlisted []topo
 			cpus.Add(c)
 		}
 	}
-	if !cpus.IsEmpty() {
+	switch {
+	case cpus.IsEmpty():
+	case rest == topology.NoNUMA:
+		s.mend("no memory is local to them", "CPUs %s are in no NUMA node that is online", cpus)
+	default:
 		s.mend("the node has the CPUs of no other node", "%s: the CPUs of the node are not known", nodeDir(rest))
 	}
 }

@@ -21,13 +21,18 @@ type note struct {
 const maxFault = 240
 
 func (n *notes) add(assumed string, fault error) {
+	n.addf(assumed, "%v", fault)
+}
+
+// addf is add for a fault that is formatted only if it is shown.
+func (n *notes) addf(assumed, format string, args ...any) {
 	for i := range n.list {
 		if n.list[i].assumed == assumed {
 			n.list[i].more++
 			return
 		}
 	}
-	text := fault.Error()
+	text := fmt.Sprintf(format, args...)
 	if len(text) > maxFault {
 		text = strings.ToValidUTF8(text[:maxFault], "") + "..."
 	}

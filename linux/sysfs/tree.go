@@ -26,10 +26,8 @@ type tree struct {
 func cpuDir(c cpuset.CPU) string       { return fmt.Sprintf(cpuRoot+"/cpu%d", c) }
 func nodeDir(n topology.NUMAID) string { return fmt.Sprintf(nodeRoot+"/node%d", n) }
 
-// mend notes a fault of a file, and what is assumed instead.
-func (t tree) mend(assumed, fault string, args ...any) {
-	t.notes.add(assumed, fmt.Errorf(fault, args...))
-}
+// mend notes a fault, and what is assumed instead.
+func (t tree) mend(assumed, fault string, args ...any) { t.notes.addf(assumed, fault, args...) }
 
 // read reads and parses a file, without surrounding white space and the NUL bytes with which some
 // captures pad it.
