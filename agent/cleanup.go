@@ -40,7 +40,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	}
 	defer k.groups.Close()
 	c := control.New(o.Config)
-	machine, err := k.machine()
+	machine, _, err := k.machine()
 	if err != nil {
 		return result, err
 	}

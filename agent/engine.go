@@ -184,7 +184,7 @@ func (e *engine) round() {
 // readMachine reads the machine's topology if it has changed. After an error the agent goes on with
 // the last one.
 func (e *engine) readMachine() error {
-	m, err := e.kernel.machine()
+	m, notes, err := e.kernel.machine()
 	if err != nil {
 		e.unhealthy("machine", err)
 		return err
@@ -193,6 +193,7 @@ func (e *engine) readMachine() error {
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
+		e.control.SetMachineNotes(notes)
 		e.topology = m
 	}
 	return nil

@@ -53,7 +53,7 @@ func TestMachineCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(online, []byte("0-7,x\n"), 0o644); err != nil {
+	if err := os.WriteFile(online, []byte("0-2047\n"), 0o644); err != nil { // more than a set of CPUs holds
 		t.Fatal(err)
 	}
 	w.eventually(func() error { return w.health("read the machine") })
@@ -69,4 +69,24 @@ func TestMachineCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
+}
+
+// TestDamagedTopology starts the agent on a machine with a damaged file and a virtual list of online
+// CPUs, which a container may have (lxcfs). Pods get their CPUs, and the condition says what is wrong.
+func TestDamagedTopology(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	k.file("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "?")
+	k.file("sys/devices/system/cpu/online", "0-3")
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(w.ready)
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
+	for _, want := range []string{"cpu2/topology/core_cpus_list", "does not list CPUs 4-7"} {
+		if message := w.condition().Message; !strings.Contains(message, want) {
+			t.Errorf("the condition does not say %q: %s", want, message)
+		}
+	}
+	if lines := strings.Count(w.log.String(), "core_cpus_list"); lines != 1 {
+		t.Errorf("the log has %d lines about the file, want 1", lines)
+	}
 }

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nri"
@@ -24,7 +26,7 @@ type kernel struct {
 	root   string
 	groups *cgroup.FS
 	naming kubepods.Naming // zero until findNaming succeeds
-	online string          // content of the files that list online CPUs and NUMA nodes
+	online string          // what the machine was read with: online CPUs and NUMA nodes
 
 	systemd       *systemd.Units           // nil while there is no connection
 	untold        map[string]cgroup.Wanted // settings that systemd does not know yet, by group
@@ -41,37 +43,41 @@ func openKernel(root string) (*kernel, error) {
 	return &kernel{root: root, groups: groups}, nil
 }
 
-// machine returns the machine's topology, or nil if its CPUs and NUMA nodes have not changed since
-// the last call.
-func (k *kernel) machine() (*topology.Machine, error) {
+// machine returns the machine's topology and notes about damage, or nil if its CPUs and NUMA nodes
+// have not changed since the last call.
+func (k *kernel) machine() (m *topology.Machine, notes []string, err error) {
 	sys := os.DirFS(filepath.Join(k.root, "sys"))
-	online, err := onlineText(sys)
-	if err != nil || online == k.online {
-		return nil, err
+	running := k.running()
+	online := onlineText(sys, running)
+	if online == k.online {
+		return nil, nil, nil
 	}
-	var m *topology.Machine
-	for range 3 { // CPUs that go online or offline meanwhile make the files inconsistent
-		if m, err = sysfs.Read(sys); !errors.Is(err, topology.ErrInconsistent) {
+	for range 3 { // CPUs that go online or offline meanwhile look like damage
+		if m, notes, err = sysfs.Examine(sys, running); err == nil && len(notes) == 0 {
 			break
 		}
+		running = k.running()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the machine: %w", err)
+		return nil, nil, fmt.Errorf("read the machine: %w", err)
 	}
 	k.online = online
-	return m, nil
+	return m, notes, nil
 }
 
-func onlineText(sys fs.FS) (string, error) {
-	cpus, err := fs.ReadFile(sys, "devices/system/cpu/online")
-	if err != nil {
-		return "", fmt.Errorf("read the CPUs that are online: %w", err)
-	}
-	nodes, err := fs.ReadFile(sys, "devices/system/node/online")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the NUMA nodes that are online: %w", err)
-	}
-	return string(cpus) + string(nodes), nil
+// onlineText returns a text that changes with the CPUs and NUMA nodes that are online.
+func onlineText(sys fs.FS, running cpuset.Set) string {
+	cpus, errCPUs := fs.ReadFile(sys, "devices/system/cpu/online")
+	nodes, errNodes := fs.ReadFile(sys, "devices/system/node/online")
+	listed, _ := cpuset.Parse(strings.TrimSpace(string(cpus))) // empty if it is damaged
+	return fmt.Sprint(string(cpus), errCPUs, string(nodes), errNodes, running.Difference(listed))
+}
+
+// running returns the CPUs on which the kernel runs processes. They are online even if a virtual
+// /sys (lxcfs) does not list them. The set is empty if it cannot be read.
+func (k *kernel) running() cpuset.Set {
+	cpus, _ := k.groups.Effective("/")
+	return cpus
 }
 
 // findNaming determines the naming of the pods' cgroups, unless the last one is still valid.

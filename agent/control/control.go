@@ -142,6 +142,8 @@ type Control struct {
 	began, now time.Time
 	// noBurst is set when a cgroup without burst has been seen: the kernel does not support it.
 	noBurst bool
+	// machineNotes say what is wrong with the files about the machine, and what is assumed instead.
+	machineNotes []string
 
 	plan     plan // the last one
 	previous nodeplan.CoreSets
@@ -191,6 +193,9 @@ func (c *Control) SetMachine(m *topology.Machine) {
 		c.pods[i] = c.applyCeilings(newPodState(c.pods[i].object, m, c.config.Keys))
 	}
 }
+
+// SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
+func (c *Control) SetMachineNotes(notes []string) { c.machineNotes = notes }
 
 // SetKubelet sets the kubelet's configuration.
 func (c *Control) SetKubelet(k Kubelet) { c.kubelet = &k }

@@ -28,6 +28,8 @@ const (
 	IdleTier = "IdleTier"
 	// LackingMechanism: the machine lacks a mechanism that is to put batch pods behind all others.
 	LackingMechanism = "LackingMechanism"
+	// DamagedTopology: files of the kernel about the machine are missing, damaged or contradictory.
+	DamagedTopology = "DamagedTopology"
 	// CannotWrite: the settings of a cgroup could not be written.
 	CannotWrite = "CannotWrite"
 	// CannotEnforce: no settings can be enforced on the node.
@@ -135,7 +137,15 @@ func (c *Control) problems() (all, notes []Notice) {
 			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	return all, slices.Concat(notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes(), c.lackingNotes())
+	return all, slices.Concat(c.machineNotices(), notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes(), c.lackingNotes())
+}
+
+// machineNotices returns the notes about the machine's topology.
+func (c *Control) machineNotices() (notes []Notice) {
+	for _, note := range c.machineNotes {
+		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
+	}
+	return notes
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except

@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -28,11 +27,11 @@ func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
 	}
 	all := x.naming.Tier(nodeplan.Guaranteed)
 	tier, err := x.groups.ReadParts(all, cgroup.Parts{Effective: true, Partition: true})
-	text, _, errOnline := x.read("sys/devices/system/cpu/online")
-	online, errParse := cpuset.Parse(text)
-	if err != nil || errOnline != nil || errParse != nil {
+	m, _, errMachine := x.topology()
+	if err != nil || errMachine != nil {
 		return // other checks report it
 	}
+	online := m.Online()
 	given := online.Difference(tier.Effective).Intersection(tier.Exclusive)
 	switch lacks := online.Difference(tier.Effective).Difference(given); {
 	case tier.Partition.Is():

@@ -8,20 +8,34 @@ import (
 	"os"
 	"path"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
+// topology reads the machine as the agent does.
+func (x *examination) topology() (m *topology.Machine, notes []string, err error) {
+	var running cpuset.Set
+	if x.groups != nil {
+		running, _ = x.groups.Effective("/") // else only /sys counts
+	}
+	return sysfs.Examine(os.DirFS(x.path("sys")), running)
+}
+
 // machine checks the CPU topology that the agent will publish.
 func (x *examination) machine(context.Context) {
-	m, err := sysfs.Read(os.DirFS(x.path("sys")))
+	m, notes, err := x.topology()
 	if err != nil {
-		x.add("topology", Problem, err.Error(), "report this with the output of 'pinfold topology capture'")
+		x.add("topology", Problem, err.Error(), "mount the host's /sys; if it is mounted, report this with the output of 'pinfold topology capture'")
 		return
 	}
 	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", quantity.Count(len(m.Packages()), "package"), quantity.Count(len(m.NUMANodes), "NUMA node"),
 		quantity.Count(len(m.LLCs()), "LLC"), quantity.Count(len(m.Cores()), "core"), quantity.Count(len(m.CPUs), "CPU")), "")
+	for _, note := range notes {
+		x.add("topology files", Note, note, "compare 'pinfold topology' with the machine; if it is wrong, report it with the output of 'pinfold topology capture'")
+	}
 	if !m.Offline.IsEmpty() {
 		x.add("offline CPUs", Note, m.Offline.String(), "nothing; pods whose CPUs go offline keep their other CPUs, and get these back when they are online")
 	}

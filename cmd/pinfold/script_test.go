@@ -71,6 +71,8 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "cgroups":
 		return canMakeGroups() == nil, nil
+	case "unshare": // CPU 1, and a mount namespace
+		return exec.Command("unshare", "--mount", "taskset", "--cpu-list", "1", "true").Run() == nil, nil
 	case "race":
 		return race.Enabled, nil
 	}

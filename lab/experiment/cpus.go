@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -115,7 +114,7 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 
 // cpusFor chooses CPUs for a service as the scheduler does.
 func cpusFor(free cpuset.Set, policy placement.Policy, s experiment.Service, scale experiment.Scale) (cpuset.Set, error) {
-	machine, err := sysfs.Read(os.DirFS("/sys"))
+	machine, _, err := sysfs.Host(free)
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("read the topology: %w", err)
 	}

@@ -32,7 +32,7 @@ func (m machine) environment() experiment.Environment {
 	if load, err := m.proc.LoadAvg(); err == nil {
 		e.Load = load.Load1
 	}
-	if found, err := sysfs.Read(os.DirFS("/sys")); err == nil {
+	if found, _, err := sysfs.Host(cpuset.Set{}); err == nil {
 		cores := map[topology.CoreID]bool{}
 		for _, c := range found.CPUs {
 			cores[c.Core] = true
@@ -65,17 +65,8 @@ func (m machine) cpus() (cpuset.Set, error) {
 	if err != nil {
 		return cpuset.Set{}, err
 	}
-	var mask unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &mask); err != nil {
-		return cpuset.Set{}, fmt.Errorf("ask for this process's CPUs: %w", err)
-	}
-	var own cpuset.Set
-	for c := range effective.All() {
-		if mask.IsSet(int(c)) {
-			own.Add(c)
-		}
-	}
-	return own, nil
+	own, err := sysfs.Affinity()
+	return effective.Intersection(own), err
 }
 
 // lock makes sure that no other run measures at the same time, which would disturb both.

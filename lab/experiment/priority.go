@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/pods"
@@ -122,7 +123,7 @@ func (r *run) putBehind(s *service) (*behind, error) {
 
 // loadScheduler loads a scheduler for a service, and attaches it.
 func (r *run) loadScheduler(s *service) (*scx.Scheduler, error) {
-	machine, err := sysfs.Read(os.DirFS("/sys"))
+	machine, _, err := sysfs.Host(cpuset.Set{})
 	if err != nil {
 		return nil, fmt.Errorf("read the topology: %w", err)
 	}

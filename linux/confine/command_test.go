@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 // doWord is the first argument of this test when it is the command under test, because virtual
@@ -58,7 +59,7 @@ func do(what string, args []string) int {
 		if err != nil {
 			return fail(err)
 		}
-		cpus, err := affinity()
+		cpus, err := sysfs.Affinity()
 		if err != nil {
 			return fail(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 const (
@@ -90,7 +91,7 @@ func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) 
 	if err != nil {
 		return cpuset.Set{}, err
 	}
-	affinity, err := affinity()
+	affinity, err := sysfs.Affinity()
 	if err != nil {
 		return cpuset.Set{}, err
 	}
@@ -180,21 +181,6 @@ func (g *group) others(prefix string) []string {
 		found[i] = strings.TrimPrefix(found[i], dir)
 	}
 	return found
-}
-
-// affinity returns the CPUs that this process may run on.
-func affinity() (cpuset.Set, error) {
-	var mask unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &mask); err != nil {
-		return cpuset.Set{}, fmt.Errorf("ask for this process's CPUs: %w", err)
-	}
-	var s cpuset.Set
-	for c := range cpuset.MaxCPUs {
-		if mask.IsSet(c) {
-			s.Add(cpuset.CPU(c))
-		}
-	}
-	return s, nil
 }
 
 // checkFree rejects the name of a current run. The groups of runs that were killed have been

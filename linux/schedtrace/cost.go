@@ -2,13 +2,9 @@ package schedtrace
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"pinfold.dev/pinfold/core/cpuset"
 )
 
 // Cost is what tracing has cost so far.
@@ -116,17 +112,4 @@ func threadTime() time.Duration {
 		panic(err) // every kernel has this clock
 	}
 	return time.Duration(ts.Nano())
-}
-
-// onlineCPUs returns the number of CPUs of the machine that are online.
-func onlineCPUs() (int, error) {
-	text, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		return 0, fmt.Errorf("count CPUs: %w", err)
-	}
-	set, err := cpuset.Parse(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("count CPUs: %w", err)
-	}
-	return max(1, set.Len()), nil
 }

@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 //go:embed schedtrace.o
@@ -111,11 +113,11 @@ func Open(o Options) (*Tracer, error) {
 	); err != nil {
 		return nil, fmt.Errorf("set up the BPF programs: %w", err)
 	}
-	online, err := onlineCPUs()
+	machine, _, err := sysfs.Host(cpuset.Set{})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	t := &Tracer{options: o, cpus: cpus, online: online, generation: 1, between: func(time.Duration) error { return nil }}
+	t := &Tracer{options: o, cpus: cpus, online: len(machine.CPUs), generation: 1, between: func(time.Duration) error { return nil }}
 	if err := spec.LoadAndAssign(&t.kernel, nil); err != nil {
 		return nil, explain(err)
 	}

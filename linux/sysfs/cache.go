@@ -1,9 +1,9 @@
 package sysfs
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
+	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -21,6 +21,17 @@ const (
 	unifiedCache     cacheType = "Unified"
 )
 
+// maxCacheLevel is more than any machine has, and bounds the notes about levels.
+const maxCacheLevel = 8
+
+func parseCacheLevel(text string) (uint64, error) {
+	level, err := parseFigure(text)
+	if err == nil && level > maxCacheLevel {
+		err = fmt.Errorf("%d is not a level of cache", level)
+	}
+	return level, err
+}
+
 func parseCacheType(text string) (cacheType, error) {
 	switch t := cacheType(text); t {
 	case dataCache, instructionCache, unifiedCache:
@@ -29,75 +40,120 @@ func parseCacheType(text string) (cacheType, error) {
 	return "", fmt.Errorf("%q is not a type of cache", text)
 }
 
-// llcs groups the CPUs by last-level cache. CPUs without one share one per package, die and NUMA
-// node.
-func (s scan) llcs(p parts) (grouping, error) {
-	claims := make([]claim, len(s.cpus))
-	var unlisted cpuset.Set
-	for i, c := range s.cpus {
-		var err error
-		if claims[i], err = s.llcOf(c); err != nil {
-			return grouping{}, err
-		}
-		if claims[i].file == "" {
-			unlisted.Add(c)
-		}
-	}
-	type place struct {
-		pkg, die int
-		numa     topology.NUMAID
-	}
-	byPlace := claimsByKey(s.cpus, func(i int) place { return place{p.packages.index[i], p.dies.index[i], p.numa.of[i]} },
-		func(i int) string { return cpuDir(s.cpus[i]) + "/cache (which lists no last-level cache)" })
-	for i := range claims {
-		if claims[i].file == "" {
-			claims[i] = claim{byPlace[i].cpus.Intersection(unlisted), byPlace[i].file}
-		}
-	}
-	return s.group("last-level cache", claims)
+// place is where a CPU is, without regard to caches.
+type place struct {
+	pkg, die int
+	numa     topology.NUMAID
 }
 
-// llcOf returns the CPUs that share the highest-level unified or data cache of level 2 or more in
-// /sys/devices/system/cpu/cpuN/cache. The claim has no file if there is no such cache, or if the
-// kernel does not know who shares it.
-func (s scan) llcOf(c cpuset.CPU) (claim, error) {
-	dir := cpuDir(c) + "/cache"
-	indexes, err := s.numbered(dir, "index")
-	if err != nil {
-		return claim{}, err
-	}
-	var llc claim
-	highest := uint64(0)
-	for _, n := range indexes {
-		index := fmt.Sprintf("%s/index%d", dir, n)
-		level, kind, err := s.cacheLevelAndType(index)
-		if err != nil {
-			return claim{}, err
+// llcs groups the CPUs by last-level cache: the highest-level unified or data cache of level 2 or
+// more in /sys/devices/system/cpu/cpuN/cache. A cache that has only a part of one of a lower level
+// is ignored. CPUs without a cache, and those with one about which the kernel does not say who
+// shares it, share one per package, die and NUMA node.
+func (s scan) llcs(cores grouping, placeOf func(i int) place) grouping {
+	largest := make([]cpuset.Set, len(s.cpus)) // by CPU: the cache of the highest level so far
+	levels := s.cacheLevels()
+	for _, number := range slices.Sorted(maps.Keys(levels)) {
+		caches, alone := s.cachesOf(number, levels[number])
+		for c := range alone.All() {
+			largest[s.at[c]] = cpuset.Set{}
 		}
-		if kind == instructionCache || level < minLLCLevel || level <= highest {
+		for _, cache := range caches {
+			if cut := s.cuts(largest, cache); !cut.IsEmpty() {
+				s.mend("the smaller one is ignored", "CPUs %s share a cache of level %d, but %s one of a lower level", cache, number, cut)
+				continue
+			}
+			for c := range cache.All() {
+				largest[s.at[c]] = cache
+			}
+		}
+	}
+	labels := make([]int, len(s.cpus))
+	for i := range labels {
+		labels[i] = unknown
+		if !largest[i].IsEmpty() {
+			labels[i] = int(largest[i].First())
+		}
+	}
+	labels = s.wholeCores("last-level cache", cores, labels)
+	type key struct {
+		cache int
+		place place
+	}
+	return labelled(s, func(i int) key {
+		if labels[i] != unknown {
+			return key{cache: labels[i]}
+		}
+		return key{unknown, placeOf(i)}
+	})
+}
+
+// cuts returns a cache of which another one has only a part, or the empty set.
+func (s scan) cuts(caches []cpuset.Set, other cpuset.Set) cpuset.Set {
+	for c := range other.All() {
+		if cache := caches[s.at[c]]; !cache.IsSubsetOf(other) {
+			return cache
+		}
+	}
+	return cpuset.Set{}
+}
+
+// cacheLevel is what the CPUs say about their unified or data caches of one level.
+type cacheLevel struct {
+	has   cpuset.Set
+	lists []cpuset.Set // by CPU: the CPUs that share its cache, empty if unknown
+}
+
+// cacheLevels reads the caches of level 2 or more.
+func (s scan) cacheLevels() map[uint64]*cacheLevel {
+	levels := map[uint64]*cacheLevel{}
+	for i, c := range s.cpus {
+		dir := cpuDir(c) + "/cache"
+		for _, n := range s.numberedOr("the CPU shares the caches of those that list it", dir, "index") {
+			index := fmt.Sprintf("%s/index%d", dir, n)
+			number, kind := s.cacheLevelAndType(index)
+			if kind == instructionCache || number < minLLCLevel {
+				continue
+			}
+			level, ok := levels[number]
+			if !ok {
+				level = &cacheLevel{lists: make([]cpuset.Set, len(s.cpus))}
+				levels[number] = level
+			}
+			if level.has.Add(c); level.lists[i].IsEmpty() {
+				level.lists[i], _ = s.list(c, index+"/shared_cpu_list", index+"/shared_cpu_map") // else the kernel does not know them
+			}
+		}
+	}
+	return levels
+}
+
+// cachesOf returns the caches of a level, as sets of CPUs, and the CPUs of which it is not known with
+// whom they share theirs.
+func (s scan) cachesOf(number uint64, level *cacheLevel) (caches []cpuset.Set, alone cpuset.Set) {
+	labels := s.divide(fmt.Sprintf("cache of level %d", number), level.lists, nil)
+	for _, cache := range labelled(s, func(i int) int { return labels[i] }).sets {
+		if labels[s.at[cache.First()]] == unknown {
+			alone = cache.Intersection(level.has)
 			continue
 		}
-		highest = level
-		cpus, file, err := s.readFirst(index+"/shared_cpu_list", index+"/shared_cpu_map")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return claim{}, err
+		if lacking := cache.Difference(level.has); !lacking.IsEmpty() {
+			s.mend("they share it", "CPUs %s have no cache of level %d, but others list them as sharing one", lacking, number)
 		}
-		llc = claim{cpus.Intersection(s.online), file}
+		caches = append(caches, cache)
 	}
-	return llc, nil
+	return caches, alone
 }
 
 // cacheLevelAndType reads level and type of the directory
 // /sys/devices/system/cpu/cpuN/cache/indexN. The kernel omits the file of an unknown value
 // (drivers/base/cacheinfo.c). An unknown level is 0.
-func (t tree) cacheLevelAndType(index string) (uint64, cacheType, error) {
-	level, _, err := readIfThere(t, index+"/level", parseFigure)
-	if err != nil {
-		return 0, "", err
-	}
-	kind, ok, err := readIfThere(t, index+"/type", parseCacheType)
+func (t tree) cacheLevelAndType(index string) (uint64, cacheType) {
+	const ignored = "such caches are ignored"
+	level, _ := readOr(t, ignored, index+"/level", parseCacheLevel)
+	kind, ok := readOr(t, ignored, index+"/type", parseCacheType)
 	if !ok {
 		level = 0
 	}
-	return level, kind, err
+	return level, kind
 }

@@ -30,7 +30,7 @@ import (
 // Capture does not check the content of files, so that a machine that contradicts itself can be
 // captured for analysis.
 func Capture(fsys fs.FS, header string) ([]byte, error) {
-	c := capture{tree: tree{fsys}}
+	c := capture{tree: newTree(fsys)}
 	if err := c.machine(); err != nil {
 		return nil, fmt.Errorf("capture CPU topology: %w", err)
 	}
@@ -116,6 +116,8 @@ var (
 	cpuFiles     = []alternatives{
 		{"online"},
 		{"topology/core_cpus_list", "topology/core_cpus", "topology/thread_siblings_list", "topology/thread_siblings"},
+		{"topology/core_id"},
+		{"topology/cluster_id"},
 		{"topology/die_id"},
 		{"topology/die_cpus_list", "topology/die_cpus"},
 		{"topology/physical_package_id"},
@@ -134,10 +136,7 @@ type capture struct {
 }
 
 func (c *capture) machine() error {
-	cpus, err := c.numberedSet(cpuRoot, "cpu")
-	if err != nil {
-		return err
-	}
+	cpus := setOf(c.entries(cpuRoot, "cpu"))
 	if err := c.each(machineFiles, c.single); err != nil {
 		return err
 	}
@@ -214,6 +213,15 @@ func memTotalLine(meminfo string) string {
 	return meminfo
 }
 
+// entries is numbered. A directory that cannot be listed has no entries.
+func (c *capture) entries(dir, prefix string) []int {
+	numbers, err := c.numbered(dir, prefix)
+	if err != nil {
+		c.refused = append(c.refused, err.Error())
+	}
+	return numbers
+}
+
 func (c *capture) add(name, content string) {
 	c.files = append(c.files, txtar.File{Name: name, Data: []byte(content)})
 }
@@ -254,14 +262,10 @@ func (c *capture) caches(cpus cpuset.Set) error {
 	with := map[int]cpuset.Set{} // by number of the cache
 	sharing := map[int]cpuset.Set{}
 	for cpu := range cpus.All() {
-		numbers, err := c.numbered(cpuDir(cpu)+"/cache", "index")
-		if err != nil {
-			return err
-		}
-		for _, n := range numbers {
+		for _, n := range c.entries(cpuDir(cpu)+"/cache", "index") {
 			with[n] = with[n].Union(cpuset.Of(cpu))
-			level, kind, err := c.cacheLevelAndType(fmt.Sprintf("%s/cache/index%d", cpuDir(cpu), n))
-			if err != nil || level >= minLLCLevel && kind != instructionCache {
+			level, kind := c.cacheLevelAndType(fmt.Sprintf("%s/cache/index%d", cpuDir(cpu), n))
+			if level >= minLLCLevel && kind != instructionCache {
 				sharing[n] = sharing[n].Union(cpuset.Of(cpu))
 			}
 		}
@@ -288,33 +292,23 @@ func (c *capture) nodes() error {
 	if err := c.each(nodesFiles, c.single); err != nil {
 		return err
 	}
-	nodes, err := c.numberedSet(nodeRoot, "node")
-	if err != nil {
-		return err
-	}
-	if there, err := c.exists(nodeRoot); err != nil || there && nodes.IsEmpty() {
-		return errors.Join(err, fmt.Errorf("%s has no NUMA node: the tree is damaged", nodeRoot))
-	}
+	nodes := setOf(c.entries(nodeRoot, "node"))
 	if err := c.each(nodeFiles, func(files alternatives) error { return c.numberedFiles(nodeRoot+"/node", nodes, files) }); err != nil {
 		return err
 	}
-	return c.initiators(nodes)
+	c.initiators(nodes)
+	return nil
 }
 
 // initiators captures the names of nodes in accessN/initiators. They are links, for which an
 // archive has empty files.
-func (c *capture) initiators(nodes cpuset.Set) error {
+func (c *capture) initiators(nodes cpuset.Set) {
 	for n := range nodes.All() {
 		for _, class := range accessClasses {
 			dir := nodeDir(topology.NUMAID(n)) + "/" + class + "/initiators"
-			initiators, err := c.numbered(dir, "node")
-			if err != nil {
-				return err
-			}
-			for _, i := range initiators {
+			for _, i := range c.entries(dir, "node") {
 				c.files = append(c.files, txtar.File{Name: fmt.Sprintf("%s/node%d", dir, i)})
 			}
 		}
 	}
-	return nil
 }

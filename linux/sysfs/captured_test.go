@@ -2,6 +2,7 @@ package sysfs_test
 
 import (
 	"archive/tar"
+	"compress/bzip2"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -153,7 +154,8 @@ func sorted(lists []string) []string {
 	return lists
 }
 
-// untar reads the sys directory of a compressed archive, including symbolic links.
+// untar reads the sys directory of a compressed archive, including symbolic links. It is at the top
+// or in the only directory there.
 func untar(t *testing.T, name string) fs.FS {
 	t.Helper()
 	f, err := os.Open(name)
@@ -161,8 +163,10 @@ func untar(t *testing.T, name string) fs.FS {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
+	var z io.Reader
+	if path.Ext(name) == ".bz2" {
+		z = bzip2.NewReader(f)
+	} else if z, err = gzip.NewReader(f); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	tree := fstest.MapFS{}
@@ -188,9 +192,15 @@ func untar(t *testing.T, name string) fs.FS {
 			tree[file] = &fstest.MapFile{Data: content}
 		}
 	}
-	sys, err := fs.Sub(tree, "sys")
-	if err != nil {
-		t.Fatal(err)
+	for _, pattern := range []string{"sys", "*/sys"} {
+		if found, err := fs.Glob(tree, pattern); err == nil && len(found) == 1 {
+			sys, err := fs.Sub(tree, found[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sys
+		}
 	}
-	return sys
+	t.Fatalf("%s: no directory sys", name)
+	return nil
 }

@@ -1,6 +1,8 @@
 // Package sysfs reads a [topology.Machine] from a /sys tree, the host's or a captured one.
 //
-//	machine, err := sysfs.Read(os.DirFS("/sys"))
+//	machine, notes, err := sysfs.Host(cpuset.Set{})                    // this machine
+//	machine, err := sysfs.Read(os.DirFS("copy-of-sys"))                // without notes
+//	machine, notes, err := sysfs.Examine(os.DirFS("copy"), cpuset.Set{})
 //
 // # Files
 //
@@ -8,8 +10,8 @@
 //
 //   - cpu/online, cpu/present, cpu/isolated, cpu/cpuN/online: the CPUs.
 //   - cpu/cpuN/topology/core_cpus_list: the cores. The threads that a CPU lists are its core.
-//     core_id is not used, because Linux numbers cores per package, with gaps, and on some machines
-//     per thread.
+//     core_id is used only where lists are missing or contradict each other, because Linux numbers
+//     cores per package or cluster, with gaps, and on some machines per thread.
 //   - topology/package_cpus_list and physical_package_id, die_cpus_list and die_id: packages and
 //     dies. An id of -1 means that the kernel does not know. Without dies, each package is one die.
 //   - cpu/cpuN/cache/indexN: the LLC is the highest-level unified or data cache of level 2 or more.
@@ -29,11 +31,20 @@
 // lists. Ids of cores, LLCs and dies are dense, in the order of the lowest CPU. Packages and NUMA
 // nodes keep the kernel's numbers.
 //
-// # Errors
+// # Damage
 //
-// Files that are unreadable, malformed or contradictory are errors that name the file.
-// Contradictions wrap [topology.ErrInconsistent]. CPU hotplug during a read looks like a
-// contradiction: read again.
+// A file that is missing, unreadable, malformed or contradictory costs what depends on it, and no
+// more. The levels form a ladder: CPUs online, cores, packages, dies, NUMA nodes, caches, kinds of
+// core. Each is mended from other files (lists from the lists of the other CPUs, then from ids; ids
+// from lists), and otherwise left out: a CPU is its own core, the machine one package and one NUMA
+// node. Where two levels contradict each other, the earlier one in the ladder is right; of two
+// levels of cache, the lower one. Distances default to 10 and 20. Each mended level has a note.
+//
+// Only a tree that names no CPU is an error, or one with more CPUs than a set holds. CPU hotplug
+// during a read looks like damage: if there are notes, read again.
+//
+// In containers /sys may be virtual (lxcfs). [Host] therefore counts CPUs as online on which the
+// kernel runs processes.
 //
 // # Captures
 //

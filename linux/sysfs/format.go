@@ -40,7 +40,7 @@ func parseMask(text string) (cpuset.Set, error) {
 // parseID parses the id of a package or die. -1 means unknown.
 func parseID(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < -1 {
+	if err != nil || n < unknown {
 		return 0, fmt.Errorf("%q is not an id", text)
 	}
 	return int(n), nil
@@ -63,8 +63,10 @@ func parseFigure(text string) (uint64, error) {
 	return n, nil
 }
 
-// parseNodes parses a list of NUMA nodes, which has the form of a CPU list. Linux has at most 1,024
-// nodes, which is also the capacity of a set of CPUs.
+// maxNodes is Linux's largest number of NUMA nodes. It is also the capacity of a set of CPUs.
+const maxNodes = cpuset.MaxCPUs
+
+// parseNodes parses a list of NUMA nodes, which has the form of a CPU list.
 func parseNodes(text string) ([]int, error) {
 	set, err := cpuset.Parse(text)
 	if err != nil {
@@ -82,7 +84,7 @@ func parseDistances(text string) ([]int, error) {
 	var row []int
 	for field := range strings.FieldsSeq(text) {
 		d, err := strconv.ParseUint(field, 10, 16)
-		if err != nil {
+		if err != nil || d == 0 {
 			return nil, fmt.Errorf("distances %q: %q is not a distance", text, field)
 		}
 		row = append(row, int(d))

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"syscall"
 
@@ -38,19 +39,14 @@ var hybridPMUs = []struct {
 }
 
 // setKinds sets the kind of every CPU, and m.Kinds.
-func (s scan) setKinds(m *topology.Machine, cores grouping) error {
+func (s scan) setKinds(m *topology.Machine, cores grouping) {
 	m.Kinds = []topology.Kind{""}
-	kinds, known, err := s.hybridPMUs(cores)
-	if err != nil {
-		return err
-	}
+	kinds, known := s.hybridPMUs(cores)
 	if !known {
-		if kinds, err = s.kindsByFigures(cores); err != nil {
-			return err
-		}
+		kinds = s.kindsByFigures(cores)
 	}
 	if len(kinds) < 2 {
-		return nil
+		return
 	}
 	m.Kinds = nil
 	for _, k := range kinds {
@@ -61,43 +57,38 @@ func (s scan) setKinds(m *topology.Machine, cores grouping) error {
 			}
 		}
 	}
-	return nil
 }
 
 // kindCPUs are the CPUs of one kind of core.
 type kindCPUs struct {
 	kind topology.Kind
 	cpus cpuset.Set
-	file string // "" if it is not from a single file
 }
 
 // hybridPMUs reads /sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus. known is true if every
-// online CPU is in one of them.
-func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool, err error) {
+// online CPU is in one of them, and all threads of a core in the same one.
+func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool) {
+	const ignored = "the performance counters are ignored for the kinds of core"
 	var all cpuset.Set
 	for _, pmu := range hybridPMUs {
-		cpus, _, err := readIfThere(s.tree, pmu.file, cpuset.Parse)
-		if err != nil {
-			return nil, false, err
-		}
+		cpus, _ := readOr(s.tree, ignored, pmu.file, cpuset.Parse)
 		if cpus = cpus.Intersection(s.online); cpus.IsEmpty() {
 			continue
 		}
-		for _, core := range cores.first {
-			threads := cores.claims[core]
-			if cpus.Intersects(threads.cpus) && !threads.cpus.IsSubsetOf(cpus) {
-				return nil, false, contradiction("%s has some of the CPUs %q, which are one core by %s", pmu.file, threads.cpus, threads.file)
+		for _, threads := range cores.sets {
+			if cpus.Intersects(threads) && !threads.IsSubsetOf(cpus) {
+				s.mend(ignored, "%s has some of the threads of one core, CPUs %s", pmu.file, threads)
+				return nil, false
 			}
 		}
-		for _, other := range kinds {
-			if both := cpus.Intersection(other.cpus); !both.IsEmpty() {
-				return nil, false, contradiction("CPUs %q are of two kinds, by %s and %s", both, other.file, pmu.file)
-			}
+		if both := cpus.Intersection(all); !both.IsEmpty() {
+			s.mend(ignored, "%s has CPUs %s, which are of another kind, too", pmu.file, both)
+			return nil, false
 		}
 		all = all.Union(cpus)
-		kinds = append(kinds, kindCPUs{pmu.kind, cpus, pmu.file})
+		kinds = append(kinds, kindCPUs{pmu.kind, cpus})
 	}
-	return kinds, all == s.online, nil
+	return kinds, all == s.online
 }
 
 // figureFiles are the files in /sys/devices/system/cpu/cpuN with a figure of the core's
@@ -109,60 +100,57 @@ var figureFiles = []struct {
 	{"cpu_capacity", false}, {"acpi_cppc/nominal_perf", true}, {"cpufreq/base_frequency", true}, {"cpufreq/cpuinfo_max_freq", false},
 }
 
-func (s scan) kindsByFigures(cores grouping) ([]kindCPUs, error) {
+func (s scan) kindsByFigures(cores grouping) []kindCPUs {
 	var kinds []kindCPUs
 	sustained := false
 	for _, file := range figureFiles {
 		if sustained && !file.sustained {
 			break
 		}
-		figures, known, err := s.coreFigures(cores, file.name)
-		if err != nil {
-			return nil, err
-		}
+		figures, known := s.coreFigures(cores, file.name)
 		if !known {
 			continue
 		}
 		if kinds = s.kindsOf(cores, figures); len(kinds) > 1 {
-			return kinds, nil
+			return kinds
 		}
 		sustained = sustained || file.sustained
 	}
-	return kinds, nil
+	return kinds
 }
 
 // maxFigure prevents overflow when figures are compared.
 const maxFigure = 1 << 48
 
-// figure reads a figure. It returns 0, which means unknown, if the file is missing or the kernel
-// rejects the read, because some of these files query the firmware.
-func (s scan) figure(file string) (uint64, error) {
-	value, _, err := readIfThere(s.tree, file, parseFigure)
+// figure reads a figure. It returns 0, which means unknown, if the file is missing or damaged, or
+// the kernel rejects the read, because some of these files query the firmware.
+func (s scan) figure(file string) uint64 {
+	value, err := read(s.tree, file, parseFigure)
+	if err == nil && value > maxFigure {
+		err = fmt.Errorf("read %s: %d is not a capacity, performance or frequency", file, value)
+	}
+	if err == nil {
+		return value
+	}
 	var refused syscall.Errno
-	if errors.As(err, &refused) {
-		return 0, nil
+	if !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &refused) {
+		s.notes.add("such figures are ignored for the kinds of core", err)
 	}
-	if value > maxFigure {
-		return 0, fmt.Errorf("read %s: %d is not a capacity, performance or frequency", file, value)
-	}
-	return value, err
+	return 0
 }
 
 // coreFigures returns the figure of each core, the largest of its threads. known is true if every
 // CPU has one.
-func (s scan) coreFigures(cores grouping, file string) (figures []uint64, known bool, err error) {
-	figures = make([]uint64, len(cores.first))
+func (s scan) coreFigures(cores grouping, file string) (figures []uint64, known bool) {
+	figures = make([]uint64, len(cores.sets))
 	known = true
 	for i, c := range s.cpus {
-		value, err := s.figure(cpuDir(c) + "/" + file)
-		if err != nil {
-			return nil, false, err
-		}
+		value := s.figure(cpuDir(c) + "/" + file)
 		known = known && value > 0
 		core := cores.index[i]
 		figures[core] = max(figures[core], value)
 	}
-	return figures, known, nil
+	return figures, known
 }
 
 // kindsOf divides the cores into kinds by their figures, the fastest first.
@@ -182,9 +170,9 @@ func (s scan) kindsOf(cores grouping, figures []uint64) []kindCPUs {
 	for k := range kinds {
 		kinds[k].kind = kindName(k, len(kinds))
 	}
-	for core, first := range cores.first {
+	for core, threads := range cores.sets {
 		k := slices.IndexFunc(slowest, func(least uint64) bool { return figures[core] >= least })
-		kinds[k].cpus = kinds[k].cpus.Union(cores.claims[first].cpus)
+		kinds[k].cpus = kinds[k].cpus.Union(threads)
 	}
 	return kinds
 }

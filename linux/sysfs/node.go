@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -9,128 +10,177 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// numa are the NUMA nodes and the node of each CPU.
-type numa struct {
-	nodes []topology.NUMANode
-	of    []topology.NUMAID // by CPU, NoNUMA if it is in no node
-	file  []string          // by CPU: the file that says so
-}
-
-func (s scan) numa() (numa, error) {
-	ids, err := s.nodeOnline()
-	if err != nil {
-		return numa{}, err
+// numa reads the NUMA nodes, and returns the node of each CPU, NoNUMA if it is in none. A kernel
+// without NUMA has one node, its memory unknown.
+func (s scan) numa(cores grouping) (nodes []topology.NUMANode, of []topology.NUMAID) {
+	online := s.nodeOnline()
+	if online == nil {
+		one := topology.NUMANode{CPUs: s.online, LocalCPUs: s.online, Distances: []int{topology.LocalDistance}}
+		return []topology.NUMANode{one}, make([]topology.NUMAID, len(s.cpus))
 	}
-	n := numa{of: slices.Repeat([]topology.NUMAID{topology.NoNUMA}, len(s.cpus)), file: slices.Repeat([]string{nodeRoot}, len(s.cpus))}
-	if ids == nil { // a kernel without NUMA: one node, its memory unknown
-		n.nodes = []topology.NUMANode{{CPUs: s.online, LocalCPUs: s.online, Distances: []int{topology.LocalDistance}}}
-		n.of = make([]topology.NUMAID, len(s.cpus))
-		return n, nil
+	for _, id := range online {
+		id := topology.NUMAID(id)
+		memory, _ := readOr(s.tree, "the size of the memory is unknown", nodeDir(id)+"/meminfo", parseMemTotal)
+		nodes = append(nodes, topology.NUMANode{ID: id, MemoryBytes: memory})
 	}
-	for _, id := range ids {
-		node, file, err := s.node(topology.NUMAID(id))
-		if err != nil {
-			return numa{}, err
-		}
-		if node.Distances, err = s.nodeDistance(node.ID, ids); err != nil {
-			return numa{}, err
-		}
-		for i, c := range s.cpus {
-			if !node.CPUs.Contains(c) {
-				continue
+	nodes, of = s.nodesOfCPUs(cores, nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		for j, c := range s.cpus {
+			if of[j] == n.ID {
+				n.CPUs.Add(c)
 			}
-			if n.of[i] != topology.NoNUMA {
-				return numa{}, contradiction("CPU %d is in two NUMA nodes, by %s and %s", c, n.file[i], file)
+		}
+		n.Distances = s.nodeDistance(n.ID, online, nodes)
+	}
+	s.setLocalCPUs(nodes)
+	return nodes, of
+}
+
+// nodeOnline reads /sys/devices/system/node/online, or else lists the directories nodeN there. It
+// returns nil on a kernel without NUMA.
+func (s scan) nodeOnline() []int {
+	const assumed = "the nodes that have a directory count as online"
+	ids, listed := readOr(s.tree, assumed, nodeRoot+"/online", parseNodes)
+	if len(ids) > 0 {
+		return ids
+	}
+	if listed {
+		s.mend(assumed, "%s/online: no NUMA node is online", nodeRoot)
+	}
+	for _, n := range s.numberedOr("all CPUs count as one NUMA node", nodeRoot, "node") {
+		if n < maxNodes {
+			ids = append(ids, n)
+		}
+	}
+	if there, err := s.exists(nodeRoot); len(ids) == 0 && (there || err != nil) {
+		s.mend("all CPUs count as one NUMA node", "%s has no directory of a NUMA node", nodeRoot)
+	}
+	return ids
+}
+
+// nodesOfCPUs returns the node of each CPU, by the lists of the nodes. Nodes with the same CPUs are
+// one node with the memory of all: emulated nodes (numa=fake), which have all CPUs each. A CPU of
+// two other nodes is in the first one. The only node without a list has the CPUs without a node.
+func (s scan) nodesOfCPUs(cores grouping, all []topology.NUMANode) (nodes []topology.NUMANode, of []topology.NUMAID) {
+	labels := slices.Repeat([]int{unknown}, len(s.cpus))
+	with := map[cpuset.Set]int{} // CPUs of a node to its index in nodes
+	var unlisted []topology.NUMAID
+	for _, n := range all {
+		cpus, listed := s.nodeCPUs(n.ID)
+		if !listed {
+			unlisted = append(unlisted, n.ID)
+		}
+		if same, ok := with[cpus]; ok && !cpus.IsEmpty() {
+			s.mend("nodes with the same CPUs are one node", "NUMA nodes %d and %d both have CPUs %s", nodes[same].ID, n.ID, cpus)
+			nodes[same].MemoryBytes += n.MemoryBytes
+			continue
+		}
+		with[cpus] = len(nodes)
+		nodes = append(nodes, n)
+		for c := range cpus.All() {
+			if label := &labels[s.at[c]]; *label == unknown {
+				*label = int(n.ID)
+			} else {
+				s.mend("such a CPU is in the first one", "CPU %d is in the NUMA nodes %d and %d", c, *label, n.ID)
 			}
-			n.of[i], n.file[i] = node.ID, file
 		}
-		n.nodes = append(n.nodes, node)
 	}
-	return n, s.setLocalCPUs(n.nodes)
+	s.placeRest(labels, nodes, unlisted)
+	of = make([]topology.NUMAID, len(s.cpus))
+	for i, label := range s.wholeCores("NUMA node", cores, labels) {
+		of[i] = topology.NUMAID(label) // NoNUMA is unknown
+	}
+	return nodes, of
 }
 
-// nodeOnline reads /sys/devices/system/node/online, or on old kernels lists the directories nodeN
-// there. It returns nil on a kernel without NUMA.
-func (s scan) nodeOnline() ([]int, error) {
-	ids, ok, err := readIfThere(s.tree, nodeRoot+"/online", parseNodes)
-	if err != nil {
-		return nil, err
+// placeRest gives the CPUs without a node to the only node without a list, or if no CPU has a node,
+// to the first one. Otherwise their node may be offline.
+func (s scan) placeRest(labels []int, nodes []topology.NUMANode, unlisted []topology.NUMAID) {
+	rest := nodes[0].ID
+	switch {
+	case len(unlisted) == 1:
+		rest = unlisted[0]
+	case slices.ContainsFunc(labels, func(label int) bool { return label != unknown }):
+		rest = topology.NoNUMA
 	}
-	if ok {
-		if len(ids) == 0 {
-			return nil, fmt.Errorf("%s/online: no NUMA node is online", nodeRoot)
+	var cpus cpuset.Set
+	for i, c := range s.cpus {
+		if labels[i] == unknown {
+			labels[i] = int(rest)
+			cpus.Add(c)
 		}
-		return ids, nil
 	}
-	if there, err := s.exists(nodeRoot); err != nil || !there {
-		return nil, err
+	switch {
+	case cpus.IsEmpty():
+	case rest == topology.NoNUMA:
+		s.mend("no memory is local to them", "CPUs %s are in no NUMA node that is online", cpus)
+	default:
+		s.mend("the node has the CPUs of no other node", "%s: the CPUs of the node are not known", nodeDir(rest))
 	}
-	if ids, err = s.numbered(nodeRoot, "node"); err != nil {
-		return nil, err
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("read %s/online: %w, and no node is there either", nodeRoot, fs.ErrNotExist)
-	}
-	return ids, nil
 }
 
-// node reads a node and the name of the file that lists its CPUs:
-// /sys/devices/system/node/nodeN/cpulist, or cpumap on old kernels. The size of its memory is from
-// meminfo, or 0 if that is missing.
-func (s scan) node(id topology.NUMAID) (topology.NUMANode, string, error) {
-	cpus, file, err := s.readFirst(nodeDir(id)+"/cpulist", nodeDir(id)+"/cpumap")
-	if err != nil {
-		return topology.NUMANode{}, "", err
+// nodeCPUs reads the online CPUs of a node from /sys/devices/system/node/nodeN/cpulist, or cpumap on
+// old kernels. listed is false if neither can be read.
+func (s scan) nodeCPUs(id topology.NUMAID) (cpus cpuset.Set, listed bool) {
+	cpus, _, err := s.readFirst(nodeDir(id)+"/cpulist", nodeDir(id)+"/cpumap")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.notes.add("such lists of nodes are ignored", err)
 	}
-	memory, _, err := readIfThere(s.tree, nodeDir(id)+"/meminfo", parseMemTotal)
-	return topology.NUMANode{ID: id, CPUs: cpus.Intersection(s.online), MemoryBytes: memory}, file, err
+	return cpus.Intersection(s.online), err == nil
 }
 
 // nodeDistance reads /sys/devices/system/node/nodeN/distance: the distances to the online nodes in
 // ascending order. A row may also have a distance for every possible node, in captures in which a
-// node was set offline manually. Then nodeDistance selects those to the online nodes.
-func (s scan) nodeDistance(id topology.NUMAID, online []int) ([]int, error) {
-	file := nodeDir(id) + "/distance"
-	row, err := read(s.tree, file, parseDistances)
-	if err != nil || len(row) == len(online) {
-		return row, err
-	}
-	possible, _, err := readIfThere(s.tree, nodeRoot+"/possible", parseNodes)
-	if err != nil {
-		return nil, err
-	}
-	if len(row) != len(possible) {
-		return nil, contradiction("%s has %d distances, but %s/online has %d nodes", file, len(row), nodeRoot, len(online))
+// node was set offline manually. nodeDistance selects those to the given nodes.
+func (s scan) nodeDistance(id topology.NUMAID, online []int, nodes []topology.NUMANode) []int {
+	row, err := read(s.tree, nodeDir(id)+"/distance", parseDistances)
+	columns := online
+	if err == nil && len(row) != len(online) {
+		possible, _ := readOr(s.tree, "only online nodes are possible", nodeRoot+"/possible", parseNodes)
+		if columns = possible; len(row) != len(columns) {
+			err = fmt.Errorf("%s/distance has %d distances for %d online nodes", nodeDir(id), len(row), len(online))
+		}
 	}
 	var picked []int
-	for i, n := range possible {
-		if slices.Contains(online, n) {
+	for _, n := range nodes {
+		if i := slices.Index(columns, int(n.ID)); err == nil && i >= 0 {
 			picked = append(picked, row[i])
 		}
 	}
-	if len(picked) != len(online) {
-		return nil, contradiction("%s/online has nodes that %s/possible does not have", nodeRoot, nodeRoot)
+	if len(picked) == len(nodes) {
+		return picked
 	}
-	return picked, nil
+	if err == nil {
+		err = fmt.Errorf("%s/distance has no distances to some online nodes", nodeDir(id))
+	}
+	if len(nodes) > 1 || !errors.Is(err, fs.ErrNotExist) { // the distance of a node to itself needs no file
+		s.notes.add(fmt.Sprintf("the distances are %d within a NUMA node and %d between two", topology.LocalDistance, topology.RemoteDistance), err)
+	}
+	return defaultDistances(id, nodes)
+}
+
+func defaultDistances(id topology.NUMAID, nodes []topology.NUMANode) []int {
+	row := make([]int, len(nodes))
+	for i, n := range nodes {
+		if row[i] = topology.RemoteDistance; n.ID == id {
+			row[i] = topology.LocalDistance
+		}
+	}
+	return row
 }
 
 // setLocalCPUs sets the CPUs for which the memory of each node is local.
-func (s scan) setLocalCPUs(nodes []topology.NUMANode) error {
+func (s scan) setLocalCPUs(nodes []topology.NUMANode) {
 	for i := range nodes {
 		n := &nodes[i]
-		n.LocalCPUs = n.CPUs
-		if !n.CPUs.IsEmpty() {
-			continue
-		}
-		var err error
-		if n.LocalCPUs, err = s.initiatorCPUs(n.ID, nodes); err != nil {
-			return err
+		if n.LocalCPUs = n.CPUs; n.CPUs.IsEmpty() {
+			n.LocalCPUs = s.initiatorCPUs(n.ID, nodes)
 		}
 		if n.LocalCPUs.IsEmpty() {
 			n.LocalCPUs = nearestCPUs(*n, nodes)
 		}
 	}
-	return nil
 }
 
 // accessClasses are the directories with the initiators of a node according to the firmware, the
@@ -141,13 +191,9 @@ var accessClasses = []string{"access1", "access0"}
 // which have the best access among the nodes with CPUs. Otherwise it uses access0, which also
 // includes nodes without CPUs (Documentation/admin-guide/mm/numaperf.rst of Linux). The result is
 // empty if the firmware names no initiators.
-func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpuset.Set, error) {
-	var cpus cpuset.Set
+func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpus cpuset.Set) {
 	for _, class := range accessClasses {
-		initiators, err := s.numbered(nodeDir(id)+"/"+class+"/initiators", "node")
-		if err != nil {
-			return cpus, err
-		}
+		initiators := s.numberedOr("the nearest CPUs are local to the node", nodeDir(id)+"/"+class+"/initiators", "node")
 		for _, n := range nodes {
 			if slices.Contains(initiators, int(n.ID)) {
 				cpus = cpus.Union(n.CPUs)
@@ -157,7 +203,7 @@ func (s scan) initiatorCPUs(id topology.NUMAID, nodes []topology.NUMANode) (cpus
 			break
 		}
 	}
-	return cpus, nil
+	return cpus
 }
 
 // nearestCPUs returns the CPUs of the nearest nodes that have CPUs.

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,16 @@ func readable(t *rapid.T) *topology.Machine {
 			m.CPUs[i].NUMA = 0
 		}
 		m.NUMANodes = []topology.NUMANode{{CPUs: m.Online(), LocalCPUs: m.Online(), Distances: []int{10}}}
+	}
+	if len(m.NUMANodesOf(m.Online())) == 1 && m.CPUs[0].NUMA == topology.NoNUMA { // no CPU has a node
+		first := &m.NUMANodes[0]
+		first.CPUs, first.LocalCPUs = m.Online(), m.Online()
+		eachCPU(m, func(c *topology.CPU) { c.NUMA = first.ID })
+	}
+	for i := range m.NUMANodes {
+		for j, d := range m.NUMANodes[i].Distances {
+			m.NUMANodes[i].Distances[j] = max(d, 1) // 0 is not a distance
+		}
 	}
 	for i := range m.NUMANodes {
 		if n := &m.NUMANodes[i]; n.LocalCPUs.IsEmpty() {
@@ -94,20 +105,95 @@ func TestReadFindsShapes(t *testing.T) {
 	}
 }
 
-// TestGarbageIsNamed overwrites one file of a valid tree. Either the file is not read, or the error
-// names it.
-func TestGarbageIsNamed(t *testing.T) {
+// dependent are the levels of a machine that depend on a file: blank removes them. The first entry
+// that matches counts. Files about a core are missing here: lists of threads and ids are mended by
+// those of the other threads.
+var dependent = []struct {
+	file  *regexp.Regexp
+	blank func(*topology.Machine)
+}{
+	{regexp.MustCompile(`/present$`), func(m *topology.Machine) { m.Offline = cpuset.Set{} }},
+	{regexp.MustCompile(`/isolated$`), func(m *topology.Machine) { m.Isolated = cpuset.Set{} }},
+	{regexp.MustCompile(`/die_`), func(m *topology.Machine) { eachCPU(m, func(c *topology.CPU) { c.Die = 0 }) }},
+	{regexp.MustCompile(`package`), func(m *topology.Machine) {
+		eachCPU(m, func(c *topology.CPU) { c.Die, c.Package = 0, 0 })
+	}},
+	{regexp.MustCompile(`/cache/`), func(m *topology.Machine) { eachCPU(m, func(c *topology.CPU) { c.LLC = 0 }) }},
+	{regexp.MustCompile(`/cpu_capacity$`), func(m *topology.Machine) {
+		m.Kinds = []topology.Kind{""}
+		eachCPU(m, func(c *topology.CPU) { c.Kind = "" })
+	}},
+	{regexp.MustCompile(`/meminfo$`), func(m *topology.Machine) { eachNode(m, func(n *topology.NUMANode) { n.MemoryBytes = 0 }) }},
+	{regexp.MustCompile(`/(distance|uevent)$`), func(m *topology.Machine) {
+		eachNode(m, func(n *topology.NUMANode) { n.Distances, n.LocalCPUs = nil, n.CPUs })
+	}},
+	{regexp.MustCompile(`^devices/system/node/`), func(m *topology.Machine) {
+		m.NUMANodes = nil
+		eachCPU(m, func(c *topology.CPU) { c.NUMA = topology.NoNUMA })
+	}},
+}
+
+func eachCPU(m *topology.Machine, change func(*topology.CPU)) {
+	for i := range m.CPUs {
+		change(&m.CPUs[i])
+	}
+}
+
+func eachNode(m *topology.Machine, change func(*topology.NUMANode)) {
+	for i := range m.NUMANodes {
+		change(&m.NUMANodes[i])
+	}
+}
+
+// TestOneDamagedFile damages one file of a valid tree. The machine is the undamaged one in all that
+// does not depend on the file. If it differs at all because of garbage, a note names the file.
+func TestOneDamagedFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := readable(t)
 		tree := machineTree(m)
 		file := rapid.SampledFrom(slices.Sorted(maps.Keys(tree))).Draw(t, "file")
-		tree[file] = &fstest.MapFile{Data: []byte(rapid.SampledFrom([]string{"?", "0-", "-7", "0x1", "\x00?"}).Draw(t, "garbage"))}
-		got, err := Read(tree)
-		switch {
-		case err == nil && topologytest.Diff(m, got) != "":
-			t.Fatalf("garbage in %s changed the machine:\n%s", file, topologytest.Diff(m, got))
-		case err != nil && !strings.Contains(err.Error(), file):
-			t.Fatalf("garbage in %s, but the error does not name it: %v", file, err)
+		garbage := false
+		switch kind := rapid.SampledFrom([]string{"missing", "empty", "garbage", "directory", "contradiction"}).Draw(t, "damage"); kind {
+		case "missing":
+			delete(tree, file)
+		case "empty":
+			tree[file] = &fstest.MapFile{}
+		case "garbage":
+			garbage = true
+			text := rapid.SampledFrom([]string{"?", "0-", "-7", "0x1", "\x00?", "99999999999999999999"}).Draw(t, "garbage")
+			tree[file] = &fstest.MapFile{Data: []byte(text)}
+		case "directory":
+			delete(tree, file)
+			tree[file+"/directory"] = &fstest.MapFile{}
+		case "contradiction":
+			if file == cpuRoot+"/online" || strings.HasSuffix(file, "/online") && strings.HasPrefix(file, cpuRoot) {
+				t.Skip("which CPUs are online is then not known")
+			}
+			number := regexp.MustCompile(`(cpu|node)\d+`)
+			like := regexp.MustCompile("^" + number.ReplaceAllString(regexp.QuoteMeta(file), `${1}\d+`) + "$")
+			others := slices.DeleteFunc(slices.Sorted(maps.Keys(tree)), func(name string) bool { return !like.MatchString(name) })
+			tree[file] = tree[rapid.SampledFrom(others).Draw(t, "other")]
+		}
+		got, notes, err := Examine(tree, cpuset.Set{})
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := got.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		named := strings.Contains(strings.Join(notes, "\n"), file)
+		if diff := topologytest.Diff(m, got); diff != "" && garbage && !named {
+			t.Fatalf("garbage in %s changed the machine, but no note names it: %q\n%s", file, notes, diff)
+		}
+		for _, level := range dependent {
+			if level.file.MatchString(file) {
+				level.blank(m)
+				level.blank(got)
+				break
+			}
+		}
+		if diff := topologytest.Diff(m, got); diff != "" {
+			t.Fatalf("%s; %q: -undamaged +damaged:\n%s", file, notes, diff)
 		}
 	})
 }
@@ -145,8 +231,8 @@ func TestDamage(t *testing.T) {
 			if err := got.Validate(); err != nil {
 				t.Fatal(err)
 			}
-		} else if !strings.Contains(err.Error(), "devices/") {
-			t.Fatalf("the error names no file: %v", err)
+		} else if !strings.Contains(err.Error(), "devices/system/cpu/online") {
+			t.Fatalf("the CPUs are known, but: %v", err)
 		}
 	})
 }

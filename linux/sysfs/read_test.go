@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -11,22 +10,28 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/test/golden"
 )
 
 // TestFixtures reads the /sys tree of each archive in testdata. Its file "machine" is the result of
-// Read, in the form of [describe].
+// Examine, in the form of [describe], with the notes.
 func TestFixtures(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "machine", func(t *testing.T, given *txtar.Archive) string {
 		tree, err := ParseArchive(txtar.Format(given))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Read(tree)
+		m, notes, err := Examine(tree, cpuset.Set{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return describe(m)
+		text := describe(m)
+		for _, note := range notes {
+			text += "note " + note + "\n"
+		}
+		return text
 	})
 }
 
@@ -55,10 +60,21 @@ func TestKernelRefusesToTell(t *testing.T) {
 	if want := 2; len(m.Kinds) != want {
 		t.Errorf("kinds %q, want %d", m.Kinds, want)
 	}
-	for _, file := range []string{"/online", "cpu2/topology/core_cpus_list", "cpu", "index3/type", "cpu1/cache"} {
-		_, err := Read(refusing{tree, file, syscall.EIO})
-		if err == nil || !strings.Contains(err.Error(), file) || !errors.Is(err, syscall.EIO) {
-			t.Errorf("EIO from %s: error %v", file, err)
+	undamaged, err := Read(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"/online", "cpu2/topology/core_cpus_list", "cpu", "cpu1/cache/index3/type", "cpu1/cache", "/isolated"} {
+		m, notes, err := Examine(refusing{tree, file, syscall.EIO}, cpuset.Set{})
+		if err != nil {
+			t.Errorf("EIO from %s: %v", file, err)
+			continue
+		}
+		if text := strings.Join(notes, "\n"); !strings.Contains(text, file) || !strings.Contains(text, syscall.EIO.Error()) {
+			t.Errorf("EIO from %s: notes %q", file, notes)
+		}
+		if diff := topologytest.Diff(undamaged, m); diff != "" {
+			t.Errorf("EIO from %s: -undamaged +damaged:\n%s", file, diff)
 		}
 	}
 }

@@ -18,15 +18,16 @@ const (
 )
 
 // tree is a /sys directory.
-type tree struct{ fsys fs.FS }
+type tree struct {
+	fsys  fs.FS
+	notes *notes
+}
 
 func cpuDir(c cpuset.CPU) string       { return fmt.Sprintf(cpuRoot+"/cpu%d", c) }
 func nodeDir(n topology.NUMAID) string { return fmt.Sprintf(nodeRoot+"/node%d", n) }
 
-// contradiction returns an error about files that contradict each other.
-func contradiction(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", topology.ErrInconsistent, fmt.Errorf(format, args...))
-}
+// mend notes a fault, and what is assumed instead.
+func (t tree) mend(assumed, fault string, args ...any) { t.notes.addf(assumed, fault, args...) }
 
 // read reads and parses a file, without surrounding white space and the NUL bytes with which some
 // captures pad it.
@@ -47,13 +48,14 @@ func read[T any](t tree, file string, parse func(string) (T, error)) (T, error) 
 	return value, nil
 }
 
-// readIfThere is read for a file that may be missing. ok is true if it exists and could be parsed.
-func readIfThere[T any](t tree, file string, parse func(string) (T, error)) (value T, ok bool, err error) {
-	value, err = read(t, file, parse)
-	if errors.Is(err, fs.ErrNotExist) {
-		return value, false, nil
+// readOr is read for a file that may be missing or damaged. ok is true if it exists and could be
+// parsed. Damage is noted with what is assumed instead.
+func readOr[T any](t tree, assumed, file string, parse func(string) (T, error)) (value T, ok bool) {
+	value, err := read(t, file, parse)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.notes.add(assumed, err)
 	}
-	return value, err == nil, err
+	return value, err == nil
 }
 
 // readFirst reads CPUs from the first of the files that exists, and returns its name. Files whose
@@ -98,16 +100,24 @@ func (t tree) numbered(dir, prefix string) ([]int, error) {
 	return numbers, nil
 }
 
-// numberedSet is numbered as a set of CPU ids. It is also used for NUMA nodes; see parseNodes.
-func (t tree) numberedSet(dir, prefix string) (set cpuset.Set, err error) {
+// numberedOr is numbered for a directory that may be damaged.
+func (t tree) numberedOr(assumed, dir, prefix string) []int {
 	numbers, err := t.numbered(dir, prefix)
-	for _, n := range numbers {
-		if !cpuset.CPU(n).Valid() {
-			return set, fmt.Errorf("list %s: %w: %s%d is above %d", dir, cpuset.ErrOutOfRange, prefix, n, cpuset.MaxCPUs-1)
-		}
-		set.Add(cpuset.CPU(n))
+	if err != nil {
+		t.notes.add(assumed, err)
 	}
-	return set, err
+	return numbers
+}
+
+// setOf returns numbers as a set of CPU ids, without those that a set cannot hold. It is also used
+// for NUMA nodes; see parseNodes.
+func setOf(numbers []int) (set cpuset.Set) {
+	for _, n := range numbers {
+		if c := cpuset.CPU(n); c.Valid() {
+			set.Add(c)
+		}
+	}
+	return set
 }
 
 // exists reports whether the tree has a file or directory.

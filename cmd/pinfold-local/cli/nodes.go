@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -62,7 +63,7 @@ func machineOfShape(text string) (*topology.Machine, string, error) {
 
 // hostMachine reads the topology of this machine.
 func hostMachine() (*topology.Machine, error) {
-	machine, err := sysfs.Read(os.DirFS("/sys"))
+	machine, _, err := sysfs.Host(cpuset.Set{})
 	if err != nil {
 		return nil, fmt.Errorf("read this machine's topology: %w", err)
 	}

@@ -61,7 +61,7 @@ answered becomes {"error":"line 3: ..."}.`,
 			if err := q.check(flags); err != nil {
 				return err
 			}
-			return q.answer(cmd.InOrStdin(), cmd.OutOrStdout())
+			return q.answer(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}
 		if err := checkBatchFlags(flags); err != nil {
 			return err
@@ -95,8 +95,8 @@ func (q *question) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-func (q *question) answer(stdin io.Reader, stdout io.Writer) error {
-	m, err := q.from.read(stdin)
+func (q *question) answer(stdin io.Reader, stdout, stderr io.Writer) error {
+	m, err := q.from.read(stdin, stderr)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -44,10 +47,13 @@ func (s *source) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-func (s *source) read(stdin io.Reader) (*topology.Machine, error) {
+// read reads the machine. What is wrong with its /sys is told on stderr.
+func (s *source) read(stdin io.Reader, stderr io.Writer) (*topology.Machine, error) {
 	switch s.machine {
 	case "":
-		return readSysfs(s.sysfs)
+		m, notes, err := readSysfs(s.sysfs)
+		printNotes(stderr, notes)
+		return m, err
 	case "-":
 		m, err := topology.Decode(stdin)
 		if err != nil {
@@ -59,17 +65,27 @@ func (s *source) read(stdin io.Reader) (*topology.Machine, error) {
 	}
 }
 
+func printNotes(stderr io.Writer, notes []string) {
+	for _, note := range notes {
+		frame.Notef(stderr, "note: %s", note)
+	}
+}
+
 // readSysfs reads a machine from a folder, or from an archive of one.
-func readSysfs(path string) (*topology.Machine, error) {
+func readSysfs(path string) (m *topology.Machine, notes []string, err error) {
 	root, err := openSysfs(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, err := sysfs.Read(root)
+	if filepath.Clean(path) == sysfs.HostRoot {
+		m, notes, err = sysfs.Host(cpuset.Set{})
+	} else {
+		m, notes, err = sysfs.Examine(root, cpuset.Set{})
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the machine from %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read the machine from %s: %w", path, err)
 	}
-	return m, nil
+	return m, notes, nil
 }
 
 func openSysfs(path string) (fs.FS, error) {

@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
@@ -31,7 +32,10 @@ func NewTopology() *cobra.Command {
 		Long: `Show a machine: its packages, NUMA nodes, last-level caches (LLCs), cores, CPUs.
 
 As text it is a map with one character per CPU; the numbers before a row say
-which CPUs these are. As JSON it is a machine file, which --machine reads.`,
+which CPUs these are. As JSON it is a machine file, which --machine reads.
+
+What is wrong with the files of a /sys, and what is assumed instead, is told on
+standard error.`,
 		Example: `  pinfold topology
   pinfold topology -o json > machine.json
   pinfold topology --machine machine.json
@@ -39,13 +43,13 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
   pinfold topology capture -o machine.txtar`,
 		Args: frame.NoArguments,
 	}
-	from := sourceFlags(cmd, "/sys")
+	from := sourceFlags(cmd, sysfs.HostRoot)
 	output := frame.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := from.check(cmd.Flags()); err != nil {
 			return err
 		}
-		m, err := from.read(cmd.InOrStdin())
+		m, err := from.read(cmd.InOrStdin(), cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -57,8 +61,6 @@ which CPUs these are. As JSON it is a machine file, which --machine reads.`,
 	cmd.AddCommand(newCapture())
 	return cmd
 }
-
-const hostSysfs = "/sys"
 
 func newCapture() *cobra.Command {
 	cmd := &cobra.Command{
@@ -75,7 +77,7 @@ accepts it in place of a folder.`,
   pinfold place --sysfs machine.txtar --cpus 4`,
 		Args: frame.NoArguments,
 	}
-	dir := cmd.Flags().String("sysfs", hostSysfs, "capture the tree in `DIR`: /sys or a copy of one")
+	dir := cmd.Flags().String("sysfs", sysfs.HostRoot, "capture the tree in `DIR`: /sys or a copy of one")
 	file := cmd.Flags().StringP("output", "o", "-", "write to `FILE`, which must not exist yet; - for standard output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -84,13 +86,14 @@ accepts it in place of a folder.`,
 		case *file == "":
 			return usage.Errorf("--output is empty: name a file, or - for standard output")
 		}
-		text, invalid, err := capture(*dir, time.Now())
+		text, notes, invalid, err := capture(*dir, time.Now())
 		if err != nil {
 			return err
 		}
 		if invalid != nil {
 			frame.Notef(cmd.ErrOrStderr(), "captured, but pinfold cannot make a machine of it: %v", invalid)
 		}
+		printNotes(cmd.ErrOrStderr(), notes)
 		if *file == "-" {
 			_, err := cmd.OutOrStdout().Write(text)
 			return err
@@ -104,31 +107,32 @@ accepts it in place of a folder.`,
 	return cmd
 }
 
-// capture returns an archive of the tree in dir, and in invalid why it does not describe a machine.
-func capture(dir string, now time.Time) (text []byte, invalid, err error) {
+// capture returns an archive of the tree in dir, what is wrong with its files, and in invalid why it
+// does not describe a machine.
+func capture(dir string, now time.Time) (text []byte, notes []string, invalid, err error) {
 	root, err := openSysfsDir(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	header, err := provenance(dir, now)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if text, err = sysfs.Capture(root, header); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	tree, err := sysfs.ParseArchive(text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: check the archive: %w", dir, err)
+		return nil, nil, nil, fmt.Errorf("%s: check the archive: %w", dir, err)
 	}
-	_, invalid = sysfs.Read(tree)
-	return text, invalid, nil
+	_, notes, invalid = sysfs.Examine(tree, cpuset.Set{})
+	return text, notes, invalid, nil
 }
 
 // provenance returns the header of an archive. The kernel is known only for the host's /sys.
 func provenance(dir string, now time.Time) (string, error) {
 	kernel := "unknown (a copy of a /sys)"
-	if filepath.Clean(dir) == hostSysfs {
+	if filepath.Clean(dir) == sysfs.HostRoot {
 		var u unix.Utsname
 		if err := unix.Uname(&u); err != nil {
 			return "", fmt.Errorf("ask for the kernel's version: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
@@ -21,9 +20,9 @@ func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, e
 		return nil
 	}
 	return func(room confine.Room) (cpuset.Set, error) {
-		m, err := sysfs.Read(os.DirFS("/sys"))
+		m, _, err := sysfs.Host(room.Parent)
 		if err != nil {
-			return cpuset.Set{}, fmt.Errorf("read the machine from /sys: %w", err)
+			return cpuset.Set{}, fmt.Errorf("read the machine from %s: %w", sysfs.HostRoot, err)
 		}
 		if q.cpus == 0 {
 			return q.cpuset, checkCPUs(m, room, q.cpuset)
