@@ -12,34 +12,41 @@ import (
 // The slow and obvious reference: it enumerates all sets of CPUs of the wanted size and computes
 // the criteria directly from the machine. It shares no code with the solvers.
 
-// score is criteria 1 to 5 of the package comment, in that order.
+// score is criteria 1 to 6 of the package comment, in that order.
 type score struct {
-	kinds                         int
-	slowness                      int // of the set of kinds
+	designs                       int
+	slowness                      int // of the set of designs
 	nodes, distance, splits, llcs int
+	slow                          int // sum of the ranks of the kinds of all CPUs
 }
 
 func (a score) compare(b score) int {
-	return cmp.Or(cmp.Compare(a.kinds, b.kinds), cmp.Compare(a.slowness, b.slowness), cmp.Compare(a.nodes, b.nodes),
-		cmp.Compare(a.distance, b.distance), cmp.Compare(a.splits, b.splits), cmp.Compare(a.llcs, b.llcs))
+	return cmp.Or(cmp.Compare(a.designs, b.designs), cmp.Compare(a.slowness, b.slowness), cmp.Compare(a.nodes, b.nodes),
+		cmp.Compare(a.distance, b.distance), cmp.Compare(a.splits, b.splits), cmp.Compare(a.llcs, b.llcs),
+		cmp.Compare(a.slow, b.slow))
 }
 
-// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of a set. Kinds,
-// NUMA nodes and LLCs are bits, too, in the order of their first occurrence (kinds in the machine's
+// brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of a set. Designs,
+// NUMA nodes and LLCs are bits, too, in the order of their first occurrence (designs in the machine's
 // order).
 type brute struct {
-	m               *topology.Machine
-	cpus            []topology.CPU
-	coreOf          []uint32 // the threads of the CPU's core
-	cores           []uint32
-	kind, node, llc []uint32
-	distance        map[uint32]int // of every set of nodes
+	m                 *topology.Machine
+	cpus              []topology.CPU
+	coreOf            []uint32 // the threads of the CPU's core
+	cores             []uint32
+	rank              []int // of the CPU's kind
+	design, node, llc []uint32
+	distance          map[uint32]int // of every set of nodes
 }
 
 func newBrute(m *topology.Machine) *brute {
 	b := &brute{m: m, cpus: m.CPUs, distance: map[uint32]int{}}
 	var nodes []topology.NUMAID
 	var llcs []topology.LLCID
+	var designs []topology.Kind
+	for _, k := range m.Kinds {
+		bitOf(&designs, k.Design())
+	}
 	for _, c := range m.CPUs {
 		var core uint32
 		for j, d := range m.CPUs {
@@ -51,7 +58,8 @@ func newBrute(m *topology.Machine) *brute {
 		if !slices.Contains(b.cores, core) {
 			b.cores = append(b.cores, core)
 		}
-		b.kind = append(b.kind, 1<<slices.Index(m.Kinds, c.Kind))
+		b.rank = append(b.rank, slices.Index(m.Kinds, c.Kind))
+		b.design = append(b.design, bitOf(&designs, c.Kind.Design()))
 		b.node = append(b.node, bitOf(&nodes, c.NUMA))
 		b.llc = append(b.llc, bitOf(&llcs, c.LLC))
 	}
@@ -86,16 +94,18 @@ func (b *brute) bitsOf(s cpuset.Set) uint32 {
 }
 
 func (b *brute) score(set uint32) score {
-	var kinds, nodes, llcs uint32
+	var designs, nodes, llcs uint32
+	slow := 0
 	for v := set; v != 0; v &= v - 1 {
 		i := bits.TrailingZeros32(v)
-		kinds, nodes, llcs = kinds|b.kind[i], nodes|b.node[i], llcs|b.llc[i]
+		designs, nodes, llcs = designs|b.design[i], nodes|b.node[i], llcs|b.llc[i]
+		slow += b.rank[i]
 	}
 	s := score{
-		kinds: bits.OnesCount32(kinds), nodes: bits.OnesCount32(nodes), llcs: bits.OnesCount32(llcs),
+		designs: bits.OnesCount32(designs), slow: slow, nodes: bits.OnesCount32(nodes), llcs: bits.OnesCount32(llcs),
 		distance: b.distance[nodes],
-		// The faster kind first: a missing fast kind weighs most.
-		slowness: int(bits.Reverse32(^kinds)),
+		// The faster design first: a missing fast one weighs most.
+		slowness: int(bits.Reverse32(^designs)),
 	}
 	for _, core := range b.cores {
 		if held := core & set; held != 0 && held != core {
@@ -154,7 +164,7 @@ func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 }
 
 // freeCores returns the whole cores that stay free, per NUMA node and per LLC, each list
-// descending: criterion 6.
+// descending: criterion 7.
 func (b *brute) freeCores(freeAfter uint32) (nodes, llcs []int) {
 	perNode, perLLC := map[topology.NUMAID]int{}, map[topology.LLCID]int{}
 	for i, c := range b.cpus {

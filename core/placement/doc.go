@@ -8,23 +8,24 @@
 //
 // A static request gets n CPUs out of a free set. The best choice has, in this order of priority:
 //
-//  1. the fewest kinds of core, faster kinds first;
+//  1. the fewest designs of core (of a hybrid machine), faster designs first;
 //  2. the fewest NUMA nodes;
 //  3. the least total distance between them;
 //  4. the fewest split cores: physical cores of which it has some but not all online threads;
 //  5. the fewest LLCs;
-//  6. the least fragmentation: the numbers of whole cores left free in each NUMA node, in
+//  6. the fastest cores: as few CPUs as possible are of a slower kind. Cores of one design can be of
+//     different kinds, too, by their clock ([topology.ClockKind]);
+//  7. the least fragmentation: the numbers of whole cores left free in each NUMA node, in
 //     descending order, form the lexicographically largest list; then those in each LLC;
-//  7. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
+//  8. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
 //     lowest CPU.
 //
-// Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes; the tests compare them with
-// an enumeration of all choices. On larger machines criterion 2 is still optimal. Criterion 3 is
+// Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes, and criterion 6 if at most 64
+// sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all choices. On larger machines criterion 2 is still optimal. Criterion 3 is
 // optimal if there are at most 20,000 sets of that many nodes; otherwise sets are grown greedily
-// from the nodes with the most free CPUs, and [Result.Exact] is false. Criterion 6 is optimal on
+// from the nodes with the most free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on
 // regular machines if one NUMA node suffices. With several nodes it is optimal except for rare
-// arrangements of LLCs, and the general solver approximates it by sums of squares. If kinds of core
-// must be mixed, as many CPUs are of the faster kind as criteria 2 to 5 allow.
+// arrangements of LLCs, and the general solver approximates it by sums of squares.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them

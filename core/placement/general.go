@@ -12,11 +12,10 @@ import (
 // cores and pieces, so a dynamic programme finds the minimum.
 type cost struct {
 	split, llcs int // criteria 4 and 5
-	// slow is the sum of the ranks of the kinds of the CPUs taken. If kinds are mixed, it favours
-	// the faster one.
+	// slow is the sum of the ranks of the kinds of the CPUs taken: criterion 6.
 	slow int
 	// whole is the number of whole free cores used. spread is the sum over the pieces of (free
-	// before)² - (free after)². Together they approximate criterion 6.
+	// before)² - (free after)². Together they approximate criterion 7.
 	whole, spread int
 }
 

@@ -8,32 +8,32 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxKinds is the largest number of kinds of core for which all sets are tried.
-const maxKinds = 8
+// maxDesigns is the largest number of designs of core for which all sets are tried.
+const maxDesigns = 8
 
 // placeGeneral solves any request. It is exact for criteria 1 to 5 on machines of up to
 // maxSubsetNodes nodes. It returns false if nothing fits.
 func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
-	for _, kinds := range ix.kindSets() {
-		ofKinds := ix.ofKinds(free, kinds)
-		if ofKinds.Len() < req.CPUs {
+	for _, designs := range ix.designSets() {
+		ofDesigns := ix.ofDesigns(free, designs)
+		if ofDesigns.Len() < req.CPUs {
 			continue
 		}
 		if req.Policy == StaticBurst {
-			ofKinds = free // static-burst has no preference for a kind
+			ofDesigns = free // static-burst has no preference for a design
 		}
-		if r, ok := ix.searchGeneral(ofKinds, req); ok {
+		if r, ok := ix.searchGeneral(ofDesigns, req); ok {
 			return r, true
 		}
 	}
 	return Result{}, false
 }
 
-// kindSets returns the sets of kinds in the order of criterion 1: fewer kinds first, then faster
+// designSets returns the sets of designs in the order of criterion 1: fewer designs first, then faster
 // ones.
-func (ix *Index) kindSets() []mask {
+func (ix *Index) designSets() []mask {
 	var sets []mask
-	for m := mask(1); m < 1<<min(ix.kinds, maxKinds); m++ {
+	for m := mask(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
 		sets = append(sets, m)
 	}
 	slices.SortFunc(sets, func(a, b mask) int {
@@ -43,10 +43,10 @@ func (ix *Index) kindSets() []mask {
 	return sets
 }
 
-func (ix *Index) ofKinds(free cpuset.Set, kinds mask) cpuset.Set {
+func (ix *Index) ofDesigns(free cpuset.Set, designs mask) cpuset.Set {
 	var s cpuset.Set
-	for i, k := range ix.machine.Kinds {
-		if kinds>>min(i, maxKinds-1)&1 == 1 {
+	for _, k := range ix.machine.Kinds {
+		if designs>>min(slices.Index(ix.designs, k.Design()), maxDesigns-1)&1 == 1 {
 			s = s.Union(ix.machine.CPUsOfKind(k))
 		}
 	}
@@ -60,7 +60,7 @@ type nodeSet struct {
 }
 
 // manyTies limits how many sets of nodes that are equal by criteria 1 to 5 are compared by
-// criterion 6.
+// criteria 6 and 7.
 const manyTies = 64
 
 // searchGeneral finds the best nodes and the best CPUs on them.
@@ -105,7 +105,7 @@ func (s *generalSearch) try(set nodeSet) {
 	}
 }
 
-// done reports whether further sets could improve only criterion 6.
+// done reports whether further sets could improve only criteria 6 and 7.
 func (s *generalSearch) done() bool {
 	if s.tried < manyTies {
 		return false

@@ -18,9 +18,11 @@ type Index struct {
 	nodes  []node
 	pieces []piece
 	cores  []core
-	llcs   int   // number of LLCs; piece.llc is below it
-	kinds  int   // number of kinds of core
-	dist   []int // between nodes i and j at i*len(nodes)+j, both directions added
+	llcs   int // number of LLCs; piece.llc is below it
+	kinds  int // number of kinds of core
+	// designs are those of the machine's kinds, fastest first.
+	designs []topology.Kind
+	dist    []int // between nodes i and j at i*len(nodes)+j, both directions added
 
 	subsets *subsets // nil on machines of more than maxSubsetNodes nodes
 	uniform *uniform // nil unless the fast solver applies
@@ -60,6 +62,11 @@ func NewIndex(m *topology.Machine) *Index {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
 	ix := &Index{machine: m, online: m.Online(), kinds: len(m.Kinds)}
+	for _, k := range m.Kinds {
+		if !slices.Contains(ix.designs, k.Design()) {
+			ix.designs = append(ix.designs, k.Design())
+		}
+	}
 	ix.buildTree()
 	ix.buildDistances()
 	if len(ix.nodes) <= maxSubsetNodes {
@@ -159,7 +166,7 @@ func (ix *Index) mustCPU(id cpuset.CPU) topology.CPU {
 // Quality rates a set of online CPUs. It ignores CPUs that are not online.
 func (ix *Index) Quality(cpus cpuset.Set) Quality {
 	var q Quality
-	var kinds, nodes, llcs, packages cpuset.Set // as sets of small indexes
+	var designs, nodes, llcs, packages cpuset.Set // as sets of small indexes
 	for _, c := range ix.cores {
 		held := 0
 		for _, t := range c.threads {
@@ -173,12 +180,12 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 		if held < len(c.threads) {
 			q.SplitCores++
 		}
-		kinds.Add(cpuset.CPU(c.kind))
+		designs.Add(cpuset.CPU(slices.Index(ix.designs, ix.machine.Kinds[c.kind].Design())))
 		nodes.Add(cpuset.CPU(ix.pieces[c.piece].node))
 		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
 		packages.Add(cpuset.CPU(c.pkg))
 	}
-	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = kinds.Len(), nodes.Len(), llcs.Len(), packages.Len()
+	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = designs.Len(), nodes.Len(), llcs.Len(), packages.Len()
 	var set nodeSet
 	for i := range nodes.All() {
 		set = ix.with(set, int(i))

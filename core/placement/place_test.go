@@ -64,7 +64,7 @@ func drawRequest(t *rapid.T, m *topology.Machine) Request {
 	return req
 }
 
-// TestStaticIsOptimal compares criteria 1 to 5 with every possible choice.
+// TestStaticIsOptimal compares criteria 1 to 6 with every possible choice.
 func TestStaticIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
@@ -100,14 +100,14 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	if have.compare(want) != 0 {
 		t.Fatalf("free %v, %+v: got %v with %+v, best is %+v", free, req, got.CPUs, have, want)
 	}
-	quality := Quality{Kinds: have.kinds, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: have.llcs}
+	quality := Quality{Kinds: have.designs, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: have.llcs}
 	got.Quality.Packages = 0
 	if got.Quality != quality || !got.Exact {
 		t.Fatalf("free %v, %+v: got %v with quality %+v, want %+v", free, req, got.CPUs, got.Quality, quality)
 	}
 }
 
-// TestFragmentation compares criterion 6 with every possible choice where the fast solver applies
+// TestFragmentation compares criterion 7 with every possible choice where the fast solver applies
 // and one NUMA node is enough.
 func TestFragmentation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -59,7 +59,7 @@ type Request struct {
 
 // Quality rates a set of CPUs by the criteria of the package comment.
 type Quality struct {
-	Kinds      int // kinds of core
+	Kinds      int // designs of core
 	NUMANodes  int // NUMA nodes; CPUs without a node count as one more
 	Distance   int // sum of the distances between those nodes, over ordered pairs
 	SplitCores int // cores of which the set holds some but not all online threads

@@ -79,14 +79,19 @@ func (s *scenario) run(command string, words []string) (string, error) {
 func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
 	var slow cpuset.Set
+	kinds := [2]topology.Kind{topology.KindPerformance, topology.KindEfficiency}
 	counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
 		"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		var err error
-		if key == "slow" {
+		switch key {
+		case "clocked": // slower, and of the same design
+			kinds = [2]topology.Kind{topology.ClockKind("", 1), topology.ClockKind("", 2)}
 			slow, err = cpuset.Parse(value)
-		} else {
+		case "slow":
+			slow, err = cpuset.Parse(value)
+		default:
 			*counts[key], err = strconv.Atoi(value)
 		}
 		if err != nil {
@@ -99,10 +104,10 @@ func (s *scenario) setMachine(words []string) error {
 	}
 	for i := range m.CPUs {
 		if !slow.IsEmpty() {
-			m.CPUs[i].Kind = topology.KindPerformance
+			m.CPUs[i].Kind = kinds[0]
 		}
 		if slow.Contains(m.CPUs[i].ID) {
-			m.CPUs[i].Kind = topology.KindEfficiency
+			m.CPUs[i].Kind = kinds[1]
 		}
 	}
 	m.Kinds = topology.KindsOf(m.CPUs)

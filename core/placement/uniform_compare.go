@@ -9,7 +9,7 @@ import (
 // of one node always are.
 const fewTies = 4
 
-// leastFragmented returns the best candidate by criterion 6, the first one among equals.
+// leastFragmented returns the best candidate by criterion 7, the first one among equals.
 func (ix *Index) leastFragmented(s *scratch) *candidate {
 	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0

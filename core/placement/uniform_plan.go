@@ -4,7 +4,7 @@ import "math/bits"
 
 // plan computes s.take, the number of whole cores that each LLC gives, and s.partialLLC.
 //
-// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 6 decides
+// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 7 decides
 // which: the remainder stays in one node if the minimum of LLCs permits it; then the largest LLCs
 // that fit into the remainder are left out; and the cores that still remain stay in one LLC.
 func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {

@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -40,8 +41,31 @@ type (
 // NoNUMA is the NUMA node of a CPU without a NUMA node, such as one whose node is offline.
 const NoNUMA NUMAID = -1
 
-// Kind is a kind of core. It is "" on machines with a single kind.
+// Kind is a kind of core. It is "" on machines with a single kind. Kinds differ in their design, or only
+// in their clock ([ClockKind]): every CPU decision prefers few designs to near memory, and near memory
+// to a fast clock.
 type Kind string
+
+// clock stands before the number of a clock in the names of kinds.
+const clock = "clock-"
+
+// ClockKind returns the kind of the cores of one design that have the n-th fastest clock of these,
+// counted from 1: for example those with a high base frequency of Intel Speed Select. The design is "" if
+// all cores of the machine have the same.
+func ClockKind(design Kind, n int) Kind {
+	if design != "" {
+		design += "/"
+	}
+	return design + clock + Kind(strconv.Itoa(n))
+}
+
+// Design returns what kinds that differ only in their clock have in common.
+func (k Kind) Design() Kind {
+	if i := strings.LastIndex(string(k), clock); i == 0 || i > 0 && k[i-1] == '/' {
+		return k[:max(0, i-1)]
+	}
+	return k
+}
 
 // The kinds of core of hybrid machines.
 const (

@@ -56,7 +56,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 }
 
 // A rank is a placement's quality and the use of its node as one number, because the framework
-// carries one int64 per node. Ranks order like the criteria of package placement (kinds of core,
+// carries one int64 per node. Ranks order like the criteria of package placement (designs of core,
 // NUMA nodes, distance, split cores, LLCs), then by use; smaller is better. A value that exceeds
 // its field counts as the field's maximum, which keeps the order of all others.
 type rank int64

@@ -50,9 +50,8 @@ type place struct {
 // more in /sys/devices/system/cpu/cpuN/cache. A cache that has only a part of one of a lower level
 // is ignored. CPUs without a cache, and those with one about which the kernel does not say who
 // shares it, share one per package, die and NUMA node.
-func (s scan) llcs(cores grouping, placeOf func(i int) place) grouping {
+func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i int) place) grouping {
 	largest := make([]cpuset.Set, len(s.cpus)) // by CPU: the cache of the highest level so far
-	levels := s.cacheLevels()
 	for _, number := range slices.Sorted(maps.Keys(levels)) {
 		caches, alone := s.cachesOf(number, levels[number])
 		for c := range alone.All() {

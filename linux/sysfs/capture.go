@@ -109,7 +109,7 @@ func expand(name string) ([]string, error) {
 // alternatives are names of files of which the first that exists is read.
 type alternatives []string
 
-// The files that Read reads, in the order of an archive, in addition to hybridPMUs and figureFiles.
+// The files that Read reads, in the order of an archive, in addition to hybridPMUs, figureFiles and modelFile.
 // TestCaptureTakesWhatIsRead checks that they are complete.
 var (
 	machineFiles = []alternatives{{cpuRoot + "/online"}, {cpuRoot + "/present"}, {cpuRoot + "/isolated"}}
@@ -156,6 +156,9 @@ func (c *capture) machine() error {
 		if err := byCPU(alternatives{file.name}); err != nil {
 			return err
 		}
+	}
+	if err := byCPU(alternatives{modelFile}); err != nil {
+		return err
 	}
 	return c.nodes()
 }

@@ -11,16 +11,22 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// How kinds of core are distinguished: the first source that finds different kinds decides. A
-// source is ignored if it lacks a value for an online CPU.
+// Kinds of core differ in their design, or only in their clock. Designs have different caches, sizes
+// and instructions per cycle; a clock is a setting, as with Intel's Speed Select (base frequencies of
+// 2.8 and 2.1 GHz in one package). The first source that finds different kinds decides. A source is
+// ignored if it lacks a value for an online CPU.
 //
-//  1. The performance counters of Intel's hybrid machines: one device per kind.
+//  1. The performance counters of Intel's hybrid machines: one device per design.
 //  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm has it, and recent kernels
 //     on x86, where it is the same for all CPUs of a hybrid machine with SMT. So equality proves
-//     nothing.
+//     nothing. Different capacities are different designs, unless all cores have the same model
+//     (regs/identification/midr_el1).
 //  3. The sustained performance or frequency of a core: acpi_cppc/nominal_perf,
 //     cpufreq/base_frequency. If one of these is the same for all cores, they are of one kind.
 //  4. cpufreq/cpuinfo_max_freq, only if none of 3 exists.
+//
+// The kinds of 3 and 4 are designs if they also differ in what a clock does not change: the threads of
+// a core, the CPUs that share its cache of level 2, or its model.
 //
 // Values are compared per core, using the largest of its threads. Cores of one kind may differ a
 // little, because some are favoured: Turbo Boost Max 3.0 lets one or two cores run a few per cent
@@ -38,12 +44,12 @@ var hybridPMUs = []struct {
 	{topology.KindLowPower, "devices/cpu_lowpower/cpus"},
 }
 
-// setKinds sets the kind of every CPU, and m.Kinds.
-func (s scan) setKinds(m *topology.Machine, cores grouping) {
+// setKinds sets the kind of every CPU, and m.Kinds. l2 has the caches of level 2, nil if there are none.
+func (s scan) setKinds(m *topology.Machine, cores grouping, l2 *cacheLevel) {
 	m.Kinds = []topology.Kind{""}
 	kinds, known := s.hybridPMUs(cores)
 	if !known {
-		kinds = s.kindsByFigures(cores)
+		kinds = s.kindsByFigures(cores, l2)
 	}
 	if len(kinds) < 2 {
 		return
@@ -96,11 +102,13 @@ func (s scan) hybridPMUs(cores grouping) (kinds []kindCPUs, known bool) {
 var figureFiles = []struct {
 	name      string
 	sustained bool // equality means that the cores are of one kind
+	clock     bool // differs between cores of one design, too
 }{
-	{"cpu_capacity", false}, {"acpi_cppc/nominal_perf", true}, {"cpufreq/base_frequency", true}, {"cpufreq/cpuinfo_max_freq", false},
+	{"cpu_capacity", false, false}, {"acpi_cppc/nominal_perf", true, true}, {"cpufreq/base_frequency", true, true},
+	{"cpufreq/cpuinfo_max_freq", false, true},
 }
 
-func (s scan) kindsByFigures(cores grouping) []kindCPUs {
+func (s scan) kindsByFigures(cores grouping, l2 *cacheLevel) []kindCPUs {
 	var kinds []kindCPUs
 	sustained := false
 	for _, file := range figureFiles {
@@ -112,11 +120,62 @@ func (s scan) kindsByFigures(cores grouping) []kindCPUs {
 			continue
 		}
 		if kinds = s.kindsOf(cores, figures); len(kinds) > 1 {
+			s.name(kinds, s.designs(cores, kinds, l2, file.clock))
 			return kinds
 		}
 		sustained = sustained || file.sustained
 	}
 	return kinds
+}
+
+// design is what the clock of a core does not change.
+type design struct {
+	threads, sharers int    // of the core, and of its cache of level 2
+	model            string // "" if unknown
+}
+
+// modelFile has the model of a CPU (Main ID Register) in hexadecimal digits, on Arm only.
+const modelFile = "regs/identification/midr_el1"
+
+// designs returns the designs of the cores of each kind. Without structure, these are their models only.
+func (s scan) designs(cores grouping, kinds []kindCPUs, l2 *cacheLevel, structure bool) [][]design {
+	all := make([][]design, len(kinds))
+	for _, threads := range cores.sets {
+		var d design
+		first := threads.First()
+		d.model, _ = read(s.tree, cpuDir(first)+"/"+modelFile, func(text string) (string, error) { return text, nil })
+		if structure {
+			d.threads = threads.Len()
+		}
+		if structure && l2 != nil {
+			d.sharers = l2.lists[s.at[first]].Len()
+		}
+		k := slices.IndexFunc(kinds, func(k kindCPUs) bool { return k.cpus.Contains(first) })
+		all[k] = append(all[k], d)
+	}
+	return all
+}
+
+// name gives kinds their names. Neighbours of which some cores have the same known design differ in their
+// clock only.
+func (s scan) name(kinds []kindCPUs, designs [][]design) {
+	group, groups := make([]int, len(kinds)), 1
+	for k := 1; k < len(kinds); k++ {
+		if !slices.ContainsFunc(designs[k], func(d design) bool { return d != design{} && slices.Contains(designs[k-1], d) }) {
+			groups++
+		}
+		group[k] = groups - 1
+	}
+	for k := range kinds {
+		var of topology.Kind
+		if groups > 1 {
+			of = kindName(group[k], groups)
+		}
+		first := slices.Index(group, group[k])
+		if kinds[k].kind = of; groups == 1 || slices.Contains(group[first+1:], group[k]) {
+			kinds[k].kind = topology.ClockKind(of, k-first+1)
+		}
+	}
 }
 
 // maxFigure prevents overflow when figures are compared.
@@ -153,7 +212,7 @@ func (s scan) coreFigures(cores grouping, file string) (figures []uint64, known 
 	return figures, known
 }
 
-// kindsOf divides the cores into kinds by their figures, the fastest first.
+// kindsOf divides the cores into kinds by their figures, the fastest first. It does not name them.
 func (s scan) kindsOf(cores grouping, figures []uint64) []kindCPUs {
 	descending := slices.Clone(figures)
 	slices.Sort(descending)
@@ -167,9 +226,6 @@ func (s scan) kindsOf(cores grouping, figures []uint64) []kindCPUs {
 		}
 	}
 	kinds := make([]kindCPUs, len(slowest))
-	for k := range kinds {
-		kinds[k].kind = kindName(k, len(kinds))
-	}
 	for core, threads := range cores.sets {
 		k := slices.IndexFunc(slowest, func(least uint64) bool { return figures[core] >= least })
 		kinds[k].cpus = kinds[k].cpus.Union(threads)

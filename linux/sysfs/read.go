@@ -61,7 +61,8 @@ func readMachine(t tree, running cpuset.Set) (*topology.Machine, error) {
 	packages := s.packages(cores)
 	dies := s.dies(cores, packages.grouping)
 	nodes, nodeOf := s.numa(cores)
-	llcs := s.llcs(cores, func(i int) place { return place{packages.index[i], dies.index[i], nodeOf[i]} })
+	levels := s.cacheLevels()
+	llcs := s.llcs(cores, levels, func(i int) place { return place{packages.index[i], dies.index[i], nodeOf[i]} })
 	// This file may list CPUs that do not exist.
 	isolated, _ := readOr(t, "no CPU counts as isolated", cpuRoot+"/isolated", cpuset.Parse)
 	m := &topology.Machine{NUMANodes: nodes, Offline: present.Difference(online), Isolated: isolated.Intersection(online)}
@@ -71,6 +72,6 @@ func readMachine(t tree, running cpuset.Set) (*topology.Machine, error) {
 			NUMA: nodeOf[i], Die: topology.DieID(dies.index[i]), Package: packages.id[packages.index[i]],
 		})
 	}
-	s.setKinds(m, cores)
+	s.setKinds(m, cores, levels[2])
 	return m, m.Validate()
 }

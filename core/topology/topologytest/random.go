@@ -90,6 +90,8 @@ func drawCores(t *rapid.T, most int) []core {
 	kinds := rapid.SampledFrom([][]topology.Kind{
 		{""}, {""}, {topology.KindPerformance, topology.KindEfficiency}, {topology.KindPerformance},
 		{topology.KindPerformance, "middle", topology.KindEfficiency},
+		{topology.ClockKind("", 1), topology.ClockKind("", 2)},
+		{topology.ClockKind(topology.KindPerformance, 1), topology.ClockKind(topology.KindPerformance, 2), topology.KindEfficiency},
 	}).Draw(t, "kinds")
 	coreStride := rapid.IntRange(1, 3).Draw(t, "coreStride")
 	var cores []core
