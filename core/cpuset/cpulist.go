@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // ErrOutOfRange is wrapped by the error of [Parse] when a CPU id is larger than a [Set] can hold.
@@ -28,6 +29,31 @@ func Parse(list string) (Set, error) {
 	for item := range strings.SplitSeq(list, ",") {
 		if err := s.addItem(strings.TrimSpace(item)); err != nil {
 			return Set{}, fmt.Errorf("CPU list %q: %w", list, err)
+		}
+	}
+	return s, nil
+}
+
+// ParseTyped parses a list of CPUs as people type it, or copy it from other tools. It accepts what Parse
+// accepts, and also spaces in place of commas (numactl, systemd), needless commas, strides "first-last:step"
+// (lscpu, taskset), "N" for the last CPU that is online, and "all" for all of these.
+func ParseTyped(list string, online Set) (Set, error) {
+	last := CPU(0)
+	for c := range online.All() {
+		last = c
+	}
+	var s Set
+	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if strings.EqualFold(item, "all") {
+			s = s.Union(online)
+			continue
+		}
+		exact := strings.ReplaceAll(item, "N", strconv.Itoa(int(last)))
+		if span, step, ok := strings.Cut(exact, ":"); ok && !strings.Contains(step, "/") {
+			exact = span + ":1/" + step
+		}
+		if err := s.addItem(exact); err != nil {
+			return Set{}, fmt.Errorf("CPU list %q: %w; want ids and ranges such as 0-3,8 or 0-14:2, or all", list, err)
 		}
 	}
 	return s, nil

@@ -49,6 +49,35 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+func TestParseTyped(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"0-3,8", "0-3,8"},
+		{"0-14:2", "0,2,4,6,8,10,12,14"}, // lscpu, taskset
+		{"0-15:2/8", "0-1,8-9"},
+		{"0 2 4 6", "0,2,4,6"}, // numactl, systemd
+		{"0-3, 8-9 11", "0-3,8-9,11"},
+		{"0-3,", "0-3"},
+		{",1,,2\n", "1-2"},
+		{"4-N", "4-11"}, // the kernel's lists
+		{"N", "11"},
+		{"0-N:4", "0,4,8"},
+		{"all", "0-9,11"},
+		{"ALL", "0-9,11"},
+		{"", ""},
+	} {
+		got, err := ParseTyped(tt.in, MustParse("0-9,11"))
+		if err != nil || got.String() != tt.want {
+			t.Errorf("ParseTyped(%q) = %q, %v; want %q", tt.in, got, err, tt.want)
+		}
+	}
+	for _, in := range []string{"0xff", "ff", "1-", "1-2:0", "4:2", "a", "2-1", "1024", "0:all", "N-", "every", "none", "0..3", "0;1"} {
+		got, err := ParseTyped(in, MustParse("0-7"))
+		if err == nil || !got.IsEmpty() || !strings.Contains(err.Error(), "want ids and ranges such as 0-3,8 or 0-14:2, or all") {
+			t.Errorf("ParseTyped(%q) = %q, %v", in, got, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "0-3,8,10-11", "0-15:2/8", "1023", "5-3", "1,,2", "-"} {
 		f.Add(seed)
@@ -57,6 +86,9 @@ func FuzzParse(f *testing.F) {
 		s, err := Parse(text)
 		if err != nil {
 			return
+		}
+		if typed, err := ParseTyped(text, Set{}); err != nil || typed != s {
+			t.Fatalf("%q parsed to %v, and as typed to %v, %v", text, s, typed, err)
 		}
 		again, err := Parse(s.String())
 		if err != nil || again != s {

@@ -89,7 +89,7 @@ func (q *question) check(flags *pflag.FlagSet) error {
 	if q.CPUs == 0 {
 		return usage.Errorf("--cpus is missing: say how many CPUs to place, 1 or more")
 	}
-	if _, err := cpuset.Parse(q.free); err != nil {
+	if _, err := cpuset.ParseTyped(q.free, cpuset.Range(0, cpuset.MaxCPUs-1)); err != nil {
 		return usage.Errorf("--free: %w", err)
 	}
 	return nil
@@ -118,7 +118,7 @@ func (q *question) answer(stdin io.Reader, stdout, stderr io.Writer) error {
 
 // freeCPUs parses a list of online CPUs of the machine.
 func freeCPUs(m *topology.Machine, list string) (cpuset.Set, error) {
-	free, err := cpuset.Parse(list)
+	free, err := cpuset.ParseTyped(list, m.Online())
 	if err != nil {
 		return cpuset.Set{}, err
 	}

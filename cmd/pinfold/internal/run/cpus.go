@@ -16,7 +16,7 @@ import (
 
 // choose returns a function that chooses the command's CPUs, nil if it may use all.
 func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, error) {
-	if q.cpus == 0 && q.cpuset.IsEmpty() {
+	if q.cpus == 0 && q.cpuset == "" {
 		return nil
 	}
 	return func(room confine.Room) (cpuset.Set, error) {
@@ -25,7 +25,11 @@ func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, e
 			return cpuset.Set{}, fmt.Errorf("read the machine from %s: %w", sysfs.HostRoot, err)
 		}
 		if q.cpus == 0 {
-			return q.cpuset, checkCPUs(m, room, q.cpuset)
+			cpus, err := cpuset.ParseTyped(q.cpuset, m.Online())
+			if err != nil {
+				return cpus, fmt.Errorf("--cpuset: %w", err)
+			}
+			return cpus, checkCPUs(m, room, cpus)
 		}
 		cpus, shared, err := q.place(m, room)
 		if err == nil && !shared.IsEmpty() {

@@ -66,12 +66,13 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	return cmd
 }
 
-func parseCPUs(text string) (cpuset.Set, error) {
-	cpus, err := cpuset.Parse(text)
+// parseCPUs checks a list of CPUs. Which CPUs it names depends on the machine.
+func parseCPUs(text string) (string, error) {
+	cpus, err := cpuset.ParseTyped(text, cpuset.Range(0, cpuset.MaxCPUs-1))
 	if err == nil && cpus.IsEmpty() {
 		err = errors.New("is empty: name CPUs, such as 0-3")
 	}
-	return cpus, err
+	return text, err
 }
 
 // The exit statuses for failures before the command runs are those of env(1), timeout(1) and
@@ -100,7 +101,7 @@ func ExitStatus(err error) error {
 // confinement is what the flags request.
 type confinement struct {
 	cpus      int        // 0: not given
-	cpuset    cpuset.Set // empty: not given
+	cpuset    string // a list of CPUs; "": not given
 	fullCores placement.FullCores
 	limit     ledger.MilliCPU // 0: not given
 	burst     report.Burst
