@@ -100,7 +100,7 @@ func ExitStatus(err error) error {
 
 // confinement is what the flags request.
 type confinement struct {
-	cpus      int        // 0: not given
+	cpus      int    // 0: not given
 	cpuset    string // a list of CPUs; "": not given
 	fullCores placement.FullCores
 	limit     ledger.MilliCPU // 0: not given
