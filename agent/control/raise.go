@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -70,14 +71,14 @@ func (c *Control) raisedQuota(path string) time.Duration {
 // settings to Control.ObserveBandwidth before each tick.
 func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
 
-// BatchGroups returns the paths of the pods that run behind all others. They give way to all others at
-// once, so the time that they use does not prevent raises.
+// BatchGroups returns the paths of the pods of QoS class BestEffort that run behind all others. They
+// give way to all others at once, so the time that they use does not prevent raises.
 func (c *Control) BatchGroups() (paths []string) {
 	if c.view == nil {
 		return nil
 	}
 	for _, p := range c.view.Pods {
-		if isBehind(c.view.Settings[p.Path]) {
+		if p.Tier == nodeplan.BestEffort && isBehind(c.view.Settings[p.Path]) {
 			paths = append(paths, p.Path)
 		}
 	}
