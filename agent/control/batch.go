@@ -134,7 +134,7 @@ func (c *Control) Batch() colocation.Decision { return c.batched }
 func (c *Control) BatchCapacity() (capacity int64, known bool) {
 	var requested int64
 	for i := range c.pods {
-		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning {
+		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning && !c.pods[i].departed {
 			requested += api.BatchRequest(pod)
 		}
 	}

@@ -65,8 +65,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", n.setKubelet(options)
 	case "pod":
 		return "", n.addPod(args)
-	case "resize", "resized":
-		return "", n.resize(args)
+	case "resize", "edit", "deferred", "resized":
+		return "", n.resize(command, args)
+	case "asks":
+		n.setAsks(args[0], args[1])
 	case "class":
 		n.setClass(args)
 	case "remove":
@@ -242,13 +244,27 @@ func (n *fakeNode) addPod(args []string) error {
 // annotationKeys are the keys of annotations, by their names in scenarios.
 var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
 
-// resize changes a limit or, with only the name of the pod, records that the kubelet has carried
-// out the change.
-func (n *fakeNode) resize(args []string) error {
+// resize changes a limit, changes another field of the spec, or records that the kubelet has deferred
+// or carried out the changes.
+func (n *fakeNode) resize(command string, args []string) error {
 	p := n.pods[args[0]].DeepCopy()
 	n.pods[args[0]] = p
-	if len(args) == 1 {
+	switch command {
+	case "edit":
+		p.Generation++
+		return nil
+	case "deferred":
 		p.Status.ObservedGeneration = p.Generation
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonDeferred})
+		return nil
+	case "resized":
+		p.Status.ObservedGeneration = p.Generation
+		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+		for i := range p.Status.ContainerStatuses {
+			s := &p.Status.ContainerStatuses[i]
+			s.Resources = resourcesOf(p, s.Name)
+		}
 		return nil
 	}
 	name, limit, _ := strings.Cut(args[1], "=")
@@ -263,6 +279,25 @@ func (n *fakeNode) resize(args []string) error {
 	return fmt.Errorf("the pod has no such container")
 }
 
+// setAsks makes a pod ask for CPUs, or no longer.
+func (n *fakeNode) setAsks(pod, value string) {
+	if p := n.pods[pod]; p != nil {
+		p = p.DeepCopy()
+		p.Annotations[api.CPUSetSchedulerAnnotation] = value
+		n.pods[pod] = p
+	}
+}
+
+// resourcesOf returns the resources of a container in a pod's spec.
+func resourcesOf(p *corev1.Pod, container string) *corev1.ResourceRequirements {
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == container {
+			return c.Resources.DeepCopy()
+		}
+	}
+	return nil
+}
+
 func (n *fakeNode) status(of string) error {
 	pod, container, _ := strings.Cut(of, "/")
 	if n.pods[pod] == nil || n.ids[of] == "" {
@@ -270,8 +305,14 @@ func (n *fakeNode) status(of string) error {
 	}
 	p := n.pods[pod].DeepCopy()
 	p.Status.Phase = corev1.PodRunning
+	resources := resourcesOf(p, container)
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name == container {
+			resources = s.Resources
+		}
+	}
 	p.Status.ContainerStatuses = slices.DeleteFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
-	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: container,
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: container, Resources: resources,
 		ContainerID: "containerd://" + n.ids[of], State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
 	n.pods[pod] = p
 	return nil

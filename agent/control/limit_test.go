@@ -34,6 +34,7 @@ type hostile struct {
 	before   time.Duration // used in cgroups that have ended
 	allowed  float64       // ns, by the limits in force
 	most     time.Duration // the highest limit, as time per second
+	limit    string        // that the kubelet has in force
 	given    time.Duration // by writes of the kubelet, at restarts and at resizes
 	history  []string
 	reported bool // that a change is postponed
@@ -41,6 +42,8 @@ type hostile struct {
 
 func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]string) *hostile {
 	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
+	_, h.limit, _ = strings.Cut(pod, "=")
+	h.limit, _, _ = strings.Cut(h.limit, "@")
 	h.node.config.Priority, _ = colocation.ParsePriority([]string{"idle", "bvt"}[seed%2])
 	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
@@ -104,6 +107,7 @@ func (h *hostile) write(s cgroup.Settings) {
 func (h *hostile) pass(d time.Duration, busy bool) {
 	for range d / ms {
 		l := h.kernel.Limits()
+		h.checkQuota(l)
 		if h.now >= h.refill {
 			h.kernel.Tick()
 			h.refill += l.Period
@@ -126,6 +130,21 @@ func (h *hostile) pass(d time.Duration, busy bool) {
 	if used := h.before + h.kernel.Stats().Usage; used > time.Duration(h.allowed)+slack+h.given {
 		h.t.Fatalf("at %v: used %v; the limit allows %v, the slack is %v, the kubelet granted %v:\n%s", h.now, used, time.Duration(h.allowed),
 			slack, h.given, strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
+	}
+}
+
+// checkQuota checks that the quota in force is at most the limit that the kubelet has in force, and
+// unlimited only on exclusive CPUs.
+func (h *hostile) checkQuota(l bandwidth.Limits) {
+	group, limit := h.group(), resource.MustParse(h.limit)
+	if h.node.ids["web/app"] == "" {
+		return
+	}
+	own := h.node.control.exclusive[group]
+	unlimited := own.IsEmpty() || !h.node.kernel.groups[group].CPUs.IsSubsetOf(own)
+	if l.Quota <= 0 && unlimited || l.Quota > 0 && int64(l.Quota/time.Microsecond)*1000 > limit.MilliValue()*int64(l.Period/time.Microsecond) {
+		h.t.Fatalf("at %v: %+v on CPUs %s, of which %s are exclusive; the limit is %s:\n%s", h.now, l, h.node.kernel.groups[group].CPUs, own, h.limit,
+			strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
 	}
 }
 
@@ -152,10 +171,18 @@ func (h *hostile) resize(limit string) {
 	if p.Spec.Containers[0].Resources.Limits.Cpu().String() == limit {
 		return
 	}
-	h.given += 2 * (h.kernel.Limits().Quota + h.kernel.Limits().Burst) // the agent removes burst above the new quota
+	h.given += 2 * max(0, h.kernel.Limits().Quota+h.kernel.Limits().Burst) // the agent removes burst above the new quota
 	h.run("resize web app=" + limit)
+	if limit == "100" { // more than the node has
+		h.round()
+		h.run("deferred web")
+		return
+	}
 	h.pass(time.Duration(h.r.IntN(300))*ms, true)
 	h.round()
+	if was := resource.MustParse(h.limit); was.Cmp(resource.MustParse(limit)) < 0 {
+		h.limit = limit
+	}
 	quantity := resource.MustParse(limit)
 	quota := time.Duration(quantity.MilliValue()) * 100 * time.Microsecond
 	for _, group := range []string{h.node.kernel.podPath("web"), h.group()} {
@@ -171,6 +198,7 @@ func (h *hostile) resize(limit string) {
 		}
 	}
 	h.run("resized web")
+	h.limit = limit
 }
 
 func (h *hostile) restartContainer() {
@@ -194,7 +222,11 @@ func (h *hostile) act(kinds []string) {
 	case "class":
 		h.annotate(map[string]string{api.QoSLabel: []string{"BE", "LS"}[h.r.IntN(2)]})
 	case "resize":
-		h.resize([]string{"100m", "50m", "200m"}[h.r.IntN(3)])
+		h.resize([]string{"100m", "50m", "200m", "100"}[h.r.IntN(4)])
+	case "resize of CPUs":
+		h.resize([]string{"1", "500m", "2", "100"}[h.r.IntN(4)])
+	case "edit":
+		h.run("edit web")
 	case "container":
 		h.restartContainer()
 	case "agent":
@@ -208,9 +240,9 @@ func (h *hostile) act(kinds []string) {
 // each restart of a container adds the CPU time that the kubelet's own writes grant.
 func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit, all := "100m", []string{"period", "burst", "class", "resize", "container", "agent"}
+		limit, all := "100m", []string{"period", "burst", "class", "resize", "edit", "container", "agent"}
 		if rapid.Bool().Draw(t, "static") {
-			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "container", "agent"}
+			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
 		}
 		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app="+limit, nil)
 		for range rapid.IntRange(1, 4).Draw(t, "segments") {
@@ -218,6 +250,9 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 				func(s string) string { return s }).Draw(t, "kinds")
 			pause := rapid.SampledFrom([]int{100, 200, 1100, 3000}).Draw(t, "pause in ms")
 			idle := rapid.IntRange(0, 3).Draw(t, "idle")
+			if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
+				h.node.config.QuotaOwner = OwnerOther // of agents that start
+			}
 			for range rapid.IntRange(1, 40).Draw(t, "acts") {
 				h.act(kinds)
 				h.pass(time.Duration(1+h.r.IntN(pause))*ms, h.r.IntN(4) >= idle)

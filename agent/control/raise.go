@@ -58,11 +58,15 @@ func (c *Control) mayRaise(l *Limited) bool {
 	return l.Policy.Mode != "" && !l.isPod() && !foreign && !foreignPod && c.exists(l.Path)
 }
 
-// raisedQuota returns the quota of a container that is above its limit, or 0. The quota of a cgroup
-// that another program owns counts too: the pod's quota must not be below it.
-func (c *Control) raisedQuota(path string) time.Duration {
+// raisedQuota returns the quota of a container that is above its limit, in the given period, or 0. The
+// quota of a cgroup that another program owns counts too: the pod's quota must not be below it.
+func (c *Control) raisedQuota(path string, period time.Duration) time.Duration {
 	if _, foreign := c.foreignOwned[path]; foreign {
-		return c.view.Settings[path].Quota
+		present := c.view.Settings[path]
+		if present.Period == 0 { // it has ended
+			return 0
+		}
+		return time.Duration(present.Quota.Microseconds()*period.Microseconds()/present.Period.Microseconds()) * time.Microsecond
 	}
 	return c.raised[path].Quota
 }
