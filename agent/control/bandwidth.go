@@ -111,12 +111,12 @@ func (c *Control) setBandwidth(a *Actions, all []Limited) {
 }
 
 // prepareResize undoes what would make the kernel reject the quota that the kubelet is about to
-// write: a burst above that quota, and a raised quota of a container, which its pod's quota must
-// not be below.
+// write: a burst above that quota, which is for the kubelet's period, and a raised quota of a container,
+// which its pod's quota must not be below.
 func (c *Control) prepareResize(l *Limited) (w cgroup.Wanted) {
 	present, before := c.view.Settings[l.Path], c.beforeResize[l.Path]
-	if l.want.Burst < present.Burst {
-		w.Burst = &l.want.Burst
+	if most := min(l.want.Burst, max(0, l.kubelet.Quota)); most < present.Burst {
+		w.Burst = &most
 	}
 	if before.raised() && present.Quota == before.want.Quota {
 		w.Quota = &before.Base.Quota

@@ -48,6 +48,7 @@ func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]stri
 	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
 		if path == h.group() {
+			h.history = append(h.history, fmt.Sprintf("%v: written %+v", h.now, s.Limits))
 			h.write(s)
 		}
 	}
@@ -68,10 +69,11 @@ func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]stri
 func (h *hostile) run(line string) {
 	h.history = append(h.history, fmt.Sprintf("%v: %s", h.now, line))
 	was := h.node.now
+	h.node.now = was.Add(-time.Second) // commands take no time
 	if _, err := h.node.run(strings.Fields(line)); err != nil {
 		h.t.Fatal(err)
 	}
-	h.node.now = was // commands take no time
+	h.node.now = was
 }
 
 // round runs one round of the agent.
@@ -107,6 +109,10 @@ func (h *hostile) write(s cgroup.Settings) {
 func (h *hostile) pass(d time.Duration, busy bool) {
 	for range d / ms {
 		l := h.kernel.Limits()
+		if h.node.ids["web/app"] == "" { // the pod has its limit between two containers, too
+			limit := resource.MustParse(h.limit)
+			l.Quota = time.Duration(limit.MilliValue()) * l.Period / 1000
+		}
 		h.checkQuota(l)
 		if h.now >= h.refill {
 			h.kernel.Tick()
@@ -125,8 +131,8 @@ func (h *hostile) pass(d time.Duration, busy bool) {
 		h.allowed += float64(ms) * float64(l.Quota) / float64(l.Period)
 		h.most = max(h.most, time.Duration(float64(time.Second)*float64(l.Quota)/float64(l.Period)))
 	}
-	// A credit of two seconds of the limit, a bucket of two quotas of one second, and one quota.
-	slack := 2*h.most + 2*h.most + h.most
+	// When a removed quota is restored: quota, burst, and the quota of a period that ends right then.
+	slack := 3 * h.most / 10
 	if used := h.before + h.kernel.Stats().Usage; used > time.Duration(h.allowed)+slack+h.given {
 		h.t.Fatalf("at %v: used %v; the limit allows %v, the slack is %v, the kubelet granted %v:\n%s", h.now, used, time.Duration(h.allowed),
 			slack, h.given, strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
@@ -137,12 +143,9 @@ func (h *hostile) pass(d time.Duration, busy bool) {
 // unlimited only on exclusive CPUs.
 func (h *hostile) checkQuota(l bandwidth.Limits) {
 	group, limit := h.group(), resource.MustParse(h.limit)
-	if h.node.ids["web/app"] == "" {
-		return
-	}
 	own := h.node.control.exclusive[group]
-	unlimited := own.IsEmpty() || !h.node.kernel.groups[group].CPUs.IsSubsetOf(own)
-	if l.Quota <= 0 && unlimited || l.Quota > 0 && int64(l.Quota/time.Microsecond)*1000 > limit.MilliValue()*int64(l.Period/time.Microsecond) {
+	shared := own.IsEmpty() || !h.node.kernel.groups[group].CPUs.IsSubsetOf(own)
+	if l.Quota <= 0 && shared || l.Quota > 0 && int64(l.Quota/time.Microsecond)*1000 > limit.MilliValue()*int64(l.Period/time.Microsecond) {
 		h.t.Fatalf("at %v: %+v on CPUs %s, of which %s are exclusive; the limit is %s:\n%s", h.now, l, h.node.kernel.groups[group].CPUs, own, h.limit,
 			strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
 	}
@@ -231,6 +234,9 @@ func (h *hostile) act(kinds []string) {
 		h.restartContainer()
 	case "agent":
 		h.run("restart")
+		if h.node.pods["web"].Annotations[api.AllocationAnnotation] != "" {
+			h.given += 3 * h.most / 10 // it gives a pod its CPUs at once, and may have to restore the quota
+		}
 	}
 	h.round()
 }
@@ -276,6 +282,31 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the kubelet's
+// period, whatever its annotations are, however short it lives, and whenever it idles: pods that are
+// created again and again use no more than that each.
+func TestRecreatedPods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		annotations := map[string]string{
+			api.CPUPeriodAnnotation: rapid.SampledFrom([]string{"1s", "500ms", "100ms", "20ms"}).Draw(t, "period"),
+			api.CPUBurstAnnotation:  rapid.SampledFrom([]string{`{"policy":"burst","burstPercent":100}`, `{"policy":"none"}`}).Draw(t, "burst"),
+		}
+		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app=500m", annotations)
+		if rapid.Bool().Draw(t, "class") {
+			h.annotate(map[string]string{api.QoSLabel: "BE"})
+		}
+		life := time.Duration(rapid.IntRange(1, 100).Draw(t, "life")) * 50 * ms
+		idle := rapid.IntRange(0, 100).Draw(t, "idle at first, of 50 ms")
+		for i := range int(life / (50 * ms)) {
+			h.round()
+			h.pass(50*ms, i >= idle)
+		}
+		if used, most := h.kernel.Stats().Usage, life/2+2*50*ms; used > most {
+			t.Fatalf("used %v in %v, want at most %v:\n%s", used, life, most, strings.Join(h.history, "\n"))
+		}
+	})
+}
+
 // TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
 // CPU and giving it up repeatedly, although its quota is lifted and restored each time.
 func TestTakingAndGivingCPUs(t *testing.T) {
@@ -298,16 +329,21 @@ func attacks() map[string][2]map[string]string {
 	}
 }
 
-// TestChangesOfAnnotations checks that a change takes effect at once in a new pod, even if its
-// container is always throttled; that repeated changes are postponed and users told; and that the
-// last one takes effect after the container has been idle.
+// TestChangesOfAnnotations checks that a change takes effect after the container has used less than its
+// limit, also in a new pod; that repeated changes are postponed and users told; and that the last one
+// takes effect after the container has been idle.
 func TestChangesOfAnnotations(t *testing.T) {
 	h := newHostile(t, 1, "app=100m", nil)
 	h.pass(5*time.Second, true)
 	h.annotate(map[string]string{api.CPUPeriodAnnotation: "20ms"})
 	h.round()
+	if got := h.kernel.Limits().Period; got != 100*ms {
+		t.Fatalf("the period is %v after a first change of a pod that is always throttled", got)
+	}
+	h.pass(500*ms, false)
+	h.round()
 	if got := h.kernel.Limits().Period; got != 20*ms {
-		t.Fatalf("the period is %v after a first change", got)
+		t.Fatalf("the period is %v after a first change and a short pause", got)
 	}
 	for i := range 400 {
 		h.annotate(map[string]string{api.CPUPeriodAnnotation: []string{"20ms", "21ms"}[i%2]})
@@ -322,7 +358,7 @@ func TestChangesOfAnnotations(t *testing.T) {
 	if !h.reported || h.kernel.Limits().Period == time.Second {
 		t.Fatalf("after many changes the period is %v; users were told: %v", h.kernel.Limits().Period, h.reported)
 	}
-	for range 3 {
+	for range 4 {
 		h.pass(time.Second, false)
 		h.round()
 	}
