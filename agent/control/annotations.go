@@ -116,11 +116,15 @@ func (c *Control) adopt(g groups, now time.Time) {
 	for i := range c.pods {
 		s := &c.pods[i]
 		a := all[s.plan.ID]
+		made := c.exists(g.pods[s.plan.ID])
 		if !unpaid[s.plan.ID] {
 			a.annotations = s.annotations
+			if !made { // no cgroup has paid
+				c.startPeriod(a)
+			}
 		}
 		switch {
-		case a.annotations == s.annotations:
+		case a.annotations == s.annotations || !made:
 			a.waitingSince = time.Time{}
 		case a.waitingSince.IsZero():
 			a.waitingSince = now

@@ -62,6 +62,9 @@ func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]stri
 		h.run(line)
 	}
 	h.annotate(annotations)
+	if seed%8 < 4 { // the agent sees the pod before the kubelet makes its cgroup
+		h.round()
+	}
 	h.start("create")
 	return h
 }

@@ -54,14 +54,17 @@ func TestHostileTenant(t *testing.T) {
 			})
 		})
 	}
-	t.Run("resizes", func(t *testing.T) {
-		// Each write of the kubelet refills the buckets of the pod and of its container.
-		h.overuse(t, limit, 2*quota, func(name string, n int) error {
-			patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"101m", limit}[n%2])
-			_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
-			return err
+	for name, pause := range map[string]time.Duration{"resizes": 0, "resizes with pauses": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			// Each write of the kubelet refills the buckets of the pod and of its container.
+			h.overuse(t, limit, 2*quota, func(name string, n int) error {
+				time.Sleep(pause) // with a pause each resize reaches the kernel
+				patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"102m", limit}[n%2])
+				_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
+				return err
+			})
 		})
-	})
+	}
 	t.Run("forged allocation", h.testForged)
 	t.Run("mirror pod", h.testMirror)
 	t.Run("pods that are created again", h.testRecreated)
