@@ -190,7 +190,7 @@ func TestLimitInForce(t *testing.T) {
 		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(text)}}
 	}
 	memory := &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
-	pending, progress := corev1.PodConditionType(corev1.PodResizePending), corev1.PodConditionType(corev1.PodResizeInProgress)
+	const pending, progress = corev1.PodResizePending, corev1.PodResizeInProgress
 	for _, test := range []struct {
 		what      string
 		seen      int64 // of generation 2
