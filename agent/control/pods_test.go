@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -231,5 +232,24 @@ func TestLimitInForce(t *testing.T) {
 				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.resizing)
 			}
 		}
+	}
+}
+
+// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
+// updates a container: it would report it, and the kubelet would take it for the limit.
+func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
+	n := newFakeNode()
+	for _, line := range []string{"machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
+		"tick 600 web/main=5ms", "tick 1 web/main=50ms!"} {
+		if _, err := n.run(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
+	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
+		t.Fatalf("the quota %v is not raised", raised)
+	}
+	if got := n.control.CreateSettings(ref); got.Quota != 0 {
+		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }
