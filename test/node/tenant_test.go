@@ -74,6 +74,7 @@ func TestHostileTenant(t *testing.T) {
 	h.remove(t, "static") // the tenant can have its CPU
 	t.Run("edits", h.testEdits)
 	t.Run("ephemeral container", h.testEphemeral)
+	t.Run("forced deletion", h.testForced)
 }
 
 // createTenant creates the namespace and returns a client of its editor.

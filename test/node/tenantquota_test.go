@@ -126,3 +126,15 @@ func (h *hostile) testRecreated(t *testing.T) {
 	}
 	t.Logf("%d pods used %v in %v with a limit of %d%%", pods, all, lives, limit)
 }
+
+// testForced deletes a pod with an exclusive CPU by force. Its containers run until their hook has ended,
+// on the shared CPUs and with the quota of their limit.
+func (h *hostile) testForced(t *testing.T) {
+	pod := podOf("forced", "static", container("main", "8001", "1"))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 20}}}
+	pod = h.runPod(t, pod)
+	eventually(t, "a removed quota", func() error { return h.kernel.expectSingle(pod, settings{quota: bandwidth.Unlimited}) })
+	h.removeOwn(t, pod.Name)
+	eventually(t, "a restored quota", func() error { return h.kernel.expectSingle(pod, settings{quota: 100 * time.Millisecond}) })
+}
