@@ -9,6 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Reasons of notices about annotations and labels.
@@ -99,7 +100,10 @@ func (c *Control) adopt(g groups, now time.Time) {
 		s := &c.pods[i]
 		a := c.adoptedFor(s, g)
 		all[s.plan.ID] = a
-		a.allocated = a.allocated && s.annotations.allocated // CPUs that a pod gives up are free at once
+		if a.allocated && !s.annotations.allocated { // CPUs that a pod gives up are free at once
+			a.allocated = false
+			c.startPeriod(a)
+		}
 		c.updatePodBudgets(a, s, g, now.Sub(c.began))
 		waiting = waiting || a.annotations != s.annotations
 	}
@@ -112,11 +116,15 @@ func (c *Control) adopt(g groups, now time.Time) {
 	for i := range c.pods {
 		s := &c.pods[i]
 		a := all[s.plan.ID]
+		made := c.exists(g.pods[s.plan.ID])
 		if !unpaid[s.plan.ID] {
 			a.annotations = s.annotations
+			if !made { // no cgroup has paid
+				c.startPeriod(a)
+			}
 		}
 		switch {
-		case a.annotations == s.annotations:
+		case a.annotations == s.annotations || !made:
 			a.waitingSince = time.Time{}
 		case a.waitingSince.IsZero():
 			a.waitingSince = now
@@ -124,13 +132,23 @@ func (c *Control) adopt(g groups, now time.Time) {
 	}
 }
 
-// adoptedFor returns the adopted annotations of a pod. A new pod starts with its own annotations. A
-// pod that is older than the agent, and one whose limits have changed, starts with the settings
-// that its cgroups hold.
+// startPeriod gives a pod the kubelet's period instead of a longer one, which must be paid for. A new
+// cgroup begins with a full bucket, and so does one whose removed quota is restored. With a period of a
+// second, pods that are created again and again would use twice their limits.
+func (c *Control) startPeriod(a *adopted) {
+	if a.period > c.kubelet.Quota.PeriodOrDefault() {
+		a.period = 0
+	}
+}
+
+// adoptedFor returns the adopted annotations of a pod. A new pod starts with its own annotations, but
+// not with a long period. A pod that is older than the agent, and one whose limits have changed, starts
+// with the settings that its cgroups hold.
 func (c *Control) adoptedFor(s *podState, g groups) *adopted {
 	a := c.adopted[s.plan.ID]
 	if a == nil {
 		a = &adopted{annotations: s.annotations, limits: s.limits(), early: !c.recovered, budgets: map[string]*budget{}}
+		c.startPeriod(a)
 		if a.early {
 			a.annotations = c.annotationsInForce(s, g)
 		}
@@ -230,23 +248,24 @@ func (c *Control) unpaid(g groups) map[ledger.PodID]bool {
 	d := nodeplan.Plan(c.state(g, func(s *podState) annotations { return s.annotations }))
 	for _, l := range c.limitedGroups(d, g) {
 		b := c.adopted[l.Ref.Pod].budgets[l.Ref.Container]
-		bucket := c.bucket(&l)
-		if l.resizing || bucket > 0 && (b == nil || !b.Pays(bucket)) {
+		quota, kernelBurst := c.refill(&l)
+		if l.resizing || quota > 0 && (b == nil || !b.Pays(quota, kernelBurst)) {
 			unpaid[l.Ref.Pod] = true
 		}
 	}
 	return unpaid
 }
 
-// bucket returns the largest bucket that the writes to a cgroup can fill, or 0 if nothing has to be
-// written. A lifted quota counts as the present one, which will have to be restored.
-func (c *Control) bucket(l *Limited) time.Duration {
-	w, present := c.bandwidthChanges(l), c.view.Settings[l.Path]
-	quota := max(present.Quota, l.want.Quota)
-	if w.Quota == nil && w.Period == nil && w.Burst == nil || quota <= 0 {
-		return 0
+// refill returns the largest quota and burst to which the writes to a cgroup can refill it, or 0 if
+// nothing has to be written. For a quota that is to be removed it returns the present one, which will
+// have to be restored. A cgroup that another program owns is the agent's again when its limit changes.
+func (c *Control) refill(l *Limited) (quota, kernelBurst time.Duration) {
+	present := c.view.Settings[l.Path]
+	quota = max(present.Quota, l.want.Quota)
+	if limitChanges(present, l.want) == (cgroup.Wanted{}) || quota <= 0 {
+		return 0, 0
 	}
-	return quota + max(present.Burst, l.want.Burst)
+	return quota, max(present.Burst, l.want.Burst)
 }
 
 // annotationNotices returns what the authors of pods should know about their annotations.
@@ -263,7 +282,7 @@ func (c *Control) annotationNotices(now time.Time) (all []Notice) {
 			add(UnknownKey, message)
 		}
 		if a := c.adopted[s.plan.ID]; a != nil && !s.resizing && !a.waitingSince.IsZero() && now.Sub(a.waitingSince) >= tellAfter {
-			add(Postponed, "the change of its CPU annotations waits until its containers have used less than their limits for a moment, "+
+			add(Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+
 				"because the change itself gives them CPU time")
 		}
 	}

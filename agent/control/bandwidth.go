@@ -27,7 +27,8 @@ type Limited struct {
 	idle    bool             // wanted, of pods only
 	bvt     int              // wanted
 	kubelet bandwidth.Limits // what the kubelet would set
-	// resizing is set while the kubelet is changing the quota.
+	// resizing is set while the quota is left to the kubelet, which is changing it: of all cgroups of a
+	// pod without CPUs of its own, unless the quota of one of them must be restored.
 	resizing bool
 	separate bool // see nodeplan.PodSettings, of pods only
 }
@@ -57,7 +58,7 @@ func (c *Control) Containers() (all []Limited) {
 func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 	for i := range d.Pods {
 		p := &d.Pods[i]
-		s := c.pod(p.ID)
+		s, first := c.pod(p.ID), len(all)
 		if api.HasEnded(s.object) {
 			continue
 		}
@@ -65,8 +66,7 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 			if c.exists(path) {
 				ref := nodeplan.Ref{Pod: p.ID, Container: container}
 				all = append(all, Limited{Ref: ref, Namespace: s.object.Namespace, Name: s.object.Name, Path: path, Raising: raising,
-					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, bvt: want.BVT, kubelet: c.plan.kubelet[ref], resizing: s.kubeletResizes(),
-					separate: p.Separate})
+					podPath: g.pods[p.ID], want: want.Limits, idle: want.Idle, bvt: want.BVT, kubelet: c.plan.kubelet[ref], separate: p.Separate})
 			}
 		}
 		add("", g.pods[p.ID], p.Settings, p.Raising)
@@ -74,19 +74,25 @@ func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
 			container := &p.Containers[j]
 			add(container.Name, g.containers[nodeplan.Ref{Pod: p.ID, Container: container.Name}], container.Settings, container.Raising)
 		}
+		if s.resizing && len(s.plan.Claim.Containers) == 0 && c.recovered && !slices.ContainsFunc(all[first:], c.isLifted) {
+			for i := range all[first:] {
+				all[first+i].resizing = true
+			}
+		}
 	}
 	return all
+}
+
+// isLifted reports whether a cgroup has no quota and is to have one: its pod had exclusive CPUs.
+func (c *Control) isLifted(l Limited) bool {
+	return l.want.Quota != bandwidth.Unlimited && c.view.Settings[l.Path].Quota == bandwidth.Unlimited
 }
 
 // setBandwidth adds the changes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns.
 func (c *Control) setBandwidth(a *Actions, all []Limited) {
 	for i := range all {
 		l := &all[i]
-		w := c.bandwidthChanges(l)
-		if l.resizing {
-			w = c.prepareResize(l)
-		}
-		if w != (cgroup.Wanted{}) {
+		if w := c.bandwidthChanges(l); w != (cgroup.Wanted{}) {
 			a.Bandwidth[l.Path] = w
 		}
 	}
@@ -104,16 +110,13 @@ func (c *Control) setBandwidth(a *Actions, all []Limited) {
 	}
 }
 
-// kubeletResizes reports whether the kubelet is changing the quota of the pod and its containers.
-func (s *podState) kubeletResizes() bool { return s.resizing && len(s.plan.Claim.Containers) == 0 }
-
 // prepareResize undoes what would make the kernel reject the quota that the kubelet is about to
-// write: a burst above that quota, and a raised quota of a container, which its pod's quota must
-// not be below.
+// write: a burst above that quota, which is for the kubelet's period, and a raised quota of a container,
+// which its pod's quota must not be below.
 func (c *Control) prepareResize(l *Limited) (w cgroup.Wanted) {
 	present, before := c.view.Settings[l.Path], c.beforeResize[l.Path]
-	if l.want.Burst < present.Burst {
-		w.Burst = &l.want.Burst
+	if most := min(l.want.Burst, max(0, l.kubelet.Quota)); most < present.Burst {
+		w.Burst = &most
 	}
 	if before.raised() && present.Quota == before.want.Quota {
 		w.Quota = &before.Base.Quota
@@ -136,7 +139,9 @@ func (c *Control) rememberPlanned(all []Limited) {
 // bandwidthChanges returns the settings of l that differ from the plan.
 func (c *Control) bandwidthChanges(l *Limited) (w cgroup.Wanted) {
 	present := c.view.Settings[l.Path]
-	if _, foreign := c.foreignOwned[l.Path]; !foreign {
+	if _, foreign := c.foreignOwned[l.Path]; l.resizing {
+		w = c.prepareResize(l)
+	} else if !foreign {
 		w = limitChanges(present, l.want)
 	}
 	if idle := l.idle; l.isPod() && idle != present.Idle && !present.NoIdle {

@@ -70,14 +70,16 @@ type BatchPod struct {
 	Request int64
 }
 
-// BatchPods returns the batch pods, and the paths of the others.
+// BatchPods returns the batch pods of QoS class BestEffort, and the paths of the others. A scheduler
+// for batch work may run the former only: quotas do not bound what it runs, and pods of other QoS
+// classes may have limits.
 func (c *Control) BatchPods() (batch []BatchPod, others []string) {
 	for i := range c.limited {
 		l := &c.limited[i]
 		if !l.isPod() {
 			continue
 		}
-		if a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod); a != nil && a.class == nodeplan.BE && s != nil {
+		if a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod); a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort {
 			batch = append(batch, BatchPod{l.Namespace, l.Name, l.Path, api.BatchRequest(s.object)})
 		} else {
 			others = append(others, l.Path)
@@ -132,7 +134,7 @@ func (c *Control) Batch() colocation.Decision { return c.batched }
 func (c *Control) BatchCapacity() (capacity int64, known bool) {
 	var requested int64
 	for i := range c.pods {
-		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning {
+		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning && !c.pods[i].departed {
 			requested += api.BatchRequest(pod)
 		}
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,7 +191,10 @@ func (c *Control) SetMachine(m *topology.Machine) {
 	}
 	c.index = placement.NewIndex(m)
 	for i := range c.pods { // allocations are checked against the machine
-		c.pods[i] = c.applyCeilings(newPodState(c.pods[i].object, m, c.config.Keys))
+		departed := c.pods[i].departed
+		if c.pods[i] = c.applyCeilings(newPodState(c.pods[i].object, m, c.config.Keys)); departed {
+			c.pods[i] = c.pods[i].depart()
+		}
 	}
 }
 
@@ -206,23 +210,39 @@ func (c *Control) Kubelet() *Kubelet { return c.kubelet }
 // SetNode sets the contents of the Node object.
 func (c *Control) SetNode(n Node) { c.node = n }
 
-// SetPods sets all pods that are bound to the node.
+// SetPods sets all pods that are bound to the node. Those that were set before and still run
+// keep their limits; see [podState.depart].
 func (c *Control) SetPods(pods []*corev1.Pod) {
 	before := make(map[types.UID]podState, len(c.pods))
 	for _, p := range c.pods {
 		before[p.object.UID] = p
 	}
+	last := c.pods
 	c.pods, c.podsListed = nil, true
 	for _, object := range pods {
 		state, ok := before[object.UID]
-		if !ok || state.object != object {
+		if !ok || state.departed || state.object != object {
 			denied := ok && state.denied && mirrored(state.object) == mirrored(object)
 			state = c.applyCeilings(newPodState(object, c.machine(), c.config.Keys))
 			state.denied = denied
 		}
 		state.plan.ID = c.groupID(object)
 		c.pods = append(c.pods, state)
+		delete(before, object.UID)
 	}
+	for _, p := range last {
+		if _, gone := before[p.object.UID]; gone && c.runs(p.plan.ID) && c.pod(p.plan.ID) == nil {
+			c.pods = append(c.pods, p.depart())
+		}
+	}
+}
+
+// runs reports whether the pod with this id, as the kubelet uses it, had cgroups below its own when last
+// observed.
+func (c *Control) runs(id ledger.PodID) bool {
+	return c.view != nil && slices.ContainsFunc(c.view.Pods, func(p kubepods.Pod) bool {
+		return ledger.PodID(p.UID) == id && len(p.Containers)+len(p.Others) > 0
+	})
 }
 
 // HasPod reports whether the pod with this id, as the kubelet uses it, is known.

@@ -57,7 +57,8 @@ func (c *Control) CreateSettings(ref nodeplan.Ref) nri.Settings {
 	if settings.CPUs.IsEmpty() && !planned.CPUs.IsEmpty() {
 		return nri.Settings{CPUs: c.free(ref.Pod, c.plan.Shared, false)} // until its own are free
 	}
-	if l := planned.WithoutBurst(); l != c.plan.kubelet[ref] {
+	// Not a raised quota: the runtime would report it, and the kubelet would take it for the limit.
+	if l := planned.Base.WithoutBurst(); l != c.plan.kubelet[ref] {
 		settings.Quota, settings.Period = l.Quota, l.Period
 		if l.Quota == bandwidth.Unlimited {
 			settings.Period = 0

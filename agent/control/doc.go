@@ -11,7 +11,8 @@
 //
 // Package nodeplan computes the settings of each tier (QoS class), pod and container. Existing
 // cgroups are matched to containers by container id, which comes from pod statuses and, earlier,
-// from the runtime. Cgroups of unknown containers (sandboxes, pods unknown to the API server) are
+// from the runtime. A pod that the API server has no longer keeps its limits while it runs. Cgroups of
+// unknown containers (sandboxes, pods that the API server did not have since the agent started) are
 // confined to the shared CPUs; their bandwidth is not changed.
 //
 // # Order
@@ -37,9 +38,12 @@
 //
 // Quota, period and burst follow the plan, with three exceptions:
 //
-//   - While the kubelet resizes a pod, the API does not yet show which of the two limits is in
-//     force, so the pod's bandwidth is not changed. Only what would make the kernel reject the new
-//     quota is undone: a burst above it, and a raise.
+//   - While the kubelet may be changing the limit of a pod, the API does not yet show which of the
+//     two limits is in force, so the pod's bandwidth is not changed. Only what would make the kernel
+//     reject the new quota is undone: a burst above it, and a raise. A change of anything else in
+//     the spec is no such change, and neither is one that the kubelet has deferred or refused: the
+//     limit is then the one in the pod's status. A quota that was removed is always restored; of
+//     two limits the smaller one counts.
 //   - With [OwnerOther], a cgroup in which another writer changed one of the three belongs to that
 //     writer until the cgroup ends or its limit changes. The same applies to values found at the
 //     start that neither the kubelet nor an agent would have set.

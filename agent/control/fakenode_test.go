@@ -11,14 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -65,8 +62,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", n.setKubelet(options)
 	case "pod":
 		return "", n.addPod(args)
-	case "resize", "resized":
-		return "", n.resize(args)
+	case "resize", "edit", "deferred", "resized":
+		return "", n.resize(command, args)
+	case "asks":
+		n.setAsks(args[0], args[1])
 	case "class":
 		n.setClass(args)
 	case "remove":
@@ -187,112 +186,6 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 	reserved, err := cpuset.Parse(options["reserved"])
 	n.kubelet.ReservedCPUs = reserved
 	return err
-}
-
-// addPod adds a pod as the scheduler binds it.
-func (n *fakeNode) addPod(args []string) error {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},
-		Spec:       corev1.PodSpec{NodeName: "n1"},
-		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, ObservedGeneration: 1,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(n.now)}}},
-	}
-	p.Annotations = map[string]string{}
-	var placed []string
-	policy := "static"
-	for _, arg := range args[1:] {
-		name, rest, _ := strings.Cut(arg, "=")
-		if key := annotationKeys[name]; key != "" {
-			p.Annotations[key] = rest
-			continue
-		}
-		if name == "tier" {
-			p.Status.QOSClass = corev1.PodQOSClass(rest)
-			continue
-		}
-		if name == "qos" {
-			p.Labels = map[string]string{api.QoSLabel: rest}
-			continue
-		}
-		limit, cpus, asks := strings.Cut(rest, "@")
-		c := corev1.Container{Name: name}
-		if limit != "-" {
-			amount, err := resource.ParseQuantity(limit)
-			if err != nil {
-				return err
-			}
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
-		}
-		p.Spec.Containers = append(p.Spec.Containers, c)
-		if nodes, burst := strings.CutPrefix(cpus, "node"); burst {
-			policy = "static-burst"
-			placed = append(placed, fmt.Sprintf(`{"name":%q,"numaNodes":[%s]}`, name, nodes))
-		} else if asks {
-			placed = append(placed, fmt.Sprintf(`{"name":%q,"cpus":%q,"numaNodes":[0]}`, name, cpus))
-		}
-	}
-	if len(placed) > 0 {
-		p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", policy
-		p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))
-	}
-	n.pods[p.Name] = p
-	return nil
-}
-
-// annotationKeys are the keys of annotations, by their names in scenarios.
-var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
-
-// resize changes a limit or, with only the name of the pod, records that the kubelet has carried
-// out the change.
-func (n *fakeNode) resize(args []string) error {
-	p := n.pods[args[0]].DeepCopy()
-	n.pods[args[0]] = p
-	if len(args) == 1 {
-		p.Status.ObservedGeneration = p.Generation
-		return nil
-	}
-	name, limit, _ := strings.Cut(args[1], "=")
-	p.Generation++
-	for i := range p.Spec.Containers {
-		if c := &p.Spec.Containers[i]; c.Name == name {
-			amount, err := resource.ParseQuantity(limit)
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
-			return err
-		}
-	}
-	return fmt.Errorf("the pod has no such container")
-}
-
-func (n *fakeNode) status(of string) error {
-	pod, container, _ := strings.Cut(of, "/")
-	if n.pods[pod] == nil || n.ids[of] == "" {
-		return fmt.Errorf("no such container runs")
-	}
-	p := n.pods[pod].DeepCopy()
-	p.Status.Phase = corev1.PodRunning
-	p.Status.ContainerStatuses = slices.DeleteFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
-	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: container,
-		ContainerID: "containerd://" + n.ids[of], State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	n.pods[pod] = p
-	return nil
-}
-
-// end ends a container. Its status changes at once.
-func (n *fakeNode) end(of string) {
-	pod, container, _ := strings.Cut(of, "/")
-	n.kernel.remove(n.kernel.pathOf(of))
-	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
-	delete(n.ids, of)
-	if n.pods[pod] == nil {
-		return
-	}
-	p := n.pods[pod].DeepCopy()
-	for i := range p.Status.ContainerStatuses {
-		if s := &p.Status.ContainerStatuses[i]; s.Name == container {
-			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-		}
-	}
-	n.pods[pod] = p
 }
 
 // create asks the agent about a new container and creates it, as the runtime does.

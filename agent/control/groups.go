@@ -1,9 +1,11 @@
 package control
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/colocation"
@@ -137,7 +139,7 @@ func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nod
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.used[ref]
-			container.Raised = c.raisedQuota(g.containers[ref])
+			container.Raised = c.raisedQuota(g.containers[ref], cmp.Or(pod.Period, s.Kubelet.PeriodOrDefault()))
 			if _, ok := c.runtime[ref]; ok {
 				container.Phase = nodeplan.Running
 			}
@@ -235,20 +237,38 @@ func (c *Control) assignmentsWanted(d nodeplan.Desired, g groups) []nodeplan.Ass
 
 // otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
 // of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
-// gets their CPUs. If there are none it is a helper and gets the shared CPUs.
+// gets their CPUs. If there are none it is a helper and gets the shared CPUs. In a pod with exclusive
+// CPUs, whose quota is removed, it gets no others, except for CRI-O's monitor: nothing else bounds it.
 func (c *Control) otherAssignment(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
-	a := nodeplan.Assignment{Ref: other, Exclusive: true}
+	var all, exclusive, own cpuset.Set // own are all exclusive CPUs of the pod
 	for _, container := range d.Assignments() {
-		if container.Ref.Pod == other.Pod && !c.exists(g.containers[container.Ref]) {
-			a.CPUs = a.CPUs.Union(container.CPUs)
-			a.Exclusive = a.Exclusive && container.Exclusive
+		if container.Ref.Pod != other.Pod {
+			continue
+		}
+		runsHere := !c.exists(g.containers[container.Ref])
+		if runsHere {
+			all = all.Union(container.CPUs)
+		}
+		if container.Exclusive {
+			own = own.Union(container.CPUs)
+			if runsHere {
+				exclusive = exclusive.Union(container.CPUs)
+			}
 		}
 	}
-	if a.CPUs.IsEmpty() {
-		a.CPUs, a.Exclusive = d.Shared, false
+	switch {
+	case !exclusive.IsEmpty():
+		return nodeplan.Assignment{Ref: other, CPUs: exclusive, Exclusive: true}
+	case !own.IsEmpty() && !isMonitor(g.containers[other]):
+		return nodeplan.Assignment{Ref: other, CPUs: own, Exclusive: true}
+	case !all.IsEmpty():
+		return nodeplan.Assignment{Ref: other, CPUs: all}
 	}
-	return a
+	return nodeplan.Assignment{Ref: other, CPUs: d.Shared}
 }
+
+// isMonitor reports whether a cgroup is that of CRI-O's monitor.
+func isMonitor(group string) bool { return strings.Contains(path.Base(group), "conmon") }
 
 func (c *Control) exists(path string) bool {
 	_, ok := c.view.Settings[path]
@@ -261,6 +281,7 @@ func (c *Control) Observe(v View) {
 		v.Lacking = c.view.Lacking
 	}
 	c.view, c.changed = &v, nil
+	c.pods = slices.DeleteFunc(c.pods, func(s podState) bool { return s.departed && !c.runs(s.plan.ID) })
 	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !c.exists(path) })
 	for path, now := range v.Settings {
 		c.noBurst = c.noBurst || now.NoBurst

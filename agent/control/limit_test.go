@@ -2,215 +2,26 @@ package control
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 const ms = time.Millisecond
-
-// hostile is a node on which the author of a pod does everything that users may do, and the pod's
-// container uses all CPU time that the kernel lets it use. The kernel is the model of package
-// bandwidth.
-type hostile struct {
-	t        rapid.TB
-	r        *rand.Rand
-	node     *fakeNode
-	kernel   bandwidthtest.Controller
-	now      time.Duration
-	refill   time.Duration // when the kernel's period ends
-	threads  time.Duration
-	before   time.Duration // used in cgroups that have ended
-	allowed  float64       // ns, by the limits in force
-	most     time.Duration // the highest limit, as time per second
-	given    time.Duration // by writes of the kubelet, at restarts and at resizes
-	history  []string
-	reported bool // that a change is postponed
-}
-
-func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]string) *hostile {
-	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
-	h.node.config.Priority, _ = colocation.ParsePriority([]string{"idle", "bvt"}[seed%2])
-	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
-	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
-		if path == h.group() {
-			h.write(s)
-		}
-	}
-	h.node.kernel.usage = func(path string) time.Duration {
-		if path == h.group() {
-			return h.kernel.Stats().Usage
-		}
-		return h.before + h.kernel.Stats().Usage
-	}
-	for _, line := range []string{"machine cores=4 threads=1 has=idle,bvt", "restart", "round", "pod web " + pod} {
-		h.run(line)
-	}
-	h.annotate(annotations)
-	h.start("create")
-	return h
-}
-
-func (h *hostile) run(line string) {
-	h.history = append(h.history, fmt.Sprintf("%v: %s", h.now, line))
-	was := h.node.now
-	if _, err := h.node.run(strings.Fields(line)); err != nil {
-		h.t.Fatal(err)
-	}
-	h.node.now = was // commands take no time
-}
-
-// round runs one round of the agent.
-func (h *hostile) round() {
-	h.history = append(h.history, fmt.Sprintf("%v: round", h.now))
-	h.reported = strings.Contains(h.node.oneRound(), Postponed) || h.reported
-}
-
-func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }
-
-// start starts the container, as the runtime does with NRI.
-func (h *hostile) start(how string) {
-	h.run(how + " web/app")
-	s := h.node.kernel.groups[h.group()]
-	kernel, err := bandwidthtest.NewController(s.Limits)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.kernel, h.refill = kernel, h.now+s.Period
-	h.given += max(0, s.Quota) + s.Burst
-	h.run("start web/app")
-	h.run("status web/app")
-	h.given += h.kernel.Limits().Burst
-}
-
-func (h *hostile) write(s cgroup.Settings) {
-	if err := h.kernel.Write(s.Limits); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// pass lets time pass, in which the container uses all CPU time that it can if busy is set.
-func (h *hostile) pass(d time.Duration, busy bool) {
-	for range d / ms {
-		l := h.kernel.Limits()
-		if h.now >= h.refill {
-			h.kernel.Tick()
-			h.refill += l.Period
-		}
-		used := time.Duration(0)
-		if busy {
-			used = h.kernel.Use(max(0, h.threads*ms-h.kernel.Backlog()))
-		}
-		h.now += ms
-		h.node.now = h.node.now.Add(ms)
-		if l.Quota <= 0 {
-			h.allowed += float64(used)
-			continue
-		}
-		h.allowed += float64(ms) * float64(l.Quota) / float64(l.Period)
-		h.most = max(h.most, time.Duration(float64(time.Second)*float64(l.Quota)/float64(l.Period)))
-	}
-	// A credit of two seconds of the limit, a bucket of two quotas of one second, and one quota.
-	slack := 2*h.most + 2*h.most + h.most
-	if used := h.before + h.kernel.Stats().Usage; used > time.Duration(h.allowed)+slack+h.given {
-		h.t.Fatalf("at %v: used %v; the limit allows %v, the slack is %v, the kubelet granted %v:\n%s", h.now, used, time.Duration(h.allowed),
-			slack, h.given, strings.Join(h.history[max(0, len(h.history)-60):], "\n"))
-	}
-}
-
-// annotate changes annotations and labels.
-func (h *hostile) annotate(annotations map[string]string) {
-	p := h.node.pods["web"].DeepCopy()
-	if p.Labels == nil {
-		p.Labels = map[string]string{}
-	}
-	for key, value := range annotations {
-		h.history = append(h.history, fmt.Sprintf("%v: %s=%s", h.now, key, value))
-		if key == api.QoSLabel {
-			p.Labels[key] = value
-			continue
-		}
-		p.Annotations[key] = value
-	}
-	h.node.pods["web"] = p
-}
-
-// resize changes the limit, which the kubelet carries out after a random time.
-func (h *hostile) resize(limit string) {
-	p := h.node.pods["web"].DeepCopy()
-	if p.Spec.Containers[0].Resources.Limits.Cpu().String() == limit {
-		return
-	}
-	h.given += 2 * (h.kernel.Limits().Quota + h.kernel.Limits().Burst) // the agent removes burst above the new quota
-	h.run("resize web app=" + limit)
-	h.pass(time.Duration(h.r.IntN(300))*ms, true)
-	h.round()
-	quantity := resource.MustParse(limit)
-	quota := time.Duration(quantity.MilliValue()) * 100 * time.Microsecond
-	for _, group := range []string{h.node.kernel.podPath("web"), h.group()} {
-		s := h.node.kernel.groups[group]
-		if s.Burst > quota {
-			continue
-		}
-		s.Quota, s.Period = quota, 100*ms
-		h.node.kernel.groups[group] = s
-		if group == h.group() {
-			h.write(s)
-			h.given += 2 * (s.Quota + s.Burst)
-		}
-	}
-	h.run("resized web")
-}
-
-func (h *hostile) restartContainer() {
-	h.before += h.kernel.Stats().Usage
-	h.run("end web/app")
-	h.kernel, _ = bandwidthtest.NewController(bandwidth.Limits{Quota: ms, Period: 100 * ms})
-	h.pass(time.Duration(h.r.IntN(1000))*ms, false)
-	h.start("create")
-}
-
-// act does one random thing of the given kinds.
-func (h *hostile) act(kinds []string) {
-	switch kind := kinds[h.r.IntN(len(kinds))]; kind {
-	case "period":
-		h.annotate(map[string]string{api.CPUPeriodAnnotation: []string{"1s", "999ms", "100ms", "99ms", "20ms"}[h.r.IntN(5)]})
-	case "burst":
-		h.annotate(map[string]string{api.CPUBurstAnnotation: []string{`{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":99}`,
-			`{"policy":"none"}`, `{"policy":"auto"}`, `{"policy":"burst","burstPercent":1}`}[h.r.IntN(5)]})
-	case "asks":
-		h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"true", "false"}[h.r.IntN(2)]})
-	case "class":
-		h.annotate(map[string]string{api.QoSLabel: []string{"BE", "LS"}[h.r.IntN(2)]})
-	case "resize":
-		h.resize([]string{"100m", "50m", "200m"}[h.r.IntN(3)])
-	case "container":
-		h.restartContainer()
-	case "agent":
-		h.run("restart")
-	}
-	h.round()
-}
 
 // TestLimitHoldsAgainstAuthors checks that a container uses no more than its limit plus a constant,
 // whatever the author of the pod changes, however often, and whatever restarts. Each resize and
 // each restart of a container adds the CPU time that the kubelet's own writes grant.
 func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit, all := "100m", []string{"period", "burst", "class", "resize", "container", "agent"}
+		limit, all := "100m", []string{"period", "burst", "class", "resize", "edit", "container", "agent"}
 		if rapid.Bool().Draw(t, "static") {
-			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "container", "agent"}
+			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
 		}
 		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app="+limit, nil)
 		for range rapid.IntRange(1, 4).Draw(t, "segments") {
@@ -218,6 +29,9 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 				func(s string) string { return s }).Draw(t, "kinds")
 			pause := rapid.SampledFrom([]int{100, 200, 1100, 3000}).Draw(t, "pause in ms")
 			idle := rapid.IntRange(0, 3).Draw(t, "idle")
+			if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
+				h.node.config.QuotaOwner = OwnerOther // of agents that start
+			}
 			for range rapid.IntRange(1, 40).Draw(t, "acts") {
 				h.act(kinds)
 				h.pass(time.Duration(1+h.r.IntN(pause))*ms, h.r.IntN(4) >= idle)
@@ -239,6 +53,31 @@ func TestAttacks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the kubelet's
+// period, whatever its annotations are, however short it lives, and whenever it idles: pods that are
+// created again and again use no more than that each.
+func TestRecreatedPods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		annotations := map[string]string{
+			api.CPUPeriodAnnotation: rapid.SampledFrom([]string{"1s", "500ms", "100ms", "20ms"}).Draw(t, "period"),
+			api.CPUBurstAnnotation:  rapid.SampledFrom([]string{`{"policy":"burst","burstPercent":100}`, `{"policy":"none"}`}).Draw(t, "burst"),
+		}
+		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app=500m", annotations)
+		if rapid.Bool().Draw(t, "class") {
+			h.annotate(map[string]string{api.QoSLabel: "BE"})
+		}
+		life := time.Duration(rapid.IntRange(1, 100).Draw(t, "life")) * 50 * ms
+		idle := rapid.IntRange(0, 100).Draw(t, "idle at first, of 50 ms")
+		for i := range int(life / (50 * ms)) {
+			h.round()
+			h.pass(50*ms, i >= idle)
+		}
+		if used, most := h.kernel.Stats().Usage, life/2+2*50*ms; used > most {
+			t.Fatalf("used %v in %v, want at most %v:\n%s", used, life, most, strings.Join(h.history, "\n"))
+		}
+	})
 }
 
 // TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
@@ -263,16 +102,21 @@ func attacks() map[string][2]map[string]string {
 	}
 }
 
-// TestChangesOfAnnotations checks that a change takes effect at once in a new pod, even if its
-// container is always throttled; that repeated changes are postponed and users told; and that the
-// last one takes effect after the container has been idle.
+// TestChangesOfAnnotations checks that a change takes effect after the container has used less than its
+// limit, also in a new pod; that repeated changes are postponed and users told; and that the last one
+// takes effect after the container has been idle.
 func TestChangesOfAnnotations(t *testing.T) {
 	h := newHostile(t, 1, "app=100m", nil)
 	h.pass(5*time.Second, true)
 	h.annotate(map[string]string{api.CPUPeriodAnnotation: "20ms"})
 	h.round()
+	if got := h.kernel.Limits().Period; got != 100*ms {
+		t.Fatalf("the period is %v after a first change of a pod that is always throttled", got)
+	}
+	h.pass(500*ms, false)
+	h.round()
 	if got := h.kernel.Limits().Period; got != 20*ms {
-		t.Fatalf("the period is %v after a first change", got)
+		t.Fatalf("the period is %v after a first change and a short pause", got)
 	}
 	for i := range 400 {
 		h.annotate(map[string]string{api.CPUPeriodAnnotation: []string{"20ms", "21ms"}[i%2]})
@@ -287,7 +131,7 @@ func TestChangesOfAnnotations(t *testing.T) {
 	if !h.reported || h.kernel.Limits().Period == time.Second {
 		t.Fatalf("after many changes the period is %v; users were told: %v", h.kernel.Limits().Period, h.reported)
 	}
-	for range 3 {
+	for range 4 {
 		h.pass(time.Second, false)
 		h.round()
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -156,7 +155,7 @@ func (c *Control) unknownGroupNotes() (notes []Notice) {
 	}
 	for _, pod := range c.view.Pods {
 		for _, other := range pod.Others {
-			if strings.Contains(path.Base(other), "conmon") {
+			if isMonitor(other) {
 				continue
 			}
 			message := fmt.Sprintf("the name of cgroup %s is not a container's. ", other)

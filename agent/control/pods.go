@@ -28,8 +28,10 @@ type podState struct {
 	unknown []string
 	// ids are the ids of running containers by name, from the pod's status.
 	ids map[string]string
-	// resizing is set while the kubelet has not yet carried out a change of the pod.
+	// resizing is set while the kubelet may be changing a limit. The plan has the smaller one then.
 	resizing bool
+	// departed is set when the API server has the pod no longer and its cgroup still exists.
+	departed bool
 	problem  error // with the allocation
 	// denied is set when the pod claims to be the mirror pod of a static pod and the kubelet has
 	// answered that it runs no such static pod.
@@ -39,7 +41,7 @@ type podState struct {
 func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
 	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
-	s := podState{object: object, problem: err, ids: map[string]string{}, resizing: isResizing(object), unknown: api.Unknown(object)}
+	s := podState{object: object, problem: err, ids: map[string]string{}, unknown: api.Unknown(object)}
 	s.plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
 		Tier:     api.TierOf(object),
@@ -51,9 +53,39 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 	}
 	s.annotations.allocated = allocation != nil
 	if object.Spec.Resources != nil {
-		s.plan.Limit = milli(object.Spec.Resources.Limits)
+		s.plan.Limit = s.limit(object.Spec.Resources.Limits, object.Status.Resources)
 	}
 	s.addContainers()
+	return s
+}
+
+// limit returns the CPU limit that is in force. A pod's spec has the limit that its author wants: the
+// kubelet may not have seen it yet, defer it, or refuse it for good. Until it has carried it out, the
+// status has the limit in force; while it may be doing that, the smaller of the two counts. The kubelet
+// computes the limit from a quota in whole microseconds, so it may be lower by a thousandth of a CPU.
+func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequirements) ledger.MilliCPU {
+	limit := milli(want)
+	changing, waiting := resizeOf(s.object)
+	if !changing && !waiting || actual == nil {
+		return limit
+	}
+	inForce := milli(actual.Limits)
+	if inForce == 0 || inForce == limit || inForce == limit-1 {
+		return limit
+	}
+	if changing {
+		s.resizing = true
+		return min(limit, inForce)
+	}
+	return inForce
+}
+
+// depart makes the state that of a pod that the API server has no longer. It has no CPUs of its own,
+// and keeps its limits until the kubelet has ended its containers, which may take the whole grace
+// period after a forced deletion.
+func (s podState) depart() podState {
+	s.departed, s.problem, s.aboveCeiling, s.unknown = true, nil, nil, nil
+	s.plan.Claim, s.annotations.allocated = ledger.Claim{}, false
 	return s
 }
 
@@ -89,6 +121,7 @@ func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, stat
 		if status.Name != c.Name {
 			continue
 		}
+		c.Limit = s.limit(r.Limits, status.Resources)
 		c.Phase = s.phase(&c, status.State)
 		if _, id, ok := strings.Cut(status.ContainerID, "://"); ok && c.Phase == nodeplan.Running {
 			s.ids[c.Name] = id
@@ -131,15 +164,18 @@ func (s *podState) limits() []ledger.MilliCPU {
 // name returns NAMESPACE/NAME.
 func (s *podState) name() string { return nameOf(s.object).String() }
 
-// isResizing reports whether the kubelet has not yet seen, accepted or carried out a change of the
-// pod.
-func isResizing(pod *corev1.Pod) bool {
-	if seen := pod.Status.ObservedGeneration; seen != 0 && seen < pod.Generation {
-		return true
+// resizeOf reports whether the kubelet may be carrying out a change of the pod's spec, and whether
+// one waits until the kubelet accepts it. Neither says that the change concerns CPUs.
+func resizeOf(pod *corev1.Pod) (changing, waiting bool) {
+	seen := pod.Status.ObservedGeneration
+	changing = seen != 0 && seen < pod.Generation
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			changing = changing || c.Type == corev1.PodResizeInProgress
+			waiting = waiting || c.Type == corev1.PodResizePending
+		}
 	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && c.Status == corev1.ConditionTrue
-	})
+	return changing, waiting
 }
 
 // milli returns the amount of CPU in a list of resources, rounded up as the kubelet does, and 0 for

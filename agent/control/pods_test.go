@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,12 @@ func TestAlike(t *testing.T) {
 		"restarted":  {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "containerd://2" }, false},
 		"waiting":    {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, false},
 		"ended":      {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, false},
-		"resize":     {func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }, false},
+		"edit":       {func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }, true},
+		"resize": {func(p *corev1.Pod) {
+			p.Generation, p.Status.ObservedGeneration = 2, 1
+			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+			p.Status.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}
+		}, false},
 		"limit": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		}, false},
@@ -178,24 +184,72 @@ func TestContainersOfEndedPod(t *testing.T) {
 	}
 }
 
-func TestIsResizing(t *testing.T) {
-	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus) corev1.PodStatus {
-		return corev1.PodStatus{ObservedGeneration: 2, Conditions: []corev1.PodCondition{{Type: kind, Status: status}}}
+// TestLimitInForce checks which limit of a container is enforced while its spec changes, and whether the
+// kubelet may be writing another one.
+func TestLimitInForce(t *testing.T) {
+	amount := func(text string) *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(text)}}
 	}
+	memory := &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
+	const pending, progress = corev1.PodResizePending, corev1.PodResizeInProgress
 	for _, test := range []struct {
-		what   string
-		status corev1.PodStatus
-		want   bool
+		what      string
+		seen      int64 // of generation 2
+		condition corev1.PodConditionType
+		actual    *corev1.ResourceRequirements
+		limit     ledger.MilliCPU
+		resizing  bool
 	}{
-		{"not seen by the kubelet", corev1.PodStatus{}, false},
-		{"no change", corev1.PodStatus{ObservedGeneration: 2}, false},
-		{"change not seen", corev1.PodStatus{ObservedGeneration: 1}, true},
-		{"deferred", condition(corev1.PodResizePending, corev1.ConditionTrue), true},
-		{"in progress", condition(corev1.PodResizeInProgress, corev1.ConditionTrue), true},
-		{"completed", condition(corev1.PodResizeInProgress, corev1.ConditionFalse), false},
+		{"no change", 2, "", amount("3"), 3000, false},
+		{"an old status after a change", 2, "", amount("1"), 3000, false},
+		{"change not seen", 1, "", amount("1"), 1000, true},
+		{"another change not seen", 1, "", amount("3"), 3000, false},
+		{"not started", 1, "", nil, 3000, false},
+		{"a kubelet that does not report generations", 0, "", amount("1"), 3000, false},
+		{"deferred or refused", 2, pending, amount("1"), 1000, false},
+		{"deferred, and another change not seen", 1, pending, amount("1"), 1000, true},
+		{"deferred change of memory", 2, pending, amount("3"), 3000, false},
+		{"in progress", 2, progress, amount("1"), 1000, true},
+		{"in progress, downwards", 2, progress, amount("9"), 3000, true},
+		{"in progress, of memory", 2, progress, amount("3"), 3000, false},
+		{"rounded by the kubelet", 1, progress, amount("2999m"), 3000, false},
+		{"without a limit in the status", 1, progress, memory, 3000, false},
 	} {
-		if got := isResizing(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: test.status}); got != test.want {
-			t.Errorf("%s: %v", test.what, got)
+		for _, level := range []string{"container", "pod"} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: corev1.PodStatus{ObservedGeneration: test.seen}}
+			if test.condition != "" {
+				pod.Status.Conditions = []corev1.PodCondition{{Type: test.condition, Status: corev1.ConditionTrue}}
+			}
+			pod.Spec.Containers = []corev1.Container{{Name: "app"}}
+			if level == "pod" {
+				pod.Spec.Resources, pod.Status.Resources = amount("3"), test.actual
+			} else {
+				pod.Spec.Containers[0].Resources = *amount("3")
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: test.actual}}
+			}
+			s := newPodState(pod, nil, nil)
+			if got := s.plan.Limit + s.plan.Containers[0].Limit; got != test.limit || s.resizing != test.resizing {
+				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.resizing)
+			}
 		}
+	}
+}
+
+// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
+// updates a container: it would report it, and the kubelet would take it for the limit.
+func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
+	n := newFakeNode()
+	for _, line := range []string{"machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
+		"tick 600 web/main=5ms", "tick 1 web/main=50ms!"} {
+		if _, err := n.run(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
+	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
+		t.Fatalf("the quota %v is not raised", raised)
+	}
+	if got := n.control.CreateSettings(ref); got.Quota != 0 {
+		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

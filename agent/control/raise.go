@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -57,11 +58,15 @@ func (c *Control) mayRaise(l *Limited) bool {
 	return l.Policy.Mode != "" && !l.isPod() && !foreign && !foreignPod && c.exists(l.Path)
 }
 
-// raisedQuota returns the quota of a container that is above its limit, or 0. The quota of a cgroup
-// that another program owns counts too: the pod's quota must not be below it.
-func (c *Control) raisedQuota(path string) time.Duration {
+// raisedQuota returns the quota of a container that is above its limit, in the given period, or 0. The
+// quota of a cgroup that another program owns counts too: the pod's quota must not be below it.
+func (c *Control) raisedQuota(path string, period time.Duration) time.Duration {
 	if _, foreign := c.foreignOwned[path]; foreign {
-		return c.view.Settings[path].Quota
+		present := c.view.Settings[path]
+		if present.Period == 0 { // it has ended
+			return 0
+		}
+		return time.Duration(present.Quota.Microseconds()*period.Microseconds()/present.Period.Microseconds()) * time.Microsecond
 	}
 	return c.raised[path].Quota
 }
@@ -70,14 +75,14 @@ func (c *Control) raisedQuota(path string) time.Duration {
 // settings to Control.ObserveBandwidth before each tick.
 func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
 
-// BatchGroups returns the paths of the pods that run behind all others. They give way to all others at
-// once, so the time that they use does not prevent raises.
+// BatchGroups returns the paths of the pods of QoS class BestEffort that run behind all others. They
+// give way to all others at once, so the time that they use does not prevent raises.
 func (c *Control) BatchGroups() (paths []string) {
 	if c.view == nil {
 		return nil
 	}
 	for _, p := range c.view.Pods {
-		if isBehind(c.view.Settings[p.Path]) {
+		if p.Tier == nodeplan.BestEffort && isBehind(c.view.Settings[p.Path]) {
 			paths = append(paths, p.Path)
 		}
 	}

@@ -19,8 +19,12 @@ import (
 //	    @CPUS if it is static or @nodeNODES if it is static-burst. burst=JSON, koordinator=JSON and
 //	    period=20ms are annotations, and qos=BE is a label. The QoS class is Burstable without
 //	    tier=BestEffort
-//	resize POD CONTAINER=LIMIT, resized POD
-//	    changes a limit; the kubelet has carried out the change
+//	resize POD CONTAINER=LIMIT, deferred POD, resized POD
+//	    changes a limit; the kubelet has deferred the change; it has carried it out
+//	edit POD
+//	    changes another field of the spec, which the kubelet has not seen yet
+//	asks POD false, asks POD true
+//	    the pod asks for no CPUs any more; it asks again
 //	class POD LS, class POD
 //	    changes or removes the label
 //	remove POD

@@ -12,10 +12,11 @@ import (
 // [Budget.Pays].
 //
 // The budget gains what the quota in force grants and loses what the group used. A write is paid
-// for if the budget holds the CPU time of one full bucket: then the group could have used what the
-// write grants anyway. So, at any time since the budget was opened, whenever such writes happen,
+// for if the budget holds what the group can use at once after it: a full bucket, and one quota more if
+// the kernel's period ends right then. The group could have used that anyway. So, at any time since
+// the budget was opened, whenever such writes happen,
 //
-//	used <= quota in force x time + credit + a full bucket + one quota
+//	used <= quota in force x time + the bucket that the group had then
 //
 // A group that is always throttled gains nothing: its writes wait until it uses less. CPU time
 // granted by other writes is counted when it is used, and may put the budget into debt.
@@ -34,12 +35,11 @@ type Budget struct {
 	free, bound bool
 }
 
-// creditTime is how long a group must run at its limit to use its credit: the largest possible
-// bucket, which has a period of one second and a burst of one quota.
-const creditTime = 2 * bandwidth.MaxPeriod
+// creditTime is how long a group must run at its limit to use its credit: what the most expensive write
+// costs, which has a period of one second and a burst of one quota.
+const creditTime = 3 * bandwidth.MaxPeriod
 
-// credit returns the maximum of a budget. A new group starts with it, so that a first change need
-// not wait.
+// credit returns the maximum of a budget.
 func (b *Budget) credit() time.Duration {
 	if b.quota <= 0 {
 		return 0
@@ -47,11 +47,11 @@ func (b *Budget) credit() time.Duration {
 	return scaled(b.quota, creditTime, b.period)
 }
 
-// OpenNew returns the budget of a group that was just created.
+// OpenNew returns the budget of a group that was just created. It has no credit: pods that are created
+// again and again would use it each time.
 func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now}
 	b.InForce(now, l)
-	b.tokens = b.credit()
 	return b
 }
 
@@ -100,6 +100,8 @@ func (b *Budget) Used(now, usage time.Duration) {
 	b.free, b.bound = b.quota <= 0, b.quota > 0
 }
 
-// Pays reports whether the budget covered a write, that is a full bucket of quota and burst, when
-// usage was last recorded.
-func (b *Budget) Pays(bucket time.Duration) bool { return b.usage >= 0 && b.tokens >= bucket }
+// Pays reports whether the budget covered a write when usage was last recorded. quota and kernelBurst
+// are the larger ones of before and after.
+func (b *Budget) Pays(quota, kernelBurst time.Duration) bool {
+	return b.usage >= 0 && b.tokens >= 2*quota+kernelBurst
+}

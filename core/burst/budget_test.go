@@ -12,8 +12,8 @@ import (
 )
 
 // TestBudget requests other settings at any moment, and writes them if the budget pays. The group
-// uses no more than its quota grants, plus the credit, a bucket and a quota. After being idle it
-// pays again.
+// uses no more than its quota grants, plus the bucket with which it began. After being idle it pays
+// again.
 func TestBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
@@ -33,7 +33,8 @@ func TestBudget(t *testing.T) {
 		}
 		threads := time.Duration(rapid.IntRange(1, 8).Draw(t, "threads"))
 		every, idle := rapid.IntRange(1, 3000).Draw(t, "ms between wishes"), rapid.IntRange(0, 9).Draw(t, "tenths idle")
-		const fifth, slack = 5, (2 + 2 + 1) * time.Second / 5
+		const fifth = 5
+		slack := l.Quota + l.Burst
 		refill, writes := l.Period, 0
 		for now := time.Duration(0); now < time.Minute; now += ms {
 			if now >= refill {
@@ -46,7 +47,7 @@ func TestBudget(t *testing.T) {
 			if r.IntN(every) == 0 {
 				l, to := kernel.Limits(), setting()
 				b.Used(now, kernel.Stats().Usage)
-				if !b.Pays(max(l.Quota, to.Quota) + max(l.Burst, to.Burst)) {
+				if !b.Pays(max(l.Quota, to.Quota), max(l.Burst, to.Burst)) {
 					continue
 				}
 				if err := kernel.Write(to); err != nil {
@@ -59,10 +60,10 @@ func TestBudget(t *testing.T) {
 				t.Fatalf("at %v: used %v, after %d writes; the limit allows %v and a slack of %v", now, used, writes, now/fifth, slack)
 			}
 		}
-		now, bucket := time.Minute, 2*time.Second/fifth
+		now, quota := time.Minute, time.Second/fifth
 		b.Used(now, kernel.Stats().Usage)
-		if b.Used(now+10*time.Second, kernel.Stats().Usage); !b.Pays(bucket) {
-			t.Fatalf("a group that did nothing for 10 s does not pay for a bucket of %v: %+v", bucket, b)
+		if b.Used(now+10*time.Second, kernel.Stats().Usage); !b.Pays(quota, quota) {
+			t.Fatalf("a group that did nothing for 10 s does not pay for a quota and a burst of %v: %+v", quota, b)
 		}
 	})
 }
@@ -73,14 +74,14 @@ func TestBudgetAfterRestarts(t *testing.T) {
 	limits, none := bandwidth.Limits{Quota: 10 * ms, Period: 100 * ms}, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * ms}
 	pays := func(what string, b *Budget, now, usage time.Duration, want bool) {
 		t.Helper()
-		if b.Used(now, usage); b.Pays(10*ms) != want {
+		if b.Used(now, usage); b.Pays(10*ms, 0) != want {
 			t.Errorf("%s: pays %v, want %v: %+v", what, !want, want, b)
 		}
 	}
 	b := OpenNew(0, limits)
-	pays("a new group", &b, 0, 0, true)
-	pays("it has used its credit", &b, time.Second, 295*ms, false)
-	pays("it idles", &b, 2*time.Second, 295*ms, true)
+	pays("a new group", &b, 0, 0, false)
+	pays("it uses its limit", &b, time.Second, 90*ms, false)
+	pays("it idles", &b, 2*time.Second, 90*ms, true)
 	pays("it uses more than its limit", &b, 3*time.Second, time.Second, false)
 	b.Replaced(4*time.Second, limits)
 	pays("its next group is in debt", &b, 4*time.Second, 0, false)

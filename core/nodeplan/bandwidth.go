@@ -11,8 +11,9 @@ import (
 // defaultPeriod is the kubelet's default period (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
 const defaultPeriod = 100 * time.Millisecond
 
-// minRemainder is the minimum that a container without a limit gets of its pod's limit if static
-// containers use it up. It lets the container make progress.
+// minRemainder is the least quota of a container without a limit in a pod whose quota is removed. If
+// the pod's limit leaves less, the container runs on the pod's exclusive CPUs: it makes progress there,
+// and many such containers do not exceed the limit together.
 const minRemainder ledger.MilliCPU = 100
 
 // PeriodOrDefault returns the period of pods that do not set one.
@@ -104,8 +105,8 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 
 // remainderOf returns what the pod-level limit leaves to a container without a limit when the pod's
 // quota is removed because of static containers: its request and an even part of what is left above
-// the requests. The long-running containers together keep the pod's limit, unless the limits of the
-// others leave less than these requests.
+// the requests, so that the long-running containers together keep the pod's limit. It returns 0 if the
+// limits of the others leave less than the requests.
 func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
 	left, _ := p.containerLimits()
 	left = p.Limit - left
@@ -116,5 +117,8 @@ func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
 			left -= o.Request
 		}
 	}
-	return max(c.Request+max(0, left)/ledger.MilliCPU(max(1, without)), minRemainder)
+	if left < 0 {
+		return 0
+	}
+	return c.Request + left/ledger.MilliCPU(max(1, without))
 }

@@ -11,8 +11,7 @@ import (
 // maxKernelPercent is the kernel's maximum of a burst, in percent of the quota.
 const maxKernelPercent = 100
 
-// burstOf returns the burst policy of a pod. Batch pods have none: they may use all idle time
-// anyway.
+// burstOf returns the burst policy of a pod. Batch pods have none: nothing waits for their answers.
 func (s *State) burstOf(p *Pod) burst.Policy {
 	if p.Class == BE {
 		return burst.Policy{Mode: burst.None}

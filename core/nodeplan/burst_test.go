@@ -59,7 +59,7 @@ func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Durat
 		other := p.container(c.Name).Role
 		before := i < at && other == ledger.RoleSidecar
 		beside := role != ledger.RoleInit && other != ledger.RoleInit
-		if i == at || beside || before && role == ledger.RoleInit {
+		if (i == at || beside || before && role == ledger.RoleInit) && !p.container(c.Name).Ephemeral {
 			sum += c.Burst
 		}
 	}

@@ -131,29 +131,37 @@ func (plan *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, l
 	switch {
 	case !own.IsEmpty():
 		return own, HomeExclusive, true
-	case claim == nil && c.Role == ledger.RoleInit:
-		if cpus = plan.availableToInit(p, c); !cpus.IsEmpty() {
+	case claim == nil:
+		if cpus = plan.available(p, c); !cpus.IsEmpty() {
 			return cpus, HomeExclusive, false
 		}
 	}
 	return cpuset.Set{}, "", false
 }
 
-// availableToInit returns the pod's exclusive CPUs without those of the sidecars that run at the
-// same time as an init container.
-func (plan *cpuPlan) availableToInit(p *Pod, init *Container) cpuset.Set {
+// available returns the exclusive CPUs of a pod that a container without CPUs of its own runs on. An
+// init container has those that no sidecar has at the same time. Containers that a quota of their own
+// cannot keep within the pod's limit have all of them: ephemeral ones, and those for which the pod-level
+// limit has no room.
+func (plan *cpuPlan) available(p *Pod, to *Container) cpuset.Set {
 	var own, taken cpuset.Set
 	before := true
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		before = before && c.Name != init.Name
+		before = before && c.Name != to.Name
 		cpus := plan.exclusive(plan.claimOf(p, c))
 		own = own.Union(cpus)
 		if before && c.Role.RunsWith(ledger.RoleInit) {
 			taken = taken.Union(cpus)
 		}
 	}
-	return own.Difference(taken)
+	if free := own.Difference(taken); to.Role == ledger.RoleInit && !free.IsEmpty() {
+		return free
+	}
+	if to.Ephemeral || to.Limit == 0 && p.Limit > 0 && (to.Role == ledger.RoleInit || p.remainderOf(to) < minRemainder) {
+		return own
+	}
+	return cpuset.Set{}
 }
 
 // home returns the CPUs of a container, and whether its quota is removed.
@@ -185,9 +193,11 @@ func (plan *cpuPlan) confinement(p *Pod) (cpus cpuset.Set) {
 func (plan *cpuPlan) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
-	batch := plan.batch(p)
 	settings.CPUs = plan.books.Shared()
-	liftedPod := batch || plan.lifts(p)
+	liftedPod, period := plan.lifts(p), p.Period
+	if liftedPod { // nothing bounds what its containers use together, however often they are started
+		period = min(period, plan.Kubelet.PeriodOrDefault())
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Phase == Ended {
@@ -195,15 +205,15 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 		}
 		cpus, home, lifted := plan.home(p, c)
 		limit := p.effectiveLimit(c)
-		if liftedPod && c.Limit == 0 && limit > 0 {
+		if liftedPod && c.Limit == 0 && limit > 0 && home != HomeExclusive {
 			limit = p.remainderOf(c)
 		}
 		b := plan.Kubelet.quota(limit)
 		if home == HomeCoreSet { // has a quota even if the kubelet sets none
 			b = KubeletConfig{Period: plan.Kubelet.Period}.quota(limit)
 		}
-		b = inPeriod(b, p.Period, limit)
-		if lifted || batch {
+		b = inPeriod(b, period, limit)
+		if lifted {
 			b.Quota = bandwidth.Unlimited
 		}
 		settings.CPUs = settings.CPUs.Union(cpus)

@@ -18,10 +18,11 @@
 //   - A static-burst container has a core set, chosen as described below, and its limit as quota.
 //   - An ordinary init container without a claim, in a pod that has CPUs, runs on those CPUs of its
 //     pod that no container running at the same time has.
+//   - An ephemeral container, in a pod that has CPUs, runs on all of them.
 //   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
 //     by the kubelet. With State.BatchIdle, batch pods (BE) have cpu.idle, which puts them behind
-//     all others, and no quota. State.BatchBVT does the same on kernels with Group Identity.
-//     State.BatchBudget bounds all of them together by a quota of their tier.
+//     all others of their tier. State.BatchBVT puts them behind all others on kernels with Group
+//     Identity. State.BatchBudget bounds those of the tier BestEffort together by a quota of that.
 //
 // If static pods hold every CPU while another container needs shared ones, the static pod with the
 // highest rank (ledger.Claim) becomes a shared pod: it stays on its CPUs, which are then shared. So
@@ -29,7 +30,10 @@
 //
 // A quota removed from a container must be removed from its pod too, or the pod would throttle it.
 // The other containers of the pod keep their own limits. A container without a limit, in a pod with
-// a pod-level limit, gets the remainder of the pod's limit; see [Plan].
+// a pod-level limit, gets the remainder of the pod's limit; see [Plan]. Invariant: a quota that the
+// kubelet would set is missing only where everything that it would bound has exclusive CPUs, or a
+// quota of its own that keeps the pod's limit. The period of such a pod is at most the kubelet's,
+// because each start of a container fills a bucket that the pod's group does not bound.
 //
 // # Burst
 //

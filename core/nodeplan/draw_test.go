@@ -70,6 +70,9 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 		c := Container{Name: fmt.Sprintf("c%d", i), Limit: drawMilli(t, "limit"), Used: drawMilli(t, "used"),
 			Role:  rapid.SampledFrom([]ledger.Role{ledger.RoleMain, ledger.RoleMain, ledger.RoleSidecar, ledger.RoleInit}).Draw(t, "role"),
 			Phase: rapid.SampledFrom([]Phase{Running, Running, Waiting, Ended}).Draw(t, "phase")}
+		if c.Limit == 0 {
+			c.Request = drawMilli(t, "request")
+		}
 		if rapid.IntRange(0, 2).Draw(t, "claims") > 0 {
 			claim := drawClaim(t, m, burst)
 			claim.Name, claim.Role = c.Name, c.Role
@@ -77,6 +80,9 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 			p.Claim.Containers = append(p.Claim.Containers, claim)
 		}
 		p.Containers = append(p.Containers, c)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "ephemeral") == 3 {
+		p.Containers = append(p.Containers, Container{Name: "debug", Ephemeral: true, Phase: Running})
 	}
 	if limits, _ := p.containerLimits(); rapid.IntRange(0, 3).Draw(t, "podLimit") == 3 {
 		p.Limit = limits + drawMilli(t, "beyond")

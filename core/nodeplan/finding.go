@@ -73,8 +73,8 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return fmt.Sprintf("the CPU time of batch pods is not bounded: pod %s is of QoS class BestEffort as well, and a bound would throttle it; "+
 			"give it a CPU request, or label it as batch", podName(f.Pod))
 	case NotBestEffort:
-		return fmt.Sprintf("pod %s is a batch pod by its label and of QoS class %s, so its CPU time is not bounded with that of other batch pods: "+
-			"remove its requests and limits of CPU and memory", podName(f.Pod), f.Reason)
+		return fmt.Sprintf("pod %s is a batch pod by its label and of QoS class %s, so it keeps its CPU limits, may not be behind pods of other "+
+			"QoS classes, and is not bounded with other batch pods: remove its requests and limits of CPU and memory", podName(f.Pod), f.Reason)
 	}
 	panic(fmt.Sprintf("nodeplan: finding of unknown kind %q", f.Kind))
 }

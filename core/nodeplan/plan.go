@@ -86,7 +86,8 @@ func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tier
 // distinct names.
 //
 // If the quota of a pod with a pod-level limit is removed, the containers without a limit divide
-// evenly what the other containers' limits leave of the pod's, but each gets at least its request.
+// what the other containers' limits leave of the pod's: each gets its request, and an even part of the
+// rest. If that is too little, they run on the pod's exclusive CPUs.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
 	if s.BindingOff != "" {
@@ -163,11 +164,15 @@ func tiers(online cpuset.Set) []TierSettings {
 	return all
 }
 
-// prioritize sets what puts batch pods behind all others. The kernel passes BVT of a pod on to its
-// containers, but does not take it back.
+// prioritize sets what puts batch pods behind all others. In other tiers than BestEffort, cpu.idle puts
+// a pod behind those of its tier only. The kernel passes BVT of a pod on to its containers, but does
+// not take it back.
 func (s *State) prioritize(d *Desired) {
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
+		if p.Class == BE && p.Tier != BestEffort && !p.ended() && (s.BatchIdle || s.BatchBVT || s.BatchBudget > 0) {
+			d.Findings = append(d.Findings, Finding{Kind: NotBestEffort, Pod: p.ID, Reason: string(p.Tier)})
+		}
 		settings.Idle = s.BatchIdle && p.Class == BE
 		settings.Separate = s.BatchCores && p.Class == BE
 		if !s.BatchBVT {
@@ -191,10 +196,8 @@ func (s *State) boundBatch(d *Desired) {
 	for i := range s.Pods {
 		switch p := &s.Pods[i]; {
 		case p.ended():
-		case p.Class == BE && p.Tier == BestEffort:
+		case p.Tier == BestEffort && p.Class == BE:
 			batch++
-		case p.Class == BE:
-			d.Findings = append(d.Findings, Finding{Kind: NotBestEffort, Pod: p.ID, Reason: string(p.Tier)})
 		case p.Tier == BestEffort:
 			other = p
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -74,11 +73,11 @@ func checkApart(t *rapid.T, c ContainerSettings, other PodSettings) {
 }
 
 // checkPhases checks that within a pod only containers that never run at the same time have the
-// same exclusive CPUs.
+// same exclusive CPUs, except for those that run on the CPUs of their pod instead of a quota.
 func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	for i, c := range settings.Containers {
 		for _, before := range settings.Containers[:i] {
-			together := p.container(before.Name).Role.RunsWith(p.container(c.Name).Role)
+			together := p.container(before.Name).Role.RunsWith(p.container(c.Name).Role) && !sharesItsPods(&p, c.Name) && !sharesItsPods(&p, before.Name)
 			if together && c.Home == HomeExclusive && before.Home == HomeExclusive && c.CPUs.Intersects(before.CPUs) {
 				t.Fatalf("%s: %+v and %+v run together on the same CPUs", p.ID, before, c)
 			}
@@ -86,61 +85,10 @@ func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	}
 }
 
-// TestQuota: a static container and its pod have no quota; a static-burst container has its limit;
-// a pod's quota covers what its containers may use, unless the kubelet's does not either; and a pod
-// without CPUs has what the kubelet sets.
-func TestQuota(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawState(t)
-		for i := range s.Pods {
-			s.Pods[i].Period = 0 // rounding up to a least quota is another matter
-		}
-		d, kubelet := Plan(s), Kubelet(s)
-		for i, p := range d.Pods {
-			pod := &s.Pods[i]
-			lifted := false
-			for j, c := range p.Containers {
-				static := c.Home == HomeExclusive && claimed(pod, c.Name)
-				lifted = lifted || static
-				switch {
-				case static && c.Quota != bandwidth.Unlimited:
-					t.Fatalf("%s/%s is static and has a quota of %v", p.ID, c.Name, c.Quota)
-				case c.Home == HomeCoreSet && !s.batch(pod) && c.Quota != share(pod.container(c.Name).Limit, c.Period):
-					t.Fatalf("%s/%s has a quota of %v, its limit is %v", p.ID, c.Name, c.Quota, pod.container(c.Name).Limit)
-				case c.Home == HomeUnbound && c.WithoutBurst() != kubelet.Pods[i].Containers[j].Limits:
-					t.Fatalf("%s/%s has %v, the kubelet sets %v", p.ID, c.Name, c.Limits, kubelet.Pods[i].Containers[j].Limits)
-				}
-			}
-			switch {
-			case lifted && p.Quota != bandwidth.Unlimited:
-				t.Fatalf("%s has a quota of %v above a static container", p.ID, p.Quota)
-			case !lifted && (!s.batch(pod) || s.BindingOff != "") && p.WithoutBurst() != kubelet.Pods[i].Limits:
-				t.Fatalf("%s has %v, the kubelet sets %v", p.ID, p.Limits, kubelet.Pods[i].Limits)
-			}
-			if lifted && !s.batch(pod) {
-				checkOthersKeepTheirs(t, pod, p)
-			}
-		}
-	})
-}
-
-func claimed(p *Pod, name string) bool {
-	return slices.ContainsFunc(p.Claim.Containers, func(c ledger.ContainerClaim) bool { return c.Name == name })
-}
-
-// checkOthersKeepTheirs checks that containers that are not static keep their quota when that of
-// their pod is removed.
-func checkOthersKeepTheirs(t *rapid.T, pod *Pod, p PodSettings) {
-	for _, c := range p.Containers {
-		container := pod.container(c.Name)
-		static := c.Home == HomeExclusive && claimed(pod, c.Name)
-		switch {
-		case !static && container.Limit > 0 && c.Quota != max(bandwidth.MinQuota, share(container.Limit, c.Period)):
-			t.Fatalf("%s/%s has a limit of %v and a quota of %v", p.ID, c.Name, container.Limit, c.Quota)
-		case !static && container.Limit == 0 && pod.Limit > 0 && (c.Quota == bandwidth.Unlimited || c.Quota > share(pod.Limit+minRemainder, c.Period)):
-			t.Fatalf("%s/%s has a quota of %v in a pod limited to %v", p.ID, c.Name, c.Quota, pod.Limit)
-		}
-	}
+// sharesItsPods reports whether a container may run on the CPUs of its pod, beside their containers.
+func sharesItsPods(p *Pod, name string) bool {
+	c := p.container(name)
+	return !claimed(p, name) && c.Limit == 0 && (c.Ephemeral || p.Limit > 0)
 }
 
 // TestPlanningAgainChangesNothing: a plan does not depend on the order of pods, and planning again

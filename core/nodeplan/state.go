@@ -25,8 +25,8 @@ type State struct {
 	// Previous are the core sets at present.
 	Previous CoreSets
 	Tuning   Tuning
-	// BatchIdle sets cpu.idle of the cgroups of BE pods and removes their quota: they use only what
-	// others leave. Without it they run like other pods.
+	// BatchIdle sets cpu.idle of the cgroups of BE pods: they use only what others in their tier leave.
+	// Without it they run like other pods.
 	BatchIdle bool
 	// BatchCores keeps the threads of BE pods off the cores on which others run.
 	BatchCores bool
@@ -160,6 +160,3 @@ func (t Tuning) withDefaults() Tuning {
 	t.IdleBelow, t.BusyAbove, t.Margin = cmp.Or(t.IdleBelow, 100), cmp.Or(t.BusyAbove, 300), cmp.Or(t.Margin, 250)
 	return t
 }
-
-// batch reports whether a pod runs behind all others.
-func (s *State) batch(p *Pod) bool { return (s.BatchIdle || s.BatchBVT) && p.Class == BE }

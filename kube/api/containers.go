@@ -20,7 +20,7 @@ type member struct {
 }
 
 // members returns the containers of a pod: init containers in their order, then the main ones.
-// Ephemeral containers have no resources and run in the shared CPUs.
+// Ephemeral containers have no resources and are not placed.
 func members(pod *corev1.Pod) []member {
 	all := make([]member, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {

@@ -68,6 +68,7 @@ func TestBatch(t *testing.T) {
 	}
 	eventually(t, "a bound", bounded)
 
+	s.testLimitedBatch(t)
 	s.testCapacity(t)
 	s.testOnlineFirst(t, tier, s.kernel.containerGroup(online, "main"))
 	if !inGuest(true, false) { // where the node's own programs use most of the CPUs
@@ -110,6 +111,21 @@ func TestBatch(t *testing.T) {
 	if left.Idle || left.Weight != weight {
 		t.Errorf("after cleanup the batch pod has %+v, want weight %d", left, weight)
 	}
+}
+
+// testLimitedBatch checks that the class of a batch pod does not remove the limits of a pod of another
+// QoS class.
+func (s *settled) testLimitedBatch(t *testing.T) {
+	pod := podOf("limited-batch", "", container("main", "8004", "100m"))
+	pod.Labels[api.QoSLabel] = string(nodeplan.BE)
+	pod = s.run(t, pod)
+	defer s.remove(t, pod.Name)
+	eventually(t, "idle priority and a quota", func() error {
+		if group := must(s.kernel.groups.Read(s.kernel.podGroup(pod)))(t); !group.Idle {
+			return fmt.Errorf("the pod has no idle priority: %+v", group)
+		}
+		return s.kernel.expectSingle(pod, settings{quota: 10 * time.Millisecond})
+	})
 }
 
 // testCapacity checks what the node offers to batch pods, and that the scheduler counts it.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,7 +62,7 @@ func uidOf(pod *corev1.Pod) string {
 
 // containerGroup returns "" while the container has no ID.
 func (k kernel) containerGroup(pod *corev1.Pod, container string) string {
-	for _, s := range pod.Status.ContainerStatuses {
+	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
 		if s.Name == container {
 			return k.naming.StatusContainer(api.TierOf(pod), uidOf(pod), s.ContainerID)
 		}

@@ -54,19 +54,27 @@ func TestHostileTenant(t *testing.T) {
 			})
 		})
 	}
-	t.Run("resizes", func(t *testing.T) {
-		// Each write of the kubelet refills the buckets of the pod and of its container.
-		h.overuse(t, limit, 2*quota, func(name string, n int) error {
-			patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"101m", limit}[n%2])
-			_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
-			return err
+	for name, pause := range map[string]time.Duration{"resizes": 0, "resizes with pauses": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			// Each write of the kubelet refills the buckets of the pod and of its container.
+			h.overuse(t, limit, 2*quota, func(name string, n int) error {
+				time.Sleep(pause) // with a pause each resize reaches the kernel
+				patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":%q}}}]}}`, []string{"102m", limit}[n%2])
+				_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
+				return err
+			})
 		})
-	})
+	}
 	t.Run("forged allocation", h.testForged)
 	t.Run("mirror pod", h.testMirror)
+	t.Run("pods that are created again", h.testRecreated)
 	if err := h.check(); err != nil {
 		t.Error(err)
 	}
+	h.remove(t, "static") // the tenant can have its CPU
+	t.Run("edits", h.testEdits)
+	t.Run("ephemeral container", h.testEphemeral)
+	t.Run("forced deletion", h.testForced)
 }
 
 // createTenant creates the namespace and returns a client of its editor.
@@ -96,9 +104,15 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 }
 
 // runOwn runs a pod of the tenant with one container "main".
-func (h *hostile) runOwn(t *testing.T, name, limit string) (pod *corev1.Pod) {
+func (h *hostile) runOwn(t *testing.T, name, limit string) *corev1.Pod {
 	t.Helper()
-	made := podOf(name, "", container("main", "8001", limit))
+	return h.runPod(t, podOf(name, "", container("main", "8001", limit)))
+}
+
+// runPod runs a pod in the tenant's namespace.
+func (h *hostile) runPod(t *testing.T, made *corev1.Pod) (pod *corev1.Pod) {
+	t.Helper()
+	name := made.Name
 	made.Namespace = tenantNamespace
 	pods := h.tenant.CoreV1().Pods(tenantNamespace)
 	eventually(t, "pod "+name, func() (err error) {
@@ -123,11 +137,7 @@ func (h *hostile) runOwn(t *testing.T, name, limit string) (pod *corev1.Pod) {
 func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, change func(pod string, n int) error) {
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	pod := h.runOwn(t, name, limit)
-	defer func() {
-		if err := h.tenant.CoreV1().Pods(tenantNamespace).Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer h.removeOwn(t, name)
 	group := h.kernel.containerGroup(pod, "main")
 	ctx, cancel := context.WithCancel(t.Context())
 	var refills sync.WaitGroup
@@ -147,9 +157,9 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	refills.Wait()
 	used, fair := after.Usage-before.Usage, elapsed/10
 	t.Logf("used %v in %v with a limit of %v; %d changes, of which %d reached the kernel", used, elapsed, fair, changes, writes)
-	// The pod's credit is two seconds, its bucket two quotas of the longest period; slices of 5 ms
-	// are added.
-	most := fair + (2+2+1)*time.Second/10 + 20*time.Millisecond
+	// The pod's budget holds three seconds at most, and it began with a bucket of two quotas; slices of 5
+	// ms are added.
+	most := fair + 3*time.Second/10 + 2*100*time.Millisecond/10 + 20*time.Millisecond
 	most += time.Duration(writes) * perWrite
 	if used > most {
 		t.Errorf("used %v in %v, want at most %v", used, elapsed, most)

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// runAsking runs a pod of the tenant that has an exclusive CPU and hence no quota.
+func (h *hostile) runAsking(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	pod := podOf(name, "static", container("main", "8001", "1"))
+	pod.Spec.ActiveDeadlineSeconds = new(int64(900_000))
+	pod = h.runPod(t, pod)
+	eventually(t, "a removed quota", func() error { return h.kernel.expectSingle(pod, settings{quota: bandwidth.Unlimited}) })
+	return pod
+}
+
+// patch changes a pod of the tenant.
+func (h *hostile) patch(ctx context.Context, name, patch string) error {
+	_, err := h.tenant.CoreV1().Pods(tenantNamespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+func (h *hostile) removeOwn(t *testing.T, name string) {
+	t.Helper()
+	if err := h.tenant.CoreV1().Pods(tenantNamespace).Delete(context.WithoutCancel(t.Context()), name, *metav1.NewDeleteOptions(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// testEdits gives up an exclusive CPU while the pod's spec is edited all the time, so the kubelet has
+// never seen the last edit. The quota is restored, and two busy threads use the limit of one CPU.
+func (h *hostile) testEdits(t *testing.T) {
+	pod := h.runAsking(t, "edits")
+	defer h.removeOwn(t, pod.Name)
+	ctx, cancel := context.WithCancel(t.Context())
+	var edits sync.WaitGroup
+	count := 0
+	edits.Go(func() {
+		for seconds := 899_999; ctx.Err() == nil; seconds-- {
+			if h.patch(ctx, pod.Name, fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, seconds)) == nil {
+				count++
+			}
+		}
+	})
+	defer edits.Wait()
+	defer cancel()
+	time.Sleep(time.Second)
+	if err := h.patch(ctx, pod.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"false"}}}`, api.CPUSetSchedulerAnnotation)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a restored quota", func() error { return h.kernel.expectSingle(pod, settings{quota: 100 * time.Millisecond}) })
+	group := h.kernel.containerGroup(pod, "main")
+	for range 2 {
+		h.kernel.spin(t, group)
+	}
+	const duration, limit = 5 * time.Second, 1
+	before, begun := must(h.kernel.groups.Stat(group))(t), time.Now()
+	time.Sleep(duration)
+	used, elapsed := must(h.kernel.groups.Stat(group))(t).Usage-before.Usage, time.Since(begun)
+	cancel()
+	edits.Wait()
+	t.Logf("used %v in %v with a limit of %d CPU; %d edits", used, elapsed, limit, count)
+	if most := elapsed*limit + 300*time.Millisecond*limit + 20*time.Millisecond; used > most {
+		t.Errorf("used %v in %v, want at most %v", used, elapsed, most)
+	}
+}
+
+// testEphemeral adds an ephemeral container to a pod with an exclusive CPU, whose quota is removed. It
+// runs on that CPU only.
+func (h *hostile) testEphemeral(t *testing.T) {
+	pod := h.runAsking(t, "debugged")
+	defer h.removeOwn(t, pod.Name)
+	allocation, err := api.AllocationOf(pod)
+	if err != nil || allocation == nil {
+		t.Fatalf("the scheduler gave %v, %v", allocation, err)
+	}
+	debug := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon(container("debug", "8002", ""))}
+	with := pod.DeepCopy()
+	with.Spec.EphemeralContainers = append(with.Spec.EphemeralContainers, debug)
+	pods := h.client.CoreV1().Pods(tenantNamespace) // the ClusterRole edit does not include it
+	if _, err := pods.UpdateEphemeralContainers(t.Context(), pod.Name, with, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := settings{cpus: allocation.Containers[0].CPUs, quota: bandwidth.Unlimited}
+	eventually(t, "the ephemeral container", func() error {
+		now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err == nil {
+			err = h.kernel.expectContainer(now, debug.Name, want)
+		}
+		return err
+	})
+}
+
+// testRecreated creates a pod again and again, with the longest period and burst. From its start on, each
+// uses at most its limit x time, two quotas of the kubelet's period, and the kernel's slices.
+func (h *hostile) testRecreated(t *testing.T) {
+	const limit = 10 // percent of a CPU
+	var all, lives time.Duration
+	const pods = 5
+	for i := range pods {
+		pod := podOf(fmt.Sprintf("recreated-%d", i), "", container("main", "8001", "100m"))
+		pod.Annotations = map[string]string{api.CPUPeriodAnnotation: "1s", api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
+		pod = h.runPod(t, pod)
+		group := h.kernel.containerGroup(pod, "main")
+		begun, before := time.Now(), must(h.kernel.groups.Stat(group))(t)
+		end := h.kernel.spin(t, group)
+		time.Sleep(300 * time.Millisecond)
+		used, life := must(h.kernel.groups.Stat(group))(t).Usage-before.Usage, time.Since(begun)
+		end()
+		h.removeOwn(t, pod.Name)
+		all, lives = all+used, lives+life
+		if most := life*limit/100 + 2*100*time.Millisecond*limit/100 + 20*time.Millisecond; used > most {
+			t.Errorf("used %v in %v, want at most %v", used, life, most)
+		}
+	}
+	t.Logf("%d pods used %v in %v with a limit of %d%%", pods, all, lives, limit)
+}
+
+// testForced deletes a pod with an exclusive CPU by force. Its containers run until their hook has ended,
+// on the shared CPUs and with the quota of their limit.
+func (h *hostile) testForced(t *testing.T) {
+	pod := podOf("forced", "static", container("main", "8001", "1"))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 20}}}
+	pod = h.runPod(t, pod)
+	eventually(t, "a removed quota", func() error { return h.kernel.expectSingle(pod, settings{quota: bandwidth.Unlimited}) })
+	h.removeOwn(t, pod.Name)
+	eventually(t, "a restored quota", func() error { return h.kernel.expectSingle(pod, settings{quota: 100 * time.Millisecond}) })
+}
