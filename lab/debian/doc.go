@@ -31,9 +31,7 @@
 //  1. the cache, by default pinfold/debian below [os.UserCacheDir]. To prepare a machine without a
 //     network, copy the .deb files into its directory packages;
 //  2. the mirror in the environment variable PINFOLD_DEBIAN_MIRROR;
-//  3. apt-get download, if the machine has it. It uses the machine's own mirrors and proxies;
-//  4. https://deb.debian.org/debian;
-//  5. https://snapshot.debian.org, which keeps all versions.
+//  3. apt-get download, if the machine has it. It uses the machine's own mirrors and proxies.
 //
 // The size and the SHA-256 digest of a package are verified each time before it is unpacked, so a
 // source need not be trusted.

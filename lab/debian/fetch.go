@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// MirrorVariable is the environment variable with the http or https URL of a Debian mirror, such as
-// https://deb.debian.org/debian.
+// MirrorVariable is the environment variable with the http or https URL of a Debian mirror, or of an
+// archive of Debian's packages at the time of [Lock.Snapshot].
 const MirrorVariable = "PINFOLD_DEBIAN_MIRROR"
 
 // ErrUnavailable reports that no source has a package.
@@ -30,10 +30,6 @@ type source interface {
 // defaultSources returns the sources in the order in which they are used. They may write to the
 // directory temporary.
 func defaultSources(temporary string) ([]source, error) {
-	lock, err := Locked()
-	if err != nil {
-		return nil, err
-	}
 	var sources []source
 	if mirror := os.Getenv(MirrorVariable); mirror != "" {
 		if u, err := url.Parse(mirror); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -44,9 +40,7 @@ func defaultSources(temporary string) ([]source, error) {
 	if _, err := exec.LookPath(aptCommand); err == nil {
 		sources = append(sources, apt{temporary})
 	}
-	return append(sources,
-		newMirror("https://deb.debian.org/debian"),
-		newMirror("https://snapshot.debian.org/archive/debian/"+lock.Snapshot)), nil
+	return sources, nil
 }
 
 // fetch downloads those packages that the store does not have. The store must be locked.
@@ -56,6 +50,9 @@ func (s *store) fetch(ctx context.Context, packages []Package) error {
 		return err
 	}
 	var failed []string
+	if len(s.sources) == 0 {
+		failed = append(failed, "this machine has no "+aptCommand)
+	}
 	for _, source := range s.sources {
 		if len(missing) == 0 {
 			return nil
@@ -74,7 +71,7 @@ func (s *store) fetch(ctx context.Context, packages []Package) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: %s; set %s to a mirror, or copy the .deb files to %s",
+	return fmt.Errorf("%w: %s: %s; set %s to a mirror that has these versions, or copy the .deb files to %s",
 		ErrUnavailable, list(missing), strings.Join(failed, "; "), MirrorVariable, s.path(packagesDir))
 }
 

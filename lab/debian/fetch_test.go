@@ -184,17 +184,12 @@ func TestMirrorVariable(t *testing.T) {
 // TestSources checks the order of the sources, with and without apt-get.
 func TestSources(t *testing.T) {
 	t.Setenv(MirrorVariable, "")
-	lock, err := Locked()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "https://deb.debian.org/debian https://snapshot.debian.org/archive/debian/" + lock.Snapshot
 	t.Setenv("PATH", t.TempDir())
-	checkSources(t, want)
+	checkSources(t, "")
 	fakeApt(t, "")
-	checkSources(t, "apt-get "+want)
+	checkSources(t, "apt-get")
 	t.Setenv(MirrorVariable, "https://example.com/debian")
-	checkSources(t, "https://example.com/debian apt-get "+want)
+	checkSources(t, "https://example.com/debian apt-get")
 }
 
 func checkSources(t *testing.T, want string) {

@@ -66,7 +66,7 @@ func (p Program) ID() string {
 
 // Lock lists the packages of each program.
 type Lock struct {
-	Snapshot string // time of the snapshot.debian.org archive that has all packages, YYYYMMDDThhmmssZ
+	Snapshot string // a time at which the archive had all packages, YYYYMMDDThhmmssZ
 	Programs []Program
 }
 

@@ -44,7 +44,7 @@ func (c Cache) open() (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := owned.Make(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the cache of Debian packages: %w", err)
 	}
 	if s.dir, err = owned.Open(dir); err != nil {
