@@ -22,7 +22,7 @@ var ErrRunning = errors.New("another pinfold-agent is running on this machine")
 // Neither the file nor its directory is open to other users, because everybody who can open the
 // file can lock it.
 func lock(dir string) (release func(), err error) {
-	err = os.MkdirAll(dir, 0o700)
+	err = owned.Make(dir, 0o700)
 	if err == nil {
 		err = owned.Protect(dir)
 	}

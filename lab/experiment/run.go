@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/lab/debian"
+	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -136,7 +137,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 // record makes the directory of the run, and keeps there what measure measures, also if that fails.
 func (r *run) record(measure func() ([]experiment.Explanation, error)) (err error) {
-	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o755); err != nil {
+	if err := owned.Make(filepath.Dir(r.Dir), 0o755); err != nil {
 		return err
 	}
 	if err := os.Mkdir(r.Dir, 0o755); err != nil {

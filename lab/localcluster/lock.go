@@ -49,7 +49,7 @@ func wholeFile() *unix.Flock_t {
 // Claim creates a data directory, or makes an empty directory one. It rejects a directory with files of
 // other programs.
 func Claim(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := owned.Make(dir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
 	root, err := owned.Open(dir)

@@ -3,10 +3,14 @@ package supervisor
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of the part of a log that an error quotes.
@@ -23,6 +27,10 @@ func logTail(path string) string {
 	if err != nil {
 		return fmt.Sprintf("; its log %s: %v", path, err)
 	}
+	if dir := filepath.Dir(path); strings.Contains(text, unix.ENOSPC.Error()) || free(dir) < leastFree {
+		return fmt.Sprintf(": the disk of %s is full or too small (%d MiB are free): free some, or choose another directory; its log is %s",
+			dir, free(dir)>>20, path)
+	}
 	lines := withoutStacks(strings.Split(strings.TrimRight(text, "\n"), "\n"))
 	if len(lines) > tailLines {
 		lines = lines[len(lines)-tailLines:]
@@ -33,6 +41,18 @@ func logTail(path string) string {
 		}
 	}
 	return fmt.Sprintf(": %s; the end of its log %s:\n    %s", cause(lines), path, strings.Join(lines, "\n    "))
+}
+
+// leastFree is how much of a disk must be free for a log to be complete.
+const leastFree = 1 << 20
+
+// free returns how many bytes this user can write to the disk of a directory.
+func free(dir string) uint64 {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return math.MaxUint64
+	}
+	return stat.Bavail * uint64(stat.Bsize)
 }
 
 // failurePrefix matches the start of a line that reports an error or panic: klog, JSON loggers, and

@@ -15,6 +15,7 @@ func TestCauseComesFirst(t *testing.T) {
 		"etcd":  {noise + `{"level":"fatal","msg":"failed","error":"no cheese"}` + "\n", `: {"level":"fatal","msg":"failed","error":"no cheese"}; the`},
 		"panic": {noise + "panic: no cheese\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:3 +0x1d\n", ": panic: no cheese; the"},
 		"plain": {"one\nno cheese\n", ": no cheese; the"},
+		"full":  {noise + "panic: write wal: no space left on device\n\ngoroutine 1 [running]:\n\t/x/main.go:3 +0x1d\n", ": the disk of "},
 		"empty": {"", ": ; the"},
 	} {
 		path := filepath.Join(t.TempDir(), "log")

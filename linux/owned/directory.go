@@ -54,6 +54,27 @@ func Open(dir string) (*os.Root, error) {
 	return root, nil
 }
 
+// Make creates a directory and those above it that are missing. It creates nothing below a directory, or
+// through a link, that another user can change. An existing directory is left as it is.
+func Make(dir string, perm fs.FileMode) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	path, err := resolveParents(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = Make(filepath.Dir(dir), perm); err == nil {
+			path, err = resolveParents(dir)
+		}
+	}
+	if err == nil {
+		if err = os.Mkdir(path, perm); errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+	}
+	return err
+}
+
 // Protect removes all permissions of others from a directory of this user. It rejects a directory
 // of another user and a symbolic link.
 func Protect(dir string) error {

@@ -74,6 +74,37 @@ func TestOpenLooksAtModes(t *testing.T) {
 	}
 }
 
+// TestMake: missing directories are made, but none below a directory, or through a link, of another user.
+func TestMake(t *testing.T) {
+	needsRoot(t)
+	top := dirs(t, 0o755)[0]
+	must(t, Make(filepath.Join(top, "a", "b", "c"), 0o700))
+	must(t, Make(filepath.Join(top, "a", "b", "c"), 0o700))
+	must(t, os.Symlink("a", filepath.Join(top, "own")))
+	must(t, Make(filepath.Join(top, "own", "d"), 0o700))
+	expectOpen(t, filepath.Join(top, "a", "d"), "")
+
+	theirs := filepath.Join(top, "theirs")
+	must(t, os.Mkdir(theirs, 0o755))
+	must(t, os.Chown(theirs, nobody, nobody))
+	target := filepath.Join(top, "target")
+	must(t, os.Mkdir(target, 0o755))
+	link := filepath.Join(top, "link")
+	must(t, os.Symlink(target, link))
+	must(t, os.Lchown(link, nobody, nobody))
+	must(t, os.Symlink("nowhere", filepath.Join(top, "dangling")))
+	for _, dir := range []string{theirs + "/x", theirs + "/x/y", link + "/x", link + "/x/y/z", top + "/dangling/x"} {
+		if err := Make(dir, 0o700); err == nil {
+			t.Errorf("%s was made", dir)
+		}
+	}
+	for _, dir := range []string{theirs, target} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("%s has %v, %v", dir, entries, err)
+		}
+	}
+}
+
 func TestOpenLooksAtOwners(t *testing.T) {
 	needsRoot(t)
 	for i, refusal := range []string{"is below", "belongs to user 65534"} {
