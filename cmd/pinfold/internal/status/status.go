@@ -122,7 +122,7 @@ func (q *query) print(w io.Writer, report *status.Report) error {
 // checkProblems returns an error if a report has problems or is incomplete.
 func checkProblems(report *status.Report) error {
 	var found []string
-	if n := len(report.Problems); n > 0 {
+	if n := len(report.Of(status.Error)); n > 0 {
 		found = append(found, quantity.Count(n, "problem"))
 	}
 	for _, u := range report.Unread {
