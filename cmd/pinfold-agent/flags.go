@@ -68,7 +68,7 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
 		return err
 	}
-	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA}
+	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
 	o.Version = version.This().Version
