@@ -156,6 +156,9 @@ func (c KubeletClient) httpClient(host string) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: 10 * time.Second}, nil
 }
 
+// errNotKubelet is wrapped by the error about a peer that may be another program.
+var errNotKubelet = errors.New("what answers may not be the kubelet, so it gets no credentials")
+
 // dial connects to the kubelet. It returns an error unless the peer is the kubelet, as described at
 // CAFile.
 func (c KubeletClient) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
@@ -174,7 +177,7 @@ func (c KubeletClient) dial(ctx context.Context, network, address string, secure
 		if err = checkPeer(conn, filepath.Join("/", c.Root, "sys/fs/cgroup")); err == nil {
 			return conn, nil
 		}
-		err = fmt.Errorf("no credentials are sent to it: %w, and %w. If it is the kubelet, name the CA of its certificate with --kubelet-ca", unverified, err)
+		err = fmt.Errorf("%w: %w, and %w. If it is the kubelet, name the CA of its certificate with --kubelet-ca", errNotKubelet, unverified, err)
 	}
 	conn.Close()
 	return nil, err

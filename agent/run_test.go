@@ -91,6 +91,13 @@ func TestKubeletUnreachable(t *testing.T) {
 	if err := errors.Join(k.cpus(bound, "0-7"), k.cpus(beside, "0-7")); err != nil {
 		t.Error(err)
 	}
+	w.setKubelet(fmt.Errorf("%w: its socket belongs to user 1000", errNotKubelet))
+	w.eventually(func() error {
+		if c := w.condition(); c.Status != corev1.ConditionUnknown || !strings.Contains(c.Message, "--kubelet-ca") {
+			return fmt.Errorf("condition %+v", c)
+		}
+		return nil
+	})
 	w.setKubelet(nil)
 	w.enforced(k, bound, beside)
 	stop()
