@@ -128,12 +128,12 @@ func serveAs(t *testing.T, user int, address string, certificate tls.Certificate
 		}
 		answer(w, r)
 	}))
-	l.Server.Listener.Close()
+	l.Listener.Close()
 	on, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Skipf("no address %s on this machine: %v", address, err)
 	}
-	l.Server.Listener = ownedListener{on, user}
+	l.Listener = ownedListener{on, user}
 	l.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	l.EnableHTTP2 = true
 	l.StartTLS()
@@ -141,7 +141,7 @@ func serveAs(t *testing.T, user int, address string, certificate tls.Certificate
 	return l
 }
 
-func (l *listener) port() int { return l.Server.Listener.Addr().(*net.TCPAddr).Port }
+func (l *listener) port() int { return l.Listener.Addr().(*net.TCPAddr).Port }
 
 func answerConfigz(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(configz)) }
 
@@ -263,7 +263,7 @@ func ownAddress(t *testing.T) string {
 // of the firewall has redirected it to a pod, is not one to root.
 func TestPeerElsewhere(t *testing.T) {
 	server := serveAs(t, root, "127.0.0.1:0", newAuthority(t).server("n1"), answerConfigz)
-	conn, err := tls.Dial("tcp", server.Server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestPeerInPod(t *testing.T) {
 		join(group)
 		server := serveAs(t, root, "127.0.0.1:0", certificate, answerConfigz)
 		join(own)
-		conn, err := tls.Dial("tcp", server.Server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,4 +345,16 @@ func unifiedGroups(t *testing.T) (mount, own string) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(mount, unix.MNT_DETACH) })
 	return mount, own
+}
+
+// FuzzParsePeer: the kernel's answer is never read beyond its end.
+func FuzzParsePeer(f *testing.F) {
+	message := make([]byte, inetDiagMsg, inetDiagMsg+12)
+	message[0], message[1] = unix.AF_INET, tcpEstablished
+	f.Add(append(message, 12, 0, inetDiagCgroupID, 0, 7, 0, 0, 0, 0, 0, 0, 0))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if s, err := parsePeer(message); err != nil && s != (peer{}) {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
 }
