@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -34,10 +36,12 @@ type KubeletClient struct {
 	NodeName string
 	// Config has the agent's credentials.
 	Config *rest.Config
-	// CAFile has the certificates that sign the kubelet's. Without it the kubelet's certificate is
-	// not verified, because kubelets sign their own by default. The address must then be one of
-	// this machine, so that the credentials do not leave it.
+	// CAFile has the certificates that sign the kubelet's. Without it, they may be those that sign
+	// the API server's. Kubelets sign their own by default: then the other end of the connection
+	// must be a socket of root on this machine, and none of a pod (see checkPeer).
 	CAFile string
+	// Root is the directory at which the machine's root directory is mounted; "" for "/".
+	Root string
 }
 
 // The maximum sizes of the kubelet's answers, in bytes.
@@ -115,36 +119,90 @@ func (c KubeletClient) get(ctx context.Context, host string, port int, resource 
 	return text, nil
 }
 
-// httpClient returns a client with the agent's credentials that verifies the kubelet's certificate
-// as described at CAFile.
+// httpClient returns a client with the agent's credentials. Requests are rare, so each has a new
+// connection, and dial decides for each whether it may carry the credentials. There is no proxy.
 func (c KubeletClient) httpClient(host string) (*http.Client, error) {
-	config := rest.CopyConfig(c.Config)
-	config.CAFile, config.CAData, config.ServerName = "", nil, "" // those of the API server
-	config.Insecure = c.CAFile == ""
-	if config.Insecure {
-		if err := checkLocal(host); err != nil {
-			return nil, err
-		}
-	} else {
+	secure, err := rest.TLSConfigFor(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	if secure == nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
 			return nil, err
 		}
-		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
 		}
-		config.CAData = pem
+	} else if secure.RootCAs == nil {
+		if err := checkLocal(host); err != nil {
+			return nil, err
+		}
 	}
-	secure, err := rest.TLSConfigFor(config)
+	secure.ServerName, secure.InsecureSkipVerify = "", true // the API server's; dial verifies
+	transport, err := rest.HTTPWrappersForConfig(c.Config, &http.Transport{DisableKeepAlives: true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.dial(ctx, network, address, secure)
+		}})
 	if err != nil {
 		return nil, err
 	}
-	// Requests are rare, so no connection is kept open.
-	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true})
+	// The wrappers would send the credentials to wherever the kubelet redirects to.
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: 10 * time.Second}, nil
+}
+
+// errNotKubelet is wrapped by the error about a peer that may be another program.
+var errNotKubelet = errors.New("what answers may not be the kubelet, so it gets no credentials")
+
+// dial connects to the kubelet. It returns an error unless the peer is the kubelet, as described at
+// CAFile.
+func (c KubeletClient) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
+	dialer := tls.Dialer{Config: secure}
+	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
+	unverified := c.verify(conn.(*tls.Conn).ConnectionState().PeerCertificates, secure.RootCAs, address)
+	switch {
+	case unverified == nil:
+		return conn, nil
+	case c.CAFile != "":
+		err = unverified
+	default:
+		if err = checkPeer(conn, filepath.Join("/", c.Root, "sys/fs/cgroup")); err == nil {
+			return conn, nil
+		}
+		err = fmt.Errorf("%w: %w, and %w. If it is the kubelet, name the CA of its certificate with --kubelet-ca", errNotKubelet, unverified, err)
+	}
+	conn.Close()
+	return nil, err
+}
+
+// verify returns an error unless roots have signed a server's certificate for the address or for the
+// name of the node.
+func (c KubeletClient) verify(chain []*x509.Certificate, roots *x509.CertPool, address string) (err error) {
+	if roots == nil || len(chain) == 0 {
+		return errors.New("no CA is known that could have signed its certificate")
+	}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+	for _, certificate := range chain[1:] {
+		options.Intermediates.AddCert(certificate)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	for _, options.DNSName = range []string{c.NodeName, host} {
+		if _, err = chain[0].Verify(options); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // checkLocal returns an error if the address is not one of this machine.

@@ -90,13 +90,26 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 		float64(s.Quality.SplitCores))
 	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
 	gauge(out, "conflicts", "Pods that lost their CPUs to a pod bound earlier.")(float64(s.Conflicts))
-	problems := gauge(out, "problems", "What cannot be done as requested, by the reason in events and the node's condition.", "reason")
+	problems := gauge(out, "problems", "What is wrong with the node, by the reason in its condition.", "reason")
 	reasons := map[string]int{}
 	for i := range s.Problems {
 		reasons[s.Problems[i].Reason]++
 	}
 	for reason, n := range reasons {
 		problems(float64(n), reason)
+	}
+	warnings := gauge(out, "pod_warnings", "Requests of pods that cannot be satisfied as they were made, by the reason in the pod's event; "+
+		"without a pod, those of all pods together.", "namespace", "pod", "reason")
+	ofPods := map[[3]string]int{}
+	for _, n := range s.Warnings {
+		labels := [3]string{"", "", n.Reason}
+		if n.Pod != nil {
+			labels[0], labels[1] = n.Pod.Namespace, n.Pod.Name
+		}
+		ofPods[labels]++
+	}
+	for labels, n := range ofPods {
+		warnings(float64(n), labels[:]...)
 	}
 	gauge(out, "failed_groups", "Control groups whose settings could not be applied in the last round.")(float64(stats.failed))
 	gauge(out, "holding", "1 while nothing is changed because required input is missing.")(oneIf(stats.holding))

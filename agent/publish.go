@@ -106,6 +106,7 @@ func (p *publisher) readNode(ctx context.Context) error {
 
 func (p *publisher) readKubelet(ctx context.Context) error {
 	k, err := p.Kubelet(ctx)
+	p.engine.with(func(c *control.Control) { c.SetKubeletTrust(!errors.Is(err, errNotKubelet)) })
 	if err != nil {
 		if last := savedKubelet(p.RunDir); last != nil {
 			p.engine.setKubelet(*last)

@@ -100,12 +100,14 @@ type created struct {
 // Control is the state machine. Its methods must not be called concurrently, except
 // [Control.Alike].
 type Control struct {
-	config     Config
-	index      *placement.Index // nil until SetMachine
-	kubelet    *Kubelet         // nil until SetKubelet
-	node       Node
-	pods       []podState
-	podsListed bool
+	config  Config
+	index   *placement.Index // nil until SetMachine
+	kubelet *Kubelet         // nil until SetKubelet
+	// strangeKubelet is set if another program may answer at the kubelet's port.
+	strangeKubelet bool
+	node           Node
+	pods           []podState
+	podsListed     bool
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
 	static map[ledger.PodID]types.NamespacedName
@@ -203,6 +205,9 @@ func (c *Control) SetMachineNotes(notes []string) { c.machineNotes = notes }
 
 // SetKubelet sets the kubelet's configuration.
 func (c *Control) SetKubelet(k Kubelet) { c.kubelet = &k }
+
+// SetKubeletTrust sets whether what answers at the kubelet's port is known to be the kubelet.
+func (c *Control) SetKubeletTrust(known bool) { c.strangeKubelet = !known }
 
 // Kubelet returns the configuration last set with SetKubelet, or nil.
 func (c *Control) Kubelet() *Kubelet { return c.kubelet }

@@ -64,6 +64,9 @@ func (c *Control) hold() string {
 	switch {
 	case c.index == nil:
 		return "the machine's CPUs are not known"
+	case c.kubelet == nil && c.strangeKubelet:
+		return "the kubelet's configuration is not known: what answers at its port may be another program, and is not asked; " +
+			"the agent's log says why, and --kubelet-ca names the CA of its certificate"
 	case c.kubelet == nil:
 		return "the kubelet's configuration is not known"
 	case !c.podsListed:

@@ -60,8 +60,10 @@ type Summary struct {
 	Quality placement.Quality
 	// Conflicts is the number of pods that lost their CPUs to other pods.
 	Conflicts int
-	// Problems describe what cannot be done, and Notes what is done differently than requested.
-	Problems, Notes []Notice
+	// Problems say what is wrong with the node, and make its condition False. Notes, which the
+	// condition repeats, say what is done differently there than requested. Warnings and PodNotes
+	// are the same about what authors of pods can cause: the condition must not depend on them.
+	Problems, Warnings, Notes, PodNotes []Notice
 }
 
 func (c *Control) summary() Summary {
@@ -85,8 +87,34 @@ func (c *Control) summary() Summary {
 			s.Conflicts++
 		}
 	}
-	s.Problems, s.Notes = c.problems()
+	problems, notes := c.problems()
+	s.Problems, s.Warnings = c.split(problems)
+	s.Notes, s.PodNotes = c.split(notes)
 	return s
+}
+
+// split separates notices about the node from those that authors of pods can cause.
+func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
+	for _, n := range notices {
+		if c.causedByPods(n) {
+			ofPods = append(ofPods, n)
+		} else {
+			ofNode = append(ofNode, n)
+		}
+	}
+	return ofNode, ofPods
+}
+
+// causedByPods reports whether everybody who may write pods can cause a notice. The authors of
+// static pods can write files of the node.
+func (c *Control) causedByPods(n Notice) bool {
+	switch n.Reason {
+	case string(nodeplan.Overflow): // too many requests of all pods together
+		return true
+	case CPUsUnavailable, NotPartitioned: // by the kernel
+		return false
+	}
+	return n.Pod != nil && c.groupID(n.Pod) == ledger.PodID(n.Pod.UID)
 }
 
 // Report is what to publish after a round.
@@ -105,7 +133,8 @@ func (c *Control) Report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	return Report{s, c.newNotices(slices.Concat(s.Problems, s.Notes, c.annotationNotices(c.now))), condition(s.Problems, s.Notes)}
+	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.annotationNotices(c.now))
+	return Report{s, c.newNotices(notices), condition(s.Problems, s.Notes)}
 }
 
 // FailureReport returns the report of a round that could not start because of err.
@@ -207,10 +236,8 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	} else {
 		lines = []string{"containers run on the CPUs that they were given"}
 	}
-	for _, p := range slices.Concat(problems, notes) {
-		if p.Reason != string(nodeplan.NotBound) { // the same for every pod
-			lines = append(lines, p.Message)
-		}
+	for _, n := range slices.Concat(problems, notes) {
+		lines = append(lines, n.Message)
 	}
 	c.Message = strings.Join(lines, "; ")
 	if len(c.Message) > maxMessage {

@@ -1,9 +1,21 @@
 package control
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // A long message is cut between characters. The API server would replace half of one, and the agent
@@ -14,5 +26,132 @@ func TestConditionIsCutBetweenCharacters(t *testing.T) {
 		if !utf8.ValidString(c.Message) || len(c.Message) < maxMessage || !strings.HasSuffix(c.Message, " ...") {
 			t.Errorf("the message of %d bytes ends with %q", len(c.Message), c.Message[len(c.Message)-6:])
 		}
+	}
+}
+
+// TestConditionIgnoresTenants: whatever a tenant writes on pods changes neither the node's
+// condition nor what counts as a problem of the node. The pods get an event instead. The agent has
+// no keys, so that forged allocations count.
+func TestConditionIgnoresTenants(t *testing.T) {
+	values := []string{"", "true", "false", "x", "0", "-1", "1s", "none", "static-burst", "required", "BE", "LS", "LSE", "SYSTEM", "\x1b[2J",
+		`{"policy":"auto","burstPercent":100000}`, `{`, strings.Repeat("x", 5000)}
+	type attack struct {
+		reason string // of an event that it must cause, or ""
+		pod    func(*corev1.Pod)
+	}
+	attacks := map[string]attack{
+		"asks without the scheduler": {BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
+		}},
+		"requests more than is counted": {"", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("9000P")}
+		}},
+		"names CPUs of a victim": {string(nodeplan.Conflict), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"0","numaNodes":[0]`) }},
+		"names all CPUs":         {string(nodeplan.Conflict), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"0-7","numaNodes":[0]`); limit(p, "8") }},
+		"names all CPUs that are left": {string(nodeplan.NoSharedCPUs), func(p *corev1.Pod) {
+			forge(p, `"static"`, `"name":"main","cpus":"1-3,5-6","numaNodes":[0]`)
+			limit(p, "5")
+		}},
+		"names an offline CPU":            {string(nodeplan.Offline), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"1,7","numaNodes":[0]`); limit(p, "2") }},
+		"names an unknown container":      {BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
+		"is confined with a large limit":  {"", func(p *corev1.Pod) { forge(p, `"static-burst"`, `"name":"main","numaNodes":[0]`); limit(p, "8") }},
+		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
+		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
+		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
+			p.Annotations[configMirror], p.Annotations[configHash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
+		}},
+		"has the name of a static pod": {BadAllocation, func(p *corev1.Pod) {
+			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
+		}},
+		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
+	}
+	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
+		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", configMirror, configHash} {
+		for _, value := range values {
+			attacks[fmt.Sprintf("annotation %s=%.20q", key, value)] = attack{pod: func(p *corev1.Pod) { p.Annotations[key] = value }}
+		}
+	}
+	for _, key := range []string{api.QoSLabel, "koordinator.sh/qosClass", "alibabacloud.com/qosClass", "app.kubernetes.io/name"} {
+		for _, value := range values {
+			attacks[fmt.Sprintf("label %s=%.20q", key, value)] = attack{pod: func(p *corev1.Pod) { p.Labels = map[string]string{key: value} }}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(attacks)) {
+		t.Run(name, func(t *testing.T) {
+			n := attackedNode(t)
+			before := n.control.Report()
+			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable}}
+			pod.Name, pod.Namespace, pod.UID, pod.Annotations = "evil", "tenant", "uid-evil", map[string]string{}
+			attacks[name].pod(pod)
+			n.pods["evil"] = pod
+			reasons, report := map[string]bool{}, Report{}
+			n.create("evil/main")
+			n.kernel.other("evil/unknown", nil)
+			for range 3 {
+				n.observe()
+				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+				n.decide()
+				report = n.control.Report()
+				for _, e := range report.Events {
+					reasons[e.Reason] = true
+				}
+			}
+			if d := cmp.Diff(before.Condition, report.Condition); d != "" {
+				t.Errorf("the condition has changed:\n%s", d)
+			}
+			if d := cmp.Diff(before.Summary.Problems, report.Summary.Problems); d != "" {
+				t.Errorf("the problems of the node have changed:\n%s", d)
+			}
+			if want := attacks[name].reason; want != "" && !reasons[want] {
+				t.Errorf("events %v, want one of reason %s", reasons, want)
+			}
+			if !reasons[UnknownGroup] {
+				t.Errorf("events %v, want one about the unknown cgroup", reasons)
+			}
+		})
+	}
+}
+
+// attackedNode returns a node with pods of others and an offline CPU.
+func attackedNode(t *testing.T) *fakeNode {
+	n := newFakeNode()
+	for line := range strings.Lines("machine cores=4 threads=2\nkubelet policy=none\nagent batch-priority=idle batch=65%\nrestart\n" +
+		"pod web app=2@0,4\npod near app=1@node0\npod batch qos=BE tier=BestEffort main=-\noffline 7\n" +
+		"create web/app\ncreate near/app\ncreate batch/main\nround\ntick 20 others=1\nround\n") {
+		if _, err := n.run(strings.Fields(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	if c := n.control.Report().Condition; c.Status != corev1.ConditionTrue {
+		t.Fatalf("before the attack the condition is %v", c)
+	}
+	return n
+}
+
+func forge(p *corev1.Pod, policy, container string) {
+	p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", strings.Trim(policy, `"`)
+	p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%s,"containers":[{%s}]}`, policy, container)
+	limit(p, "1")
+}
+
+func limit(p *corev1.Pod, cpus string) {
+	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse(cpus)}
+}
+
+// TestConditionOfStaticPods checks that a static pod, which only root of the node can write, makes
+// the condition False.
+func TestConditionOfStaticPods(t *testing.T) {
+	n := attackedNode(t)
+	static := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}}}
+	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "uid-etcd"
+	static.Annotations = map[string]string{configMirror: "0a5f", configHash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
+	n.pods["etcd"] = static
+	n.observe()
+	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+	n.decide()
+	if c := n.control.Report().Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
+		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
 }

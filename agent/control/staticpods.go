@@ -90,8 +90,7 @@ func (s *podState) unproven() bool {
 }
 
 // notStaticNotes returns the notes about pods whose claim to be a mirror pod is false. They are not
-// problems: the claim harms no other pod, and users must not be able to make the node's condition
-// False.
+// problems, because the claim harms no other pod.
 func (c *Control) notStaticNotes() (notes []Notice) {
 	for i := range c.pods {
 		if s := &c.pods[i]; s.denied && s.unproven() {

@@ -97,7 +97,7 @@ func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubelet := agent.KubeletClient{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA}
+	kubelet := agent.KubeletClient{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
 	return cluster{node.nodeName, kubelet, topologies}, nil
 }
 

@@ -41,7 +41,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
 	flags.StringVar(&f.root, "host-root", "/", "`DIR` where the machine's root directory is mounted")
-	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "`FILE` of certificates that sign the kubelet's; without it only a kubelet at an address of this machine is asked")
+	flags.StringVar(&f.kubeletCA, "kubelet-ca", "", "`FILE` of certificates that sign the kubelet's; without it the cluster's CA counts, or that the kubelet's socket belongs to root of this machine")
 }
 
 // addWriter adds the flags of the commands that write settings.
@@ -68,7 +68,7 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
 		return err
 	}
-	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA}
+	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
 	o.Version = version.This().Version

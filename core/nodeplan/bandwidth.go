@@ -30,9 +30,13 @@ func (k KubeletConfig) quota(limit ledger.MilliCPU) bandwidth.Limits {
 	return b
 }
 
+// maxLimit is above what any machine has. Larger limits count as this one, because the kernel would
+// reject their quotas and bursts in long periods.
+const maxLimit ledger.MilliCPU = 10_000 * 1000
+
 // share returns the CPU time of the limit in one period, in whole microseconds.
 func share(limit ledger.MilliCPU, period time.Duration) time.Duration {
-	return time.Duration(int64(limit)*period.Microseconds()/1000) * time.Microsecond
+	return time.Duration(int64(min(limit, maxLimit))*period.Microseconds()/1000) * time.Microsecond
 }
 
 // inPeriod converts b to the period that the pod asks for. If the quota would then be below the

@@ -66,16 +66,13 @@ func burstBeside(p *Pod, containers []ContainerSettings, at int) (sum time.Durat
 	return sum
 }
 
-// TestKernelAcceptsBandwidth: no plan has settings that the kernel rejects: a burst above the
-// quota, a quota below 1 ms, an invalid period or, with cgroup version 1, more quota per period
-// than the pod has.
+// TestKernelAcceptsBandwidth: no plan has settings that the kernel rejects, such as a burst above
+// the quota or, with cgroup version 1, more quota per period than the pod has.
 func TestKernelAcceptsBandwidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(name string, s Settings) {
-			limited := s.Quota > 0
-			if limited && (s.Quota < bandwidth.MinQuota || s.Burst > s.Quota || s.Period < time.Millisecond || s.Period > bandwidth.MaxPeriod) ||
-				max(0, s.Quota)%time.Microsecond != 0 || s.Burst%time.Microsecond != 0 || s.Period%time.Microsecond != 0 {
-				t.Fatalf("%s: %v per %v, burst %v", name, s.Quota, s.Period, s.Burst)
+			if err := s.Validate(); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		state := drawState(t)
@@ -95,4 +92,6 @@ func TestKernelAcceptsBandwidth(t *testing.T) {
 }
 
 // ratio is what the kernel compares (to_ratio in kernel/sched/core.c).
-func ratio(b bandwidth.Limits) int64 { return b.Quota.Microseconds() << 20 / b.Period.Microseconds() }
+func ratio(b bandwidth.Limits) uint64 {
+	return uint64(b.Quota.Microseconds()) << 20 / uint64(b.Period.Microseconds())
+}

@@ -56,7 +56,7 @@ func drawUsage(t *rapid.T, s *State) {
 }
 
 func drawMilli(t *rapid.T, label string) ledger.MilliCPU {
-	return rapid.SampledFrom([]ledger.MilliCPU{0, 0, 5, 100, 250, 500, 1000, 2000}).Draw(t, label)
+	return rapid.SampledFrom([]ledger.MilliCPU{0, 0, 5, 100, 250, 500, 1000, 2000, ledger.MaxRequest / 10}).Draw(t, label)
 }
 
 func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Pod {

@@ -5,6 +5,8 @@ import "slices"
 // Problem is something that an operator should look at.
 type Problem struct {
 	Kind Kind `json:"kind"`
+	// Severity is that of the kind.
+	Severity Severity `json:"severity"`
 	// Node and Pod (NAMESPACE/NAME) are what the problem is about, "" if it is about the cluster.
 	Node    string `json:"node,omitempty"`
 	Pod     string `json:"pod,omitempty"`
@@ -13,6 +15,18 @@ type Problem struct {
 	Action  string `json:"action"`
 	Command string `json:"command,omitempty"`
 }
+
+// Severity says whose problem it is.
+type Severity string
+
+// The severities.
+const (
+	// Error: the administrators of the cluster and its nodes should look at it.
+	Error Severity = "Error"
+	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write
+	// pods can cause that, so no check of the cluster may fail because of it.
+	Warning Severity = "Warning"
+)
 
 // Kind is the kind of a problem. Kinds that agents and schedulers report, too, have the names of
 // their conditions and events.
@@ -37,6 +51,15 @@ const (
 	CPUOffline        Kind = "CPUOffline"           // CPUs of a pod are offline
 	BatchStarved      Kind = "BatchStarved"         // batch pods get hardly any CPU time
 )
+
+// Severity returns the severity of problems of this kind.
+func (k Kind) Severity() Severity {
+	switch k {
+	case CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
+		return Warning
+	}
+	return Error
+}
 
 // rank orders kinds: what affects most comes first.
 func (k Kind) rank() int {

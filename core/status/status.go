@@ -53,6 +53,16 @@ func (r *Report) Sort() {
 	}
 }
 
+// Of returns the problems of a severity, in their order.
+func (r *Report) Of(severity Severity) (found []Problem) {
+	for _, p := range r.Problems {
+		if p.Severity == severity {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // Unread is a kind of object that could not be read.
 type Unread struct {
 	Resource string `json:"resource"` // in the plural, such as "pods"

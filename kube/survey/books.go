@@ -62,7 +62,6 @@ func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
 	if allocation := (*api.AllocationError)(nil); errors.As(err, &allocation) {
 		cause = fmt.Errorf("annotation %s: %w", api.AllocationAnnotation, allocation.Err)
 	}
-	a.explain(n.Name, fmt.Sprintf("pod %s: %v", name, err))
 	action, command := placeAgain(pod)
 	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: name, Action: action, Command: command,
 		Message: fmt.Sprintf("pod %s stays in the shared CPUs: %v", name, cause)})
@@ -94,7 +93,6 @@ func (a *assembly) bookProblems(n *status.Node, books *ledger.Books, pods map[le
 		if p.Node = n.Name; pod != nil {
 			p.Pod = nameOf(pod)
 		}
-		a.explain(n.Name, p.Message)
 		a.add(p)
 	}
 	for _, c := range books.Conflicts() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +15,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Labels of the pods of Pinfold's own programs, as the manifests set them.
+// Labels of the pods of Pinfold's own programs, as the manifests set them. Everybody can write them.
 const (
 	programLabel   = "app.kubernetes.io/name"
 	agentLabel     = "pinfold-agent"
@@ -84,7 +83,7 @@ func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *T
 // agent returns the state of a node's agent. topology is nil if it is not usable.
 func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 	for _, pod := range a.podsOn[node] {
-		if pod.Labels[programLabel] == agentLabel {
+		if pod.Labels[programLabel] == agentLabel && a.trusted[pod.Namespace] {
 			agent.Pod = nameOf(pod)
 		}
 	}
@@ -180,8 +179,7 @@ func (a *assembly) orphans() {
 	}
 }
 
-// conditionProblem adds what the node's condition says beyond the problems that were found in the
-// books. topology is nil if it is not usable.
+// conditionProblem adds what the node's condition says. topology is nil if it is not usable.
 func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 	c := n.Condition
 	switch {
@@ -192,13 +190,6 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 		return
 	case n.Agent.State == status.AgentSilent || n.Agent.State == status.AgentGone:
 		return // the condition repeats that, or is older
-	}
-	rest := c.Message
-	for _, text := range a.explained[n.Name] {
-		rest = strings.ReplaceAll(rest, text, "")
-	}
-	if strings.Trim(rest, "; ") == "" {
-		return
 	}
 	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),
 		Message: fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message)})

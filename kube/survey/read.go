@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"pinfold.dev/pinfold/core/placement"
 )
@@ -62,7 +63,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	if node != "" && len(o.Nodes) == 0 && o.Unread[Nodes] == nil {
 		return nil, fmt.Errorf("node %q: %w", node, ErrNoNode)
 	}
-	for _, namespace := range o.leaseNamespaces() {
+	for _, namespace := range slices.Sorted(maps.Keys(o.leaseNamespaces())) {
 		err := r.read(ctx, Leases, namespace, named, func() runtime.Object { return &coordinationv1.LeaseList{} }, func(obj runtime.Object) {
 			lease := obj.(*coordinationv1.Lease)
 			lease.ManagedFields, lease.OwnerReferences = nil, nil
@@ -106,24 +107,20 @@ func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string,
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.
 const schedulerNamespace = metav1.NamespaceSystem
 
-// leaseNamespaces returns the namespaces of the leases that the other objects name, and the usual
-// ones. Schedulers are not part of what is read about one node.
-func (o *Objects) leaseNamespaces() []string {
+// leaseNamespaces returns the usual namespaces of leases, and those that agents name. What pods name
+// does not count: everybody who may write a pod could make a lease of their own the scheduler's.
+func (o *Objects) leaseNamespaces() map[string]bool {
 	all := map[string]bool{o.LeaseNamespace: true}
+	if o.Node == "" { // schedulers are not part of what is read about one node
+		all[schedulerNamespace] = true
+	}
 	for i := range o.Topologies {
-		if namespace, _, ok := strings.Cut(o.Topologies[i].State.AgentLease, "/"); ok {
+		namespace, _, _ := strings.Cut(o.Topologies[i].State.AgentLease, "/")
+		if len(validation.IsDNS1123Label(namespace)) == 0 {
 			all[namespace] = true
 		}
 	}
-	if o.Node == "" {
-		all[schedulerNamespace] = true
-		for _, pod := range o.Pods {
-			if lease, _ := schedulerOf(pod); lease.Namespace != "" {
-				all[lease.Namespace] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
+	return all
 }
 
 // keepNode returns a copy of what the report needs of a node.

@@ -52,15 +52,14 @@ type assembly struct {
 	topologies map[string]*Topology
 	leases     map[types.NamespacedName]*coordinationv1.Lease
 	podsOn     map[string][]*corev1.Pod // by node; "" for pods that have none
+	// trusted are the namespaces of leases and of Pinfold's pods, in which no tenant may write.
+	trusted map[string]bool
 
-	// explained are the agents' messages about problems of a node that were found.
-	explained           map[string][]string
 	uncheckedSignatures bool
 }
 
 func (a *assembly) sortObjects() {
 	a.nodes, a.topologies = map[string]*corev1.Node{}, map[string]*Topology{}
-	a.explained = map[string][]string{}
 	a.leases, a.podsOn = map[types.NamespacedName]*coordinationv1.Lease{}, map[string][]*corev1.Pod{}
 	for _, node := range a.Nodes {
 		a.nodes[node.Name] = node
@@ -68,6 +67,8 @@ func (a *assembly) sortObjects() {
 	for i := range a.Topologies {
 		a.topologies[a.Topologies[i].Name] = &a.Topologies[i]
 	}
+	a.trusted = a.leaseNamespaces()
+	a.trusted[schedulerNamespace] = true
 	for _, lease := range a.Leases {
 		a.leases[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = lease
 	}
@@ -89,12 +90,16 @@ func (a *assembly) nodeNames() []string {
 
 func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
 
-// add adds a problem.
-func (a *assembly) add(p status.Problem) { a.report.Problems = append(a.report.Problems, p) }
+// maxMessage is the length after which a problem's message is cut. It is above that of conditions.
+const maxMessage = 2100
 
-// explain records that a problem of a node was added about which the agent writes this message.
-func (a *assembly) explain(node, message string) {
-	a.explained[node] = append(a.explained[node], message)
+// add adds a problem.
+func (a *assembly) add(p status.Problem) {
+	p.Severity = p.Kind.Severity()
+	if len(p.Message) > maxMessage { // it may quote what a pod's author has written
+		p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " ..."
+	}
+	a.report.Problems = append(a.report.Problems, p)
 }
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,28 +18,10 @@ import (
 // defaultLease is the lease of a cluster's default scheduler.
 var defaultLease = types.NamespacedName{Namespace: schedulerNamespace, Name: "kube-scheduler"}
 
-// schedulerOf returns the lease under which a pod was bound, and its holder at that time. They are
-// empty if the pod was not bound by a scheduler of Pinfold with a lease.
-func schedulerOf(pod *corev1.Pod) (lease types.NamespacedName, holder string) {
-	name, holder, _ := strings.Cut(pod.Annotations[api.SchedulerAnnotation], " ")
-	if pod.Spec.NodeName == "" || holder == "" {
-		return types.NamespacedName{}, ""
-	}
-	return splitName(name), holder
-}
-
-// schedulers adds the schedulers of Pinfold: the leases that have its version, and those under which
-// pods were bound.
+// schedulers adds the schedulers of Pinfold: the leases that have its version.
 func (a *assembly) schedulers() {
-	bound := map[types.NamespacedName]map[string]bool{} // holders by lease
 	for _, pod := range a.Pods {
-		if lease, holder := schedulerOf(pod); holder != "" {
-			if bound[lease] == nil {
-				bound[lease] = map[string]bool{}
-			}
-			bound[lease][holder] = true
-		}
-		if pod.Labels[programLabel] == schedulerLabel {
+		if pod.Labels[programLabel] == schedulerLabel && a.trusted[pod.Namespace] {
 			a.report.SchedulerPods.Total++
 			if isReady(pod) {
 				a.report.SchedulerPods.Ready++
@@ -46,11 +29,9 @@ func (a *assembly) schedulers() {
 		}
 	}
 	for name, lease := range a.leases {
-		_, versioned := lease.Annotations[api.VersionAnnotation]
-		if !versioned && bound[name] == nil || isAgents(lease) {
-			continue
+		if _, versioned := lease.Annotations[api.VersionAnnotation]; versioned && a.trusted[name.Namespace] && !a.isAgents(lease) {
+			a.scheduler(lease)
 		}
-		a.scheduler(lease, bound[name])
 	}
 	if len(a.report.Schedulers) == 0 && !a.unread(Leases) {
 		a.noScheduler()
@@ -63,9 +44,10 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// isAgents reports whether a lease is that of an agent: its holder is the node whose name it has.
-func isAgents(lease *coordinationv1.Lease) bool {
-	return holderOf(lease) == lease.Name
+// isAgents reports whether a lease is that of an agent: it has the name of a node, or of its holder
+// if that node was deleted. An agent can write no other lease.
+func (a *assembly) isAgents(lease *coordinationv1.Lease) bool {
+	return holderOf(lease) == lease.Name || a.nodes[lease.Name] != nil
 }
 
 func holderOf(lease *coordinationv1.Lease) string {
@@ -75,8 +57,8 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// scheduler adds one scheduler. bound are the holders of its lease that have bound pods.
-func (a *assembly) scheduler(lease *coordinationv1.Lease, bound map[string]bool) {
+// scheduler adds one scheduler.
+func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 	age, valid := a.age(lease)
 	s := status.Scheduler{Lease: lease.Namespace + "/" + lease.Name, State: status.Leading, Holder: holderOf(lease), Version: api.VersionOf(lease),
 		RenewalAge: age.Seconds(), Duration: valid.Seconds()}
@@ -92,7 +74,7 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease, bound map[string]bool)
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "look at the scheduler's log" + removed, Command: remove,
 			Message: fmt.Sprintf("the scheduler %s has not renewed its lease %s for %s (a renewal lasts %s), and no replica "+
 				"has taken it. No pod is scheduled by it", s.Holder, s.Lease, quantity.Age(age), quantity.Age(valid))})
-	case s.Version == "" && !bound[s.Holder] && lease.Annotations[api.VersionAnnotation] != "":
+	case s.Version == "":
 		s.State = status.Replaced
 		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler; a replica of Pinfold's then takes the lease",
 			Message: fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive", s.Holder, s.Lease)})
@@ -102,12 +84,13 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease, bound map[string]bool)
 
 // noScheduler adds the problem that no lease is Pinfold's.
 func (a *assembly) noScheduler() {
-	message := "no lease of a Pinfold scheduler was found in namespaces " + strings.Join(a.leaseNamespaces(), ", ")
+	message := "no lease of a Pinfold scheduler was found in namespaces " + strings.Join(slices.Sorted(maps.Keys(a.trusted)), ", ")
 	if stock := a.leases[defaultLease]; stock != nil {
-		message += fmt.Sprintf("; %s is held by %s, which has bound no pod for Pinfold and is probably a stock kube-scheduler", defaultLease, holderOf(stock))
+		message += fmt.Sprintf("; %s is held by %s, which has not recorded a version of Pinfold and is probably a stock kube-scheduler", defaultLease, holderOf(stock))
 	}
 	a.add(status.Problem{Kind: status.SchedulerMissing, Message: message + ". Pods that ask for CPUs are not placed on chosen ones",
-		Action: "install the scheduler (docs/scheduler.md); one without leader election cannot be seen here"})
+		Action: "install the scheduler (docs/scheduler.md), or name the namespace of its lease with --lease-namespace; " +
+			"one without leader election cannot be seen here"})
 }
 
 // waiting adds the pods that ask for CPUs and have no node.

@@ -232,16 +232,23 @@ func (p *printer) remarks() {
 }
 
 func (p *printer) problems() {
-	if len(p.Problems) == 0 {
-		if len(p.Unread) == 0 {
-			fmt.Fprintln(p, "\nNo problems.")
-		}
+	problems, warnings := p.Of(status.Error), p.Of(status.Warning)
+	if len(problems) == 0 && len(p.Unread) == 0 {
+		fmt.Fprintln(p, "\nNo problems.")
+	}
+	p.list("problem", problems)
+	p.list("warning", warnings)
+}
+
+// list prints problems of one severity.
+func (p *printer) list(what string, problems []status.Problem) {
+	if len(problems) == 0 {
 		return
 	}
-	fmt.Fprintf(p, "\n%s\n", quantity.Count(len(p.Problems), "problem"))
+	fmt.Fprintf(p, "\n%s\n", quantity.Count(len(problems), what))
 	shown := map[status.Kind]int{}
-	for i := range p.Problems {
-		problem := &p.Problems[i]
+	for i := range problems {
+		problem := &problems[i]
 		if shown[problem.Kind]++; !p.Wide && shown[problem.Kind] > maxProblems {
 			continue
 		}
@@ -317,19 +324,21 @@ func waitingMessage(w *status.Waiting) string {
 	return w.Message
 }
 
-// nodes prints a table, with the nodes that have problems first.
+// nodes prints a table, with the nodes that have problems first, then those with warnings.
 func (p *printer) nodes() {
 	if len(p.Nodes) == 0 {
 		return
 	}
-	troubled := map[string]bool{}
-	for i := range p.Problems {
-		troubled[p.Problems[i].Node] = true
+	troubled := map[string]status.Severity{}
+	for _, severity := range []status.Severity{status.Warning, status.Error} {
+		for _, problem := range p.Of(severity) {
+			troubled[problem.Node] = severity
+		}
 	}
 	var listed []*status.Node
-	for _, first := range []bool{true, false} {
+	for _, severity := range []status.Severity{status.Error, status.Warning, ""} {
 		for i := range p.Nodes {
-			if troubled[p.Nodes[i].Name] == first {
+			if troubled[p.Nodes[i].Name] == severity {
 				listed = append(listed, &p.Nodes[i])
 			}
 		}
@@ -343,7 +352,7 @@ func (p *printer) nodes() {
 	if len(omitted) > 0 {
 		wrong := 0
 		for _, n := range omitted {
-			if troubled[n.Name] {
+			if troubled[n.Name] == status.Error {
 				wrong++
 			}
 		}

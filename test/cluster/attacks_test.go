@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,7 @@ func attacks() map[string]func(*attacker) {
 		"names the node and requests it": (*attacker).fill,
 		"ephemeral containers":           (*attacker).ephemeral,
 		"forbidden":                      (*attacker).forbidden,
+		"poses as a scheduler":           (*attacker).poseAsScheduler,
 	}
 }
 
@@ -224,6 +226,25 @@ func (a *attacker) fill() {
 	pod.Annotations = nil
 	a.submit(pod)
 	a.must(a.client.CoreV1().Pods(a.namespace).DeleteCollection(a.Context(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}))
+}
+
+// poseAsScheduler names leases as those of a scheduler: one of the tenant, and ones that do not
+// exist, or cannot.
+func (a *attacker) poseAsScheduler() {
+	old := metav1.NewMicroTime(time.Now().Add(-time.Hour))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "evil"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("evil"), LeaseDurationSeconds: new(int32(1)), RenewTime: &old}}
+	api.SetVersion(lease, "v0.0.1")
+	leases := a.tenant.CoordinationV1().Leases(a.namespace)
+	_, err := leases.Create(a.Context(), lease, metav1.CreateOptions{})
+	a.expectAnswer(err)
+	a.Cleanup(func() { _ = leases.Delete(context.Background(), lease.Name, metav1.DeleteOptions{}) })
+	for i, name := range []string{a.namespace + "/evil evil", "kube-system/kube-controller-manager x", "kube-system/none x", "../../nodes x", "none/none x", "/ /", "\x1b[2J x"} {
+		pod := a.forgedPod(fmt.Sprint("posing", i))
+		pod.Annotations = map[string]string{api.SchedulerAnnotation: name}
+		pod.Labels = map[string]string{"app.kubernetes.io/name": []string{"pinfold-scheduler", "pinfold-agent"}[i%2]}
+		a.submit(pod)
+	}
 }
 
 func (a *attacker) ephemeral() {

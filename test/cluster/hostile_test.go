@@ -21,13 +21,15 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/test/history"
 )
 
 // TestHostileTenant: whatever a tenant writes who may edit one namespace, other pods keep their
-// CPUs, and the tenant's pods have only CPUs that the scheduler gave them. This holds also in a
-// namespace that the admission policy does not cover, because of the books.
+// CPUs, and the tenant's pods have only CPUs that the scheduler gave them. Neither the node's
+// conditions nor the exit status of "pinfold status --check" change. This holds also in a namespace
+// that the admission policy does not cover, because of the books.
 func TestHostileTenant(t *testing.T) {
 	h := record(t, 1)
 	h.must(h.driver.Run(t.Context(), 0)) // creates the namespaces
@@ -38,6 +40,7 @@ func TestHostileTenant(t *testing.T) {
 				a := newAttacker(t, h.driver.Tenant, namespace)
 				all[name](a)
 				a.checkVictims()
+				a.checkSeen()
 			})
 		}
 	}
@@ -51,6 +54,7 @@ type attacker struct {
 	namespace string
 	victims   []*corev1.Pod
 	entitled  int // number of CPUs that the scheduler gave the tenant
+	before    string
 }
 
 func newAttacker(t *testing.T, tenant kubernetes.Interface, namespace string) *attacker {
@@ -63,7 +67,36 @@ func newAttacker(t *testing.T, tenant kubernetes.Interface, namespace string) *a
 	for _, name := range []string{"holder", "bursting", "plain"} {
 		a.victims = append(a.victims, a.bound(name))
 	}
+	a.before = a.seen()
 	return a
+}
+
+// seen returns what an operator sees of the node, except warnings about pods.
+func (a *attacker) seen() string {
+	a.Helper()
+	node, err := a.client.CoreV1().Nodes().Get(a.Context(), small0, metav1.GetOptions{})
+	a.must(err)
+	var b strings.Builder
+	for _, c := range node.Status.Conditions {
+		fmt.Fprintln(&b, c.Type, c.Status, c.Reason, c.Message)
+	}
+	report, exit := a.status(a.kubeconfig(), "--check", "--allocation-keys="+filepath.Join(a.dir, "pki", "allocations.pub"))
+	fmt.Fprintln(&b, "exit status", exit, "problems", report.Of(status.Error), "unread", report.Unread)
+	for _, s := range report.Schedulers {
+		fmt.Fprintln(&b, "scheduler", s.Lease, s.State, s.Holder)
+	}
+	return b.String()
+}
+
+// checkSeen checks that the attack has not changed what an operator sees.
+func (a *attacker) checkSeen() {
+	a.Helper()
+	if now := a.seen(); now != a.before {
+		a.Errorf("the operator saw\n%s and now sees\n%s", a.before, now)
+	}
+	if !strings.Contains(a.before, "exit status 0") {
+		a.Errorf("before the attack:\n%s", a.before)
+	}
 }
 
 // clean deletes the attacker's pods and waits until they are gone.

@@ -131,7 +131,7 @@ spec:
 	for _, args := range [][]string{{keys}, nil} {
 		report, exit := c.status(c.kubeconfig(), append(args, "--check")...)
 		conflicts := problemsOf(report, status.CPUConflict)
-		if exit != 1 || len(conflicts) != 1 || conflicts[0].Pod != "default/exclusive" || conflicts[0].Node != small0 ||
+		if exit != 0 || len(conflicts) != 1 || conflicts[0].Severity != status.Warning || conflicts[0].Pod != "default/exclusive" || conflicts[0].Node != small0 ||
 			!strings.Contains(conflicts[0].Command, "kubectl -n default delete pod exclusive") {
 			c.Fatalf("%q: exit status %d, conflicts %+v", args, exit, conflicts)
 		}

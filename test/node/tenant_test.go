@@ -32,7 +32,8 @@ type hostile struct {
 }
 
 // TestHostileTenant attacks a real node as a user who may edit one namespace. The tenant's
-// containers do not exceed their limits over time, and the settings of other pods do not change.
+// containers do not exceed their limits over time, and neither the settings of other pods nor the
+// node's condition change.
 // PINFOLD_TEST_LONG is the duration of each attack.
 func TestHostileTenant(t *testing.T) {
 	h := &hostile{settled: settle(t)}
@@ -75,6 +76,9 @@ func TestHostileTenant(t *testing.T) {
 	t.Run("edits", h.testEdits)
 	t.Run("ephemeral container", h.testEphemeral)
 	t.Run("forced deletion", h.testForced)
+	if c, err := h.condition(t.Context()); err != nil || c.Status != corev1.ConditionTrue {
+		t.Errorf("the tenant has changed the node's condition: %+v, %v", c, err)
+	}
 }
 
 // createTenant creates the namespace and returns a client of its editor.

@@ -13,8 +13,8 @@ func nodeRow() row {
 			`sum(pinfold_failed_groups{@node})`)},
 		{4, 4, number("Pods that lost their CPUs", "Two pods claim the same CPU: the one bound earlier has it, these are in the shared pool.",
 			`sum(pinfold_conflicts{@node})`)},
-		{4, 4, number("Problems", "Requests that the agent cannot fulfil; by reason below.",
-			`sum(pinfold_problems{@node}) or vector(0)`)},
+		{4, 4, number("Problems", "What is wrong with nodes, and requests of pods that the agent cannot fulfil; by reason below.",
+			`(sum(pinfold_problems{@node}) or vector(0)) + (sum(pinfold_pod_warnings{@node}) or vector(0))`)},
 		{4, 4, number("Nodes without NRI", "Without NRI, containers get their CPUs shortly after they start.",
 			`sum(1 - pinfold_runtime_connected{@node})`)},
 
@@ -28,7 +28,8 @@ func nodeRow() row {
 			query{"split cores", `sum(pinfold_exclusive_split_cores{@node}) / sum(pinfold_containers{@node, home="exclusive"})`})},
 
 		{8, 8, lines("Problems by reason", "The reasons are the same as in events and in the node's condition; docs/agent.md says what to do about each.", count,
-			query{"{{instance}} {{reason}}", `sum by (instance, reason) (pinfold_problems{@node})`})},
+			query{"{{instance}} {{reason}}", `sum by (instance, reason) (pinfold_problems{@node})`},
+			query{"{{instance}} {{namespace}}/{{pod}} {{reason}}", `sum by (instance, namespace, pod, reason) (pinfold_pod_warnings{@node})`})},
 		{8, 8, lines("Settings changed by other programs", "How often another program changed settings of the agent, and whether the agent restored them.", count,
 			query{"{{instance}} {{setting}}, restored", `sum by (instance, setting) (increase(pinfold_foreign_writes_undone_total{@node}[$__rate_interval])) > 0`},
 			query{"{{instance}} {{setting}}, not restored", `sum by (instance, setting) (increase(pinfold_foreign_writes_left_total{@node}[$__rate_interval])) > 0`},

@@ -72,9 +72,9 @@ list is named, and the rest is shown. It changes nothing.`,
 	}
 	flags := cmd.Flags()
 	q.add(cmd)
-	flags.StringVar(&q.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "the agents renew their leases in `NAMESPACE`")
+	flags.StringVar(&q.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
 	flags.StringVar(&q.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
-	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem, or something could not be read")
+	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
 	frame.OneOf(flags, &q.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
 	cmd.ValidArgsFunction = completion.First(q.nodeNames)
 	return cmd
@@ -122,7 +122,7 @@ func (q *query) print(w io.Writer, report *status.Report) error {
 // checkProblems returns an error if a report has problems or is incomplete.
 func checkProblems(report *status.Report) error {
 	var found []string
-	if n := len(report.Problems); n > 0 {
+	if n := len(report.Of(status.Error)); n > 0 {
 		found = append(found, quantity.Count(n, "problem"))
 	}
 	for _, u := range report.Unread {
