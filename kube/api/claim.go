@@ -18,7 +18,8 @@ type AllocationError struct {
 }
 
 func (e *AllocationError) Error() string {
-	return fmt.Sprintf("annotation %s: %v: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation, e.Err)
+	return fmt.Sprintf("annotation %s: %s: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation,
+		Shorten(e.Err.Error(), longestCause))
 }
 
 // Unwrap returns the cause.
