@@ -102,11 +102,11 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	return sum.Largest(), declared
 }
 
-// remainderOf returns what the pod-level limit leaves to a container without a limit when the pod's
-// quota is removed because of static containers: its request and an even part of what is left above
-// the requests. The long-running containers together keep the pod's limit, unless the limits of the
-// others leave less than these requests.
-func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
+// spare returns what the pod-level limit leaves to each container without a limit, above its request, when
+// the pod's quota is removed because of static containers: an even part of what is left. The long-running
+// containers together keep the pod's limit, unless the limits of the others leave less than these
+// requests.
+func (p *Pod) spare() ledger.MilliCPU {
 	left, _ := p.containerLimits()
 	left = p.Limit - left
 	without := 0
@@ -116,5 +116,5 @@ func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
 			left -= o.Request
 		}
 	}
-	return max(c.Request+max(0, left)/ledger.MilliCPU(max(1, without)), minRemainder)
+	return max(0, left) / ledger.MilliCPU(max(1, without))
 }
