@@ -104,6 +104,7 @@ type Control struct {
 	kubelet    *Kubelet         // nil until SetKubelet
 	node       Node
 	pods       []podState
+	podAt      map[ledger.PodID]int // where pods were found last
 	podsListed bool
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
@@ -162,6 +163,7 @@ func New(config Config) *Control {
 	config.Ceilings = config.Ceilings.Allowing(config.Burst)
 	c := &Control{
 		config:       config,
+		podAt:        map[ledger.PodID]int{},
 		static:       map[ledger.PodID]types.NamespacedName{},
 		runtime:      map[nodeplan.Ref]created{},
 		used:         map[nodeplan.Ref]ledger.MilliCPU{},
@@ -208,6 +210,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 		before[p.object.UID] = p
 	}
 	c.pods, c.podsListed = nil, true
+	clear(c.podAt)
 	for _, object := range pods {
 		state, ok := before[object.UID]
 		if !ok || state.object != object {
@@ -216,6 +219,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 			state.denied = denied
 		}
 		state.plan.ID = c.groupID(object)
+		c.podAt[state.plan.ID] = len(c.pods)
 		c.pods = append(c.pods, state)
 	}
 }
@@ -224,8 +228,13 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 func (c *Control) HasPod(id ledger.PodID) bool { return c.pod(id) != nil }
 
 func (c *Control) pod(id ledger.PodID) *podState {
+	if at, ok := c.podAt[id]; ok && at < len(c.pods) && c.pods[at].plan.ID == id {
+		return &c.pods[at]
+	}
+	delete(c.podAt, id)
 	for i := range c.pods {
 		if c.pods[i].plan.ID == id {
+			c.podAt[id] = i
 			return &c.pods[i]
 		}
 	}

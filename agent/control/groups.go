@@ -225,24 +225,38 @@ func (c *Control) assignmentsWanted(d nodeplan.Desired, g groups) []nodeplan.Ass
 			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: d.Shared})
 		}
 	}
+	without := c.withoutGroup(d, g)
 	for _, ref := range g.others {
-		if a := c.otherAssignment(ref, d, g); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() {
+		if a := otherAssignment(ref, d, without[ref.Pod]); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() {
 			to = append(to, a)
 		}
 	}
 	return to
 }
 
+// withoutGroup returns the planned cpusets of the running containers that have no cgroup of their own, by
+// pod, if any pod has a cgroup whose name is not a container's.
+func (c *Control) withoutGroup(d nodeplan.Desired, g groups) map[ledger.PodID][]nodeplan.Assignment {
+	if len(g.others) == 0 {
+		return nil
+	}
+	all := map[ledger.PodID][]nodeplan.Assignment{}
+	for _, a := range d.Assignments() {
+		if !c.exists(g.containers[a.Ref]) {
+			all[a.Ref.Pod] = append(all[a.Ref.Pod], a)
+		}
+	}
+	return all
+}
+
 // otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
 // of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
 // gets their CPUs. If there are none it is a helper and gets the shared CPUs.
-func (c *Control) otherAssignment(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
+func otherAssignment(other nodeplan.Ref, d nodeplan.Desired, without []nodeplan.Assignment) nodeplan.Assignment {
 	a := nodeplan.Assignment{Ref: other, Exclusive: true}
-	for _, container := range d.Assignments() {
-		if container.Ref.Pod == other.Pod && !c.exists(g.containers[container.Ref]) {
-			a.CPUs = a.CPUs.Union(container.CPUs)
-			a.Exclusive = a.Exclusive && container.Exclusive
-		}
+	for _, container := range without {
+		a.CPUs = a.CPUs.Union(container.CPUs)
+		a.Exclusive = a.Exclusive && container.Exclusive
 	}
 	if a.CPUs.IsEmpty() {
 		a.CPUs, a.Exclusive = d.Shared, false
