@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -38,16 +39,10 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}
 	res, ok := p.shared.reservations.of(pod)
-	if ok {
-		binding.Annotations = map[string]string{api.AllocationAnnotation: res.allocation}
-	} else if c.question.asks {
+	if !ok && c.question.asks {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: the pod's reservation there is gone; it is scheduled again", node))
-	} else if pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
-		binding.Annotations = map[string]string{api.AllocationAnnotation: ""}
 	}
-	if fence := p.leadership.fence(); fence != "" {
-		metav1.SetMetaDataAnnotation(&binding.ObjectMeta, api.SchedulerAnnotation, fence)
-	}
+	binding.Annotations = p.added(pod, res.allocation)
 	done, err := p.leadership.begin()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: %w", node, err))
@@ -60,6 +55,38 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		}
 	}
 	return fwk.AsStatus(err)
+}
+
+// added returns the annotations that a Binding adds to a pod. allocation is "" if the pod does not ask.
+func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
+	added := map[string]string{}
+	if allocation != "" || pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
+		added[api.AllocationAnnotation] = allocation
+	}
+	if fence := p.leadership.fence(); fence != "" {
+		added[api.SchedulerAnnotation] = fence
+	}
+	return added
+}
+
+// exceedsAnnotations returns an error message if a pod's annotations together would be longer than
+// the API server accepts, otherwise "". The API server does not check those of a Binding. It would
+// reject every later update of the pod and its status, so the pod would keep its CPUs after its end.
+func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
+	after := maps.Clone(pod.Annotations)
+	if after == nil {
+		after = map[string]string{}
+	}
+	maps.Copy(after, added)
+	size := 0
+	for key, value := range after {
+		size += len(key) + len(value)
+	}
+	if size <= validation.TotalAnnotationSizeLimitB {
+		return ""
+	}
+	return fmt.Sprintf("the pod's annotations have %d bytes with those that the scheduler adds, and the API server accepts %d: shorten them",
+		size, validation.TotalAnnotationSizeLimitB)
 }
 
 func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error {
