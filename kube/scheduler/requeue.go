@@ -25,7 +25,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
 			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: afterAssignedPodChanged},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}, QueueingHintFn: afterNodeChanged},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeCondition}, QueueingHintFn: afterNodeChanged},
 	}, nil
 }
 
@@ -68,10 +68,12 @@ func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Queue
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec)), err)
 }
 
-// afterNodeChanged handles a new node or one with more CPU time to allocate.
+// afterNodeChanged handles a new node, one with more CPU time to allocate, or one on which batch pods do
+// not starve any more.
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := util.As[*corev1.Node](oldObj, newObj)
 	return hint(err == nil && (before == nil || after.UID != before.UID || api.Reserved(after) < api.Reserved(before) ||
+		starves(before) && !starves(after) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0), err)
 }
 
