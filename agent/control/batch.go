@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -107,8 +108,34 @@ func (c *Control) Excluded() []string {
 func (c *Control) Suppress(t colocation.Tick) (changed bool) {
 	before := c.batchBudget()
 	t.CPUs = c.sharedCPUs().Len()
+	t.NoBatch = !c.batchWaits(t)
 	c.batched = c.batch.Step(t)
 	return c.batchBudget() != before
+}
+
+const (
+	// asleep is the usage up to which batch work does not want to run: a thread that does gets more even
+	// with idle priority beside others that use all CPUs.
+	asleep quantity.CPUs = 0.001
+	// asleepAfter is how long it must not have used more.
+	asleepAfter = 10 * time.Second
+)
+
+// batchWaits reports whether a batch pod that the budget bounds runs, and has not been asleep lately.
+func (c *Control) batchWaits(t colocation.Tick) bool {
+	if t.Batch > asleep {
+		c.batchRan = t.Now
+	}
+	if c.batchRan == 0 || t.Now-c.batchRan > asleepAfter {
+		return false
+	}
+	return slices.ContainsFunc(c.limited, func(l Limited) bool {
+		if !l.isPod() {
+			return false
+		}
+		a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod)
+		return a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort && s.object.Status.Phase == corev1.PodRunning
+	})
 }
 
 // Online returns the paths of the running containers of online pods (LS).
