@@ -226,26 +226,30 @@ func TestStarved(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		phase  corev1.PodPhase // of the batch pod, "" without one
+		other  corev1.PodQOSClass
 		cpus   float64
 		batch  float64
 		passes time.Duration
 		want   corev1.ConditionStatus
 	}{
-		{"no batch pod", "", 7, 0.1, 2 * time.Minute, "False"},
-		{"a pending one", corev1.PodPending, 7, 0.1, 2 * time.Minute, "False"},
-		{"one that sleeps", corev1.PodRunning, 7, 0, 2 * time.Minute, "False"},
-		{"not long enough", corev1.PodRunning, 7, 0.1, 30 * time.Second, "False"},
-		{"a minute", corev1.PodRunning, 7, 0.1, 31 * time.Second, "True"},
-		{"longer", corev1.PodRunning, 7, 0.1, 10 * time.Second, "True"},
-		{"it is gone", "", 7, 0, time.Minute, "True"}, // so that it is not placed here again
-		{"there is CPU time", "", 1, 0, 11 * time.Second, "False"},
+		{"no batch pod", "", "", 7, 0.1, 2 * time.Minute, "False"},
+		{"a pending one", corev1.PodPending, "", 7, 0.1, 2 * time.Minute, "False"},
+		{"one without a bound, because of another pod of its tier", corev1.PodRunning, corev1.PodQOSBestEffort, 7, 0.8, 2 * time.Minute, "False"},
+		{"one that sleeps", corev1.PodRunning, "", 7, 0, 2 * time.Minute, "False"},
+		{"not long enough", corev1.PodRunning, "", 7, 0.1, 30 * time.Second, "False"},
+		{"a minute", corev1.PodRunning, "", 7, 0.1, 31 * time.Second, "True"},
+		{"longer", corev1.PodRunning, "", 7, 0.1, 10 * time.Second, "True"},
+		{"it is gone", "", "", 7, 0, time.Minute, "True"}, // so that it is not placed here again
+		{"there is CPU time", "", "", 1, 0, 11 * time.Second, "False"},
 	} {
 		n.pods = func() []*corev1.Pod { return online }
 		if step.phase != "" {
 			pod := batch.DeepCopy()
 			run(pod, containerID('b'))
 			pod.Status.Phase = step.phase
-			n.pods = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, online[2]} }
+			other := online[2].DeepCopy()
+			other.Status.QOSClass = step.other
+			n.pods = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, other} }
 		}
 		n.round()
 		if got := status(step.cpus, step.batch, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -117,16 +118,21 @@ const (
 	// asleep is the usage up to which batch work does not want to run: a thread that does gets more even
 	// with idle priority beside others that use all CPUs.
 	asleep quantity.CPUs = 0.001
-	// asleepAfter is how long it must not have used more.
-	asleepAfter = 10 * time.Second
+	// lately is the time in which what batch pods have used counts.
+	lately = 10 * time.Second
 )
 
-// batchWaits reports whether a batch pod that the budget bounds runs, and has not been asleep lately.
+// batchWaits reports whether a batch pod runs that would use more CPU time than the floor: it has not been
+// asleep lately, and has had no more, as it may where another pod of its tier prevents the quota.
 func (c *Control) batchWaits(t colocation.Tick) bool {
 	if t.Batch > asleep {
 		c.batchRan = t.Now
 	}
-	if c.batchRan == 0 || t.Now-c.batchRan > asleepAfter {
+	if t.Batch > c.config.Batch.Floor && c.view.Settings[c.BatchTier()].Quota == bandwidth.Unlimited {
+		c.batchFree = t.Now
+	}
+	since := func(at time.Duration) bool { return at != 0 && t.Now-at <= lately }
+	if !since(c.batchRan) || since(c.batchFree) {
 		return false
 	}
 	return slices.ContainsFunc(c.limited, func(l Limited) bool {

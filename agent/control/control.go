@@ -135,8 +135,9 @@ type Control struct {
 	// batch decides about batch pods, and batched is its last decision. Without a bound both are zero.
 	batch   *colocation.Budget
 	batched colocation.Decision
-	// batchRan is the time of the last tick in which batch pods were not asleep, 0 for none.
-	batchRan time.Duration
+	// batchRan and batchFree are the times of the last ticks in which batch pods were not asleep, and had
+	// more than the floor without a quota; 0 for none.
+	batchRan, batchFree time.Duration
 	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
 	// recorded since the last decision, by path. began and now are the times of the first and the
 	// last decision.
