@@ -73,13 +73,13 @@ func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
 // the API server accepts, otherwise "". The API server does not check those of a Binding. It would
 // reject every later update of the pod and its status, so the pod would keep its CPUs after its end.
 func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
-	after := maps.Clone(pod.Annotations)
-	if after == nil {
-		after = map[string]string{}
-	}
-	maps.Copy(after, added)
 	size := 0
-	for key, value := range after {
+	for key, value := range pod.Annotations {
+		if _, replaced := added[key]; !replaced {
+			size += len(key) + len(value)
+		}
+	}
+	for key, value := range added {
 		size += len(key) + len(value)
 	}
 	if size <= validation.TotalAnnotationSizeLimitB {

@@ -21,12 +21,30 @@ import (
 // [waitingPods] handles changes of topologies and agents.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: afterPodLeft},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: oncePerEvent(afterPodLeft)},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
-			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: afterAssignedPodChanged},
+			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: oncePerEvent(afterAssignedPodChanged)},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeCondition}, QueueingHintFn: afterNodeChanged},
 	}, nil
+}
+
+// oncePerEvent computes a hint that does not depend on the waiting pod once for all of them: the pod of
+// the event may be large, and many may wait.
+func oncePerEvent(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	var mu sync.Mutex
+	var before, after any
+	var answer fwk.QueueingHint
+	var known error
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if before != oldObj || after != newObj || oldObj == nil && newObj == nil {
+			answer, known = hint(logger, pod, oldObj, newObj)
+			before, after = oldObj, newObj
+		}
+		return answer, known
+	}
 }
 
 // hint turns a condition into the framework's answer. On error the pod is queued.
