@@ -34,6 +34,8 @@ func attacks() map[string]func(*attacker) {
 		"names the node and requests it": (*attacker).fill,
 		"ephemeral containers":           (*attacker).ephemeral,
 		"forbidden":                      (*attacker).forbidden,
+		"long annotations":               (*attacker).longAnnotations,
+		"thousands of containers":        (*attacker).thousandsOfContainers,
 	}
 }
 
