@@ -89,6 +89,26 @@ func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
 		size, validation.TotalAnnotationSizeLimitB)
 }
 
+const (
+	// maxObject is the largest object that etcd accepts by default (--max-request-bytes).
+	maxObject = 1536 << 10
+	// podGrowth and containerGrowth are what a pod and each of its containers may add when the pod is
+	// bound and runs: the allocation, conditions, and the status of the container.
+	podGrowth, containerGrowth = 32 << 10, 1 << 10
+)
+
+// exceedsObject returns an error message if a pod that asks is so large that its status may not be
+// written later, otherwise "". It would then keep its CPUs after its end. Fields that the scheduler does
+// not see (managedFields) are not counted.
+func exceedsObject(pod *corev1.Pod) string {
+	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+	size := pod.Size() + podGrowth + containers*containerGrowth
+	if size <= maxObject {
+		return ""
+	}
+	return fmt.Sprintf("the pod may have %d bytes with the status of its %d containers, and the API server stores %d: make it smaller", size, containers, maxObject)
+}
+
 func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error {
 	if apis := p.handle.APICacher(); apis != nil {
 		done, err := apis.BindPod(binding)
@@ -125,6 +145,9 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 		sent := p.sendBinding(ctx, binding)
 		if sent == nil {
 			return nil
+		}
+		if apierrors.IsRequestEntityTooLargeError(sent) { // etcd has rejected it, and would also reject a change of the version
+			return fmt.Errorf("bind to %s: the pod is too large to be changed: %w", binding.Target.Name, sent)
 		}
 		result, now := p.resolveBinding(ctx, binding, sent)
 		switch {

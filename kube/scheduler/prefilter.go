@@ -33,7 +33,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 	}
 	if q.asks {
-		for _, message := range []string{p.misconfigured(), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
+		for _, message := range []string{p.misconfigured(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
 				p.shared.waiting.add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)

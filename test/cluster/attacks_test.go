@@ -35,6 +35,7 @@ func attacks() map[string]func(*attacker) {
 		"ephemeral containers":           (*attacker).ephemeral,
 		"forbidden":                      (*attacker).forbidden,
 		"long annotations":               (*attacker).longAnnotations,
+		"huge pods":                      (*attacker).hugePods,
 		"thousands of containers":        (*attacker).thousandsOfContainers,
 	}
 }

@@ -72,10 +72,10 @@ func (a *attacker) thousandsOfContainers() {
 		}
 		return pod
 	}
-	begun := time.Now()
 	for i := range 6 {
 		a.submit(of(fmt.Sprint("many", i), 4000, i%2 == 0))
 	}
+	begun := time.Now()
 	a.create(asking("between", 1, ""))
 	a.victims = append(a.victims, a.bound("between"))
 	a.Logf("another tenant's pod was bound after %v", time.Since(begun))
@@ -90,4 +90,32 @@ func (a *attacker) thousandsOfContainers() {
 		a.Errorf("the allocation has %d containers, want %d", n, api.MostPlaced)
 	}
 	a.entitled = 1
+}
+
+// hugePods creates a pod that asks and is almost as large as etcd accepts: its Binding would be larger, or
+// its status later. A victim gets the CPUs.
+func (a *attacker) hugePods() {
+	huge := func(name string, bytes int) *corev1.Pod {
+		pod := a.parse(asking(name, 1, ""))
+		pod.Namespace = a.namespace
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", bytes)}}
+		return pod
+	}
+	pods := a.tenant.CoreV1().Pods(a.namespace)
+	least, above := 0, 3<<20/64 // in units of 64 bytes
+	for above-least > 1 {
+		middle := (least + above) / 2
+		name := fmt.Sprint("tried", middle)
+		if _, err := pods.Create(a.Context(), huge(name, middle*64), metav1.CreateOptions{}); err != nil {
+			above = middle
+			continue
+		}
+		least = middle
+		_ = pods.Delete(a.Context(), name, *metav1.NewDeleteOptions(0)) // or clean does it
+	}
+	a.submit(huge("asking", least*64))
+	plain := huge("plain", least*64)
+	delete(plain.Annotations, "cpuset-scheduler")
+	a.submit(plain)
+	a.refused("asking", "")
 }
