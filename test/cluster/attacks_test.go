@@ -35,7 +35,6 @@ func attacks() map[string]func(*attacker) {
 		"ephemeral containers":           (*attacker).ephemeral,
 		"forbidden":                      (*attacker).forbidden,
 		"long annotations":               (*attacker).longAnnotations,
-		"huge pods":                      (*attacker).hugePods,
 		"thousands of containers":        (*attacker).thousandsOfContainers,
 	}
 }
