@@ -194,18 +194,23 @@ func TestObjective(t *testing.T) {
 }
 
 // TestStarved checks the node's condition about batch pods: while the others use all CPUs for a minute,
-// when they do not any more, and after a cleanup.
+// when they do not any more, and after a cleanup. Nothing starves without a running batch pod, or if all
+// of them are asleep.
 func TestStarved(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5})
 	w := makeWorld()
 	w.t, w.config = t, n.Config
 	p := &publisher{Options: w.options().withDefaults(), engine: n.engine}
-	var used time.Duration
-	status := func(cpus float64, d time.Duration) corev1.NodeCondition {
+	batch := newBatchPod("first", "100")
+	online := n.pods()
+	var used, usedByBatch time.Duration
+	status := func(cpus, batchCPUs float64, d time.Duration) corev1.NodeCondition {
 		t.Helper()
 		for range d / tickEvery {
 			used += time.Duration(cpus * float64(tickEvery))
+			usedByBatch += time.Duration(batchCPUs * float64(tickEvery))
 			n.tree.file("sys/fs/cgroup/cpuacct/cpuacct.usage", fmt.Sprint(used.Nanoseconds()))
+			n.tree.file("sys/fs/cgroup/cpuacct/kubepods/besteffort/cpuacct.usage", fmt.Sprint(usedByBatch.Nanoseconds()))
 			n.pass(trace.Sample{})
 		}
 		if err := errors.Join(p.readNode(t.Context()), p.publishStarved(t.Context()), p.readNode(t.Context())); err != nil {
@@ -219,12 +224,36 @@ func TestStarved(t *testing.T) {
 		return corev1.NodeCondition{}
 	}
 	for _, step := range []struct {
+		name   string
+		phase  corev1.PodPhase // of the batch pod, "" without one
+		other  corev1.PodQOSClass
 		cpus   float64
+		batch  float64
 		passes time.Duration
 		want   corev1.ConditionStatus
-	}{{7, 30 * time.Second, "False"}, {7, 31 * time.Second, "True"}, {7, 10 * time.Second, "True"}, {1, 11 * time.Second, "False"}} {
-		if got := status(step.cpus, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {
-			t.Errorf("after %v with %v CPUs in use the condition is %+v, want %s", step.passes, step.cpus, got, step.want)
+	}{
+		{"no batch pod", "", "", 7, 0.1, 2 * time.Minute, "False"},
+		{"a pending one", corev1.PodPending, "", 7, 0.1, 2 * time.Minute, "False"},
+		{"one without a bound, because of another pod of its tier", corev1.PodRunning, corev1.PodQOSBestEffort, 7, 0.8, 2 * time.Minute, "False"},
+		{"one that sleeps", corev1.PodRunning, "", 7, 0, 2 * time.Minute, "False"},
+		{"not long enough", corev1.PodRunning, "", 7, 0.1, 30 * time.Second, "False"},
+		{"a minute", corev1.PodRunning, "", 7, 0.1, 31 * time.Second, "True"},
+		{"longer", corev1.PodRunning, "", 7, 0.1, 10 * time.Second, "True"},
+		{"it is gone", "", "", 7, 0, time.Minute, "True"}, // so that it is not placed here again
+		{"there is CPU time", "", "", 1, 0, 11 * time.Second, "False"},
+	} {
+		n.pods = func() []*corev1.Pod { return online }
+		if step.phase != "" {
+			pod := batch.DeepCopy()
+			run(pod, containerID('b'))
+			pod.Status.Phase = step.phase
+			other := online[2].DeepCopy()
+			other.Status.QOSClass = step.other
+			n.pods = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, other} }
+		}
+		n.round()
+		if got := status(step.cpus, step.batch, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {
+			t.Errorf("%s: after %v with %v CPUs in use the condition is %+v, want %s", step.name, step.passes, step.cpus, got, step.want)
 		}
 	}
 	if err := cleanNode(t.Context(), p.Options); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // Run runs the agent until the context ends. It returns an error if the agent cannot start.
@@ -153,6 +154,10 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
+// maxEvent is the length after which the message of an event is cut, in bytes. A message may name every
+// container of a pod.
+const maxEvent = 1024
+
 // recordEvents lets the engine create events on the pods and the node that notices are about.
 func (e *engine) recordEvents() (stop func()) {
 	broadcaster := record.NewBroadcaster()
@@ -162,10 +167,11 @@ func (e *engine) recordEvents() (stop func()) {
 	// them.
 	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.NodeName, UID: types.UID(e.NodeName)}
 	e.events = func(n control.Notice) {
+		message := api.Shorten(n.Message, maxEvent)
 		if n.Pod != nil {
-			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, n.Message)
+			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)
 		} else {
-			recorder.Event(node, corev1.EventTypeWarning, n.Reason, n.Message)
+			recorder.Event(node, corev1.EventTypeWarning, n.Reason, message)
 		}
 	}
 	return broadcaster.Shutdown

@@ -14,10 +14,14 @@ import (
 // tickEvery is the interval at which raising quotas is decided: the most common period.
 const tickEvery = 100 * time.Millisecond
 
+// sampleSpacing bounds what sampling the containers of one pod costs, some 1.5% of a CPU: those of a pod
+// with more than a hundred are sampled less often than once in their period.
+const sampleSpacing = time.Millisecond
+
 // sampleContainers samples the usage and throttling of containers until the context ends.
 func (e *engine) sampleContainers(ctx context.Context) {
 	for ctx.Err() == nil {
-		s, err := sampler.New(e.kernel.groups, sampler.Options{Shortest: e.SampleInterval})
+		s, err := sampler.New(e.kernel.groups, sampler.Options{Shortest: e.SampleInterval, Spacing: sampleSpacing})
 		if err == nil {
 			e.with(func(c *control.Control) {
 				e.sampler = s

@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -109,8 +111,39 @@ func (c *Control) Excluded() []string {
 func (c *Control) Suppress(t colocation.Tick) (changed bool) {
 	before := c.batchBudget()
 	t.CPUs = c.sharedCPUs().Len()
+	t.NoBatch = !c.batchWaits(t)
 	c.batched = c.batch.Step(t)
 	return c.batchBudget() != before
+}
+
+const (
+	// asleep is the usage up to which batch work does not want to run: a thread that does gets more even
+	// with idle priority beside others that use all CPUs.
+	asleep quantity.CPUs = 0.001
+	// lately is the time in which what batch pods have used counts.
+	lately = 10 * time.Second
+)
+
+// batchWaits reports whether a batch pod runs that would use more CPU time than the floor: it has not been
+// asleep lately, and has had no more, as it may where another pod of its tier prevents the quota.
+func (c *Control) batchWaits(t colocation.Tick) bool {
+	if t.Batch > asleep {
+		c.batchRan = t.Now
+	}
+	if t.Batch > c.config.Batch.Floor && c.view.Settings[c.BatchTier()].Quota == bandwidth.Unlimited {
+		c.batchFree = t.Now
+	}
+	since := func(at time.Duration) bool { return at != 0 && t.Now-at <= lately }
+	if !since(c.batchRan) || since(c.batchFree) {
+		return false
+	}
+	return slices.ContainsFunc(c.limited, func(l Limited) bool {
+		if !l.isPod() {
+			return false
+		}
+		a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod)
+		return a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort && s.object.Status.Phase == corev1.PodRunning
+	})
 }
 
 // Online returns the paths of the running containers of online pods (LS).

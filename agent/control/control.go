@@ -107,6 +107,7 @@ type Control struct {
 	strangeKubelet bool
 	node           Node
 	pods           []podState
+	podAt          map[ledger.PodID]int // where pods were found last
 	podsListed     bool
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
@@ -137,6 +138,9 @@ type Control struct {
 	// batch decides about batch pods, and batched is its last decision. Without a bound both are zero.
 	batch   *colocation.Budget
 	batched colocation.Decision
+	// batchRan and batchFree are the times of the last ticks in which batch pods were not asleep, and had
+	// more than the floor without a quota; 0 for none.
+	batchRan, batchFree time.Duration
 	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
 	// recorded since the last decision, by path. began and now are the times of the first and the
 	// last decision.
@@ -167,6 +171,7 @@ func New(config Config) *Control {
 	config.Ceilings = config.Ceilings.Allowing(config.Burst)
 	c := &Control{
 		config:       config,
+		podAt:        map[ledger.PodID]int{},
 		static:       map[ledger.PodID]types.NamespacedName{},
 		runtime:      map[nodeplan.Ref]created{},
 		used:         map[nodeplan.Ref]ledger.MilliCPU{},
@@ -224,6 +229,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 	}
 	last := c.pods
 	c.pods, c.podsListed = nil, true
+	clear(c.podAt)
 	for _, object := range pods {
 		state, ok := before[object.UID]
 		if !ok || state.departed || state.object != object {
@@ -232,6 +238,7 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 			state.denied = denied
 		}
 		state.plan.ID = c.groupID(object)
+		c.podAt[state.plan.ID] = len(c.pods)
 		c.pods = append(c.pods, state)
 		delete(before, object.UID)
 	}
@@ -254,8 +261,13 @@ func (c *Control) runs(id ledger.PodID) bool {
 func (c *Control) HasPod(id ledger.PodID) bool { return c.pod(id) != nil }
 
 func (c *Control) pod(id ledger.PodID) *podState {
+	if at, ok := c.podAt[id]; ok && at < len(c.pods) && c.pods[at].plan.ID == id {
+		return &c.pods[at]
+	}
+	delete(c.podAt, id)
 	for i := range c.pods {
 		if c.pods[i].plan.ID == id {
+			c.podAt[id] = i
 			return &c.pods[i]
 		}
 	}

@@ -227,42 +227,56 @@ func (c *Control) assignmentsWanted(d nodeplan.Desired, g groups) []nodeplan.Ass
 			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: d.Shared})
 		}
 	}
+	pods := c.plannedByPod(d, g)
 	for _, ref := range g.others {
-		if a := c.otherAssignment(ref, d, g); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() {
+		if a := otherAssignment(ref, d, pods[ref.Pod], isMonitor(g.containers[ref])); c.exists(g.containers[ref]) && !a.CPUs.IsEmpty() {
 			to = append(to, a)
 		}
 	}
 	return to
 }
 
+// plannedCPUs are the planned CPUs of the running containers of a pod.
+type plannedCPUs struct {
+	all, exclusive cpuset.Set // of those that have no cgroup of their own
+	own            cpuset.Set // all exclusive ones
+}
+
+// plannedByPod returns the planned CPUs by pod, if any pod has a cgroup whose name is not a container's.
+func (c *Control) plannedByPod(d nodeplan.Desired, g groups) map[ledger.PodID]plannedCPUs {
+	if len(g.others) == 0 {
+		return nil
+	}
+	pods := map[ledger.PodID]plannedCPUs{}
+	for _, a := range d.Assignments() {
+		in := pods[a.Ref.Pod]
+		runsHere := !c.exists(g.containers[a.Ref])
+		if runsHere {
+			in.all = in.all.Union(a.CPUs)
+		}
+		if a.Exclusive {
+			in.own = in.own.Union(a.CPUs)
+		}
+		if runsHere && a.Exclusive {
+			in.exclusive = in.exclusive.Union(a.CPUs)
+		}
+		pods[a.Ref.Pod] = in
+	}
+	return pods
+}
+
 // otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
 // of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
 // gets their CPUs. If there are none it is a helper and gets the shared CPUs. In a pod with exclusive
 // CPUs, whose quota is removed, it gets no others, except for CRI-O's monitor: nothing else bounds it.
-func (c *Control) otherAssignment(other nodeplan.Ref, d nodeplan.Desired, g groups) nodeplan.Assignment {
-	var all, exclusive, own cpuset.Set // own are all exclusive CPUs of the pod
-	for _, container := range d.Assignments() {
-		if container.Ref.Pod != other.Pod {
-			continue
-		}
-		runsHere := !c.exists(g.containers[container.Ref])
-		if runsHere {
-			all = all.Union(container.CPUs)
-		}
-		if container.Exclusive {
-			own = own.Union(container.CPUs)
-			if runsHere {
-				exclusive = exclusive.Union(container.CPUs)
-			}
-		}
-	}
+func otherAssignment(other nodeplan.Ref, d nodeplan.Desired, in plannedCPUs, monitor bool) nodeplan.Assignment {
 	switch {
-	case !exclusive.IsEmpty():
-		return nodeplan.Assignment{Ref: other, CPUs: exclusive, Exclusive: true}
-	case !own.IsEmpty() && !isMonitor(g.containers[other]):
-		return nodeplan.Assignment{Ref: other, CPUs: own, Exclusive: true}
-	case !all.IsEmpty():
-		return nodeplan.Assignment{Ref: other, CPUs: all}
+	case !in.exclusive.IsEmpty():
+		return nodeplan.Assignment{Ref: other, CPUs: in.exclusive, Exclusive: true}
+	case !in.own.IsEmpty() && !monitor:
+		return nodeplan.Assignment{Ref: other, CPUs: in.own, Exclusive: true}
+	case !in.all.IsEmpty():
+		return nodeplan.Assignment{Ref: other, CPUs: in.all}
 	}
 	return nodeplan.Assignment{Ref: other, CPUs: d.Shared}
 }

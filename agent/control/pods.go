@@ -100,27 +100,33 @@ func (c *Control) Alike(a, b *corev1.Pod) bool {
 
 func (s *podState) addContainers() {
 	spec, status := &s.object.Spec, &s.object.Status
+	inits, mains, ephemeral := byName(status.InitContainerStatuses), byName(status.ContainerStatuses), byName(status.EphemeralContainerStatuses)
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		s.add(nodeplan.Container{Name: c.Name, Role: api.InitRole(c)}, c.Resources, status.InitContainerStatuses)
+		s.add(nodeplan.Container{Name: c.Name, Role: api.InitRole(c)}, c.Resources, inits[c.Name])
 	}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		s.add(nodeplan.Container{Name: c.Name}, c.Resources, status.ContainerStatuses)
+		s.add(nodeplan.Container{Name: c.Name}, c.Resources, mains[c.Name])
 	}
 	for i := range spec.EphemeralContainers {
 		c := &spec.EphemeralContainers[i]
-		s.add(nodeplan.Container{Name: c.Name, Ephemeral: true}, c.Resources, status.EphemeralContainerStatuses)
+		s.add(nodeplan.Container{Name: c.Name, Ephemeral: true}, c.Resources, ephemeral[c.Name])
 	}
 }
 
-func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, statuses []corev1.ContainerStatus) {
-	c.Limit, c.Request = milli(r.Limits), milli(r.Requests)
+func byName(statuses []corev1.ContainerStatus) map[string]*corev1.ContainerStatus {
+	all := make(map[string]*corev1.ContainerStatus, len(statuses))
 	for i := range statuses {
-		status := &statuses[i]
-		if status.Name != c.Name {
-			continue
-		}
+		all[statuses[i].Name] = &statuses[i]
+	}
+	return all
+}
+
+// add adds a container. The status is nil if the kubelet has not reported any.
+func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, status *corev1.ContainerStatus) {
+	c.Limit, c.Request = milli(r.Limits), milli(r.Requests)
+	if status != nil {
 		c.Limit = s.limit(r.Limits, status.Resources)
 		c.Phase = s.phase(&c, status.State)
 		if _, id, ok := strings.Cut(status.ContainerID, "://"); ok && c.Phase == nodeplan.Running {

@@ -84,7 +84,7 @@ func newRun() *cobra.Command {
 	flags.DurationVar(&o.Period, "period", agent.DefaultPeriod, "how often everything is checked when nothing seems to change")
 	flags.DurationVar(&o.SampleEvery, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, while core sets follow it")
 	flags.DurationVar(&o.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
-		"least time between two samples of a container, which is sampled once in each of its periods; 0 disables sampling: no quota is raised then")
+		"least time between two samples of a container, which is sampled once in each of its periods, or less often in a pod with more than a hundred of them; 0 disables sampling: no quota is raised then")
 	return cmd
 }
 

@@ -43,8 +43,9 @@ type Tick struct {
 	Unsampled bool
 	// Others is the mean usage of everything but batch work on these CPUs since the last tick.
 	Others quantity.CPUs
-	// Batch is what batch work has used meanwhile.
-	Batch quantity.CPUs
+	// Batch is what batch work has used meanwhile. NoBatch is set if there is none that would use more.
+	Batch   quantity.CPUs
+	NoBatch bool
 	// Waited is the longest time that the threads of an online container waited for CPUs in the last
 	// 100 ms. WaitUnknown is set if it is not known.
 	Waited      time.Duration
@@ -58,7 +59,8 @@ type Decision struct {
 	// Threshold is the configured one, or less while the objective is missed.
 	Threshold quantity.Share
 	// Starved is whether batch work has had no more than the floor for a minute, although the node has
-	// room for more.
+	// room for more. It remains set without batch work until there is more: evicted pods do not come
+	// back before.
 	Starved bool
 }
 
@@ -73,7 +75,8 @@ type Budget struct {
 	began    bool
 	capacity capacity
 	online   objective     // of online pods
-	floored  time.Duration // when the budget became the floor
+	starved  bool          // in the last decision
+	floored  time.Duration // when the budget became the floor for batch work that would use more
 }
 
 // New returns a budget without samples.
@@ -102,10 +105,11 @@ func (b *Budget) Step(t Tick) Decision {
 	}
 	b.follow(t, max(left, b.config.Floor))
 	room := quantity.CPUs(b.config.Threshold)*quantity.CPUs(t.CPUs) - b.config.Floor
-	if b.budget > b.config.Floor || t.Unsampled || room < t.band() {
+	if b.budget > b.config.Floor || room < t.band() || (t.Unsampled || t.NoBatch) && !b.starved {
 		b.floored = t.Now
 	}
-	return Decision{Budget: b.budget, Capacity: b.capacity.offered, Threshold: threshold, Starved: t.Now-b.floored >= starvedAfter}
+	b.starved = t.Now-b.floored >= starvedAfter
+	return Decision{Budget: b.budget, Capacity: b.capacity.offered, Threshold: threshold, Starved: b.starved}
 }
 
 // band is the least change, and the least usage that matters.

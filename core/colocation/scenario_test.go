@@ -20,8 +20,8 @@ import (
 //	    what the others use from now on; of several numbers one tick each, and again
 //	cpus 12
 //	    the number of shared CPUs changes
-//	batch 4
-//	    what batch work uses from now on
+//	batch 4, batch none, batch some
+//	    what batch work uses from now on; whether there is any that would use more
 //	waited 0.2ms 3ms
 //	    what online containers wait from now on; of several, one tick each, and again
 //	unsampled, sampled
@@ -63,6 +63,9 @@ func (s *scenario) run(words []string) (string, error) {
 		}
 		return "", nil
 	case "batch":
+		if s.tick.NoBatch = args[0] == "none"; s.tick.NoBatch || args[0] == "some" {
+			return "", nil
+		}
 		n, err := strconv.ParseFloat(args[0], 64)
 		s.tick.Batch = quantity.CPUs(n)
 		return "", err

@@ -70,6 +70,30 @@ func (r Role) RunsWith(later Role) bool {
 	}
 }
 
+// InUse are the CPUs of a pod's containers so far, in the order of the pod. It answers for all of
+// them what [Role.RunsWith] answers for one.
+type InUse struct{ sidecars, lasting cpuset.Set }
+
+// Add adds the CPUs of the next container.
+func (u *InUse) Add(role Role, cpus cpuset.Set) {
+	switch role {
+	case RoleInit: // ends before any later container starts
+	case RoleSidecar:
+		u.sidecars = u.sidecars.Union(cpus)
+		u.lasting = u.lasting.Union(cpus)
+	default:
+		u.lasting = u.lasting.Union(cpus)
+	}
+}
+
+// With returns the CPUs of those containers that run at the same time as a later one.
+func (u *InUse) With(later Role) cpuset.Set {
+	if later == RoleInit {
+		return u.sidecars
+	}
+	return u.lasting
+}
+
 // Claim is the CPUs that one pod was given, and its requests, on this node.
 type Claim struct {
 	ID PodID

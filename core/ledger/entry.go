@@ -43,13 +43,15 @@ func (e *entry) fill(s *site, claim Claim) {
 		return
 	}
 	var own, offlineRequest Phases[MilliCPU]
+	var earlier InUse
 	for i := range claim.Containers {
 		c := &claim.Containers[i]
 		request := c.Request.bounded()
 		own.Add(c.Role, request)
 		switch c.Policy {
 		case placement.Static:
-			e.problems = append(e.problems, s.staticProblems(claim.Containers, i)...)
+			e.problems = append(e.problems, s.staticProblems(claim.Containers, i, earlier.With(c.Role))...)
+			earlier.Add(c.Role, c.CPUs)
 			e.static = e.static.Union(c.CPUs)
 			if !c.CPUs.Intersects(s.online) {
 				offlineRequest.Add(c.Role, request)
@@ -66,8 +68,9 @@ func (e *entry) fill(s *site, claim Claim) {
 	}
 }
 
-// staticProblems returns what is wrong with the CPUs of containers[at].
-func (s *site) staticProblems(containers []ContainerClaim, at int) (found []Problem) {
+// staticProblems returns what is wrong with the CPUs of containers[at], beside which earlier ones use
+// some CPUs.
+func (s *site) staticProblems(containers []ContainerClaim, at int, inUse cpuset.Set) (found []Problem) {
 	c := &containers[at]
 	if c.CPUs.IsEmpty() {
 		return []Problem{{Kind: NoCPUs, Container: c.Name}}
@@ -79,6 +82,9 @@ func (s *site) staticProblems(containers []ContainerClaim, at int) (found []Prob
 	}
 	report(CPUUnknown, c.CPUs.Difference(s.online).Difference(s.offline), "")
 	report(CPUReserved, c.CPUs.Intersection(s.config.ReservedCPUs), "")
+	if !c.CPUs.Intersects(inUse) {
+		return found
+	}
 	for i := range containers[:at] {
 		other := &containers[i]
 		if other.Policy == placement.Static && other.Role.RunsWith(c.Role) {

@@ -107,11 +107,11 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	return sum.Largest(), declared
 }
 
-// remainderOf returns what the pod-level limit leaves to a container without a limit when the pod's
-// quota is removed because of static containers: its request and an even part of what is left above
-// the requests, so that the long-running containers together keep the pod's limit. It returns 0 if the
-// limits of the others leave less than the requests.
-func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
+// spare returns what the pod-level limit leaves to each container without a limit, above its request, when
+// the pod's quota is removed because of static containers: an even part of what is left, so that the
+// long-running containers together keep the pod's limit. It is negative if the limits of the others leave
+// less than these requests.
+func (p *Pod) spare() ledger.MilliCPU {
 	left, _ := p.containerLimits()
 	left = p.Limit - left
 	without := 0
@@ -122,7 +122,16 @@ func (p *Pod) remainderOf(c *Container) ledger.MilliCPU {
 		}
 	}
 	if left < 0 {
+		return -1
+	}
+	return left / ledger.MilliCPU(max(1, without))
+}
+
+// remainder returns the share of a container without a limit: its request and the spare CPU time, 0 if
+// there is none.
+func (c *Container) remainder(spare ledger.MilliCPU) ledger.MilliCPU {
+	if spare < 0 {
 		return 0
 	}
-	return c.Request + left/ledger.MilliCPU(max(1, without))
+	return c.Request + spare
 }

@@ -40,7 +40,7 @@ func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 		return false
 	}
 	var sum ledger.Phases[time.Duration]
-	for i := range settings.Containers {
+	for i, container := range p.present() {
 		c := &settings.Containers[i]
 		amount := c.Quota / 100 * time.Duration(min(policy.BurstPercent, maxKernelPercent))
 		if amount = amount.Truncate(time.Microsecond); s.NoKernelBurst {
@@ -48,7 +48,7 @@ func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 			continue
 		}
 		c.Burst = amount
-		if container := p.container(c.Name); !container.Ephemeral {
+		if !container.Ephemeral {
 			sum.Add(container.Role, amount)
 		}
 	}
@@ -72,11 +72,12 @@ type Raising struct {
 func (s *State) raise(p *Pod, settings *PodSettings) {
 	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
 	policy := s.burstOf(p)
+	mayRaise := policy.Mode.RaisesQuota() && policy.QuotaPercent > 100 && p.limitsFit()
 	var more, most ledger.Phases[time.Duration]
-	for i := range settings.Containers {
-		c, container := &settings.Containers[i], p.container(settings.Containers[i].Name)
+	for i, container := range p.present() {
+		c := &settings.Containers[i]
 		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
-		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !policy.Mode.RaisesQuota() || policy.QuotaPercent <= 100 || !p.limitsFit() {
+		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !mayRaise {
 			continue
 		}
 		c.Policy = policy

@@ -15,9 +15,20 @@ type cpuPlan struct {
 	*State
 	books *ledger.Books
 	// claims are the claims in force, by pod: without those that lost.
-	claims   map[ledger.PodID]ledger.Claim
-	sets     map[Ref]cpuset.Set
-	findings []Finding
+	claims map[ledger.PodID]ledger.Claim
+	// byContainer are the same by container, and inPods is what follows from them for each pod.
+	byContainer map[Ref]*ledger.ContainerClaim
+	inPods      map[ledger.PodID]*podCPUs
+	sets        map[Ref]cpuset.Set
+	findings    []Finding
+}
+
+// podCPUs are the CPUs in force of a pod with a claim.
+type podCPUs struct {
+	exclusive cpuset.Set            // of all its containers
+	inits     map[string]cpuset.Set // what sidecars leave of it to each ordinary init container
+	confined  cpuset.Set            // of all NUMA nodes that it is confined to
+	spare     ledger.MilliCPU       // see Pod.spare
 }
 
 func newCPUPlan(s *State) *cpuPlan {
@@ -59,6 +70,31 @@ func (plan *cpuPlan) openBooks(claims []ledger.Claim) {
 	for _, c := range plan.books.Conflicts() {
 		delete(plan.claims, c.ID)
 	}
+	plan.byContainer, plan.inPods = map[Ref]*ledger.ContainerClaim{}, map[ledger.PodID]*podCPUs{}
+	for i := range plan.Pods {
+		if p := &plan.Pods[i]; len(plan.claims[p.ID].Containers) > 0 {
+			plan.inPods[p.ID] = plan.cpusOf(p, plan.claims[p.ID].Containers)
+		}
+	}
+}
+
+// cpusOf sums up the claims in force of a pod.
+func (plan *cpuPlan) cpusOf(p *Pod, claims []ledger.ContainerClaim) *podCPUs {
+	in := &podCPUs{inits: map[string]cpuset.Set{}, spare: p.spare()}
+	for i := range claims {
+		plan.byContainer[Ref{p.ID, claims[i].Name}] = &claims[i]
+		in.exclusive = in.exclusive.Union(plan.exclusive(&claims[i]))
+		in.confined = in.confined.Union(plan.Index.Machine().CPUsOfNUMA(claims[i].NUMANodes...))
+	}
+	var earlier ledger.InUse
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if c.Role == ledger.RoleInit {
+			in.inits[c.Name] = in.exclusive.Difference(earlier.With(c.Role))
+		}
+		earlier.Add(c.Role, plan.exclusive(plan.claimOf(p, c)))
+	}
+	return in
 }
 
 // needsShared reports whether a container that has not ended has no exclusive CPUs.
@@ -97,8 +133,15 @@ func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 
 // reportMissing reports claims for containers that the pod does not have.
 func (plan *cpuPlan) reportMissing(p *Pod) {
+	if len(p.Claim.Containers) == 0 {
+		return
+	}
+	names := make(map[string]bool, len(p.Containers))
+	for i := range p.Containers {
+		names[p.Containers[i].Name] = true
+	}
 	for _, c := range p.Claim.Containers {
-		if p.container(c.Name) == nil {
+		if !names[c.Name] {
 			plan.report(Finding{Kind: NoSuchContainer, Pod: p.ID, Container: c.Name})
 		}
 	}
@@ -106,13 +149,10 @@ func (plan *cpuPlan) reportMissing(p *Pod) {
 
 // claimOf returns the claim in force of a container, or nil.
 func (plan *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
-	claims := plan.claims[p.ID].Containers
-	for i := range claims {
-		if claims[i].Name == c.Name && !c.Ephemeral {
-			return &claims[i]
-		}
+	if c.Ephemeral {
+		return nil
 	}
-	return nil
+	return plan.byContainer[Ref{p.ID, c.Name}]
 }
 
 // exclusive returns the online exclusive CPUs of a claim in force.
@@ -144,22 +184,15 @@ func (plan *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, l
 // cannot keep within the pod's limit have all of them: ephemeral ones, and those for which the pod-level
 // limit has no room.
 func (plan *cpuPlan) available(p *Pod, to *Container) cpuset.Set {
-	var own, taken cpuset.Set
-	before := true
-	for i := range p.Containers {
-		c := &p.Containers[i]
-		before = before && c.Name != to.Name
-		cpus := plan.exclusive(plan.claimOf(p, c))
-		own = own.Union(cpus)
-		if before && c.Role.RunsWith(ledger.RoleInit) {
-			taken = taken.Union(cpus)
-		}
+	in := plan.inPods[p.ID]
+	if in == nil {
+		return cpuset.Set{}
 	}
-	if free := own.Difference(taken); to.Role == ledger.RoleInit && !free.IsEmpty() {
+	if free := in.inits[to.Name]; to.Role == ledger.RoleInit && !free.IsEmpty() {
 		return free
 	}
-	if to.Ephemeral || to.Limit == 0 && p.Limit > 0 && (to.Role == ledger.RoleInit || p.remainderOf(to) < minRemainder) {
-		return own
+	if to.Ephemeral || to.Limit == 0 && p.Limit > 0 && (to.Role == ledger.RoleInit || to.remainder(in.spare) < minRemainder) {
+		return in.exclusive
 	}
 	return cpuset.Set{}
 }
@@ -173,20 +206,12 @@ func (plan *cpuPlan) home(p *Pod, c *Container) (cpus cpuset.Set, home Home, lif
 		return set, HomeCoreSet, false
 	}
 	shared := plan.books.Shared()
-	if c.Role == ledger.RoleInit && plan.claimOf(p, c) == nil {
-		if near := plan.confinement(p).Intersection(shared); !near.IsEmpty() {
+	if in := plan.inPods[p.ID]; in != nil && c.Role == ledger.RoleInit && plan.claimOf(p, c) == nil {
+		if near := in.confined.Intersection(shared); !near.IsEmpty() {
 			return near, HomeShared, false
 		}
 	}
 	return shared, HomeShared, false
-}
-
-// confinement returns the CPUs of all NUMA nodes that a pod is confined to.
-func (plan *cpuPlan) confinement(p *Pod) (cpus cpuset.Set) {
-	for _, c := range plan.claims[p.ID].Containers {
-		cpus = cpus.Union(plan.Index.Machine().CPUsOfNUMA(c.NUMANodes...))
-	}
-	return cpus
 }
 
 // pod returns the settings of a pod and its containers.
@@ -194,7 +219,7 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 	podLimit := p.podLimit()
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	settings.CPUs = plan.books.Shared()
-	liftedPod, period := plan.lifts(p), p.Period
+	liftedPod, period, spare := plan.lifts(p), p.Period, p.spare()
 	if liftedPod { // nothing bounds what its containers use together, however often they are started
 		period = min(period, plan.Kubelet.PeriodOrDefault())
 	}
@@ -206,7 +231,7 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 		cpus, home, lifted := plan.home(p, c)
 		limit := p.effectiveLimit(c)
 		if liftedPod && c.Limit == 0 && limit > 0 && home != HomeExclusive {
-			limit = p.remainderOf(c)
+			limit = c.remainder(spare)
 		}
 		b := plan.Kubelet.quota(limit)
 		if home == HomeCoreSet { // has a quota even if the kubelet sets none
@@ -231,13 +256,16 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 // findSole clears Sole of containers that have CPUs in common with another one. An init container
 // and a main one may seem to run at the same time, because the end of the former is known late.
 func (p *PodSettings) findSole() {
+	var once, twice cpuset.Set
 	for i := range p.Containers {
-		for j := range i {
-			a, b := &p.Containers[i], &p.Containers[j]
-			if a.Running && b.Running && a.CPUs.Intersects(b.CPUs) {
-				a.Sole, b.Sole = false, false
-			}
+		if c := &p.Containers[i]; c.Running {
+			twice = twice.Union(once.Intersection(c.CPUs))
+			once = once.Union(c.CPUs)
 		}
+	}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		c.Sole = c.Sole && !c.CPUs.Intersects(twice)
 	}
 }
 

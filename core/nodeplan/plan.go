@@ -138,10 +138,10 @@ func planUnbound(s *State) Desired {
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		settings.CPUs = cpuset.Set{}
-		for j := range settings.Containers {
+		for j, container := range p.present() {
 			c := &settings.Containers[j]
 			c.CPUs, c.Home = cpuset.Set{}, HomeUnbound
-			c.Limits = inPeriod(c.Limits, p.Period, p.effectiveLimit(p.container(c.Name)))
+			c.Limits = inPeriod(c.Limits, p.Period, p.effectiveLimit(container))
 		}
 		settings.Limits = inPeriod(settings.Limits, p.longestPeriod(settings.Containers), p.podLimit())
 		if len(p.Claim.Containers) > 0 {
@@ -217,12 +217,13 @@ func (p *Pod) ended() bool {
 	return !slices.ContainsFunc(p.Containers, func(c Container) bool { return c.Phase != Ended })
 }
 
-// container returns the container with the given name, or nil.
-func (p *Pod) container(name string) *Container {
+// present returns the containers that have not ended, in the order of PodSettings.Containers.
+func (p *Pod) present() []*Container {
+	all := make([]*Container, 0, len(p.Containers))
 	for i := range p.Containers {
-		if p.Containers[i].Name == name {
-			return &p.Containers[i]
+		if c := &p.Containers[i]; c.Phase != Ended {
+			all = append(all, c)
 		}
 	}
-	return nil
+	return all
 }

@@ -224,3 +224,13 @@ func (s *scenario) find(pod, name string) (*Container, error) {
 	}
 	return nil, fmt.Errorf("no such container")
 }
+
+// container returns the container with the given name, or nil.
+func (p *Pod) container(name string) *Container {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}

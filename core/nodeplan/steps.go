@@ -2,6 +2,7 @@ package nodeplan
 
 import (
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // Assignment is the cpuset of one container.
@@ -45,6 +46,7 @@ func Steps(from, to []Assignment) []Step {
 	for _, a := range from {
 		before[a.Ref] = a
 	}
+	held, heldExclusively, wanted := newPodUnions(from, false), newPodUnions(from, true), newPodUnions(to, true)
 	var shrink, move, grow []Step
 	for _, a := range to {
 		old, known := before[a.Ref]
@@ -54,7 +56,11 @@ func Steps(from, to []Assignment) []Step {
 		final := Step{a.Ref, a.CPUs}
 		kept := old.CPUs.Intersection(a.CPUs)
 		if kept.IsEmpty() && known {
-			kept = a.CPUs.Difference(ofOtherPods(a.Ref, from, !a.Exclusive)).Difference(ofOtherPods(a.Ref, to, true))
+			others := heldExclusively
+			if a.Exclusive {
+				others = held
+			}
+			kept = a.CPUs.Difference(others.besides(a.Ref.Pod)).Difference(wanted.besides(a.Ref.Pod))
 		}
 		switch {
 		case !known:
@@ -73,12 +79,43 @@ func Steps(from, to []Assignment) []Step {
 	return append(append(shrink, move...), grow...)
 }
 
-// ofOtherPods returns the CPUs of other pods, or only those that are exclusive to them.
-func ofOtherPods(r Ref, all []Assignment, onlyExclusive bool) (cpus cpuset.Set) {
+// podUnions are the CPUs of pods.
+type podUnions struct {
+	at map[ledger.PodID]int
+	// before and after are the CPUs of all pods before and after each one.
+	before, after []cpuset.Set
+}
+
+// newPodUnions sums up assignments by pod, or only those that are exclusive.
+func newPodUnions(all []Assignment, onlyExclusive bool) podUnions {
+	u := podUnions{at: map[ledger.PodID]int{}}
+	var own []cpuset.Set
 	for _, a := range all {
-		if a.Ref.Pod != r.Pod && (a.Exclusive || !onlyExclusive) {
-			cpus = cpus.Union(a.CPUs)
+		if onlyExclusive && !a.Exclusive {
+			continue
 		}
+		at, ok := u.at[a.Ref.Pod]
+		if !ok {
+			at = len(own)
+			u.at[a.Ref.Pod], own = at, append(own, cpuset.Set{})
+		}
+		own[at] = own[at].Union(a.CPUs)
 	}
-	return cpus
+	u.before, u.after = make([]cpuset.Set, len(own)+1), make([]cpuset.Set, len(own)+1)
+	for i := range own {
+		u.before[i+1] = u.before[i].Union(own[i])
+	}
+	for i := len(own) - 1; i >= 0; i-- {
+		u.after[i] = u.after[i+1].Union(own[i])
+	}
+	return u
+}
+
+// besides returns the CPUs of all pods except one.
+func (u *podUnions) besides(pod ledger.PodID) cpuset.Set {
+	at, ok := u.at[pod]
+	if !ok {
+		return u.after[0]
+	}
+	return u.before[at].Union(u.after[at+1])
 }

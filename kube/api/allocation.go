@@ -97,13 +97,15 @@ func DecodeAllocation(text string) (Allocation, error) {
 	if len(a.Containers) == 0 {
 		return Allocation{}, fmt.Errorf("it has no containers")
 	}
-	for i, c := range a.Containers {
+	listed := make(map[string]bool, len(a.Containers))
+	for _, c := range a.Containers {
 		if err := c.check(a.Policy); err != nil {
 			return Allocation{}, fmt.Errorf("container %q: %w", c.Name, err)
 		}
-		if slices.ContainsFunc(a.Containers[:i], func(o ContainerAllocation) bool { return o.Name == c.Name }) {
+		if listed[c.Name] {
 			return Allocation{}, fmt.Errorf("container %q: listed twice", c.Name)
 		}
+		listed[c.Name] = true
 	}
 	return a, nil
 }
@@ -158,23 +160,28 @@ func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger
 	if a.Node != pod.Spec.NodeName {
 		return nil, fmt.Errorf("it is for node %s, but the pod is on node %s", a.Node, pod.Spec.NodeName)
 	}
-	ask := ledger.Ask{Containers: own}
-	for _, c := range a.Containers {
-		if slices.ContainsFunc(ask.Containers, func(w ledger.ContainerAsk) bool { return w.Name == c.Name }) {
-			continue
-		}
-		if slices.ContainsFunc(members(pod), func(m member) bool { return m.Name == c.Name }) {
-			return nil, fmt.Errorf("container %q: its limits.cpu is not a whole number of CPUs", c.Name)
-		}
-		return nil, fmt.Errorf("container %q: the pod has no such container", c.Name)
+	wanted := make(map[string]bool, len(own))
+	for _, w := range own {
+		wanted[w.Name] = true
 	}
-	claims := make([]ledger.ContainerClaim, 0, len(ask.Containers))
-	for _, w := range ask.Containers {
-		at := slices.IndexFunc(a.Containers, func(c ContainerAllocation) bool { return c.Name == w.Name })
-		if at < 0 {
+	parts := make(map[string]*ContainerAllocation, len(a.Containers))
+	for i := range a.Containers {
+		c := &a.Containers[i]
+		switch {
+		case wanted[c.Name]:
+			parts[c.Name] = c
+		case slices.ContainsFunc(members(pod), func(m member) bool { return m.Name == c.Name }):
+			return nil, fmt.Errorf("container %q: its limits.cpu is not a whole number of CPUs", c.Name)
+		default:
+			return nil, fmt.Errorf("container %q: the pod has no such container", c.Name)
+		}
+	}
+	claims := make([]ledger.ContainerClaim, 0, len(own))
+	for _, w := range own {
+		c := parts[w.Name]
+		if c == nil {
 			return nil, fmt.Errorf("container %q: it is missing, and its limits.cpu is %d", w.Name, w.CPUs)
 		}
-		c := a.Containers[at]
 		claim := ledger.ContainerClaim{Name: w.Name, Role: w.Role, Policy: a.Policy, Limit: w.CPUs, Request: w.Request, CPUs: c.CPUs}
 		if a.Policy == placement.StaticBurst {
 			claim.NUMANodes = c.NUMANodes
@@ -183,20 +190,26 @@ func (a Allocation) claims(pod *corev1.Pod, own []ledger.ContainerAsk) ([]ledger
 		}
 		claims = append(claims, claim)
 	}
-	return claims, checkTogether(&ask, claims)
+	return claims, checkTogether(&ledger.Ask{Containers: own}, claims)
 }
 
 // checkTogether checks static claims against each other: no CPU may belong to two containers at the
 // same time, and the pod may not have more CPUs than it is entitled to.
 func checkTogether(ask *ledger.Ask, claims []ledger.ContainerClaim) error {
 	var all cpuset.Set
+	var earlier ledger.InUse
 	for i, c := range claims {
+		both := earlier.With(c.Role).Intersection(c.CPUs)
+		earlier.Add(c.Role, c.CPUs)
+		all = all.Union(c.CPUs)
+		if both.IsEmpty() {
+			continue
+		}
 		for _, before := range claims[:i] {
-			if both := before.CPUs.Intersection(c.CPUs); !both.IsEmpty() && before.Role.RunsWith(c.Role) {
-				return fmt.Errorf("containers %q and %q both have CPUs %v", before.Name, c.Name, both)
+			if shared := before.CPUs.Intersection(c.CPUs); !shared.IsEmpty() && before.Role.RunsWith(c.Role) {
+				return fmt.Errorf("containers %q and %q both have CPUs %v", before.Name, c.Name, shared)
 			}
 		}
-		all = all.Union(c.CPUs)
 	}
 	if n := ask.CPUs(); all.Len() > n {
 		return fmt.Errorf("its containers have %d CPUs between them (%v), and the pod is entitled to %d", all.Len(), all, n)

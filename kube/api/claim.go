@@ -18,8 +18,11 @@ type AllocationError struct {
 }
 
 func (e *AllocationError) Error() string {
-	return fmt.Sprintf("annotation %s: %v: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation, e.Err)
+	return fmt.Sprintf("annotation %s: %s: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation, e.Cause())
 }
+
+// Cause returns what is wrong with the allocation.
+func (e *AllocationError) Cause() string { return Shorten(e.Err.Error(), longestCause) }
 
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,16 +50,27 @@ func (m member) wholeCPUs() int64 {
 	return n
 }
 
+// isPlaced reports whether a container is placed if its pod asks for CPUs.
+func (m member) isPlaced() bool {
+	n := m.wholeCPUs()
+	return n > 0 && n <= cpuset.MaxCPUs
+}
+
 // placed returns the containers of a pod that are placed if it asks for CPUs.
 func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 	var asks []ledger.ContainerAsk
+	counts := newCounts(pod)
 	for _, m := range members(pod) {
-		if n := m.wholeCPUs(); n > 0 && n <= cpuset.MaxCPUs {
-			asks = append(asks, ledger.ContainerAsk{Name: m.Name, Role: m.role, CPUs: int(n), Request: ownRequest(pod, m)})
+		if m.isPlaced() {
+			asks = append(asks, ledger.ContainerAsk{Name: m.Name, Role: m.role, CPUs: int(m.wholeCPUs()), Request: counts.own(m)})
 		}
 	}
 	return asks
 }
+
+// MostPlaced is how many containers of a pod may get CPUs or a confinement. Each costs a search for
+// its CPUs, and a part of the allocation, which has to fit in the pod's annotations.
+const MostPlaced = 256
 
 // LimitError reports limits.cpu that contradict what the pod asks for.
 type LimitError struct {
@@ -72,24 +82,25 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s asks for CPUs, but %s", e.Asking, e.Problem)
 }
 
+// mostNamed is how many containers a message names.
+const mostNamed = 8
+
 // checkLimits returns an error if the limits contradict the request for CPUs.
 func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Setting) error {
-	var others []string
-	for _, m := range members(pod) {
-		limit, ok := m.Resources.Limits[corev1.ResourceCPU]
-		switch n := m.wholeCPUs(); {
-		case n > cpuset.MaxCPUs:
+	if n := len(ask.Containers); n > MostPlaced {
+		return &LimitError{asking, fmt.Sprintf("%d of its containers have a whole number of CPUs as limits.cpu: at most %d may, "+
+			"so split the pod or give the others a fraction", n, MostPlaced)}
+	}
+	all := members(pod)
+	for _, m := range all {
+		if n := m.wholeCPUs(); n > cpuset.MaxCPUs {
 			return &LimitError{asking, fmt.Sprintf("limits.cpu of container %s is %d, and no node has more than %d CPUs: lower it",
 				m.Name, n, cpuset.MaxCPUs)}
-		case ok:
-			others = append(others, m.Name+" has "+limit.String())
-		default:
-			others = append(others, m.Name+" has none")
 		}
 	}
 	if len(ask.Containers) == 0 {
 		return &LimitError{asking, fmt.Sprintf("no container has a whole number of CPUs, 1 or more, as its own limits.cpu (%s): give it to at least one",
-			strings.Join(others, ", "))}
+			describeLimits(all))}
 	}
 	if pod.Spec.Resources == nil {
 		return nil
@@ -100,6 +111,22 @@ func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Setting) error {
 			"raise it to %d or lower limits.cpu of the containers", n, limit.String(), n)}
 	}
 	return nil
+}
+
+// describeLimits names the first containers and their limits.
+func describeLimits(all []member) string {
+	var texts []string
+	for _, m := range all[:min(len(all), mostNamed)] {
+		if limit, ok := m.Resources.Limits[corev1.ResourceCPU]; ok {
+			texts = append(texts, m.Name+" has "+limit.String())
+		} else {
+			texts = append(texts, m.Name+" has none")
+		}
+	}
+	if more := len(all) - mostNamed; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // MilliCPU returns the amount of CPU in a list of resources, rounded up, at most
@@ -115,75 +142,10 @@ func MilliCPU(list corev1.ResourceList) ledger.MilliCPU {
 	return ledger.MilliCPU(q.MilliValue())
 }
 
-// EffectiveRequest returns the CPU request of a pod as kube-scheduler counts it, with overhead,
-// pod-level resources and init containers. While a resize is pending, the larger request counts.
-func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
-	return MilliCPU(helper.PodRequests(pod, helper.PodResourcesOptions{
-		UseStatusResources: true,
-		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-		UseDRANodeAllocatableResourceClaimStatus:       true,
-	}))
-}
-
 // BatchRequest returns the request of a pod for [BatchCPU], as kube-scheduler counts it.
 func BatchRequest(pod *corev1.Pod) int64 {
 	request := helper.PodRequests(pod, helper.PodResourcesOptions{})[BatchCPU]
 	return request.Value()
-}
-
-// ownRequest returns the request of one container; while a resize is pending, the larger one.
-func ownRequest(pod *corev1.Pod, m member) ledger.MilliCPU {
-	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
-		return MilliCPU(m.Resources.Requests) // the kubelet has not started the pod
-	}
-	alone := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{*m.Container}}}
-	alone.Status.Conditions = pod.Status.Conditions
-	alone.Status.ContainerStatuses = pod.Status.ContainerStatuses
-	alone.Status.InitContainerStatuses = pod.Status.InitContainerStatuses
-	return EffectiveRequest(alone)
-}
-
-// sharedRequest returns what a pod requests in addition to its placed containers: see the package
-// comment.
-func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
-	if len(own) == 0 {
-		return EffectiveRequest(pod)
-	}
-	var shared ledger.MilliCPU
-	if members := len(pod.Spec.Containers) + len(pod.Spec.InitContainers); members > len(own) || pod.Spec.Overhead != nil {
-		shared = EffectiveRequest(withoutContainers(pod, own))
-	}
-	if pod.Spec.Resources == nil {
-		return shared
-	}
-	if _, ok := pod.Spec.Resources.Requests[corev1.ResourceCPU]; !ok {
-		return shared
-	}
-	var lasting ledger.MilliCPU
-	for _, c := range own {
-		if c.Role != ledger.RoleInit {
-			lasting += c.Request
-		}
-	}
-	return max(shared, EffectiveRequest(pod)-lasting)
-}
-
-// withoutContainers returns the pod without the placed containers and without its pod-level
-// settings except for the overhead.
-func withoutContainers(pod *corev1.Pod, own []ledger.ContainerAsk) *corev1.Pod {
-	without := func(all []corev1.Container) []corev1.Container {
-		return slices.DeleteFunc(slices.Clone(all), func(c corev1.Container) bool {
-			return slices.ContainsFunc(own, func(o ledger.ContainerAsk) bool { return o.Name == c.Name })
-		})
-	}
-	rest := &corev1.Pod{Spec: corev1.PodSpec{
-		Containers:     without(pod.Spec.Containers),
-		InitContainers: without(pod.Spec.InitContainers),
-		Overhead:       pod.Spec.Overhead,
-	}}
-	rest.Status = pod.Status
-	rest.Status.Resources, rest.Status.AllocatedResources = nil, nil
-	return rest
 }
 
 // Reserved returns the amount of CPU that a node reserves for the system: its capacity minus what

@@ -38,7 +38,9 @@ type Setting struct {
 }
 
 // String returns the key and the value.
-func (s Setting) String() string { return fmt.Sprintf("%s: %q", s.name(), s.Value) }
+func (s Setting) String() string {
+	return fmt.Sprintf("%s: %q", s.name(), Shorten(s.Value, longestValue))
+}
 
 func (s Setting) name() string {
 	if s.Label {
@@ -97,11 +99,12 @@ type ValueError struct {
 }
 
 func (e *ValueError) Error() string {
+	cause := Shorten(e.Err.Error(), longestCause)
 	// JSON values are long, and their errors name the field.
 	if strings.Contains(e.Value, "{") {
-		return fmt.Sprintf("%s: %v", e.name(), e.Err)
+		return fmt.Sprintf("%s: %s", e.name(), cause)
 	}
-	return fmt.Sprintf("%s: %v", e.Setting, e.Err)
+	return fmt.Sprintf("%s: %s", e.Setting, cause)
 }
 
 // Unwrap returns the cause.
@@ -156,6 +159,22 @@ func decodeJSON(text string, into any, strict ...json.StrictOption) error {
 		return err
 	}
 	return joined(strictErrors...)
+}
+
+// What messages quote of users' annotations, in bytes: an annotation may have 256 KiB, and messages
+// are stored in conditions and events.
+const (
+	longestValue = 100
+	longestCause = 500
+)
+
+// Shorten cuts a text to a number of bytes.
+func Shorten(text string, limit int) string {
+	const mark = " ..."
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
 // joined joins errors on one line.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,29 +29,39 @@ func Unknown(pod *corev1.Pod) []string {
 }
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
+	meant := append(annotationKeys(), QoSLabel)
 	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), []string{QoSLabel}, "a label"
 	if labels {
 		known, elsewhere, kind = elsewhere, annotationKeys(), "an annotation"
 	}
-	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		if len(sentences) == MostUnknown {
-			break
-		}
-		own, setting := strings.HasPrefix(key, domain), Setting{labels, key, ""}
-		switch {
-		case !own && (labels || strings.Contains(key, "/")) || slices.Contains(known, key):
-		case own && slices.Contains(elsewhere, key):
-			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", setting.name(), kind))
-		default:
-			nearest, edits := nearestKey(key, append(annotationKeys(), QoSLabel), own)
-			if !own && edits > nearMiss {
-				continue
-			}
-			meant := Setting{Label: nearest == QoSLabel, Key: nearest}
-			sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", setting.name(), meant.name()))
+	var suspect []string
+	for key := range texts {
+		own := strings.HasPrefix(key, domain)
+		if (own || !labels && resembles(key, meant)) && !slices.Contains(known, key) {
+			suspect = append(suspect, key)
 		}
 	}
+	slices.Sort(suspect)
+	for _, key := range suspect[:min(len(suspect), MostUnknown)] {
+		setting := Setting{labels, key, ""}
+		if slices.Contains(elsewhere, key) {
+			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", setting.name(), kind))
+			continue
+		}
+		nearest, _ := nearestKey(key, meant, strings.HasPrefix(key, domain))
+		meant := Setting{Label: nearest == QoSLabel, Key: nearest}
+		sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", setting.name(), meant.name()))
+	}
 	return sentences
+}
+
+// resembles reports whether a key without a domain counts as one that is misspelled.
+func resembles(key string, known []string) bool {
+	if strings.Contains(key, "/") {
+		return false
+	}
+	_, edits := nearestKey(key, known, false)
+	return edits <= nearMiss
 }
 
 // annotationKeys returns the annotations that users write.

@@ -280,15 +280,5 @@ const (
 
 // warn sends a warning event about a pod.
 func warn(handle fwk.Handle, pod *corev1.Pod, reason, action, text string) {
-	handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, action, "%s", shorten(text, validation.NoteLengthLimit))
-}
-
-// shorten cuts a text to a number of bytes. The API server rejects longer events, and values of
-// annotations and CPU lists can be long.
-func shorten(text string, limit int) string {
-	const mark = " ..."
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+	handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, action, "%s", api.Shorten(text, validation.NoteLengthLimit))
 }

@@ -76,24 +76,6 @@ func (s *scenario) awaitOverflow(node, want string) {
 	s.t.Fatalf("the auditor reports %q about node %s, want %q", got, node, want)
 }
 
-func TestShorten(t *testing.T) {
-	for _, test := range []struct {
-		text  string
-		limit int
-		want  string
-	}{
-		{"", 10, ""},
-		{"0123456789", 10, "0123456789"},
-		{"0123456789a", 10, "012345 ..."},
-		{"01234ö6789a", 10, "01234 ..."}, // not cut within the letter
-		{"0123ö56789a", 10, "0123ö ..."},
-	} {
-		if got := shorten(test.text, test.limit); got != test.want {
-			t.Errorf("shorten(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
-		}
-	}
-}
-
 // Long annotations are shortened to the limit for events.
 func TestLongAnnotationsFitIntoEvents(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}

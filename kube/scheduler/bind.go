@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -38,16 +39,10 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}
 	res, ok := p.shared.reservations.of(pod)
-	if ok {
-		binding.Annotations = map[string]string{api.AllocationAnnotation: res.allocation}
-	} else if c.question.asks {
+	if !ok && c.question.asks {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: the pod's reservation there is gone; it is scheduled again", node))
-	} else if pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
-		binding.Annotations = map[string]string{api.AllocationAnnotation: ""}
 	}
-	if fence := p.leadership.fence(); fence != "" {
-		metav1.SetMetaDataAnnotation(&binding.ObjectMeta, api.SchedulerAnnotation, fence)
-	}
+	binding.Annotations = p.added(pod, res.allocation)
 	done, err := p.leadership.begin()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: %w", node, err))
@@ -60,6 +55,58 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		}
 	}
 	return fwk.AsStatus(err)
+}
+
+// added returns the annotations that a Binding adds to a pod. allocation is "" if the pod does not ask.
+func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
+	added := map[string]string{}
+	if allocation != "" || pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
+		added[api.AllocationAnnotation] = allocation
+	}
+	if fence := p.leadership.fence(); fence != "" {
+		added[api.SchedulerAnnotation] = fence
+	}
+	return added
+}
+
+// exceedsAnnotations returns an error message if a pod's annotations together would be longer than
+// the API server accepts, otherwise "". The API server does not check those of a Binding. It would
+// reject every later update of the pod and its status, so the pod would keep its CPUs after its end.
+func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
+	size := 0
+	for key, value := range pod.Annotations {
+		if _, replaced := added[key]; !replaced {
+			size += len(key) + len(value)
+		}
+	}
+	for key, value := range added {
+		size += len(key) + len(value)
+	}
+	if size <= validation.TotalAnnotationSizeLimitB {
+		return ""
+	}
+	return fmt.Sprintf("the pod's annotations have %d bytes with those that the scheduler adds, and the API server accepts %d: shorten them",
+		size, validation.TotalAnnotationSizeLimitB)
+}
+
+const (
+	// maxObject is the largest object that etcd accepts by default (--max-request-bytes).
+	maxObject = 1536 << 10
+	// podGrowth and containerGrowth are what a pod and each of its containers may add when the pod is
+	// bound and runs: the allocation, conditions, and the status of the container.
+	podGrowth, containerGrowth = 32 << 10, 1 << 10
+)
+
+// exceedsObject returns an error message if a pod that asks is so large that its status may not be
+// written later, otherwise "". It would then keep its CPUs after its end. Fields that the scheduler does
+// not see (managedFields) are not counted.
+func exceedsObject(pod *corev1.Pod) string {
+	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+	size := pod.Size() + podGrowth + containers*containerGrowth
+	if size <= maxObject {
+		return ""
+	}
+	return fmt.Sprintf("the pod may have %d bytes with the status of its %d containers, and the API server stores %d: make it smaller", size, containers, maxObject)
 }
 
 func (p *Plugin) sendBinding(ctx context.Context, binding *corev1.Binding) error {
@@ -98,6 +145,9 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.
 		sent := p.sendBinding(ctx, binding)
 		if sent == nil {
 			return nil
+		}
+		if apierrors.IsRequestEntityTooLargeError(sent) { // etcd has rejected it, and would also reject a change of the version
+			return fmt.Errorf("bind to %s: the pod is too large to be changed: %w", binding.Target.Name, sent)
 		}
 		result, now := p.resolveBinding(ctx, binding, sent)
 		switch {

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,5 +182,57 @@ func TestBindThroughAnOutage(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The Binding of a pod that is as large as etcd accepts can never be carried out, and the pod's version
+// cannot be changed either. Its CPUs are released at once.
+func TestBindTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := askingPod("pod", 2)
+		client := fake.NewSimpleClientset(pod)
+		client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return action.GetVerb() != "get", nil, apierrors.NewRequestEntityTooLargeError("etcdserver: request is too large")
+		})
+		p := barePlugin(t)
+		p.handle = clientOf{client: client, events: &eventLog{}}
+		state, assumed := startCycle(t, p, pod), pod.DeepCopy()
+		assumed.Spec.NodeName = "n"
+		p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		status := p.Bind(ctx, state, assumed, "n")
+		if status.IsSuccess() || !strings.Contains(status.Message(), "the pod is too large") {
+			t.Errorf("status %v: %s", status.Code(), status.Message())
+		}
+		if waited := time.Since(begun); waited > 0 {
+			t.Errorf("the CPUs stayed reserved for %v", waited)
+		}
+	})
+}
+
+// A pod that asks is refused if its status could grow beyond what etcd accepts.
+func TestPodsThatMayGrowTooLarge(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		bytes      int // of the first container
+		containers int
+		exceeds    bool
+	}{
+		{"small", 100, 1, false},
+		{"large", 1500 << 10, 1, false},
+		{"as large as etcd accepts", 1536<<10 - 200, 1, true},
+		{"hundreds of containers", 100, 900, false},
+		{"thousands of containers", 100, 1500, true},
+	} {
+		pod := askingPod("pod", 1)
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", test.bytes)}}
+		for i := range test.containers {
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("init-", i), Image: "example.com/some/image:latest"})
+		}
+		if got := exceedsObject(pod); got != "" != test.exceeds {
+			t.Errorf("%s: %q", test.name, got)
+		}
 	}
 }

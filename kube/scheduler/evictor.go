@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,8 +26,10 @@ import (
 const (
 	// evictorTick is the interval of the checks for starving batch pods.
 	evictorTick = 10 * time.Second
-	// evictEvery is the least time between two evictions on a node.
-	evictEvery = time.Minute
+	// evictEvery is the least time between two evictions on a node. It doubles, up to mostEvictEvery,
+	// while batch pods come to the node between evictions.
+	evictEvery     = time.Minute
+	mostEvictEvery = time.Hour
 	// EventEvicted is about a batch pod that the scheduler evicts.
 	EventEvicted = "BatchPodEvicted"
 )
@@ -35,24 +38,40 @@ const (
 // youngest first, because it loses the least work, and one a minute on each node. Nodes report
 // starvation by a condition, which counts while their agents are not silent. The scheduler does this,
 // because an agent with the right to evict pods could evict those of other nodes.
+//
+// Filter places no batch pod on such a node. Another scheduler may, or the condition may come and go.
+// Evictions then have no lasting effect, so they become rarer.
 type evictor struct {
-	handle  fwk.Handle
-	nodes   corelisters.NodeLister
-	pods    cache.Indexer // by nodeIndex
-	silent  func(node string) bool
-	leading func() bool
-	now     func() time.Time
-	last    map[string]time.Time // last eviction, by node
+	handle   fwk.Handle
+	nodes    corelisters.NodeLister
+	pods     cache.Indexer // by nodeIndex
+	starving func(*corev1.Node) bool
+	leading  func() bool
+	now      func() time.Time
+	past     map[string]eviction // the last one, by node
+}
+
+// eviction is an eviction on a node.
+type eviction struct {
+	at    time.Time
+	pause time.Duration      // until the next one
+	seen  map[types.UID]bool // the batch pods of the node at that time
 }
 
 // newEvictor returns an evictor that acts while the scheduler leads.
 func newEvictor(handle fwk.Handle, s *shared) *evictor {
 	return &evictor{handle: handle, nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(), pods: s.auditor.pods,
-		leading: s.auditor.active.Load, now: time.Now, last: map[string]time.Time{},
-		silent: func(node string) bool {
-			t := s.topologies.get(node)
-			return t == nil || !t.silent.IsZero()
-		}}
+		leading: s.auditor.active.Load, now: time.Now, starving: s.batchStarves, past: map[string]eviction{}}
+}
+
+// batchStarves reports whether batch pods starve on a node according to its agent, which is not
+// silent.
+func (s *shared) batchStarves(node *corev1.Node) bool {
+	if !starves(node) {
+		return false
+	}
+	t := s.topologies.of(node)
+	return t != nil && t.silent.IsZero()
 }
 
 // run evicts until the context ends.
@@ -71,20 +90,35 @@ func (e *evictor) once(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Cannot look for nodes on which batch pods starve")
 		return
 	}
-	before := e.last
-	e.last = map[string]time.Time{}
+	now, before := e.now(), e.past
+	e.past = map[string]eviction{}
 	for _, node := range nodes {
-		last, recently := before[node.Name]
-		if recently = recently && e.now().Sub(last) < evictEvery; recently {
-			e.last[node.Name] = last
+		last, ok := before[node.Name]
+		passed := now.Sub(last.at)
+		if ok && passed < last.pause+mostEvictEvery {
+			e.past[node.Name] = last
 		}
-		if recently || !starves(node) || e.silent(node.Name) {
+		if ok && passed < last.pause || !e.starving(node) {
 			continue
 		}
-		if e.evictOne(ctx, node.Name) {
-			e.last[node.Name] = e.now()
+		batch := e.batchOn(ctx, node.Name)
+		if e.evictOne(ctx, node.Name, batch) {
+			e.past[node.Name] = e.past[node.Name].next(now, batch)
 		}
 	}
+}
+
+// next returns the eviction that follows e, of one of these pods. It is the first one if e is the zero
+// value.
+func (e eviction) next(now time.Time, batch []*corev1.Pod) eviction {
+	n := eviction{at: now, pause: evictEvery, seen: make(map[types.UID]bool, len(batch))}
+	for _, pod := range batch {
+		n.seen[pod.UID] = true
+		if e.seen != nil && !e.seen[pod.UID] {
+			n.pause = min(2*e.pause, mostEvictEvery)
+		}
+	}
+	return n
 }
 
 // starves reports whether a node says that its batch pods starve.
@@ -94,28 +128,34 @@ func starves(node *corev1.Node) bool {
 	})
 }
 
-// evictOne evicts the youngest batch pod of a node that may be evicted, unless one is ending already.
-// It reports whether it has evicted one.
-func (e *evictor) evictOne(ctx context.Context, node string) bool {
+// batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest first.
+func (e *evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod) {
 	objects, err := e.pods.ByIndex(nodeIndex, node)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot look for batch pods", "node", node)
-		return false
+		return nil
 	}
-	var batch []*corev1.Pod
 	for _, object := range objects {
 		pod, ok := object.(*corev1.Pod)
-		if !ok || !evictable(pod) {
+		if !ok || api.HasEnded(pod) {
 			continue
 		}
-		if pod.DeletionTimestamp != nil {
-			return false
+		if intent, err := api.Parse(pod); err == nil && evictable(pod, intent.Class) {
+			batch = append(batch, pod)
 		}
-		batch = append(batch, pod)
 	}
 	slices.SortFunc(batch, func(a, b *corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
+	return batch
+}
+
+// evictOne evicts the first of a node's batch pods that may be evicted, unless one is ending already. It
+// reports whether it has evicted one.
+func (e *evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod) bool {
+	if slices.ContainsFunc(batch, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) {
+		return false
+	}
 	for _, pod := range batch {
 		err := e.handle.ClientSet().PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -135,11 +175,10 @@ func (e *evictor) evictOne(ctx context.Context, node string) bool {
 	return false
 }
 
-// evictable reports whether a pod is a batch pod that is placed elsewhere if it is evicted. That of a
-// DaemonSet is not, nor is a mirror pod.
-func evictable(pod *corev1.Pod) bool {
-	intent, err := api.Parse(pod)
-	if err != nil || intent.Class != nodeplan.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
+// evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is evicted.
+// That of a DaemonSet is not, nor is a mirror pod.
+func evictable(pod *corev1.Pod, class nodeplan.Class) bool {
+	if class != nodeplan.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
 		return false
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {

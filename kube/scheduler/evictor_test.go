@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,4 +171,85 @@ func TestEvictions(t *testing.T) {
 	delete(e.protected, "batch2")
 	expect("without the budget", time.Minute, "batch2")
 	expect("without batch pods", time.Minute)
+}
+
+// TestRepeatedEvictions evicts less and less often while batch pods come to the node, and neither ended
+// pods nor because of them.
+func TestRepeatedEvictions(t *testing.T) {
+	e := newEvictions(t)
+	e.add("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	e.add("kept", func(p *corev1.Pod) {
+		p.Status.Phase, p.DeletionTimestamp, p.Finalizers = corev1.PodFailed, new(metav1.NewTime(e.at)), []string{"example.com/x"}
+	})
+	e.starve(corev1.ConditionTrue)
+	if evicted := e.after(time.Minute); evicted != nil {
+		t.Errorf("evicted %v, which have ended", evicted)
+	}
+	e.add("again0", nil)
+	if evicted := e.after(0); !slices.Equal(evicted, []string{"again0"}) {
+		t.Errorf("evicted %v, want again0", evicted)
+	}
+	for i, minutes := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		name, pause := fmt.Sprint("again", i+1), minutes*time.Minute
+		e.add(name, nil) // the replacement, which another scheduler has placed here, a second later
+		if evicted := e.after(pause - 2*time.Second); evicted != nil {
+			t.Errorf("evicted %v less than %v after the last one", evicted, pause)
+		}
+		if evicted := e.after(time.Second); !slices.Equal(evicted, []string{name}) {
+			t.Errorf("evicted %v %v after the last one, want %s", evicted, pause, name)
+		}
+	}
+	e.add("late1", nil)
+	e.add("late2", nil)
+	e.after(3 * time.Hour)
+	if evicted := e.after(time.Minute); len(evicted) != 1 {
+		t.Errorf("evicted %v a minute later, after hours without an eviction, want one pod", evicted)
+	}
+}
+
+// TestStarvedNodes places batch pods on no node on which they starve, until they do not.
+func TestStarvedNodes(t *testing.T) {
+	e := newEvictions(t)
+	state := func(name string) string {
+		for _, line := range e.changes() {
+			if strings.HasPrefix(line, name+" ") {
+				return line
+			}
+		}
+		return ""
+	}
+	create := func(name string, change func(*corev1.Pod)) {
+		pod := e.podOf(name, nil)
+		pod.Labels, pod.Status.QOSClass = map[string]string{api.QoSLabel: "BE"}, corev1.PodQOSBestEffort
+		change(pod)
+		e.must(e.client.Tracker().Add(pod))
+		e.awaitIdle()
+	}
+	expect := func(name, want string) {
+		t.Helper()
+		if got := state(name); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	const refused = " waits: 0/1 nodes are available: 1 has no CPU time left for batch pods."
+	create("before", func(*corev1.Pod) {})
+	expect("before", "before on n1")
+	e.starve(corev1.ConditionTrue)
+	create("batch", func(*corev1.Pod) {})
+	expect("batch", "batch"+refused)
+	create("requests", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{api.BatchCPU: resource.MustParse("0")}
+	})
+	expect("requests", "requests"+refused)
+	create("online", func(p *corev1.Pod) { p.Labels[api.QoSLabel] = "LS" })
+	expect("online", "online on n1")
+	create("plain", func(p *corev1.Pod) { p.Labels = nil })
+	expect("plain", "plain on n1")
+	create("daemon", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	})
+	expect("daemon", "daemon on n1")
+	e.starve(corev1.ConditionFalse)
+	e.awaitIdle()
+	expect("batch", "batch on n1")
 }

@@ -38,6 +38,9 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 		return nil
 	}
 	t := p.shared.topologies.of(node.Node())
+	if c.question.batch && p.shared.batchStarves(node.Node()) {
+		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: starvedBatch}})
+	}
 	unfit := p.unfit(&c.question, t)
 	if unfit != nil && c.question.asks {
 		return c.report.status(node.Node().Name, *unfit)

@@ -29,8 +29,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
+	if message := exceedsAnnotations(pod, p.added(pod, "")); message != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
+	}
 	if q.asks {
-		for _, message := range []string{p.misconfigured(), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
+		for _, message := range []string{p.misconfigured(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
 				p.shared.waiting.add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)

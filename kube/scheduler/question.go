@@ -19,7 +19,9 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
-	key  string
+	// batch reports whether the pod is a batch pod that can be evicted, see [evictable].
+	batch bool
+	key   string
 	// warnings are about annotations that have no effect.
 	warnings []string
 }
@@ -30,7 +32,11 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	return question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), key: keyOf(&intent.Ask), warnings: intent.Warnings}, nil
+	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evictable(pod, intent.Class), warnings: intent.Warnings}
+	if q.key = keyOf(&intent.Ask); q.batch {
+		q.key += " batch"
+	}
+	return q, nil
 }
 
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of

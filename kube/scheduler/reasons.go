@@ -32,6 +32,7 @@ const (
 	silentAgent                       // the agent does not report
 	failingAgent                      // the agent cannot enforce anything
 	badKubelet                        // the kubelet binds CPUs itself
+	starvedBatch                      // batch pods have next to no CPU time there
 	tooSmall                          // the machine has fewer CPUs than the pod needs
 	noExclusive                       // too few CPUs can be exclusive
 	noWholeCores                      // too few of them are in whole cores
@@ -53,6 +54,8 @@ func (s shortage) texts() (one, several string) {
 		return "has a Pinfold agent that cannot enforce anything", "have Pinfold agents that cannot enforce anything"
 	case badKubelet:
 		return have("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
+	case starvedBatch:
+		return "has no CPU time left for batch pods", "have no CPU time left for batch pods"
 	case tooSmall:
 		return have("fewer than %d CPUs", s.want)
 	case noExclusive:

@@ -21,12 +21,30 @@ import (
 // [waitingPods] handles changes of topologies and agents.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: afterPodLeft},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: oncePerEvent(afterPodLeft)},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
-			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: afterAssignedPodChanged},
+			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: oncePerEvent(afterAssignedPodChanged)},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}, QueueingHintFn: afterNodeChanged},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeCondition}, QueueingHintFn: afterNodeChanged},
 	}, nil
+}
+
+// oncePerEvent computes a hint that does not depend on the waiting pod once for all of them: the pod of
+// the event may be large, and many may wait.
+func oncePerEvent(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	var mu sync.Mutex
+	var before, after any
+	var answer fwk.QueueingHint
+	var known error
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if before != oldObj || after != newObj || oldObj == nil && newObj == nil {
+			answer, known = hint(logger, pod, oldObj, newObj)
+			before, after = oldObj, newObj
+		}
+		return answer, known
+	}
 }
 
 // hint turns a condition into the framework's answer. On error the pod is queued.
@@ -68,10 +86,12 @@ func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Queue
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec)), err)
 }
 
-// afterNodeChanged handles a new node or one with more CPU time to allocate.
+// afterNodeChanged handles a new node, one with more CPU time to allocate, or one on which batch pods do
+// not starve any more.
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := util.As[*corev1.Node](oldObj, newObj)
 	return hint(err == nil && (before == nil || after.UID != before.UID || api.Reserved(after) < api.Reserved(before) ||
+		starves(before) && !starves(after) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0), err)
 }
 

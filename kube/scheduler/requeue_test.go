@@ -155,3 +155,25 @@ func TestReleasesBackOff(t *testing.T) {
 		}
 	})
 }
+
+// A hint for many waiting pods is computed once for each event.
+func TestOncePerEvent(t *testing.T) {
+	asked := 0
+	hint := oncePerEvent(func(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+		asked++
+		if oldObj == nil {
+			return fwk.QueueSkip, nil
+		}
+		return fwk.Queue, nil
+	})
+	first, second := askingPod("a", 1), askingPod("a", 1)
+	for i, event := range []struct {
+		before, after any
+		want          fwk.QueueingHint
+		asked         int
+	}{{first, second, fwk.Queue, 1}, {first, second, fwk.Queue, 1}, {second, first, fwk.Queue, 2}, {nil, first, fwk.QueueSkip, 3}, {nil, first, fwk.QueueSkip, 3}, {second, nil, fwk.Queue, 4}} {
+		if got, err := hint(klog.Background(), askingPod("waiting", 1), event.before, event.after); got != event.want || err != nil || asked != event.asked {
+			t.Errorf("event %d: %v, %v after %d computations, want %v after %d", i, got, err, asked, event.want, event.asked)
+		}
+	}
+}

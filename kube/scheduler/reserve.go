@@ -55,6 +55,9 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return p.refuse(c, err, node)
 	}
 	allocation, rank := p.shared.signing.write(pod.UID, api.NewAllocation(nodeName, t.machine(), decision))
+	if message := exceedsAnnotations(pod, p.added(pod, allocation)); message != "" {
+		return fwk.NewStatus(fwk.Unschedulable, "has CPUs for the pod that cannot be recorded: "+message)
+	}
 	p.shared.reservations.put(pod, reservation{
 		node:            nodeName,
 		resourceVersion: pod.ResourceVersion,

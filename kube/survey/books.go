@@ -60,7 +60,7 @@ func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topo
 func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
 	name, cause := nameOf(pod), err
 	if allocation := (*api.AllocationError)(nil); errors.As(err, &allocation) {
-		cause = fmt.Errorf("annotation %s: %w", api.AllocationAnnotation, allocation.Err)
+		cause = fmt.Errorf("annotation %s: %s", api.AllocationAnnotation, allocation.Cause())
 	}
 	action, command := placeAgain(pod)
 	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: name, Action: action, Command: command,

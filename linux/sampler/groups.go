@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"errors"
+	"path"
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -19,19 +20,23 @@ func (s *Sampler) takeWanted() {
 	for _, x := range s.known {
 		x.unwanted = true
 	}
-	for _, path := range wanted {
-		if x, ok := s.known[path]; ok {
+	for _, group := range wanted {
+		if x, ok := s.known[group]; ok {
 			x.unwanted = false
 			continue
 		}
-		x := &series{path: path}
-		s.known[path] = x
+		x := &series{path: group}
+		s.known[group] = x
 		s.absent = append(s.absent, x)
 	}
 	for _, g := range s.grids {
 		g.series = s.dropUnwanted(g.series)
 	}
 	s.absent = s.dropUnwanted(s.absent)
+	s.within = make(map[string]int, len(s.known))
+	for group := range s.known {
+		s.within[path.Dir(group)]++
+	}
 }
 
 // dropUnwanted removes unwanted groups from a list and reports those that were sampled.
@@ -112,8 +117,8 @@ func (s *Sampler) intervalOf(x *series) time.Duration {
 	if s.options.Interval != 0 {
 		return s.options.Interval
 	}
-	period := x.interval()
-	return period * max(1, (s.options.Shortest+period-1)/period)
+	period, shortest := x.interval(), max(s.options.Shortest, s.options.Spacing*time.Duration(s.within[path.Dir(x.path)]))
+	return period * max(1, (shortest+period-1)/period)
 }
 
 // placeMoving puts the groups whose period has changed into their new grids.

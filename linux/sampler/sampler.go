@@ -27,6 +27,10 @@ type Options struct {
 	// Shortest is the shortest interval if Interval is 0. A group with a shorter period is sampled
 	// at the next multiple of its period.
 	Shortest time.Duration
+	// Spacing is the least time, on average, between samples of two groups with the same parent if
+	// Interval is 0. With 1 ms, the containers of a pod together have at most 1,000 samples a second,
+	// however many they are.
+	Spacing time.Duration
 	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
 	// LookEvery is the time between attempts to open an absent group. 0 means one second.
@@ -49,6 +53,7 @@ type Sampler struct {
 
 	// Used by Run only. Every wanted group is in one grid or in absent.
 	known  map[string]*series
+	within map[string]int // number of known groups, by their parent
 	grids  []*grid
 	absent []*series
 	moving []*series // between two grids

@@ -18,6 +18,7 @@ import (
 // result. "script" has the lines
 //
 //	interval 100ms              sets the interval; without it, groups have their own periods
+//	spacing 50ms                sets the spacing of groups with the same parent
 //	make GROUP NAME=VALUE...    creates a group: quota, period, burst, and the names of add
 //	add GROUP NAME=VALUE...     adds to counters: usage, periods, throttled, time, bursts, bursttime; or sets a limit
 //	reset GROUP                 sets its counters to 0
@@ -60,6 +61,8 @@ func play(t *testing.T, v cgroup.Version, script string) string {
 	for line := range strings.Lines(script) {
 		if text, ok := strings.CutPrefix(line, "interval "); ok {
 			options.Interval = parse(t, strings.TrimSpace(text))
+		} else if text, ok := strings.CutPrefix(line, "spacing "); ok {
+			options.Spacing = parse(t, strings.TrimSpace(text))
 		} else if strings.TrimSpace(line) != "" {
 			p.script = append(p.script, line)
 		}

@@ -36,6 +36,8 @@ func attacks() map[string]func(*attacker) {
 		"ephemeral containers":           (*attacker).ephemeral,
 		"forbidden":                      (*attacker).forbidden,
 		"poses as a scheduler":           (*attacker).poseAsScheduler,
+		"long annotations":               (*attacker).longAnnotations,
+		"thousands of containers":        (*attacker).thousandsOfContainers,
 	}
 }
 

@@ -69,6 +69,11 @@ spec:
 		}
 		return ""
 	})
+	// Its replacement has no request, and is not placed there before there is CPU time.
+	c.create(fmt.Sprintf(pod, "again", "BE", "again"))
+	c.waits("again", "1 has no CPU time left for batch pods")
+	c.setStarved(small0, corev1.ConditionFalse)
+	c.bound("again")
 	for _, name := range []string{"oldest", "protected", "online"} {
 		if pod := c.pod(name); pod.DeletionTimestamp != nil {
 			t.Errorf("pod %s is deleted, too", name)

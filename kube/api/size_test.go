@@ -1,0 +1,155 @@
+package api
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/busy"
+)
+
+// largePod returns a bound pod with n init containers and n main ones, each of which the kubelet reports. Half
+// of the init containers ask for a CPU and have it.
+func largePod(n int) *corev1.Pod {
+	pod := boundPod()
+	a := Allocation{Version: allocationVersion, Node: "n", Policy: placement.Static}
+	one := cpuList(1000)
+	pod.Spec.Containers = nil
+	for i := range n {
+		init := corev1.Container{Name: fmt.Sprint("a-long-name-of-an-init-container-", i)}
+		if init.Resources.Requests = cpuList(100); i%2 == 0 {
+			init.Resources.Limits = one
+			a.Containers = append(a.Containers, ContainerAllocation{Name: init.Name, CPUs: cpuset.Of(1), NUMANodes: []topology.NUMAID{0}})
+		}
+		main := corev1.Container{Name: fmt.Sprint("a-long-name-of-a-main-container-", i)}
+		main.Resources.Requests = cpuList(100)
+		pod.Spec.InitContainers, pod.Spec.Containers = append(pod.Spec.InitContainers, init), append(pod.Spec.Containers, main)
+		status := corev1.ContainerStatus{Name: init.Name, AllocatedResources: cpuList(100)}
+		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, status)
+		status.Name = main.Name
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
+	}
+	pod.Annotations[AllocationAnnotation] = a.Encode()
+	return pod
+}
+
+// What is done about a pod takes time in proportion to its containers, and to its annotations.
+func TestLargePods(t *testing.T) {
+	for name, work := range map[string]func(*corev1.Pod){
+		"request":     func(pod *corev1.Pod) { EffectiveRequest(pod) },
+		"parse":       func(pod *corev1.Pod) { _, _ = Parse(pod) },
+		"same":        func(pod *corev1.Pod) { SameEntitlement(pod, pod) },
+		"batch":       func(pod *corev1.Pod) { BatchRequest(pod) },
+		"misspelled":  func(pod *corev1.Pod) { Unknown(pod) },
+		"entitlement": func(pod *corev1.Pod) { _, _ = AllocationOf(pod) },
+		"claim": func(pod *corev1.Pod) {
+			if _, err := Claim(pod, nil); err != nil {
+				t.Error(err)
+			}
+		},
+		"other containers": func(pod *corev1.Pod) {
+			other := *pod
+			other.Spec.InitContainers = pod.Spec.InitContainers[1:]
+			_, _ = Claim(&other, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			busy.Linear(t, 250, func(n int) func() {
+				pod := largePod(n)
+				for i := range n {
+					pod.Annotations[fmt.Sprint("key", i)] = ""
+				}
+				return func() { work(pod) }
+			})
+		})
+	}
+}
+
+// The books of a pod's node take time in proportion to its containers.
+func TestLargeClaims(t *testing.T) {
+	index := placement.NewIndex(topology.Intel104().MustBuild())
+	busy.Linear(t, 250, func(n int) func() {
+		claim, err := Claim(largePod(n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if books := ledger.New(index, ledger.Config{}, claim); len(books.Portions()) == 0 {
+				t.Error("the claim is not granted")
+			}
+		}
+	})
+}
+
+// A pod may have MostPlaced containers that get CPUs, and any number of others.
+func TestMostPlaced(t *testing.T) {
+	for asking, want := range map[int]string{
+		MostPlaced: "",
+		MostPlaced + 1: `annotation pinfold.dev/cpuset-scheduler: "true" asks for CPUs, but 257 of its containers have a whole number of CPUs as ` +
+			`limits.cpu: at most 256 may, so split the pod or give the others a fraction`,
+	} {
+		pod := largePod(2 * asking)
+		_, err := Parse(pod)
+		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
+			t.Errorf("%d containers that ask: %s, want %q", asking, got, want)
+		}
+	}
+}
+
+// Messages do not grow with what a user writes.
+func TestMessagesAreShort(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	public, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*corev1.Pod){
+		"value":  func(p *corev1.Pod) { p.Annotations[CPUSetSchedulerAnnotation] = long },
+		"policy": func(p *corev1.Pod) { p.Annotations[CPUPolicyAnnotation] = long },
+		"mode":   func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"` + long + `"}` },
+		"field":  func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"auto","` + long + `":1}` },
+		"deep":   func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = strings.Repeat(`{"a":`, 40<<10) },
+		"array":  func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = strings.Repeat(`[`, 200<<10) },
+		"number": func(p *corev1.Pod) {
+			p.Annotations[CPUBurstAnnotation] = `{"policy":"auto","burstPercent":` + strings.Repeat("9", 200<<10) + `}`
+		},
+		"period":     func(p *corev1.Pod) { p.Annotations[CPUPeriodAnnotation] = strings.Repeat("1h", 100<<10) },
+		"contradict": func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" },
+		"allocation": func(p *corev1.Pod) {
+			p.Annotations[AllocationAnnotation] = strings.Replace(p.Annotations[AllocationAnnotation], "main", long, 1)
+		},
+		"nodes": func(p *corev1.Pod) {
+			p.Annotations[AllocationAnnotation] = strings.Replace(p.Annotations[AllocationAnnotation], "[0]", "["+strings.Repeat("0,", 50<<10)+"0]", 1)
+		},
+		"no container": func(p *corev1.Pod) {
+			p.Spec.Containers = nil
+			for i := range 5000 {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("container-", i)})
+			}
+		},
+		"limit": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse(strings.Repeat("9", 18))
+		},
+	} {
+		pod := boundPod()
+		edit(pod)
+		_, parsed := Parse(pod)
+		_, claimed := NewKeys(public).Claim(pod, nil)
+		for _, err := range []error{parsed, claimed} {
+			if text := fmt.Sprint(err); len(text) > 1500 {
+				t.Errorf("%s: a message of %d bytes: %.100s", name, len(text), text)
+			}
+		}
+		if parsed == nil && claimed == nil {
+			t.Errorf("%s: no message", name)
+		}
+	}
+}
