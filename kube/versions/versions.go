@@ -44,7 +44,7 @@ func Check(v *version.Version) error {
 	if slices.Contains(Supported(), v.String()) {
 		return nil
 	}
-	return fmt.Errorf("Kubernetes %s is not supported: %s are", v, strings.Join(Supported(), ", "))
+	return fmt.Errorf("version %s of Kubernetes is not supported: %s are", v, strings.Join(Supported(), ", "))
 }
 
 // Parse reads a supported minor version, such as 1.34 or v1.34.

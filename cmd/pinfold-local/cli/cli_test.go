@@ -37,7 +37,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"up --nodes zx-81", `"zx-81" is neither a name (amd-256, intel-104)`, 2},
 		{"up --nodes intel-104=many", "the count is not a number", 2},
 		{"up --machine odd.json=-1", "the count is not a number", 2},
-		{"up --kubernetes 1.33", "--kubernetes: Kubernetes 1.33 is not supported: 1.34, 1.35, 1.36, 1.37 are", 2},
+		{"up --kubernetes 1.33", "--kubernetes: version 1.33 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are", 2},
 		{"up --kubernetes latest", `"latest" is not a minor version of Kubernetes: use one of 1.34, 1.35, 1.36, 1.37`, 2},
 		{"up --detach --kubernetes 1.34.2", `"1.34.2" is not a minor version of Kubernetes`, 2},
 		{"up --node --kubernetes 1.36", "the kubelet of a real node is 1.37 and must not be newer", 2},

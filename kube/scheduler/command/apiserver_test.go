@@ -74,9 +74,9 @@ func TestRunsAsTheAPIServer(t *testing.T) {
 // An API server that is not supported is an error at once, and the error says what to do.
 func TestUnsupportedAPIServer(t *testing.T) {
 	for minor, want := range map[string]string{
-		"33": "Kubernetes 1.33 is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version",
-		"38": "Kubernetes 1.38 is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version, or until there is one --emulated-version=1.37",
-		"39": "Kubernetes 1.39 is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version",
+		"33": "version 1.33 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version",
+		"38": "version 1.38 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version, or until there is one --emulated-version=1.37",
+		"39": "version 1.39 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are; use a release of Pinfold for that version",
 	} {
 		url, asked := serve(t, minor)
 		if _, err := follow(t, "--master="+url); err == nil || !strings.HasSuffix(err.Error(), want) || asked.Load() != answers {
