@@ -71,9 +71,9 @@ func (r *running) kubernetes() string {
 	return state.Kubernetes
 }
 
-// TestUpgrade: the API server of a scheduler has another version. The scheduler ends without giving up
-// its lease for a fail-over, and the next one runs as the new version. An API server that is not
-// supported is an error, unless a flag says as what the scheduler runs.
+// TestUpgrade: the API server of a scheduler has another version. The scheduler releases its lease and
+// ends, and the next one runs as the new version. A running scheduler continues with an API server that
+// is too new, and one that starts reports an error, unless a flag sets its version.
 func TestUpgrade(t *testing.T) {
 	c := begin(t)
 	minor, kubeconfig := c.versionProxy()
