@@ -1,12 +1,12 @@
 // Command pinfold-scheduler is kube-scheduler with the Pinfold plugin. It accepts all flags and
 // configuration of kube-scheduler. Without --config it uses [scheduler.DefaultConfiguration] and
-// replaces the cluster's default scheduler.
+// replaces the cluster's default scheduler. Without --emulated-version it runs as the minor version of its
+// API server.
 package main
 
 import (
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +27,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	cmd := command.New(version.This().Version)
+	cmd := command.New(version.This().Version, command.Settle)
 	cmd.Use = "pinfold-scheduler"
 	cmd.Short = "kube-scheduler with the Pinfold plugin"
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,7 @@ func printVersion(cmd *cobra.Command) {
 }
 
 // useDefaultConfiguration sets --config if it is not set. kube-scheduler reads the configuration of
-// plugins from a file only. A pipe serves as one and needs no writable directory.
+// plugins from a file only.
 func useDefaultConfiguration(cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	if flags.Changed("config") {
@@ -64,7 +64,7 @@ func useDefaultConfiguration(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	path, err := pipe(text)
+	path, err := command.MemoryFile(text)
 	if err != nil {
 		return fmt.Errorf("pass the default configuration: %w", err)
 	}
@@ -85,21 +85,4 @@ func configuration(kubeconfig string) ([]byte, error) {
 		return nil, fmt.Errorf("set the kubeconfig: %w", err)
 	}
 	return yaml.Marshal(config)
-}
-
-// pipe returns a path from which text can be read once. The text is far below the 64 KiB that a
-// Linux pipe buffers, so writing does not block. It uses plain descriptors because an os.File would
-// be closed when it is garbage collected.
-func pipe(text []byte) (path string, err error) {
-	var ends [2]int
-	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
-		return "", err
-	}
-	if _, err := syscall.Write(ends[1], text); err != nil {
-		return "", err
-	}
-	if err := syscall.Close(ends[1]); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", ends[0]), nil
 }

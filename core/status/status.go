@@ -77,6 +77,8 @@ type Scheduler struct {
 	Holder string `json:"holder,omitempty"`
 	// Version is "" if the holder does not record any.
 	Version string `json:"version,omitempty"`
+	// Kubernetes is the minor version of Kubernetes as which the holder runs, "" like Version.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// RenewalAge is the time since the last renewal. After Duration another replica leads.
 	RenewalAge float64 `json:"renewalAgeSeconds"`
 	Duration   float64 `json:"leaseDurationSeconds"`

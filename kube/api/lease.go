@@ -7,25 +7,45 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// VersionAnnotation is on the leases of agents and schedulers. Its value is the holder of the lease
-// and that program's version of Pinfold, with a space between them. The holder is part of it
-// because other programs, such as a stock kube-scheduler, keep the annotation when they take the
-// lease.
-const VersionAnnotation = "pinfold.dev/version"
+// VersionAnnotation is on the leases of agents and schedulers, and KubernetesAnnotation on those of
+// schedulers. Their values are the holder of the lease, a space, and that program's version of Pinfold,
+// or the minor version of Kubernetes as which it runs. The holder is part of them because other
+// programs, such as a stock kube-scheduler, keep the annotations when they take the lease.
+const (
+	VersionAnnotation    = "pinfold.dev/version"
+	KubernetesAnnotation = "pinfold.dev/kubernetes-version"
+)
 
 // SetVersion records the version of the program that holds a lease.
 func SetVersion(lease *coordinationv1.Lease, version string) {
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[VersionAnnotation] = ptr.Deref(lease.Spec.HolderIdentity, "") + " " + version
+	record(lease, VersionAnnotation, version)
+}
+
+// SetKubernetesVersion records the version of Kubernetes as which the holder of a lease runs.
+func SetKubernetesVersion(lease *coordinationv1.Lease, version string) {
+	record(lease, KubernetesAnnotation, version)
 }
 
 // VersionOf returns the version of the program that holds a lease. It returns "" if that program
 // has not recorded any: it is not part of Pinfold, or older than the annotation.
-func VersionOf(lease *coordinationv1.Lease) string {
+func VersionOf(lease *coordinationv1.Lease) string { return recorded(lease, VersionAnnotation) }
+
+// KubernetesVersionOf returns the version of Kubernetes as which the holder of a lease runs, or "" as
+// [VersionOf].
+func KubernetesVersionOf(lease *coordinationv1.Lease) string {
+	return recorded(lease, KubernetesAnnotation)
+}
+
+func record(lease *coordinationv1.Lease, annotation, version string) {
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[annotation] = ptr.Deref(lease.Spec.HolderIdentity, "") + " " + version
+}
+
+func recorded(lease *coordinationv1.Lease, annotation string) string {
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	version, ok := strings.CutPrefix(lease.Annotations[VersionAnnotation], holder+" ")
+	version, ok := strings.CutPrefix(lease.Annotations[annotation], holder+" ")
 	if !ok || holder == "" {
 		return ""
 	}

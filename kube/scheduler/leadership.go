@@ -49,11 +49,12 @@ type Leadership struct {
 	fresh atomic.Bool // see catchUp
 }
 
-// Observe makes an election report its lease to l, and write this program's version to the lease.
-func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig, version string) {
+// Observe makes an election report its lease to l, and write to the lease this program's version and
+// the version of Kubernetes as which it runs.
+func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig, version, kubernetes string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	recordVersion(config.Lock, version)
+	recordVersion(config.Lock, version, kubernetes)
 	l.lock, l.lasts, l.quietFor = config.Lock, config.RenewDeadline, config.RetryPeriod
 	config.Lock = observedLock{config.Lock, l}
 }

@@ -39,7 +39,7 @@ func observe(t *testing.T, l *lease) (*Leadership, resourcelock.Interface) {
 	t.Helper()
 	leadership := &Leadership{}
 	config := &leaderelection.LeaderElectionConfig{Lock: l, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
-	leadership.Observe(config, "v1.2.3")
+	leadership.Observe(config, "v1.2.3", "1.36")
 	if _, _, err := config.Lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// TestVersionInLease: the lease has the version of the scheduler that holds it, and that of no
+// TestVersionInLease: the lease has the versions of the scheduler that holds it, and those of no
 // other one.
 func TestVersionInLease(t *testing.T) {
 	client := fake.NewClientset()
@@ -29,12 +30,12 @@ func TestVersionInLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return api.VersionOf(lease)
+		return strings.TrimSpace(api.VersionOf(lease) + " " + api.KubernetesVersionOf(lease))
 	}
 	config := &leaderelection.LeaderElectionConfig{Lock: lock("me"), RenewDeadline: time.Second}
-	new(Leadership).Observe(config, "v1.2.3")
+	new(Leadership).Observe(config, "v1.2.3", "1.36")
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
-	if err := config.Lock.Create(t.Context(), record); err != nil || version() != "v1.2.3" {
+	if err := config.Lock.Create(t.Context(), record); err != nil || version() != "v1.2.3 1.36" {
 		t.Errorf("created with version %q, %v", version(), err)
 	}
 	stock := lock("stock")
@@ -47,7 +48,7 @@ func TestVersionInLease(t *testing.T) {
 	if _, _, err := config.Lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := config.Lock.Update(t.Context(), record); err != nil || version() != "v1.2.3" {
+	if err := config.Lock.Update(t.Context(), record); err != nil || version() != "v1.2.3 1.36" {
 		t.Errorf("taken back with version %q, %v", version(), err)
 	}
 }

@@ -61,7 +61,7 @@ func holderOf(lease *coordinationv1.Lease) string {
 func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 	age, valid := a.age(lease)
 	s := status.Scheduler{Lease: lease.Namespace + "/" + lease.Name, State: status.Leading, Holder: holderOf(lease), Version: api.VersionOf(lease),
-		RenewalAge: age.Seconds(), Duration: valid.Seconds()}
+		Kubernetes: api.KubernetesVersionOf(lease), RenewalAge: age.Seconds(), Duration: valid.Seconds()}
 	remove := fmt.Sprintf("kubectl -n %s delete lease %s", lease.Namespace, lease.Name)
 	const removed = "; if this scheduler was removed for good, delete its lease"
 	switch {

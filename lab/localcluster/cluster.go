@@ -260,6 +260,7 @@ func (c *Cluster) saveState() error {
 		Supervisor: os.Getpid(),
 		Ready:      c.ready,
 		Step:       c.current,
+		Kubernetes: c.config.Kubernetes,
 		Kubeconfig: c.Kubeconfig(),
 		Components: c.supervisor.Snapshot(),
 	}

@@ -108,6 +108,7 @@ func kwokFlags(l layout) []string {
 func (c *Cluster) apiServerFlags() []string {
 	l := c.layout
 	flags := append(c.servingFlags(APIServer),
+		c.emulation(),
 		"--advertise-address=127.0.0.1",
 		"--etcd-servers="+etcdURL,
 		"--authorization-mode=Node,RBAC",
@@ -137,6 +138,7 @@ func (c *Cluster) apiServerFlags() []string {
 func (c *Cluster) controllerManagerFlags() []string {
 	l := c.layout
 	return append(c.delegatingFlags(ControllerManager),
+		c.emulation(),
 		"--kubeconfig="+l.kubeconfig(ControllerManager),
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+l.path("pki", "service-account.key"),
@@ -159,6 +161,9 @@ func (c *Cluster) controllerManagerFlags() []string {
 func (c *Cluster) schedulerFlags() []string {
 	return append(c.delegatingFlags(Scheduler), "--config="+c.layout.path("config", schedulerConfigName))
 }
+
+// emulation is the flag of a component that emulates a version. The scheduler asks the API server.
+func (c *Cluster) emulation() string { return "--emulated-version=" + c.config.Kubernetes }
 
 // servingFlags are the flags with which a component of Kubernetes listens on its reserved port.
 func (c *Cluster) servingFlags(component string) []string {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"pinfold.dev/pinfold/kube/versions"
 )
 
 // startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a busy
@@ -28,6 +30,9 @@ type Config struct {
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML without clientConnection.kubeconfig.
 	// Empty: the scheduler's defaults.
 	SchedulerConfig []byte
+	// Kubernetes is the minor version that the control plane emulates, one of [versions.Supported].
+	// Empty: the newest.
+	Kubernetes string
 	// Stock leaves out the rights of Pinfold's components, for a cluster without them.
 	Stock bool
 	// KeepData keeps the data directory for inspection. The next cluster there starts empty
@@ -66,6 +71,14 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("find the directory of the kubeconfig: %w", err)
 		}
 	}
+	if c.Kubernetes == "" {
+		c.Kubernetes = versions.Newest().String()
+	}
+	version, err := versions.Parse(c.Kubernetes)
+	if err != nil {
+		return c, err
+	}
+	c.Kubernetes = version.String()
 	nothing := func(context.Context, *rest.Config) error { return nil }
 	if c.Install == nil {
 		c.Install = nothing

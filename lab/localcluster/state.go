@@ -22,6 +22,7 @@ type State struct {
 	Ready      bool                `json:"ready"`
 	Step       string              `json:"step,omitempty"` // current step of the start
 	Server     string              `json:"server"`         // URL of the API server
+	Kubernetes string              `json:"kubernetes"`     // minor version of the control plane
 	Kubeconfig string              `json:"kubeconfig"`
 	Components []supervisor.Status `json:"components"`
 	Problem    string              `json:"problem,omitempty"` // why the cluster ended by itself

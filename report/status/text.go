@@ -112,11 +112,18 @@ func schedulerText(s *status.Scheduler) string {
 	case status.NoLeader:
 		return s.Lease + " has no holder, released " + age(s.RenewalAge) + " ago"
 	case status.Silent:
-		return fmt.Sprintf("%s: %s is silent, %s, %s", s.Lease, s.Holder, version(s.Version), renewed)
+		return fmt.Sprintf("%s: %s is silent, %s, %s", s.Lease, s.Holder, schedulerVersion(s), renewed)
 	case status.Replaced:
 		return fmt.Sprintf("%s: taken by %s, which is not Pinfold's, %s", s.Lease, s.Holder, renewed)
 	}
-	return fmt.Sprintf("%s: %s leads, %s, %s", s.Lease, s.Holder, version(s.Version), renewed)
+	return fmt.Sprintf("%s: %s leads, %s, %s", s.Lease, s.Holder, schedulerVersion(s), renewed)
+}
+
+func schedulerVersion(s *status.Scheduler) string {
+	if s.Kubernetes == "" {
+		return version(s.Version)
+	}
+	return version(s.Version) + ", runs as Kubernetes " + s.Kubernetes
 }
 
 func version(text string) string {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	client "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
@@ -29,7 +29,7 @@ import (
 // controlPlane is a local cluster with a stock scheduler and without nodes.
 type controlPlane struct {
 	*localcluster.Cluster
-	client  kubernetes.Interface
+	client  client.Interface
 	objects dynamic.Interface
 	mapper  meta.RESTMapper
 }
@@ -39,18 +39,25 @@ var started = sync.OnceValues(func() (c controlPlane, err error) {
 	if temporary, err = os.MkdirTemp("", "pinfold-chart-test-"); err != nil {
 		return c, err
 	}
-	config := localcluster.Config{Executable: filepath.Join(bin, "pinfold-local"), Dir: filepath.Join(temporary, "data")}
+	if c, err = start(filepath.Join(temporary, "data"), ""); err == nil {
+		stop = c.Stop
+	}
+	return c, err
+})
+
+// start starts a control plane that emulates a version of Kubernetes; "" is the newest.
+func start(dir, kubernetes string) (c controlPlane, err error) {
+	config := localcluster.Config{Executable: filepath.Join(bin, "pinfold-local"), Dir: dir, Kubernetes: kubernetes}
 	if c.Cluster, err = localcluster.Start(context.Background(), config); err != nil {
 		return c, err
 	}
-	stop = c.Stop
-	if c.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
+	if c.client, err = client.NewForConfig(c.RESTConfig()); err != nil {
 		return c, err
 	}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
 	c.objects, err = dynamic.NewForConfig(c.RESTConfig())
 	return c, err
-})
+}
 
 // temporary is the directory of the control plane, and stop stops it.
 var (
@@ -104,8 +111,9 @@ func ofOperator(object *unstructured.Unstructured) bool {
 
 // TestServerAcceptsObjects sends all rendered objects to the API server, which checks them without
 // storing them.
-func TestServerAcceptsObjects(t *testing.T) {
-	c := begin(t)
+func TestServerAcceptsObjects(t *testing.T) { begin(t).acceptsObjects(t) }
+
+func (c controlPlane) acceptsObjects(t *testing.T) {
 	definition := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &definition.Object); err != nil {
 		t.Fatal(err)

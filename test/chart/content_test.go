@@ -106,7 +106,7 @@ func TestSchedulerConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			manifest := render(t, values)
 			deployment := find[*appsv1.Deployment](t, manifest, "pinfold-scheduler")
-			if err := command.New("pinfold-scheduler").ParseFlags(deployment.Spec.Template.Spec.Containers[0].Args); err != nil {
+			if err := command.New("pinfold-scheduler", command.Settle).ParseFlags(deployment.Spec.Template.Spec.Containers[0].Args); err != nil {
 				t.Error(err)
 			}
 			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]

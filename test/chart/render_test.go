@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -114,5 +116,61 @@ func TestBadValues(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKubernetesVersions: the chart can be installed on the versions of Kubernetes as which the
+// scheduler runs, the agent also on the one before them, and the message about another version says
+// what works.
+func TestKubernetesVersions(t *testing.T) {
+	try := func(version string, values ...string) error {
+		args := []string{"template", release, chartDir, "--set", registry, "--kube-version", version}
+		for _, value := range values {
+			args = append(args, "--set", value)
+		}
+		_, err3 := helm(t, helms[0], args...)
+		_, err4 := helm(t, helms[1], args...)
+		if (err3 == nil) != (err4 == nil) {
+			t.Errorf("%s: %v, %v", version, err3, err4)
+		}
+		return err4
+	}
+	const agentAlone, remedy = "scheduler.enabled=false", "scheduler.extraArgs={--emulated-version=1.37}"
+	for _, version := range versions.Supported() {
+		for _, suffix := range []string{".0", ".2-eks-3025e55", ".1+k3s1"} {
+			if err := try("v" + version + suffix); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	before, after := versions.Oldest().SubtractMinor(1).String()+".9", versions.Newest().AddMinor(1).String()+".0"
+	works := fmt.Sprintf("the scheduler runs with %s to %s: ", versions.Oldest(), versions.Newest())
+	if err := try(before); err == nil || !strings.Contains(err.Error(), works) || !strings.Contains(err.Error(), agentAlone) || strings.Contains(err.Error(), remedy) {
+		t.Errorf("%s: %v", before, err)
+	}
+	if err := try(after); err == nil || !strings.Contains(err.Error(), works) || !strings.Contains(err.Error(), remedy) {
+		t.Errorf("%s: %v", after, err)
+	}
+	for version, values := range map[string]string{before: agentAlone, after: remedy} {
+		if err := try(version, values); err != nil {
+			t.Errorf("%s with %s: %v", version, values, err)
+		}
+	}
+	if err := try("1.32.9", agentAlone); err == nil || !strings.Contains(err.Error(), ">=1.33.0-0") {
+		t.Errorf("1.32: %v", err)
+	}
+}
+
+// TestDocumentedVersions: the documents name the versions of Kubernetes as which the scheduler runs.
+func TestDocumentedVersions(t *testing.T) {
+	span := fmt.Sprintf("%s to %s", versions.Oldest(), versions.Newest())
+	for _, file := range []string{"README.md", "deploy/chart/README.md", "docs/operations.md", "docs/scheduler.md"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), "Kubernetes "+span) {
+			t.Errorf("%s does not say %q", file, "Kubernetes "+span)
+		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/logtext"
@@ -37,10 +38,34 @@ import (
 // patience is much longer than any step takes on an idle machine.
 const patience = time.Minute
 
+// TestVersions installs the chart on control planes that emulate the older supported versions of
+// Kubernetes.
+func TestVersions(t *testing.T) {
+	for _, version := range versions.Supported() {
+		if version == versions.Newest().String() {
+			continue // the other tests
+		}
+		t.Run(version, func(t *testing.T) {
+			c, err := start(filepath.Join(t.TempDir(), "data"), version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := c.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			t.Run("TestServerAcceptsObjects", c.acceptsObjects)
+			c.schedules(t)
+		})
+	}
+}
+
 // TestSchedulerWithItsRights runs pinfold-scheduler with the configuration and the service account of an
 // installed release, in both modes. It is ready, takes its lease, and binds a pod with signed CPUs.
-func TestSchedulerWithItsRights(t *testing.T) {
-	c := begin(t)
+func TestSchedulerWithItsRights(t *testing.T) { begin(t).schedules(t) }
+
+func (c controlPlane) schedules(t *testing.T) {
 	for mode, lease := range map[string]string{"secondary": namespace + "/pinfold-scheduler", "default": "kube-system/kube-scheduler"} {
 		t.Run(mode, func(t *testing.T) {
 			private, public := newKeys(t)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -40,8 +42,11 @@ const (
 	startTimeout = 3 * time.Minute
 )
 
-// shared is the cluster for all tests of this program.
+// shared is the cluster for all tests of this program. [TestVersions] replaces it for a time.
 var shared *running
+
+// kubernetesVariable is the minor version of Kubernetes that the cluster's control plane emulates.
+const kubernetesVariable = "PINFOLD_TEST_KUBERNETES"
 
 func TestMain(m *testing.M) {
 	// The cluster is terminated when the thread that started it ends, so this must be the program's
@@ -65,10 +70,11 @@ func runTests(m *testing.M) (status int, err error) {
 	if err := build(binary, "pinfold.dev/pinfold/cmd/pinfold-local"); err != nil {
 		return 0, err
 	}
-	stop, err := start(binary, filepath.Join(dir, "data"))
+	cluster, stop, err := start(binary, filepath.Join(dir, "data"), cmp.Or(os.Getenv(kubernetesVariable), versions.Newest().String()))
 	if err != nil {
 		return 0, err
 	}
+	shared = cluster
 	defer func() { err = errors.Join(err, stop()) }()
 	return m.Run(), nil
 }
@@ -86,8 +92,8 @@ func build(binary string, pkg ...string) error {
 }
 
 // start runs a cluster as a child process and waits until it is ready.
-func start(binary, data string) (stop func() error, err error) {
-	args := []string{"up", "--data-dir", data}
+func start(binary, data, kubernetes string) (cluster *running, stop func() error, err error) {
+	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
 	for _, shape := range shapes {
 		args = append(args, "--nodes", shape)
 	}
@@ -96,7 +102,7 @@ func start(binary, data string) (stop func() error, err error) {
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("start a local cluster: %w", err)
+		return nil, nil, fmt.Errorf("start a local cluster: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
@@ -117,16 +123,16 @@ func start(binary, data string) (stop func() error, err error) {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
 		state, err := localcluster.ReadState(data)
 		if err == nil && state.Ready {
-			shared, err = connect(binary, data, state.Kubeconfig)
-			return stop, err
+			cluster, err := connect(binary, data, state.Kubeconfig)
+			return cluster, stop, err
 		}
 		select {
 		case err := <-ended:
-			return nil, fmt.Errorf("the local cluster ended: %w\n%s", err, out.String())
+			return nil, nil, fmt.Errorf("the local cluster ended: %w\n%s", err, out.String())
 		default:
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.Join(fmt.Errorf("the local cluster is not ready after %v: %w", startTimeout, err), stop())
+			return nil, nil, errors.Join(fmt.Errorf("the local cluster is not ready after %v: %w", startTimeout, err), stop())
 		}
 	}
 }

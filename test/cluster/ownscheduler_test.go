@@ -35,15 +35,15 @@ func (c *test) ownConfiguration(election, connection string) string {
 	return text + "      signingKey: " + filepath.Join(c.dir, "pki", "allocations.key") + "\n"
 }
 
-// startScheduler runs a scheduler until it ends or the test does.
-func (c *test) startScheduler(configuration string) *ownScheduler {
+// startScheduler runs a scheduler with more flags until it ends or the test does.
+func (c *test) startScheduler(configuration string, flags ...string) *ownScheduler {
 	c.Helper()
 	file := filepath.Join(c.TempDir(), "scheduler.yaml")
 	c.must(os.WriteFile(file, []byte(configuration), 0o600))
 	kubeconfig := filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig")
 	s := &ownScheduler{test: c, ended: make(chan struct{})}
-	s.command = exec.Command(c.binary, "component", localcluster.Scheduler, "--config="+file, "--secure-port=0",
-		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	s.command = exec.Command(c.binary, append([]string{"component", localcluster.Scheduler, "--config=" + file, "--secure-port=0",
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig}, flags...)...)
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.command.Stdout, s.command.Stderr = &s.log, &s.log
 	c.must(s.command.Start())

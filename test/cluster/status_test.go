@@ -87,8 +87,8 @@ func (c *test) schedulerLeads(report status.Report) {
 	}
 	s := report.Schedulers[0]
 	if s.Lease != "kube-system/kube-scheduler" || s.State != status.Leading || s.Holder != *lease.Spec.HolderIdentity ||
-		!strings.HasPrefix(out, "pinfold-local "+s.Version) || s.Version == "" || s.RenewalAge > s.Duration {
-		c.Errorf("scheduler %+v; its lease is held by %s, and its version is that of %s", s, *lease.Spec.HolderIdentity, out)
+		!strings.HasPrefix(out, "pinfold-local "+s.Version) || s.Version == "" || s.Kubernetes != c.kubernetes() || s.RenewalAge > s.Duration {
+		c.Errorf("scheduler %+v; its lease is held by %s, its version is that of %s, and the API server is %s", s, *lease.Spec.HolderIdentity, out, c.kubernetes())
 	}
 }
 

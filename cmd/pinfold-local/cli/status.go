@@ -47,8 +47,8 @@ func writeText(out io.Writer, state localcluster.State) error {
 	if !state.Ready {
 		condition = "starting: " + state.Step
 	}
-	fmt.Fprintf(out, "server      %s (%s)\nkubeconfig  %s\nsupervisor  process %d\n\n",
-		state.Server, condition, state.Kubeconfig, state.Supervisor)
+	fmt.Fprintf(out, "server      %s (%s)\nkubernetes  %s\nkubeconfig  %s\nsupervisor  process %d\n\n",
+		state.Server, condition, state.Kubernetes, state.Kubeconfig, state.Supervisor)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tRESTARTS\tUP")
 	for _, c := range state.Components {

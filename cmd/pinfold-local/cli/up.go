@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/simnode"
@@ -30,6 +32,7 @@ type upOptions struct {
 	schedulerConfig string
 	stock           bool // without Pinfold
 	keepData        bool
+	kubernetes      string // minor version that the control plane emulates
 	detach          bool
 	node            bool     // with a real node
 	binaries        string   // directory of the real node's programs
@@ -59,6 +62,13 @@ func newUp() *cobra.Command {
 			if options.stock && (options.schedulerConfig != "" || len(options.agentFlags) > 0) {
 				return usage.Errorf("--scheduler-config and --agent-flag configure Pinfold, which --stock leaves out")
 			}
+			version, err := versions.Parse(options.kubernetes)
+			if err != nil {
+				return usage.Errorf("--kubernetes: %v", err)
+			}
+			if options.node && version.LessThan(versions.Newest()) {
+				return usage.Errorf("the kubelet of a real node is %s and must not be newer than the control plane: leave out --kubernetes or --node", versions.Newest())
+			}
 			if options.detach {
 				return detach(command.Context(), options, command.Flags(), command.OutOrStdout(), command.ErrOrStderr())
 			}
@@ -73,6 +83,9 @@ func newUp() *cobra.Command {
 		"KubeSchedulerConfiguration `FILE` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.stock, "stock", false,
 		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
+	flags.StringVar(&options.kubernetes, "kubernetes", versions.Newest().String(),
+		"minor `VERSION` of Kubernetes that the control plane emulates: "+strings.Join(versions.Supported(), ", "))
+	completion.Words(command, "kubernetes", versions.Supported()...)
 	flags.StringArrayVar(&options.images, "images", nil,
 		"also serve the images of an OCI image layout in this `DIRECTORY` to the real node; may be repeated")
 	flags.BoolVar(&options.keepData, "keep-data", false, "keep the data directory at the end")
@@ -135,6 +148,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		Dir:              o.dir,
 		ExportKubeconfig: o.kubeconfig,
 		KeepData:         o.keepData,
+		Kubernetes:       o.kubernetes,
 		Stock:            o.stock,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
 			return populate(ctx, admin, nodes)

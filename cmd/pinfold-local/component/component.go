@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
@@ -63,7 +64,10 @@ func kubernetes(newCommand func() *cobra.Command) func(flags []string) int {
 	}
 }
 
-func newScheduler() *cobra.Command { return command.New(version.This().Version) }
+// settle is short, because a local cluster has one API server.
+const settle = 10 * time.Second
+
+func newScheduler() *cobra.Command { return command.New(version.This().Version, settle) }
 
 // serve returns a server that runs a function until a signal cancels its context.
 func serve(run func(ctx context.Context, flags []string) error) func(flags []string) int {

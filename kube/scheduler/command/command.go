@@ -1,18 +1,27 @@
 // Package command builds the kube-scheduler command with the Pinfold plugin:
 //
-//	os.Exit(cli.Run(command.New("v1.2.3")))
+//	os.Exit(cli.Run(command.New("v1.2.3", command.Settle)))
 //
-// It is [app.NewSchedulerCommand] with one addition: the plugin watches the leader election lease,
-// so that no decision of a former leader is bound. [app.NewSchedulerCommand] does not expose its
-// configuration, so the command is built here.
+// It is [app.NewSchedulerCommand] with two additions. The plugin watches the leader election lease,
+// so that no decision of a former leader is bound. And the scheduler runs as the minor version of its
+// API server: a newer one would wait for ever for kinds that the API server does not have.
+// [app.NewSchedulerCommand] does not expose its configuration, so the command is built here.
 package command
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -21,21 +30,26 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/versions"
 )
 
-// New returns the command, with the flags of kube-scheduler. Its lease names the given version of
-// Pinfold.
-func New(version string) *cobra.Command {
+// emulation is the flag that sets the version of Kubernetes as which the scheduler runs.
+const emulation = "emulated-version"
+
+// New returns the command, with the flags of kube-scheduler. Its lease names the given release of
+// Pinfold. Without the flag --emulated-version it runs as the version of its API server, and ends when
+// that has had another version for a time, usually [Settle].
+func New(release string, settle time.Duration) *cobra.Command {
 	o := options.NewOptions()
 	cmd := &cobra.Command{
-		Use:               "kube-scheduler",
-		Args:              cobra.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return o.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, o, version) },
+		Use:  "kube-scheduler",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, o, release, settle) },
 	}
 	sets := o.Flags
 	verflag.AddFlags(sets.FlagSet("global"))
@@ -43,36 +57,93 @@ func New(version string) *cobra.Command {
 	for _, set := range sets.FlagSets {
 		cmd.Flags().AddFlagSet(set)
 	}
+	cmd.Flag(emulation).Usage = "The minor version of Kubernetes as which the scheduler runs, one of " + strings.Join(versions.Supported(), ", ") +
+		".\nWithout this flag it is that of the API server."
 	cliflag.SetUsageAndHelpFunc(cmd, *sets, 0)
 	return cmd
 }
 
-// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe.
-func run(cmd *cobra.Command, o *options.Options, version string) error {
+// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe and the version of
+// the API server, which decides about feature gates and so comes first.
+func run(cmd *cobra.Command, o *options.Options, release string, settle time.Duration) error {
 	verflag.PrintAndExitIfRequested()
+	ctx, cancel := context.WithCancel(server.SetupSignalContext())
+	defer cancel()
+	asks := !cmd.Flags().Changed(emulation)
+	if asks {
+		watch, err := followAPIServer(ctx, cmd.Flags(), o)
+		if err != nil {
+			return err
+		}
+		go func() { watch(ctx, settle); cancel() }()
+	}
+	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
 	gate := o.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(o.Logs, gate); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	cliflag.PrintFlags(cmd.Flags())
+	runsAs := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent).EmulationVersion().String()
+	klog.InfoS("This scheduler runs as a version of Kubernetes", "version", runsAs, "asTheAPIServer", asks)
 	name, err := cache.NewInformerName("kube-scheduler")
 	if err != nil {
 		return err
 	}
 	o.InformerName = name
-	ctx := server.SetupSignalContext()
 	leadership := &scheduler.Leadership{}
 	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
 	if err != nil {
 		return err
 	}
 	if config.LeaderElection != nil {
-		leadership.Observe(config.LeaderElection, version)
+		leadership.Observe(config.LeaderElection, release, runsAs)
 	}
 	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, s)
+}
+
+// followAPIServer sets the flags as needed to run as the version of the API server. The function that it
+// returns ends when the scheduler has to start again as another version, or ctx has ended.
+func followAPIServer(ctx context.Context, flags *pflag.FlagSet, o *options.Options) (watch func(context.Context, time.Duration), err error) {
+	api, err := newAPIServer(o)
+	if err != nil {
+		return nil, err
+	}
+	v, err := api.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := supported(v); err != nil {
+		return nil, err
+	}
+	if gates, ok := flags.Lookup("feature-gates").Value.(*cliflag.ColonSeparatedMultimapStringString); ok {
+		dropUnknown(*gates.Multimap, v)
+	}
+	watch = func(ctx context.Context, settle time.Duration) { api.watch(ctx, v, settle) }
+	return watch, flags.Set(emulation, basecompatibility.DefaultKubeComponent+"="+v.String())
+}
+
+// dropUnknown removes feature gates that are off from the settings, by component, if Kubernetes does not
+// have them yet in a version. kube-scheduler rejects such settings, but they are needed to run as the
+// version of its program with an older API server.
+func dropUnknown(settings map[string][]string, v *version.Version) {
+	known := utilfeature.DefaultMutableFeatureGate.GetAllVersioned()
+	for component, list := range settings {
+		settings[component] = slices.DeleteFunc(list, func(setting string) bool {
+			name, value, _ := strings.Cut(setting, "=")
+			on, err := strconv.ParseBool(strings.TrimSpace(value))
+			specs := known[featuregate.Feature(strings.TrimSpace(name))]
+			unknown := err == nil && !on && len(specs) > 0 && v.LessThan(specs[0].Version)
+			if unknown {
+				klog.InfoS("A feature gate that is off is ignored, because this version of Kubernetes does not have it", "gate", name, "version", v)
+			}
+			return unknown
+		})
+	}
 }

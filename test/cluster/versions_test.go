@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"pinfold.dev/pinfold/kube/versions"
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+// TestVersions repeats tests on control planes that emulate the other supported versions of Kubernetes.
+// PINFOLD_TEST_KUBERNETES=1.34 runs all tests of this package on one of them instead.
+func TestVersions(t *testing.T) {
+	usual := begin(t)
+	for _, version := range versions.Supported() {
+		if version == usual.kubernetes() {
+			continue // all tests of this package
+		}
+		t.Run(version, func(t *testing.T) {
+			cluster, stop, err := start(usual.binary, filepath.Join(t.TempDir(), "data"), version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shared = cluster
+			defer func() {
+				shared = usual.running
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			t.Setenv(failoversVariable, "1")
+			t.Run("TestExampleManifests", TestExampleManifests)
+			t.Run("TestPreemption", TestPreemption)
+			t.Run("TestAdmission", TestAdmission)
+			t.Run("TestFailover", TestFailover)
+			t.Run("TestStatus", TestStatus)
+			t.Run("TestSchedulerLog", testSchedulerLog)
+		})
+	}
+}
+
+// testSchedulerLog checks that the scheduler asks for no API that its API server does not have.
+func testSchedulerLog(t *testing.T) {
+	c := begin(t)
+	log, err := os.ReadFile(filepath.Join(c.dir, "logs", localcluster.Scheduler+".log"))
+	c.must(err)
+	runsAs := fmt.Sprintf(`"This scheduler runs as a version of Kubernetes" version=%q`, c.kubernetes())
+	if !strings.Contains(string(log), runsAs) || strings.Contains(string(log), "could not find the requested resource") {
+		t.Errorf("the log does not say %s, or asks for an API that is not there:\n%s", runsAs, log)
+	}
+}
+
+// kubernetes returns the minor version that the cluster's control plane emulates.
+func (r *running) kubernetes() string {
+	state, err := localcluster.ReadState(r.dir)
+	if err != nil {
+		panic(err) // begin's cluster runs
+	}
+	return state.Kubernetes
+}
+
+// TestUpgrade: the API server of a scheduler has another version. The scheduler releases its lease and
+// ends, and the next one runs as the new version. A running scheduler continues with an API server that
+// is too new, and one that starts reports an error, unless a flag sets its version.
+func TestUpgrade(t *testing.T) {
+	c := begin(t)
+	minor, kubeconfig := c.versionProxy()
+	const lease = "upgraded-scheduler"
+	configuration := c.ownConfiguration("{leaderElect: true, resourceName: "+lease+"}", "{kubeconfig: "+kubeconfig+"}")
+	runsAs := func(version string) string { return `runs as a version of Kubernetes" version="` + version + `"` }
+	leader := func() string {
+		got, err := c.client.CoordinationV1().Leases("kube-system").Get(c.Context(), lease, metav1.GetOptions{})
+		if err != nil || got.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *got.Spec.HolderIdentity
+	}
+
+	minor.Store(35)
+	s := c.startScheduler(configuration)
+	s.awaitLog(runsAs("1.35"))
+	s.awaitLog("uccessfully acquired lease")
+	c.create(ownPod("before", small0, 2, ""))
+	c.allocation(c.bound("before"))
+	minor.Store(36)
+	s.awaitLog("so that it is started again as the version of its API server")
+	s.ends()
+	if got := s.command.ProcessState.ExitCode(); got != 0 || leader() != "" {
+		t.Errorf("exit status %d, and %q has the lease", got, leader())
+	}
+	s = c.startScheduler(configuration)
+	s.awaitLog(runsAs("1.36"))
+	c.create(ownPod("after", small0, 2, ""))
+	c.allocation(c.bound("after"))
+
+	minor.Store(uint64(versions.Newest().Minor()) + 1)
+	s.awaitLog("This scheduler continues, but could not be started again")
+	c.create(ownPod("later", small0, 2, ""))
+	c.allocation(c.bound("later"))
+	refused := c.startScheduler(configuration)
+	refused.ends()
+	if log := refused.log.String(); refused.command.ProcessState.ExitCode() != 1 || !strings.Contains(log, strings.Join(versions.Supported(), ", ")) {
+		t.Errorf("with an API server that is too new: %v\n%s", refused.command.ProcessState, log)
+	}
+	c.must(s.command.Process.Kill())
+	s.ends()
+	remedy := "--emulated-version=" + versions.Newest().String()
+	if log := refused.log.String(); !strings.Contains(log, remedy) {
+		t.Fatalf("the error does not name %s:\n%s", remedy, log)
+	}
+	s = c.startScheduler(configuration, remedy)
+	s.awaitLog(runsAs(versions.Newest().String()))
+	c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "later", *metav1.NewDeleteOptions(0)))
+	c.create(ownPod("last", small0, 2, ""))
+	c.allocation(c.bound("last"))
+	c.checkBooks()
+}
+
+// versionProxy starts a proxy before the API server, which says that this is of the returned minor
+// version. The proxy's clients have the rights of the scheduler.
+func (c *test) versionProxy() (minor *atomic.Uint64, kubeconfig string) {
+	c.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
+	c.must(err)
+	target, err := url.Parse(config.Host)
+	c.must(err)
+	transport, err := rest.TransportFor(config)
+	c.must(err)
+	minor = new(atomic.Uint64)
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprintf(w, `{"major":"1","minor":"%d+","gitVersion":"v1.%[1]d.2-provider.1"}`, minor.Load())
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	c.Cleanup(server.CloseClientConnections)
+	kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
+	c.must(os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"`+server.URL+`"}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600))
+	return minor, kubeconfig
+}
