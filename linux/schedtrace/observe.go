@@ -71,6 +71,9 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		if !ok {
 			return nil, fmt.Errorf("%s: %w", subject, cgroup.ErrGone)
 		}
+		if err := groups.CheckEnabled(subject, cgroup.CPU); err != nil {
+			return nil, err // the scheduler counts its threads for a group above
+		}
 		o.Subjects[subject], subjects[path.Clean(subject)] = id, id
 	}
 	p := newPlan(ids, subjects, len(ids))
