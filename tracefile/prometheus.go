@@ -14,9 +14,9 @@ func errJSON(in io.ReaderAt) error {
 	begin = begin[:n]
 	switch {
 	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
-		return errors.New("Prometheus JSON of one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
+		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
 	case bytes.Contains(begin, []byte(`"resultType"`)), bytes.Contains(begin, []byte(`"metric"`)):
-		return errors.New("Prometheus JSON: convert it to CSV first: see 'From Prometheus' in docs/pinfold.md")
+		return errors.New("JSON of Prometheus: convert it to CSV first: see 'From Prometheus' in docs/pinfold.md")
 	}
 	return errors.New("JSON, and not a recording in CSV, Parquet or .npy")
 }

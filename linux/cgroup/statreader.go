@@ -39,7 +39,7 @@ const statSize = 640
 // without a cpu controller has only usage, as [FS.Stat] describes.
 func (fs *FS) OpenStat(group string) (*StatReader, error) {
 	stat, err := fs.hold(group, CPUStat)
-	if err != nil && !(fs.layout.CPU == V1 && isUnsupported(err)) {
+	if err != nil && (fs.layout.CPU == V2 || !isUnsupported(err)) {
 		return nil, err
 	}
 	r := &StatReader{fs: fs, group: group, stat: stat, usage: heldFile{fd: closed}, buffer: make([]byte, statSize)}
