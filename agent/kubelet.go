@@ -227,7 +227,7 @@ func parseKubelet(text []byte) (control.Kubelet, error) {
 		Config *kubeletconfig.KubeletConfiguration `json:"kubeletconfig"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return control.Kubelet{}, fmt.Errorf("read the kubelet's configuration: %w", err)
+		return control.Kubelet{}, errors.New("read the kubelet's configuration: the answer is not a configuration in JSON; is this a kubelet?")
 	}
 	c := answer.Config
 	if c == nil || c.CPUManagerPolicy == "" {
@@ -251,7 +251,7 @@ func parseKubelet(text []byte) (control.Kubelet, error) {
 func parseStaticPods(text []byte) (map[ledger.PodID]types.NamespacedName, error) {
 	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("read the kubelet's pods: %w", err)
+		return nil, errors.New("read the kubelet's pods: the answer is not a list in JSON; is this a kubelet?")
 	}
 	if list.Kind != "PodList" {
 		return nil, fmt.Errorf("read the kubelet's pods: got a %q, want a PodList; is this a kubelet?", list.Kind)

@@ -92,6 +92,8 @@ func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
 		return newNPYReader(f, "/"+strings.TrimSuffix(base, filepath.Ext(base)), npyInterval)
 	case strings.HasPrefix(journalMagic, text): // or cut short
 		return newJournalReader(f)
+	case isJSON(head[:n]):
+		return nil, errJSON(f)
 	default:
 		return newCSVReader(f)
 	}

@@ -90,7 +90,7 @@ func (x *examination) policy(ctx context.Context) (policy, source string, err er
 		PolicyName string `json:"policyName"`
 	}
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		return "", "", fmt.Errorf("%s: %w: %w", name, errBadState, err)
+		return "", "", fmt.Errorf("%s: %w: it is not JSON", name, errBadState)
 	}
 	return state.PolicyName, name, nil
 }

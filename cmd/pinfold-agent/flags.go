@@ -104,7 +104,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, usage.KubeconfigError(err)
 	}
 	return config, nil
 }

@@ -117,7 +117,7 @@ It shows the state of Pinfold in a cluster. It changes nothing else.`,
 	root.AddCommand(linuxCommands()...)
 	root.AddCommand(place.NewTopology(), place.NewPlace(), record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(),
 		status.New(), newVersion())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage.Errorf("%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage.Errorf("%w", usage.FlagError(err)) })
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	root.SetHelpCommand(newHelp(root))

@@ -17,7 +17,7 @@ import (
 
 // TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks
 // are files, besides the recordings of testdata. "console" blocks are commands with their output;
-// those that make control groups are "console cgroups" blocks.
+// those that make control groups are "console cgroups" blocks, and those that need jq "console jq".
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
 	manual, err := os.ReadFile("../../docs/pinfold.md")
@@ -28,7 +28,7 @@ func TestManual(t *testing.T) {
 	if commands < 5 {
 		t.Fatalf("the manual has %d examples, want some", commands)
 	}
-	for _, path := range []string{"testdata/manual/cg1.csv", "testdata/recordings/shop.csv"} {
+	for _, path := range []string{"testdata/manual/cg1.csv", "testdata/manual/range.json", "testdata/recordings/shop.csv"} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -55,6 +55,8 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 		case "console":
 		case "console cgroups":
 			guard = "[cgroups] "
+		case "console jq":
+			guard = "[exec:jq] "
 		default:
 			continue
 		}

@@ -48,8 +48,10 @@ type Recorded struct {
 	LimitCPUs    float64 `json:"limitCPUs,omitempty"`
 	BurstPercent float64 `json:"burstPercent,omitempty"`
 	LimitChanges int     `json:"limitChanges"`
-	// ThrottleRatio is what the kernel counted, over wall periods.
-	ThrottleRatio float64 `json:"throttleRatio"`
+	// ThrottleRatio is what the kernel counted, over wall periods. ThrottleRatioOfTimer is over the
+	// periods in which the kernel's timer ran, as on most dashboards.
+	ThrottleRatio        float64 `json:"throttleRatio"`
+	ThrottleRatioOfTimer float64 `json:"throttleRatioOfTimer"`
 	// Moved, Averaged and OpenShare are those of trace.Demand.
 	Moved     float64 `json:"movedShare"`
 	Averaged  float64 `json:"averagedShare"`

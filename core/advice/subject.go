@@ -122,7 +122,7 @@ func (sub *subject) obstacle() string {
 func (sub *subject) recorded() Recorded {
 	r := Recorded{
 		Time: Seconds{sub.summary.Time}, Period: Seconds{sub.period}, Periods: len(sub.wanted),
-		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(),
+		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
 		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
 	}
 	if cpus, limited := sub.limit(); limited {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Errors of Series.Demand that callers branch on.
@@ -28,14 +30,29 @@ type Demand struct {
 	OpenShare float64   // share of the time in those runs
 }
 
+// RecordCommand returns the command that records the group at the interval of its enforcement period.
+func (s *Series) RecordCommand() string {
+	group := "'" + s.Group + "'"
+	if pod := strings.Split(s.Name, "/"); len(pod) == 3 { // NAMESPACE/POD/CONTAINER
+		group = "--pod " + pod[0] + "/" + pod[1]
+	} else if !strings.ContainsFunc(s.Group, isSpecial) {
+		group = s.Group
+	}
+	return fmt.Sprintf("pinfold sample %s --duration 10m -o FILE.parquet", group)
+}
+
+// isSpecial reports whether a character of a path has a meaning to shells.
+func isSpecial(r rune) bool {
+	return r != '/' && r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
+
 // Demand returns the demand in CPUs for each bin of one period, which must be > 0. It is PerPeriod
 // of the series after correction of throttled runs: exactly if Exact is known, and otherwise by
 // estimate; see the package comment. Without throttling, demand equals usage. The errors are
 // ErrTooCoarse and ErrTooShort.
 func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if nominal > period {
-		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with an interval of %v or less, or ask for a longer period",
-			period, nominal, ErrTooCoarse, period)
+		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with: %s", period, nominal, ErrTooCoarse, s.RecordCommand())
 	}
 	demand := Series{Samples: slices.Clone(s.Samples)}
 	segments := demand.Segments(nominal)

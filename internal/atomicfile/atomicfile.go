@@ -15,6 +15,9 @@ import (
 	"path/filepath"
 )
 
+// Replace is the operation in the [fs.PathError] of a name at which no file can be put.
+const Replace = "replace"
+
 // Options configure how a file is written.
 type Options struct {
 	// Perm are the file's permissions, regardless of the umask. 0: as with [os.Create], 0666 less
@@ -38,8 +41,8 @@ func Write(name string, content []byte, o Options) error {
 	})
 }
 
-// WriteFunc writes the named file; the function write writes its content. If the file cannot be
-// renamed, the error is an [*os.LinkError]. Devices, pipes, sockets and links to
+// WriteFunc writes the named file; the function write writes its content. Errors name that file, not
+// the temporary one. Devices, pipes, sockets and links to
 // them are not replaced.
 func WriteFunc(name string, o Options, write func(*os.File) error) error {
 	exists := fmt.Errorf("%s: %w", name, fs.ErrExist)
@@ -51,7 +54,7 @@ func WriteFunc(name string, o Options, write func(*os.File) error) error {
 	}
 	f, err := o.create(name)
 	if err != nil {
-		return err
+		return ofFile(name, err)
 	}
 	if err = write(f); err == nil && o.Sync {
 		err = f.Sync()
@@ -67,6 +70,19 @@ func WriteFunc(name string, o Options, write func(*os.File) error) error {
 		return syncDir(filepath.Dir(name))
 	case errors.Is(err, fs.ErrExist) && o.KeepOld:
 		return exists
+	}
+	return ofFile(name, err)
+}
+
+// ofFile names the file in an error about the temporary one.
+func ofFile(name string, err error) error {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &link):
+		return &os.PathError{Op: Replace, Path: name, Err: link.Err}
+	case errors.As(err, &path) && filepath.Dir(path.Path) == filepath.Dir(name):
+		path.Path = name
 	}
 	return err
 }

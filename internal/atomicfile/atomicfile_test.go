@@ -71,9 +71,13 @@ func TestFailure(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "folder", "in")
 	must(t, os.MkdirAll(dir, 0o700))
-	var renameErr *os.LinkError
-	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &renameErr) {
+	var wrong *os.PathError
+	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &wrong) || wrong.Op != Replace || wrong.Path != filepath.Dir(dir) {
 		t.Errorf("write over a directory: %v", err)
+	}
+	absent := filepath.Join(t.TempDir(), "none", "file")
+	if err := Write(absent, nil, Options{}); !errors.As(err, &wrong) || wrong.Path != absent {
+		t.Errorf("write in a directory that does not exist: %v", err)
 	}
 	expect(t, filepath.Dir(dir), "")
 	pipe := filepath.Join(t.TempDir(), "pipe")

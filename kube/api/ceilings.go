@@ -9,8 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
@@ -72,13 +70,8 @@ func BuiltInCeiling() Ceiling {
 // ParseCeilings parses ceilings in YAML or JSON. It rejects duplicate, unknown and malformed
 // fields, which would otherwise be ignored.
 func ParseCeilings(text []byte) (Ceilings, error) {
-	asJSON, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return Ceilings{}, err
-	}
 	var c Ceilings
-	miswritten, err := json.UnmarshalStrict(asJSON, &c)
-	if err := joined(append(miswritten, err)...); err != nil {
+	if err := DecodeYAML(text, &c); err != nil {
 		return Ceilings{}, err
 	}
 	return c, c.Validate()

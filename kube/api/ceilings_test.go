@@ -57,15 +57,15 @@ func TestCeilingsRefused(t *testing.T) {
 		"default: {}\ndefault: {}":                                               `"default" already set in map`,
 		"namespaces: {a: {}, a: {}}":                                             `"a" already set in map`,
 		"default: {exclusiveCPUs: {perPod: -1}}":                                 "default.exclusiveCPUs.perPod -1: it must be 0 or more",
-		"default: {exclusiveCPUs: {perPod: many}}":                               "cannot unmarshal string",
+		"default: {exclusiveCPUs: {perPod: many}}":                               "it must not be a JSON string",
 		"default: {burst: {percent: 5}}":                                         `unknown field "percent"`,
 		"default: {burst: {policy: some}}":                                       `policy "some": it must be "none", "burst", "quota" or "auto"`,
 		"default: {burst: {burstPercent: 0}}":                                    "burstPercent 0: it must be 1 to 10000",
-		"default: {period: {min: 10}}":                                           "cannot unmarshal number",
+		"default: {period: {min: 10}}":                                           "it must not be a JSON number",
 		"default: {period: {min: 1us}}":                                          "default.period.min 1µs: it must be a duration from",
 		"default: {period: {min: 1s, max: 1ms}}":                                 "default.period: min 1s is above max 1ms",
 		"default: {period: {min: 20ms}}\nnamespaces: {a: {period: {max: 10ms}}}": "namespaces.a.period: min 20ms is above max 10ms",
-		"8": "cannot unmarshal number",
+		"8": "it must not be a JSON number",
 	} {
 		if _, err := ParseCeilings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\nis refused with %v, want %q", text, err, want)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // Keys of the settings; see the package comment.
@@ -143,6 +144,15 @@ func enumerate(items []string) string {
 	return strings.Join(items[:last], ", ") + " or " + items[last]
 }
 
+// DecodeYAML parses YAML or JSON. It rejects duplicate and unknown fields.
+func DecodeYAML(text []byte, into any) error {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return fmt.Errorf("it is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	return decodeJSON(string(asJSON), into)
+}
+
 // decodeJSON parses one JSON value. Names of fields are case-sensitive.
 func decodeJSON(text string, into any, strict ...json.StrictOption) error {
 	strictErrors, err := json.UnmarshalStrict([]byte(text), into, strict...)
@@ -156,7 +166,7 @@ func decodeJSON(text string, into any, strict ...json.StrictOption) error {
 		if syntax, _ := json.SyntaxErrorOffset(err); syntax {
 			return fmt.Errorf("it is not JSON, or was cut short: %w", err)
 		}
-		return err
+		return errors.New(strings.TrimPrefix(err.Error(), "time: ")) // of a duration
 	}
 	return joined(strictErrors...)
 }

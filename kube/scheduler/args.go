@@ -8,8 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -133,12 +131,7 @@ func decodeArgs(obj runtime.Object) (args Args, err error) {
 	if !ok {
 		return args, fmt.Errorf("they are a %T, not text", obj)
 	}
-	asJSON, err := yaml.YAMLToJSONStrict(text.Raw) // accepts JSON as well
-	if err != nil {
-		return args, err
-	}
-	strict, err := json.UnmarshalStrict(asJSON, &args)
-	return args, errors.Join(append(strict, err)...)
+	return args, api.DecodeYAML(text.Raw, &args)
 }
 
 // complete sets defaults and checks values.

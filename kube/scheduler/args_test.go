@@ -35,7 +35,7 @@ func TestParseArgs(t *testing.T) {
 			want: args(Args{APIVersion: "pinfold.dev/v1alpha1", Kind: "PinfoldArgs", ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1)})},
 		{name: "misspelt", text: `{"minSharedCpus":4}`, err: `unknown field "minSharedCpus"`},
 		{name: "double", text: "minSharedCPUs: 4\nminSharedCPUs: 5\n", err: `"minSharedCPUs" already set`},
-		{name: "wrong type", text: `{"minSharedCPUs":"four"}`, err: "cannot unmarshal string"},
+		{name: "wrong type", text: `{"minSharedCPUs":"four"}`, err: "it must not be a JSON string"},
 		{name: "truncated", text: `{"minSharedCPUs":`, err: "pluginConfig"},
 		{name: "strategy", text: `{"scoringStrategy":"Best"}`, err: `scoringStrategy "Best" is neither "LeastAllocated" nor "MostAllocated"`},
 		{name: "negative", text: `{"minSharedCPUs":-1}`, err: "minSharedCPUs is -1; it must be 0 or more"},

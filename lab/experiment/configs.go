@@ -8,9 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 //go:embed configs/*.yaml
@@ -50,7 +49,7 @@ func Load(file string) (experiment.Config, error) {
 }
 
 func parse(name string, data []byte) (c experiment.Config, err error) {
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+	if err := api.DecodeYAML(data, &c); err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := c.Check(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"syscall"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -126,7 +125,7 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 func (fs *FS) writeAndVerify(w Write) (bool, error) {
 	if w.IfDiffers {
 		found, err := fs.read(w.Path, w.File)
-		if err != nil || same(w.File, w.Value, strings.TrimSpace(found)) {
+		if err != nil || same(w.File, w.Value, trim(found)) {
 			return false, err
 		}
 	}
@@ -137,7 +136,7 @@ func (fs *FS) writeAndVerify(w Write) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	if found = strings.TrimSpace(found); same(w.File, w.Value, found) {
+	if found = trim(found); same(w.File, w.Value, found) {
 		return true, nil
 	}
 	if state, err := parsePartition(found); err == nil && w.File == CPUSetPartition {

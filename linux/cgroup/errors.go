@@ -20,7 +20,7 @@ var (
 	ErrBothVersions = errors.New("controller is in a version 1 and a version 2 hierarchy")
 	// ErrNotEnabled reports that the group's parent does not delegate the controller (version 2,
 	// cgroup.subtree_control).
-	ErrNotEnabled = errors.New("controller is not enabled for the control group")
+	ErrNotEnabled = errors.New("the control group does not have the controller")
 	// ErrInvalid reports wanted settings that no kernel accepts, or that contradict those of a
 	// group above.
 	ErrInvalid = errors.New("settings are not valid")

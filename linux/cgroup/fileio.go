@@ -112,6 +112,11 @@ func openFile(name string, flags int) (int, error) {
 	}
 }
 
+// trim removes white space and NUL characters around the content of a file.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
+}
+
 // readAs reads and parses a file.
 func readAs[T any](fs *FS, group string, f File, parse func(string) (T, error)) (T, error) {
 	text, err := fs.read(group, f)
@@ -119,7 +124,7 @@ func readAs[T any](fs *FS, group string, f File, parse func(string) (T, error)) 
 		var none T
 		return none, err
 	}
-	value, err := parse(strings.TrimSpace(text))
+	value, err := parse(trim(text))
 	if err != nil {
 		return value, fmt.Errorf("read %s: %w", fs.File(group, f), err)
 	}

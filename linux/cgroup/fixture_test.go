@@ -44,7 +44,10 @@ func describe(root string) string {
 	var b strings.Builder
 	machine, err := Open(root)
 	if err != nil {
-		return fmt.Sprintf("error: %v\n", err)
+		fmt.Fprintf(&b, "error: %v\n", err)
+		if machine, err = OpenUsage(root); err != nil {
+			return b.String()
+		}
 	}
 	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
 		if h := machine.Hierarchy(c); h.Mount != "" {
@@ -78,7 +81,8 @@ func describeGroup(b *strings.Builder, machine *FS, group string) {
 	fmt.Fprintf(b, "%s\n", group)
 	s, err := machine.Read(group)
 	if err != nil {
-		fmt.Fprintf(b, "  error: %v\n", err)
+		stat, errStat := machine.Stat(group)
+		fmt.Fprintf(b, "  error: %v\n  %+v %v\n", err, stat, errStat)
 		return
 	}
 	fmt.Fprintf(b, "  CPUs %q effective %q quota %s period %v burst %v weight %d idle %v",

@@ -48,6 +48,30 @@ func parseTime[T content](s T, unit time.Duration) (time.Duration, error) {
 // parseNanoseconds parses cpuacct.usage, cpuacct.usage_user and cpuacct.usage_sys.
 func parseNanoseconds(s string) (time.Duration, error) { return parseTime(s, time.Nanosecond) }
 
+// parseCount parses nr_periods, nr_throttled and nr_bursts. The kernel prints these as signed
+// numbers of 32 bits (struct cfs_bandwidth of Linux 6.18), which become negative after 2^31
+// periods: 25 days of 1 ms.
+func parseCount[T content](s T) (uint64, error) {
+	if len(s) < 2 || s[0] != '-' {
+		return parseNumber(s)
+	}
+	n, err := parseNumber(s[1:])
+	if err != nil || n > 1<<31 {
+		return 0, fmt.Errorf("%q is not a count", string(s))
+	}
+	return uint64(uint32(-n)), nil
+}
+
+// parseTotal is parseTime for a total that ends at the largest duration. Totals of throttled time are
+// off by centuries on kernels that have once computed a negative time.
+func parseTotal[T content](s T, unit time.Duration) (time.Duration, error) {
+	n, err := parseNumber(s)
+	if err == nil && n > uint64(math.MaxInt64/unit) {
+		return math.MaxInt64, nil
+	}
+	return time.Duration(n) * unit, err
+}
+
 // parseMicroseconds parses cpu.cfs_period_us, cpu.cfs_burst_us and cpu.max.burst.
 func parseMicroseconds[T content](s T) (time.Duration, error) {
 	d, err := parseTime(s, time.Microsecond)
@@ -57,34 +81,48 @@ func parseMicroseconds[T content](s T) (time.Duration, error) {
 	return d, nil
 }
 
-// parseQuota parses cpu.cfs_quota_us: microseconds, or -1 for no quota.
+// parseQuota parses a quota: microseconds, or -1 (cpu.cfs_quota_us) or max (cpu.max) for no quota.
 func parseQuota[T content](s T) (time.Duration, error) {
-	if string(s) == "-1" {
+	if string(s) == "-1" || string(s) == "max" {
 		return bandwidth.Unlimited, nil
 	}
 	return parseMicroseconds(s)
 }
 
-// parseCPUMax parses cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD".
-func parseCPUMax[T content](s T) (bandwidth.Limits, error) {
-	space := 0
-	for space < len(s) && s[space] != ' ' {
-		space++
+// parseCPUMax parses cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD". Some vendors' kernels
+// have a third field, the burst, from an early version of CPU Burst. Other further fields are ignored.
+func parseCPUMax[T content](s T) (max bandwidth.Limits, err error) {
+	quota, rest := cutWord(s)
+	period, rest := cutWord(rest)
+	burst, _ := cutWord(rest)
+	if len(period) == 0 {
+		return max, fmt.Errorf("%q is not a quota and a period", string(s))
 	}
-	if space == len(s) {
-		return bandwidth.Limits{}, fmt.Errorf("%q is not a quota and a period", string(s))
-	}
-	max := bandwidth.Limits{Quota: bandwidth.Unlimited}
-	var err error
-	if first := s[:space]; string(first) != "max" {
-		if max.Quota, err = parseMicroseconds(first); err != nil {
-			return bandwidth.Limits{}, err
-		}
-	}
-	if max.Period, err = parseMicroseconds(s[space+1:]); err != nil {
+	if max.Quota, err = parseQuota(quota); err != nil {
 		return bandwidth.Limits{}, err
 	}
+	if max.Period, err = parseMicroseconds(period); err != nil {
+		return bandwidth.Limits{}, err
+	}
+	if len(burst) > 0 {
+		if n, err := parseTime(burst, time.Microsecond); err == nil {
+			max.Burst = n
+		}
+	}
 	return max, nil
+}
+
+// cutWord splits s after its first word, and removes white space around that.
+func cutWord[T content](s T) (word, rest T) {
+	begin := 0
+	for begin < len(s) && s[begin] <= ' ' {
+		begin++
+	}
+	end := begin
+	for end < len(s) && s[end] > ' ' {
+		end++
+	}
+	return s[begin:end], s[end:]
 }
 
 // parseWeight parses cpu.shares and cpu.weight.
@@ -141,13 +179,18 @@ func formatFlag(on bool) string {
 	return "0"
 }
 
-// same reports whether a file contains the value that was written to it. Only sets of CPUs have
-// several forms of the same value.
+// same reports whether a file contains the value that was written to it. Sets of CPUs have several
+// forms of the same value, and cpu.max may have further fields.
 func same(f File, value, content string) bool {
-	if f == CPUSetCPUs || f == CPUSetExclusive {
+	switch f {
+	case CPUSetCPUs, CPUSetExclusive:
 		wrote, errWrote := cpuset.Parse(value)
 		found, errFound := cpuset.Parse(content)
 		return errWrote == nil && errFound == nil && wrote == found
+	case CPUMax:
+		wrote, errWrote := parseCPUMax(value)
+		found, errFound := parseCPUMax(content)
+		return errWrote == nil && errFound == nil && wrote.WithoutBurst() == found.WithoutBurst()
 	}
 	return value == content
 }

@@ -20,6 +20,7 @@ type FS struct {
 	root         string // of the machine
 	hierarchies  []Hierarchy
 	byController map[Controller]Hierarchy
+	lacking      map[Controller]error // why a controller has no hierarchy
 	layout       Layout
 	open         openFiles
 
@@ -38,6 +39,20 @@ type WriteCount struct {
 // no hierarchy or two of them, the error is a HierarchyError. A read-only hierarchy is not an
 // error: see [FS.CheckWritable].
 func Open(root string) (*FS, error) {
+	fs, err := OpenUsage(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := fs.Require(CPU, CPUSet, CPUAcct); err != nil {
+		return nil, err
+	}
+	return fs, nil
+}
+
+// OpenUsage is Open for callers that need no more than the CPU time that groups use, which version 2
+// counts without any controller: the controllers cpu and cpuset may have no hierarchy. Their files
+// are then missing in all groups. See [FS.Require].
+func OpenUsage(root string) (*FS, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("find the control groups below %s: %w", root, err)
@@ -52,30 +67,64 @@ func Open(root string) (*FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	fs := &FS{root: root, byController: map[Controller]Hierarchy{}, writes: map[File]WriteCount{}}
+	fs := &FS{root: root, byController: map[Controller]Hierarchy{}, lacking: map[Controller]error{}, writes: map[File]WriteCount{}}
 	if fs.hierarchies, err = findHierarchies(root, mounts); err != nil {
 		return nil, err
 	}
-	var errs []error
 	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
-		if c == CPUAcct && fs.byController[CPU].Version != V1 {
-			continue
+		if fs.byController[c], err = choose(c, fs.hierarchies, name); err != nil {
+			fs.lacking[c] = err
 		}
-		h, err := choose(c, fs.hierarchies, name)
-		fs.byController[c] = h
-		errs = append(errs, err)
 	}
-	fs.layout = Layout{CPU: fs.byController[CPU].Version, CPUSet: fs.byController[CPUSet].Version}
-	if err := errors.Join(errs...); err != nil {
+	if err := fs.substitute(); err != nil {
 		return nil, err
 	}
+	fs.layout = Layout{CPU: fs.byController[CPU].Version, CPUSet: fs.byController[CPUSet].Version}
 	return fs, nil
+}
+
+// substitute gives controllers without a hierarchy the one that counts the use of CPU time: that of
+// the cpu controller or of cpuacct, or else version 2.
+func (fs *FS) substitute() error {
+	stand := fs.byController[CPU]
+	if stand.Mount == "" {
+		stand = fs.byController[CPUAcct]
+	}
+	if i := slices.IndexFunc(fs.hierarchies, func(h Hierarchy) bool { return h.Version == V2 }); stand.Mount == "" && i >= 0 {
+		stand = fs.hierarchies[i]
+	}
+	if stand.Version == V2 {
+		delete(fs.byController, CPUAcct)
+		delete(fs.lacking, CPUAcct)
+	}
+	if stand.Mount == "" {
+		return fs.Require(CPU, CPUSet)
+	}
+	if fs.lacking[CPUAcct] != nil {
+		return fs.Require(CPU, CPUSet, CPUAcct)
+	}
+	for c, err := range fs.lacking {
+		if errors.Is(err, ErrBothVersions) {
+			return err
+		}
+		fs.byController[c] = stand
+	}
+	return nil
+}
+
+// Require returns a HierarchyError for each of the controllers that has no hierarchy.
+func (fs *FS) Require(controllers ...Controller) error {
+	var errs []error
+	for _, c := range controllers {
+		errs = append(errs, fs.lacking[c])
+	}
+	return errors.Join(errs...)
 }
 
 // Within returns the same cgroups with other roots: "/" is then the group given for the controller.
 // Every controller must have one, except CPUAcct on version 2.
 func (fs *FS) Within(roots map[Controller]string) *FS {
-	within := &FS{root: fs.root, hierarchies: fs.hierarchies, layout: fs.layout,
+	within := &FS{root: fs.root, hierarchies: fs.hierarchies, lacking: fs.lacking, layout: fs.layout,
 		byController: maps.Clone(fs.byController), writes: map[File]WriteCount{}}
 	for c, h := range fs.byController {
 		h.Mount = fs.Dir(c, roots[c])
@@ -200,13 +249,67 @@ func (fs *FS) missingError(group string, f File) error {
 		return &HierarchyError{c, h.Mount, ErrNoHierarchy, "it was unmounted: mount it again"}
 	case !isDir(dir):
 		return fmt.Errorf("%s: %w", dir, ErrGone)
-	case h.Version == V2 && f != Threads && f != Procs && f != CPUStat:
-		has, err := readWords(filepath.Join(dir, controllersFile))
-		if err == nil && !slices.Contains(has, string(c)) {
-			return fmt.Errorf("%s: %w: write +%s to cgroup.subtree_control of each group above", dir, ErrNotEnabled, c)
+	case f != Threads && f != Procs && f != CPUStat:
+		if err := fs.CheckEnabled(group, c); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%s: %w", dir, &UnsupportedError{string(f), f.since()})
+}
+
+// CheckEnabled returns an error that wraps ErrNotEnabled, and says what to do, for a group of version
+// 2 without a controller.
+func (fs *FS) CheckEnabled(group string, c Controller) error {
+	dir := fs.Dir(c, group)
+	var lacks *HierarchyError
+	switch {
+	case errors.As(fs.lacking[c], &lacks):
+		return fmt.Errorf("%s: %w %s: %s", dir, ErrNotEnabled, c, lacks.Do)
+	case fs.byController[c].Version == V2 && !hasController(dir, c):
+		return fmt.Errorf("%s: %w %s: %s", dir, ErrNotEnabled, c, fs.howToEnable(group, c))
+	}
+	return nil
+}
+
+// howToEnable says how a group of version 2 gets a controller.
+//
+// systemd enables the cpu controller for units with a CPU weight or quota, and cpuset for those with
+// AllowedCPUs. CPUAccounting has no such effect since Linux 4.15, where usage needs no controller
+// (unit_get_cgroup_mask and get_cpu_accounting_mask of systemd 239 to 257).
+func (fs *FS) howToEnable(group string, c Controller) string {
+	unit, property := path.Base(group), map[Controller]string{CPU: "CPUWeight=100", CPUSet: "AllowedCPUs=LIST"}[c]
+	manager, isUser := userManager(group)
+	switch isUnit := slices.Contains([]string{".service", ".slice", ".scope"}, path.Ext(unit)); {
+	case isUnit && !isUser:
+		return fmt.Sprintf("systemctl set-property %s %s", unit, property)
+	case isUnit && hasController(fs.Dir(c, manager), c):
+		return fmt.Sprintf("systemctl --user set-property %s %s", unit, property)
+	case isUnit:
+		return "let users have it: systemctl edit user@.service, add Delegate=cpu cpuset memory pids to [Service], log in again"
+	}
+	files := ""
+	for above := path.Dir(path.Clean("/" + group)); ; above = path.Dir(above) {
+		files = " " + filepath.Join(fs.Dir(c, above), subtreeControl) + files
+		if above == "/" || hasController(fs.Dir(c, above), c) {
+			return fmt.Sprintf("echo +%s | tee%s", c, files)
+		}
+	}
+}
+
+// userManager returns the group of the systemd instance of a user that manages a group.
+func userManager(group string) (manager string, ok bool) {
+	for at := path.Dir(group); at != "/" && at != "."; at = path.Dir(at) {
+		if strings.HasPrefix(path.Base(at), "user@") {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// hasController reports whether a group of version 2 has a controller. If that is not known, it does.
+func hasController(dir string, c Controller) bool {
+	has, err := readWords(filepath.Join(dir, controllersFile))
+	return err != nil || slices.Contains(has, string(c))
 }
 
 func isDir(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -93,6 +94,10 @@ func missingAdvice(c Controller, all []Hierarchy) string {
 	}
 	var mounted []string
 	for _, h := range all {
+		if _, err := os.Stat(filepath.Join(h.Mount, typeFile)); h.Version == V2 && err == nil { // the root has no such file
+			return fmt.Sprintf("only a group without it is mounted at %s: start this container or service with Delegate=cpu cpuset, or mount the host's /sys/fs/cgroup",
+				h.Mount)
+		}
 		mounted = append(mounted, fmt.Sprintf("%s (v%d: %s)", h.Mount, h.Version, strings.Join(h.Controllers, " ")))
 	}
 	return fmt.Sprintf("mount it (version 1: mount -t cgroup -o %s), or boot without cgroup_disable=%s; mounted are %s",

@@ -34,6 +34,9 @@ type Parents struct {
 // own one upwards, that has the controllers, is writable, and has no process or only this one. The
 // error wraps ErrNoParent and says what to do.
 func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
+	if err := fs.Require(controllers...); err != nil {
+		return Parents{}, err
+	}
 	parents := Parents{Groups: map[Controller]string{}}
 	for c := range fs.byController {
 		own, err := fs.Own(c)
@@ -78,6 +81,9 @@ func (fs *FS) Own(c Controller) (string, error) {
 	}
 	defer f.Close()
 	h := fs.byController[c]
+	if fs.lacking[c] != nil && len(h.Controllers) > 0 {
+		c = Controller(h.Controllers[0]) // by which version 1 names the hierarchy that stands in
+	}
 	own, err := parseOwn(f, h.Version, c)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)

@@ -83,7 +83,7 @@ func (fs *FS) ThreadsIn(dir string) ([]int, error) {
 func idsIn(dir string, file File) ([]int, error) {
 	name := filepath.Join(dir, string(file))
 	text, err := os.ReadFile(name)
-	if isGone(err) {
+	if isGone(err) || file == Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
 		return nil, nil
 	}
 	if err != nil {

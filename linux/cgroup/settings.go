@@ -120,6 +120,7 @@ func (fs *FS) readBandwidth(group string, s *Settings) (err error) {
 		if s.Limits, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
 			return err
 		}
+		s.Burst = 0 // a third field of cpu.max cannot be written as a burst
 	} else {
 		if s.Quota, err = readAs(fs, group, CPUCFSQuota, parseQuota); err != nil {
 			return err

@@ -16,14 +16,18 @@ type Stat struct {
 	ThrottledTime time.Duration
 	Bursts        uint64        // periods in which the group used more than its quota
 	BurstTime     time.Duration // CPU time used beyond the quota
-	// NoBursts is true if the kernel is older than BurstStatisticsSince and does not count bursts.
+	// NoBursts is true if the kernel is older than BurstStatisticsSince: it counts periods, but no bursts.
 	NoBursts bool
 	Usage    time.Duration // CPU time used
 }
 
-// Stat reads a group's cpu.stat and, on version 1, cpuacct.usage.
+// Stat reads a group's cpu.stat and, on version 1, cpuacct.usage. A kernel without limits
+// (CONFIG_CFS_BANDWIDTH) has no cpu.stat on version 1: then there is only usage.
 func (fs *FS) Stat(group string) (Stat, error) {
 	s, err := readAs(fs, group, CPUStat, func(text string) (Stat, error) { return parseStat(fs.layout.CPU, text) })
+	if fs.layout.CPU == V1 && isUnsupported(err) {
+		s, err = Stat{}, nil
+	}
 	if err != nil || fs.layout.CPU == V2 {
 		return s, err
 	}
@@ -63,7 +67,8 @@ func parseUserSystem(text string) (times [2]time.Duration, err error) {
 }
 
 // parseStat parses cpu.stat: lines of a name and a number. Version 1 has times in nanoseconds and
-// no usage, version 2 has microseconds. Unknown names are ignored, and fields without a name are 0.
+// no usage, version 2 has microseconds. Other lines are ignored, because vendors add their own. Fields
+// without a name are 0: a group without the cpu controller has only usage.
 func parseStat(v Version, text string) (Stat, error) {
 	var s Stat
 	if err := s.parse(v, []byte(text)); err != nil {
@@ -74,7 +79,8 @@ func parseStat(v Version, text string) (Stat, error) {
 
 // parse is parseStat without allocation, except for errors.
 func (s *Stat) parse(v Version, text []byte) error {
-	*s = Stat{NoBursts: true}
+	*s = Stat{}
+	periods, bursts := false, false
 	for len(text) > 0 {
 		line := text
 		if end := bytes.IndexByte(text, '\n'); end >= 0 {
@@ -82,17 +88,15 @@ func (s *Stat) parse(v Version, text []byte) error {
 		} else {
 			text = nil
 		}
-		if n := len(line); n == 0 || line[0] <= ' ' || line[n-1] <= ' ' { // not written by the kernel
-			line = bytes.TrimSpace(line)
-		}
-		space := bytes.IndexByte(line, ' ')
-		if space < 0 {
-			return fmt.Errorf("%s: %q is not a name and a number", CPUStat, string(line))
-		}
-		if err := s.set(v, line[:space], line[space+1:]); err != nil {
-			return fmt.Errorf("%s: %s: %w", CPUStat, string(line[:space]), err)
+		name, rest := cutWord(line)
+		value, _ := cutWord(rest)
+		periods = periods || string(name) == "nr_periods"
+		bursts = bursts || string(name) == "nr_bursts"
+		if err := s.set(v, name, value); err != nil {
+			return fmt.Errorf("%s: %s: %w", CPUStat, string(name), err)
 		}
 	}
+	s.NoBursts = periods && !bursts
 	return nil
 }
 
@@ -100,14 +104,13 @@ func (s *Stat) parse(v Version, text []byte) error {
 func (s *Stat) set(v Version, name, value []byte) (err error) {
 	switch string(name) {
 	case "nr_periods":
-		s.Periods, err = parseNumber(value)
+		s.Periods, err = parseCount(value)
 		return err
 	case "nr_throttled":
-		s.Throttled, err = parseNumber(value)
+		s.Throttled, err = parseCount(value)
 		return err
 	case "nr_bursts":
-		s.NoBursts = false
-		s.Bursts, err = parseNumber(value)
+		s.Bursts, err = parseCount(value)
 		return err
 	}
 	v1, unit := v == V1, time.Microsecond
@@ -124,7 +127,7 @@ func (s *Stat) set(v Version, name, value []byte) (err error) {
 		field = &s.Usage
 	}
 	if field != nil {
-		*field, err = parseTime(value, unit)
+		*field, err = parseTotal(value, unit)
 	}
 	return err
 }

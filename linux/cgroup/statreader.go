@@ -23,24 +23,26 @@ import (
 type StatReader struct {
 	fs    *FS
 	group string
-	stat  heldFile
+	stat  heldFile // closed on version 1 if the kernel has no limits
 	usage heldFile // version 1
+	// buffer is larger than the longest file so far.
+	buffer []byte
 	// limits are opened by the first call of Limits, because not all callers need them.
 	limits       []heldFile
 	limitsOpened bool
 }
 
-// statSize is larger than cpu.stat, which has 300 bytes in Linux 6.18.
+// statSize is larger than cpu.stat of Linux 6.18, which has 300 bytes. Vendors' kernels have more.
 const statSize = 640
 
-// OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. On
-// version 2 a group without a cpu controller has only usage.
+// OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. A group
+// without a cpu controller has only usage, as [FS.Stat] describes.
 func (fs *FS) OpenStat(group string) (*StatReader, error) {
 	stat, err := fs.hold(group, CPUStat)
-	if err != nil {
+	if err != nil && (fs.layout.CPU == V2 || !isUnsupported(err)) {
 		return nil, err
 	}
-	r := &StatReader{fs: fs, group: group, stat: stat, usage: heldFile{fd: closed}}
+	r := &StatReader{fs: fs, group: group, stat: stat, usage: heldFile{fd: closed}, buffer: make([]byte, statSize)}
 	if fs.layout.CPU == V1 {
 		if r.usage, err = fs.hold(group, CPUAcctUsage); err != nil {
 			r.Close()
@@ -61,18 +63,21 @@ func (r *StatReader) Close() {
 
 // Read reads the statistics, with usage last. The error is ErrGone if the group no longer exists.
 func (r *StatReader) Read(s *Stat) error {
-	var buffer [statSize]byte
-	text, err := r.stat.read(buffer[:])
-	if err != nil {
-		return r.failed(CPUStat, err)
-	}
-	if err := s.parse(r.fs.layout.CPU, text); err != nil {
-		return r.failed(CPUStat, err)
+	*s = Stat{}
+	if r.stat.fd != closed || r.fs.layout.CPU == V2 {
+		text, err := r.stat.read(&r.buffer)
+		if err != nil {
+			return r.failed(CPUStat, err)
+		}
+		if err := s.parse(r.fs.layout.CPU, text); err != nil {
+			return r.failed(CPUStat, err)
+		}
 	}
 	if r.fs.layout.CPU == V2 {
 		return nil
 	}
-	if text, err = r.usage.read(buffer[:]); err != nil {
+	text, err := r.usage.read(&r.buffer)
+	if err != nil {
 		return r.failed(CPUAcctUsage, err)
 	}
 	if s.Usage, err = parseTime(text, time.Nanosecond); err != nil {
@@ -90,9 +95,8 @@ func (r *StatReader) failed(f File, err error) error {
 	return fmt.Errorf("read %s: %w", r.fs.File(r.group, f), err)
 }
 
-// Limits reads quota, period and burst. A group that cannot have a quota, such as the root, is
-// unlimited. Burst is 0 if the kernel does not have it. On version 2 the error is ErrNotEnabled for
-// a group without a cpu controller.
+// Limits reads quota, period and burst. A group that cannot have a quota is unlimited: the root, or a
+// group without the cpu controller. Burst is 0 if the kernel does not have it.
 func (r *StatReader) Limits() (bandwidth.Limits, error) {
 	if !r.limitsOpened {
 		if err := r.openLimits(); err != nil {
@@ -102,7 +106,7 @@ func (r *StatReader) Limits() (bandwidth.Limits, error) {
 	// The kernel's default period; default_cfs_period of kernel/sched/fair.c.
 	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
 	for i := range r.limits {
-		if err := r.limits[i].readLimit(&l); err != nil {
+		if err := r.limits[i].readLimit(&l, &r.buffer); err != nil {
 			return bandwidth.Limits{}, r.failed(r.limits[i].file, err)
 		}
 	}
@@ -117,7 +121,10 @@ func (r *StatReader) openLimits() error {
 	}
 	for i, f := range files {
 		h, err := r.fs.hold(r.group, f)
-		if isUnsupported(err) && i == 0 {
+		if i == 0 && errors.Is(err, ErrNotEnabled) {
+			return nil // it may be enabled later
+		}
+		if i == 0 && isUnsupported(err) {
 			break // no quota, so no period and no burst
 		}
 		if isUnsupported(err) && f == r.fs.layout.burst() {
@@ -136,9 +143,8 @@ func (r *StatReader) openLimits() error {
 	return nil
 }
 
-func (h *heldFile) readLimit(l *bandwidth.Limits) error {
-	var buffer [64]byte
-	text, err := h.read(buffer[:])
+func (h *heldFile) readLimit(l *bandwidth.Limits, buffer *[]byte) error {
+	text, err := h.read(buffer)
 	if err != nil {
 		return err
 	}
@@ -187,9 +193,10 @@ func (h *heldFile) close() {
 	}
 }
 
-// read returns the file's content, in the buffer, without white space at the end. The kernel
-// returns such a file completely in one read (single_open of fs/seq_file.c).
-func (h *heldFile) read(buffer []byte) ([]byte, error) {
+// read returns the file's content, in the buffer, without white space at the end. The kernel returns
+// such a file completely in one read (single_open of fs/seq_file.c) if the buffer is large enough. So
+// read enlarges a buffer that is full, and reads again.
+func (h *heldFile) read(buffer *[]byte) ([]byte, error) {
 	if h.ordinary {
 		var is unix.Stat_t
 		if err := unix.Fstat(h.fd, &is); err != nil {
@@ -200,18 +207,19 @@ func (h *heldFile) read(buffer []byte) ([]byte, error) {
 		}
 	}
 	for {
-		n, err := unix.Pread(h.fd, buffer, 0)
+		text := *buffer
+		n, err := unix.Pread(h.fd, text, 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return nil, err
-		case n == len(buffer):
-			return nil, fmt.Errorf("it has %d bytes or more", n)
+		case n == len(text):
+			*buffer = make([]byte, 2*n)
 		default:
-			for n > 0 && (buffer[n-1] == '\n' || buffer[n-1] == ' ') { // a third of the cost of bytes.TrimSpace
+			for n > 0 && text[n-1] <= ' ' { // a third of the cost of bytes.TrimSpace
 				n--
 			}
-			return buffer[:n], nil
+			return text[:n], nil
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -142,16 +143,22 @@ func TestStatReaderFixture(t *testing.T) {
 			name := fs.File(test.group, CPUStat)
 			for _, step := range []struct{ content, message string }{
 				{"nr_periods 77\n", ""},
-				{"nr_periods\n", "cpu.stat: \"nr_periods\" is not a name and a number"},
-				{"nr_periods -1\n", "nr_periods: \"-1\" is not a number of 64 bits"},
-				{strings.Repeat("x 1\n", statSize), "it has 640 bytes or more"},
+				{"nr_periods\n", "cpu.stat: nr_periods: there is no number"},
+				{"nr_periods 1e3\n", "nr_periods: \"1e3\" is not a number of 64 bits"},
+				{"nr_periods -2147483649\n", "nr_periods: \"-2147483649\" is not a count"},
+				{strings.Repeat("vendor_latency[0-1ms] 1 2 3\nheading:\n\n", 10*statSize) + "nr_periods 78\n\x00", ""},
 				{"", ""},
 			} {
 				if err := os.WriteFile(name, []byte(step.content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.Read(&s); (err == nil) != (step.message == "") || !strings.Contains(fmt.Sprint(err), step.message) {
+				err := r.Read(&s)
+				if (err == nil) != (step.message == "") || !strings.Contains(fmt.Sprint(err), step.message) {
 					t.Errorf("%q: %v, want %q", step.content, err, step.message)
+				}
+				want, errWhole := fs.Stat(test.group)
+				if (err == nil) != (errWhole == nil) || err == nil && s != want {
+					t.Errorf("%.40q: %+v, %v; read as a whole %+v, %v", step.content, s, err, want, errWhole)
 				}
 			}
 			if err := os.Rename(name, name+".old"); err != nil {
@@ -171,26 +178,55 @@ func TestStatReaderFixture(t *testing.T) {
 	}
 }
 
-// TestLimitsNotEnabled reads a version 2 group that has statistics but no limits.
+// TestLimitsNotEnabled reads a version 2 group that has statistics but no limits, until the controller
+// is enabled.
 func TestLimitsNotEnabled(t *testing.T) {
 	root := unpackFile(t, "testdata/v2-not-enabled.txtar")
 	fs, err := Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []struct{ name, content string }{{"cgroup.controllers", "memory"}, {string(CPUMax), ""}} {
-		name := fs.Dir(CPU, "/kubepods") + "/" + f.name
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if f.content != "" {
-			if err := os.WriteFile(name, []byte(f.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+	controllers, cpuMax := fs.Dir(CPU, "/kubepods")+"/cgroup.controllers", fs.File("/kubepods", CPUMax)
+	if err := errors.Join(os.WriteFile(controllers, []byte("memory"), 0o600), os.Remove(cpuMax)); err != nil {
+		t.Fatal(err)
+	}
+	r := openStat(t, fs, "/kubepods")
+	if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}) {
+		t.Errorf("limits of a group without the controller: %+v, %v", l, err)
+	}
+	if err := fs.CheckEnabled("/kubepods", CPU); !errors.Is(err, ErrNotEnabled) {
+		t.Errorf("%v, want %v", err, ErrNotEnabled)
+	}
+	if err := errors.Join(os.WriteFile(controllers, []byte("cpu memory"), 0o600), os.WriteFile(cpuMax, []byte("5000 50000"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: 5 * time.Millisecond, Period: 50 * time.Millisecond}) {
+		t.Errorf("limits after the controller was enabled: %+v, %v", l, err)
+	}
+}
+
+// TestNotEnabled says how a group gets a controller.
+func TestNotEnabled(t *testing.T) {
+	fs := openFixture(t, "v2-delegation")
+	for _, test := range []struct {
+		group      string
+		controller Controller
+		want       string
+	}{
+		{"/system.slice/a.service", CPU, "systemctl set-property a.service CPUWeight=100"},
+		{"/system.slice/a.service", CPUSet, "systemctl set-property a.service AllowedCPUs=LIST"},
+		{"/user.slice/user@1.service/app.slice", CPU, "systemctl --user set-property app.slice CPUWeight=100"},
+		{"/user.slice/user@1.service/app.slice", CPUSet, "systemctl edit user@.service, add Delegate=cpu cpuset memory pids"},
+		{"/own/inner/leaf", CPU, "echo +cpu | tee ROOT/sys/fs/cgroup/own/cgroup.subtree_control ROOT/sys/fs/cgroup/own/inner/cgroup.subtree_control"},
+	} {
+		err := fs.CheckEnabled(test.group, test.controller)
+		want := strings.ReplaceAll(test.want, "ROOT", fs.root)
+		if !errors.Is(err, ErrNotEnabled) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", test.group, err, want)
 		}
 	}
-	if _, err := openStat(t, fs, "/kubepods").Limits(); !errors.Is(err, ErrNotEnabled) {
-		t.Errorf("limits of a group without the controller: %v, want %v", err, ErrNotEnabled)
+	if err := fs.CheckEnabled("/own", CPU); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -201,7 +237,7 @@ func TestParseStatProperty(t *testing.T) {
 	line := rapid.Custom(func(t *rapid.T) string {
 		value := rapid.OneOf(rapid.Custom(func(t *rapid.T) string {
 			return strconv.FormatUint(rapid.Uint64().Draw(t, "n"), 10)
-		}), rapid.SampledFrom([]string{"0", "007", "", "-1", "+1", "1_0", "18446744073709551616", "9223372036854775807", "1 2"})).Draw(t, "value")
+		}), rapid.SampledFrom([]string{"0", "007", "", "-1", "+1", "1_0", "18446744073709551616", "9223372036854775807", "1 2", "-2147483648", "-2147483649"})).Draw(t, "value")
 		return rapid.SampledFrom(names).Draw(t, "name") + rapid.SampledFrom([]string{" ", "", "\t"}).Draw(t, "space") + value
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -223,25 +259,36 @@ func slowStat(v Version, text string) (s Stat, ok bool) {
 	known := map[Version][]string{V1: {"throttled_time", "burst_time"}, V2: {"throttled_usec", "burst_usec", "usage_usec"}}[v]
 	unit := map[Version]time.Duration{V1: time.Nanosecond, V2: time.Microsecond}[v]
 	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok {
-			return Stat{}, false
-		}
+		words := append(strings.Fields(line), "", "")
+		name, value := words[0], words[1]
 		n, err := strconv.ParseUint(value, 10, 64)
 		timed := slices.Contains(known, name)
 		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts"}, name)
+		if counted && err != nil && strings.HasPrefix(value, "-") {
+			var negative int64
+			negative, err = strconv.ParseInt(value, 10, 32)
+			n = uint64(uint32(negative))
+		}
 		switch {
 		case !timed && !counted:
 			continue
-		case err != nil, timed && n > uint64(1<<63-1)/uint64(unit):
+		case err != nil:
 			return Stat{}, false
+		case timed && n > uint64(1<<63-1)/uint64(unit):
+			n = math.MaxUint64
 		}
 		values[name] = n
 	}
+	_, periods := values["nr_periods"]
 	_, bursts := values["nr_bursts"]
-	either := func(v1, v2 string) time.Duration { return time.Duration(values[v1]+values[v2]) * unit }
+	either := func(v1, v2 string) time.Duration {
+		if n := values[v1] + values[v2]; n != math.MaxUint64 {
+			return time.Duration(n) * unit
+		}
+		return math.MaxInt64
+	}
 	return Stat{
-		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_bursts"], NoBursts: !bursts,
+		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_bursts"], NoBursts: periods && !bursts,
 		ThrottledTime: either("throttled_time", "throttled_usec"), BurstTime: either("burst_time", "burst_usec"),
 		Usage: either("", "usage_usec"),
 	}, true

@@ -113,7 +113,7 @@ func openGroup(text string) (*group, error) {
 	if err := json.Unmarshal([]byte(text), g); err != nil {
 		return nil, fmt.Errorf("%q is not a group: %w", text, err)
 	}
-	machine, err := cgroup.Open("/")
+	machine, err := cgroup.OpenUsage("/")
 	if err != nil {
 		return nil, err
 	}

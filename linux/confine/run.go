@@ -35,7 +35,7 @@ func Run(ctx context.Context, s Spec) (r *Result, err error) {
 	}
 	caught := catch()
 	defer caught.release()
-	machine, err := cgroup.Open("/")
+	machine, err := cgroup.OpenUsage("/") // it creates groups with the controllers that it needs
 	if err != nil {
 		return nil, err
 	}

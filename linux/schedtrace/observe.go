@@ -58,6 +58,11 @@ const planEvery = time.Second
 // Observe traces groups for a time, or until ctx ends. If tracing ends because of an error, it returns what
 // was observed until then, too.
 func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Options) (*Observation, error) {
+	for _, subject := range request.Groups {
+		if err := groups.CheckEnabled(subject, cgroup.CPU); err != nil {
+			return nil, err // the scheduler counts its threads for a group above
+		}
+	}
 	t, err := Open(options)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -17,7 +18,7 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("cannot trace the scheduler: %s (%v)", e.Reason, e.Err)
+	return fmt.Sprintf("cannot trace the scheduler: %s (%v)", e.Reason, plain(e.Err))
 }
 
 func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
@@ -33,5 +34,19 @@ func explain(err error) error {
 	case errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		return &UnsupportedError{"the kernel has no type information (CONFIG_DEBUG_INFO_BTF) or lacks a tracepoint: use Linux 5.14 or newer", err}
 	}
-	return fmt.Errorf("trace the scheduler: %w", err)
+	return fmt.Errorf("trace the scheduler: %w", plain(err))
+}
+
+// plain returns the kernel's error without what the library adds for programmers, such as the names of
+// programs. Of a rejected program, it is what the kernel says of the rejection.
+func plain(err error) error {
+	var verifier *ebpf.VerifierError
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &verifier) && len(verifier.Log) > 0:
+		return verifier
+	case errors.As(err, &errno):
+		return errno
+	}
+	return err
 }

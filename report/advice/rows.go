@@ -161,13 +161,22 @@ func (c *Container) facts() [][2]string {
 		under = ", under all the limits that there were"
 	}
 	if r.LimitCPUs > 0 {
-		now = fmt.Sprintf("%s, burst %s; throttled in %s of the periods%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), quantity.Share(r.ThrottleRatio), under)
+		now = fmt.Sprintf("%s, burst %s; throttled in %s%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), throttled(r), under)
 	}
 	facts = append(facts, [2]string{"limit now", now})
 	for _, w := range c.warnings() {
 		facts = append(facts, [2]string{"note", w})
 	}
 	return facts
+}
+
+// throttled is the throttled share of all periods and, if it differs, the one that dashboards show.
+func throttled(r *advice.Recorded) string {
+	all, ofTimer := quantity.Share(r.ThrottleRatio).String(), quantity.Share(r.ThrottleRatioOfTimer).String()
+	if all == ofTimer {
+		return all + " of the periods"
+	}
+	return fmt.Sprintf("%s of all periods, %s of those in which the kernel's timer ran", all, ofTimer)
 }
 
 // mostOpen is the largest share of time with unknown demand for which the 99th percentile is known.

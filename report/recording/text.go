@@ -40,6 +40,9 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		fmt.Fprintln(b)
 		sum := printSeries(b, s, rec.Interval)
 		printDoubt(b, &sum)
+		if rec.Interval > periodOf(&sum) {
+			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, periodOf(&sum), s.RecordCommand())
+		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
 			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, report.CPUs(sc.Max), report.CPUs(sc.P99), 100*sc.Throttled)
@@ -70,13 +73,13 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	}
 	report.Line(w, "group", "%s", report.Printable(title))
 	report.Line(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, Rounded(sum.Time), sum.Late, sum.Gaps)
-	period := sum.Limits.Period
-	if period <= 0 {
-		period = trace.DefaultPeriod
+	period := periodOf(&sum)
+	p, bins := sum.PerPeriod, fmt.Sprintf("%d periods of %v", sum.PerPeriod.Bins, period)
+	if interval > period {
+		bins = fmt.Sprintf("%d samples of %v", p.Bins, interval)
 	}
-	p := sum.PerPeriod
-	report.Line(w, "usage", "mean %s CPUs; in %d periods of %v: sd %s, p95 %s, p99 %s, max %s",
-		report.CPUs(p.Mean), p.Bins, period, report.CPUs(p.SD), report.CPUs(p.P95), report.CPUs(p.P99), report.CPUs(p.Max))
+	report.Line(w, "usage", "mean %s CPUs; in %s: sd %s, p95 %s, p99 %s, max %s",
+		report.CPUs(p.Mean), bins, report.CPUs(p.SD), report.CPUs(p.P95), report.CPUs(p.P99), report.CPUs(p.Max))
 	changed := ""
 	if sum.LimitChanges > 0 {
 		changed = fmt.Sprintf("; changed %d times, this is the last", sum.LimitChanges)
@@ -95,6 +98,14 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		report.Line(w, "traced", "%s", traced(s.Exact, &sum))
 	}
 	return sum
+}
+
+// periodOf returns the enforcement period.
+func periodOf(sum *trace.Summary) time.Duration {
+	if sum.Limits.Period <= 0 {
+		return trace.DefaultPeriod
+	}
+	return sum.Limits.Period
 }
 
 // printWindow prints the usage in windows of one length, compared with the limit.

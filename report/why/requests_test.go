@@ -14,11 +14,11 @@ func TestReadRequests(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"":                   "read the header: EOF",
+		"":                   "the log is empty: want CSV with the columns start and end",
 		"begin,end\n":        `the header "begin,end" has no columns "start" and "end"`,
-		"start,end\n1,2\n":   "line 2: parsing time",
-		"start,end\n\"1\n":   "extraneous or missing",
-		"start,end\n1,2,3\n": "wrong number of fields",
+		"start,end\n1,2\n":   `line 2: "1" is not a time: want one such as 2026-`,
+		"start,end\n\"1\n":   "line 2 is not CSV: a quotation mark",
+		"start,end\n1,2,3\n": "line 2 has not as many fields as the first line",
 		"start,end\n2026-11-22T12:00:01Z,2026-11-22T12:00:00Z\n": "line 2: the request ends before it starts",
 	} {
 		if _, err := ReadRequests(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

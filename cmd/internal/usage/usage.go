@@ -5,8 +5,10 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/internal/version"
 )
@@ -46,10 +48,47 @@ func Complete(root *cobra.Command, others ...*cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return Errorf("%w; see %s --help", err, command.CommandPath())
+		return Errorf("%w; see %s --help", FlagError(err), command.CommandPath())
 	})
 	root.AddCommand(others...)
 	return root
+}
+
+// FlagError puts an error about the value of a flag into the user's words: the standard types quote
+// the parser of their language.
+func FlagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	flag := invalid.GetFlag()
+	want := ""
+	switch kind := flag.Value.Type(); {
+	case strings.HasPrefix(kind, "uint"):
+		want = "a whole number, 0 or more"
+	case strings.HasPrefix(kind, "int"), kind == "count":
+		want = "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		want = "a number such as 0.5"
+	case kind == "duration":
+		want = "a time with its unit, such as 10ms or 1m30s"
+	case kind == "bool":
+		want = "true or false"
+	case strings.HasSuffix(kind, "Slice"):
+		want = "values with commas between them, without quotes"
+	default:
+		return err // a type of this project
+	}
+	return fmt.Errorf("invalid argument %q for %q flag: must be %s", invalid.GetValue(), "--"+flag.Name, want)
+}
+
+// KubeconfigError is an error about a kubeconfig without the words of its parser.
+func KubeconfigError(err error) error {
+	file, text, ok := strings.Cut(strings.TrimPrefix(err.Error(), "error loading config file "), ": ")
+	if ok && (strings.Contains(text, "yaml: ") || strings.Contains(text, "json")) {
+		return fmt.Errorf("read the kubeconfig: %s is not a kubeconfig, or is damaged", file)
+	}
+	return fmt.Errorf("read the kubeconfig: %w", err)
 }
 
 // NoArguments rejects arguments.

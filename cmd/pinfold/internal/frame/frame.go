@@ -119,11 +119,11 @@ func PrintJSON(w io.Writer, value any) error {
 // an error that wraps [fs.ErrExist].
 func WriteFile(name string, content []byte, replace bool) error {
 	err := atomicfile.Write(name, content, atomicfile.Options{Perm: 0o644, KeepOld: !replace, Sync: true})
-	var rename *os.LinkError
+	var wrong *os.PathError
 	switch {
 	case err == nil, errors.Is(err, fs.ErrExist):
 		return err
-	case errors.As(err, &rename):
+	case errors.As(err, &wrong) && wrong.Op == atomicfile.Replace:
 		return fmt.Errorf("write %s: %w: choose a name in another folder", name, err)
 	}
 	return fmt.Errorf("write %s: %w", name, err)

@@ -15,7 +15,7 @@ import (
 // Complete completes the path of a cgroup, one level at a time, for arguments.
 func Complete(_ *cobra.Command, _ []string, begun string) (found []string, directive cobra.ShellCompDirective) {
 	directive = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	fs, err := cgroup.Open("/")
+	fs, err := cgroup.OpenUsage("/")
 	if err != nil {
 		cobra.CompErrorln(err.Error())
 		return nil, directive

@@ -44,10 +44,10 @@ const maxPrefix = 200
 func (f *folder) makeTemporary() (string, error) {
 	base := filepath.Base(f.path)
 	path, err := os.MkdirTemp(filepath.Dir(f.path), "."+base[:min(len(base), maxPrefix)]+".new-*")
-	if err != nil {
-		return "", fmt.Errorf("make %s: %w", f.name, err)
+	if wrong := (*os.PathError)(nil); errors.As(err, &wrong) {
+		return "", fmt.Errorf("make %s: %w", f.name, wrong.Err)
 	}
-	return path, nil
+	return path, err
 }
 
 // checkFree returns an error unless the name is free or may be replaced: with force, and if it is a

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -13,10 +14,12 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/recording"
 	"pinfold.dev/pinfold/report/simulation"
 )
 
@@ -99,7 +102,10 @@ func (r *recordings) demands(ctx context.Context, groups []group) ([]simulation.
 	var out []simulation.Recorded
 	err = r.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
 		demand, err := s.Demand(interval, period)
-		if err != nil {
+		switch {
+		case errors.Is(err, trace.ErrTooCoarse):
+			return fmt.Errorf("%s: %s: %w%s", g.File, g.Path, err, counted(s, interval))
+		case err != nil:
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
 		limit, _ := g.limits.CPUs()
@@ -111,6 +117,20 @@ func (r *recordings) demands(ctx context.Context, groups []group) ([]simulation.
 		return nil
 	})
 	return out, err
+}
+
+// counted says what is known of a recording without the demand of single periods.
+func counted(s *trace.Series, interval time.Duration) string {
+	text := ""
+	if interval <= bandwidth.MaxPeriod {
+		text = fmt.Sprintf("; or compute with --period %v", interval)
+	}
+	sum := trace.Summarise(s, interval)
+	text += fmt.Sprintf("\nknown is: average use %s", quantity.CPUs(sum.CPUs()))
+	if limit, limited := sum.Limits.CPUs(); limited {
+		text += fmt.Sprintf(", %s of the limit; throttled %s", quantity.Share(sum.CPUs()/limit), recording.Throttled(&sum))
+	}
+	return text
 }
 
 // commonPeriod returns --period, or the period of all groups with a limit.

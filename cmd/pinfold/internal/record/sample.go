@@ -120,7 +120,7 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 			return frame.SuggestForce(err)
 		}
 	}
-	fs, err := cgroup.Open(q.Root)
+	fs, err := cgroup.OpenUsage(q.Root)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (c *connection) connect() (*survey.Client, string, error) {
 	case err != nil && c.context != "" && strings.Contains(err.Error(), "context"):
 		return nil, "", fmt.Errorf("%w: 'kubectl config get-contexts' lists the contexts", err)
 	case err != nil:
-		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, "", usage.KubeconfigError(err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.WarningHandler = rest.NoWarnings{}

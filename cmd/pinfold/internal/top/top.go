@@ -101,7 +101,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	if err := t.check(cmd, args); err != nil {
 		return err
 	}
-	if t.fs, err = cgroup.Open(t.root); err != nil {
+	if t.fs, err = cgroup.OpenUsage(t.root); err != nil {
 		return err
 	}
 	t.waits = newWaits(t.fs)

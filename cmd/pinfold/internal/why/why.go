@@ -93,7 +93,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	if err := tracefile.Taken(q.perfetto.Name, q.perfetto.Replace); q.perfetto.Name != "" && err != nil {
 		return frame.SuggestForce(err)
 	}
-	fs, err := cgroup.Open(q.Root)
+	fs, err := cgroup.OpenUsage(q.Root)
 	if err != nil {
 		return err
 	}

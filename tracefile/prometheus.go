@@ -1,0 +1,28 @@
+package tracefile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// errJSON explains what to do with a file of JSON. Its beginning is enough to recognise an answer of
+// Prometheus.
+func errJSON(in io.ReaderAt) error {
+	begin := make([]byte, 4096)
+	n, _ := in.ReadAt(begin, 0)
+	begin = begin[:n]
+	switch {
+	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
+		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
+	case bytes.Contains(begin, []byte(`"resultType"`)), bytes.Contains(begin, []byte(`"metric"`)):
+		return errors.New("JSON of Prometheus: convert it to CSV first: see 'From Prometheus' in docs/pinfold.md")
+	}
+	return errors.New("JSON, and not a recording in CSV, Parquet or .npy")
+}
+
+// isJSON reports whether a file that begins like this may be JSON.
+func isJSON(head []byte) bool {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
+	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
+}
