@@ -154,6 +154,8 @@ func readNPYHeader(in io.Reader) (npyType, error) {
 
 func (n *npyReader) Header() Header { return n.header }
 
+func (n *npyReader) Resolution() time.Duration { return 0 } // the times are multiples of the interval
+
 func (n *npyReader) Next() (*Row, error) {
 	if n.next == n.npy.count {
 		if _, err := n.in.ReadByte(); !errors.Is(err, io.EOF) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -31,9 +32,10 @@ const (
 // delta-encoded numbers, and 8 GiB for a run of references to a dictionary. So the guard
 // decompresses each page itself and compares the counts in it with the number of rows.
 type parquetGuard struct {
-	in   io.ReaderAt
-	size int64
-	zstd *zstd.Decoder // nil until needed
+	in     io.ReaderAt
+	size   int64
+	zstd   *zstd.Decoder // nil until needed
+	brotli brotli.Reader
 }
 
 // checkFooter checks all lengths in the footer, including its own.
@@ -64,7 +66,7 @@ func (g *parquetGuard) checkFooter() error {
 }
 
 // checkPages checks all pages of the columns that are read.
-func (g *parquetGuard) checkPages(file *parquet.File, columns []parquet.Field) error {
+func (g *parquetGuard) checkPages(file *parquet.File, columns []*parquetColumn) error {
 	rows, most := int64(0), parquetRows+parquetRowsPerByte*g.size
 	for i, group := range file.Metadata().RowGroups {
 		if rows += group.NumRows; group.NumRows < 0 || rows > most {
@@ -72,11 +74,8 @@ func (g *parquetGuard) checkPages(file *parquet.File, columns []parquet.Field) e
 		}
 		memory := int64(0)
 		for _, column := range columns {
-			name := column.Name()
-			leaf, ok := file.Schema().Lookup(name)
-			if !ok {
-				continue
-			}
+			name := column.name
+			leaf, _ := file.Schema().Lookup(name)
 			if leaf.ColumnIndex >= len(group.Columns) {
 				return fmt.Errorf("row group %d has no column %q", i, name)
 			}

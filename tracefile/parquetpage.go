@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
 )
 
 // runSlack is how many more values than the page a run of bit-packed values may have: they come in
@@ -91,8 +92,17 @@ func (g *parquetGuard) decompress(codec format.CompressionCodec, b []byte, size 
 		if r, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
 			b, err = io.ReadAll(io.LimitReader(r, int64(size)+1))
 		}
+	case format.Brotli:
+		if err = g.brotli.Reset(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(io.LimitReader(&g.brotli, int64(size)+1))
+		}
+	case format.Lz4Raw:
+		content := make([]byte, size)
+		var n int
+		n, err = lz4.UncompressBlock(b, content)
+		b = content[:max(n, 0)]
 	default:
-		return nil, fmt.Errorf("it is compressed with %v: write it with zstd, snappy, gzip or without compression", codec)
+		return nil, fmt.Errorf("it is compressed with %v: write it with zstd, snappy, gzip, lz4_raw, brotli or without compression", codec)
 	}
 	if err == nil && len(b) != size {
 		err = errSize
@@ -134,7 +144,7 @@ func checkLevels(b []byte, n int64) ([]byte, error) {
 // checkValues checks the counts in the encoded values of a page with n values.
 func checkValues(encoding format.Encoding, kind parquet.Kind, n int64, b []byte) error {
 	switch encoding {
-	case format.Plain: // needs no more memory than its length
+	case format.Plain, format.ByteStreamSplit: // these need no more memory than their length
 		return nil
 	case format.RLEDictionary, plainDictionary:
 		if len(b) == 0 || b[0] > 32 {

@@ -182,7 +182,7 @@ func TestForeignCSV(t *testing.T) {
 // TestInvalidFiles reads files that are not recordings.
 func TestInvalidFiles(t *testing.T) {
 	const head = "time,group,interval_ns,usage_ns,late\n"
-	const at = "2026-01-01T00:00:00Z"
+	const at, exact = "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000000Z"
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "contains no samples"},
 		"no rows":        {head, "contains no samples"},
@@ -191,12 +191,12 @@ func TestInvalidFiles(t *testing.T) {
 		"twice":          {"time,group,interval_ns,usage_ns,time\n", `column "time" appears twice`},
 		"words":          {head + at + ",/a,x,1,false\n", `line 2: column "interval_ns"`},
 		"no time":        {head + "yesterday,/a,1,1,false\n", `line 2: column "time"`},
-		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", "0001-01-01T00:00:00Z is out of range"},
+		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", `"0001-01-01T00:00:00Z": the time is out of range`},
 		"no interval":    {head + at + ",/a,0,1,false\n", "line 2, at 2026-01-01T00:00:00Z: the interval is 0s"},
 		"negative usage": {head + at + ",/a,1,-1,false\n", "the usage is -1ns"},
-		"no group":       {head + at + ",,1,1,false\n", "the group has no name"},
-		"short line":     {head + at + ",/a\n", "wrong number of fields"},
-		"overlap":        {head + at + ",/a,100,1,false\n" + at + ",/a,100,1,false\n", "begins 100ns before the end of the previous one"},
+		"no group":       {head + at + ",,1,1,false\n", `line 2: column "group": the value is missing`},
+		"short line":     {head + at + ",/a\n", "line 2 has 2 fields, and the first line has 5"},
+		"overlap":        {head + exact + ",/a,100,1,false\n" + exact + ",/a,100,1,false\n", "begins 100ns before the end of the previous one"},
 		"half Parquet":   {"PAR1 and then something else", "not a complete Parquet file"},
 		"half journal":   {journalMagic + "abc", "contains no samples"},
 		"bad magic":      {"pin", "contains no samples"},

@@ -37,6 +37,14 @@ type spanRecord struct {
 	ThrottledTime   int64  `parquet:"throttled_time_ns,delta"`
 }
 
+// values returns pointers to the fields of the record, in the order of columnNames.
+func (rec *spanRecord) values() []any {
+	return []any{
+		(*unixTime)(&rec.Start), &rec.Length, &rec.Group, &rec.Name, &rec.State, &rec.Thread, &rec.Process, &rec.CPU, &rec.Behind,
+		&rec.QuotaBefore, &rec.QuotaLeft, &rec.Periods, &rec.ThrottledPeriod, &rec.ThrottledTime,
+	}
+}
+
 // edge is the state of a row that is an edge of a quota.
 const edge = "edge"
 
@@ -137,7 +145,7 @@ func openTable(name string) (*os.File, *tableReader[spanRecord], error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := openParquet[spanRecord](f, "start", "length_ns", "group", "state", "thread")
+	rows, err := openParquet(f, (*spanRecord).values, "start", "length_ns", "group", "state", "thread")
 	if err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
