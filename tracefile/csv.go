@@ -59,11 +59,14 @@ type csvReader struct {
 
 func newCSVReader(in io.Reader) (*csvReader, error) {
 	r, err := tabular.NewReader(in, required()...)
-	if errors.Is(err, io.EOF) {
+	var no *tabular.NoColumnError
+	switch {
+	case errors.Is(err, io.EOF):
 		return nil, ErrEmpty
-	}
-	if err != nil {
-		return nil, fmt.Errorf("not a recording in CSV, Parquet or .npy, and not a journal: %w", err)
+	case errors.As(err, &no):
+		return nil, fmt.Errorf("%w: not a recording in CSV, Parquet or .npy, and not a journal", err)
+	case err != nil:
+		return nil, err
 	}
 	c := &csvReader{r: r}
 	if err := c.findColumns(); err != nil {

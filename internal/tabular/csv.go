@@ -61,6 +61,11 @@ func NewReader(in io.Reader, required ...string) (*Reader, error) {
 	return t, t.check(required)
 }
 
+// NoColumnError reports a required column that the first line does not name.
+type NoColumnError struct{ Name string }
+
+func (e *NoColumnError) Error() string { return fmt.Sprintf("no column %q in the first line", e.Name) }
+
 // separator returns the most frequent separator of the first line.
 func separator(head []byte) rune {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -77,7 +82,7 @@ func (t *Reader) check(required []string) error {
 	for _, name := range required {
 		switch n := len(t.Names) - len(slices.DeleteFunc(slices.Clone(t.Names), func(s string) bool { return s == name })); {
 		case n == 0:
-			return fmt.Errorf("no column %q in the first line", name)
+			return &NoColumnError{name}
 		case n > 1:
 			return fmt.Errorf("column %q appears twice", name)
 		}
