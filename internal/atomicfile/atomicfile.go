@@ -51,7 +51,7 @@ func WriteFunc(name string, o Options, write func(*os.File) error) error {
 	}
 	f, err := o.create(name)
 	if err != nil {
-		return err
+		return named(err, name)
 	}
 	if err = write(f); err == nil && o.Sync {
 		err = f.Sync()
@@ -67,6 +67,21 @@ func WriteFunc(name string, o Options, write func(*os.File) error) error {
 		return syncDir(filepath.Dir(name))
 	case errors.Is(err, fs.ErrExist) && o.KeepOld:
 		return exists
+	case err != nil:
+		return named(err, name)
+	}
+	return nil
+}
+
+// named replaces the name of the temporary file in an error, which users do not know.
+func named(err error, name string) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &link):
+		link.Old = "a temporary file to"
+	case errors.As(err, &path):
+		path.Path = name
 	}
 	return err
 }

@@ -75,6 +75,13 @@ func TestFailure(t *testing.T) {
 	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &renameErr) {
 		t.Errorf("write over a directory: %v", err)
 	}
+	if strings.Contains(renameErr.Error(), ".pinfold-") {
+		t.Errorf("the error names the temporary file: %v", renameErr)
+	}
+	missing := filepath.Join(dir, "missing", "file")
+	if err := Write(missing, nil, Options{}); err == nil || !strings.Contains(err.Error(), "open "+missing+":") {
+		t.Errorf("write into a missing directory: %v", err)
+	}
 	expect(t, filepath.Dir(dir), "")
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, syscall.Mkfifo(pipe, 0o600))

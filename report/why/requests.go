@@ -1,8 +1,6 @@
 package why
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,42 +15,6 @@ import (
 
 // Request is the time of a request.
 type Request struct{ Start, End time.Time }
-
-// ReadRequests reads a log of requests: CSV with a header, of which the columns "start" and "end" count, in RFC
-// 3339 with fractions of a second.
-func ReadRequests(r io.Reader) (all []Request, err error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	header, err := in.Read()
-	if err != nil {
-		return nil, fmt.Errorf("read the header: %w", err)
-	}
-	start, end := slices.Index(header, "start"), slices.Index(header, "end")
-	if start < 0 || end < 0 {
-		return nil, fmt.Errorf("the header %q has no columns \"start\" and \"end\"", strings.Join(header, ","))
-	}
-	for {
-		record, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		line, _ := in.FieldPos(0)
-		var q Request
-		if q.Start, err = time.Parse(time.RFC3339Nano, record[start]); err == nil {
-			q.End, err = time.Parse(time.RFC3339Nano, record[end])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-		if q.End.Before(q.Start) {
-			return nil, fmt.Errorf("line %d: the request ends before it starts", line)
-		}
-		all = append(all, q)
-	}
-}
 
 // Requests is where the time of the slowest requests went.
 type Requests struct {

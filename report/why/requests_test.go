@@ -8,25 +8,6 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 )
 
-func TestReadRequests(t *testing.T) {
-	got, err := ReadRequests(strings.NewReader("server,start,end\nweb,2026-11-22T12:00:00.5Z,2026-11-22T12:00:00.75Z\nweb,2026-11-22T13:00:01+01:00,2026-11-22T12:00:01Z\n"))
-	if err != nil || len(got) != 2 || got[0].End.Sub(got[0].Start) != 250*time.Millisecond || got[1].End != got[1].Start.UTC() {
-		t.Errorf("%v, %v", got, err)
-	}
-	for text, want := range map[string]string{
-		"":                   "read the header: EOF",
-		"begin,end\n":        `the header "begin,end" has no columns "start" and "end"`,
-		"start,end\n1,2\n":   "line 2: parsing time",
-		"start,end\n\"1\n":   "extraneous or missing",
-		"start,end\n1,2,3\n": "wrong number of fields",
-		"start,end\n2026-11-22T12:00:01Z,2026-11-22T12:00:00Z\n": "line 2: the request ends before it starts",
-	} {
-		if _, err := ReadRequests(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
 // TestSlowest: 200 requests of 1 ms each, but for two, of which one began before the trace.
 func TestSlowest(t *testing.T) {
 	timeline := &blame.Timeline{Group: web, Watched: map[blame.Group]blame.Group{web: web}}
