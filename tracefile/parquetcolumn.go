@@ -24,6 +24,9 @@ type parquetColumn struct {
 	pages  parquet.Pages
 	page   parquet.Page
 	values parquet.ValueReader // nil at the end of a page
+
+	booleans []booleanPage // of the file, those that were not read
+	bits     []bool        // values of the current page that were not read, nil if the library decodes them
 }
 
 // newParquetColumn returns an error if the field to which value points cannot be converted from the
@@ -55,7 +58,7 @@ func newParquetColumn(name string, leaf parquet.LeafColumn, required bool, field
 		ok = ok && (isTime || kind != parquet.Boolean)
 	case *string:
 		want = "a text (STRING)"
-		ok = ok && kind == parquet.ByteArray && c.decimals < 0
+		ok = ok && !isTime && kind != parquet.Int96 && c.decimals < 0 // pandas makes texts that are all missing DOUBLE
 	case *bool:
 		want = "BOOLEAN"
 		ok = ok && !isTime && kind != parquet.Int96
@@ -90,6 +93,9 @@ func (c *parquetColumn) fill(records [][]any, buffer []parquet.Value) (n int, er
 				return n, err
 			}
 			c.values = c.page.Values()
+			if c.bits = nil; len(c.booleans) > 0 && c.page.NumValues() > 0 {
+				c.bits, c.booleans = c.booleans[0].bits, c.booleans[1:]
+			}
 		}
 		read, end := c.values.ReadValues(buffer[:min(len(buffer), len(records)-n)])
 		for i := range buffer[:read] {
@@ -175,7 +181,14 @@ func float(v *parquet.Value) float64 {
 func (c *parquetColumn) number(v *parquet.Value) (n int64, err error) {
 	switch v.Kind() {
 	case parquet.Boolean:
-		if v.Boolean() {
+		b := v.Boolean()
+		if c.bits != nil {
+			if len(c.bits) == 0 {
+				return 0, errCount
+			}
+			b, c.bits = c.bits[0], c.bits[1:]
+		}
+		if b {
 			n = 1
 		}
 		return n, nil

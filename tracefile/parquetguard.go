@@ -82,6 +82,7 @@ func (g *parquetGuard) checkPages(file *parquet.File, columns []*parquetColumn) 
 			c := chunk{kind: leaf.Node.Type().Kind(), optional: leaf.Node.Optional(), rows: group.NumRows,
 				meta: &group.Columns[leaf.ColumnIndex].MetaData}
 			largest, err := g.checkChunk(&c)
+			column.booleans = append(column.booleans, c.booleans...)
 			if err != nil {
 				return fmt.Errorf("row group %d, column %q: %w", i, name, err)
 			}
@@ -99,6 +100,7 @@ type chunk struct {
 	optional bool
 	rows     int64
 	meta     *format.ColumnMetaData
+	booleans []booleanPage // if the kind is BOOLEAN, those of its pages that have values
 }
 
 // checkChunk checks the pages of a chunk and returns the size of the largest.
