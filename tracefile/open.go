@@ -98,7 +98,7 @@ func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
 	isParquet, isJournal := strings.HasPrefix(text, "PAR1"), strings.HasPrefix(journalMagic, text) // or cut short
 	switch {
 	case compressed && (isParquet || isJournal):
-		return nil, errors.New("it is a compressed Parquet file or journal: decompress it, with gunzip or zstd -d")
+		return nil, errors.New("it is a compressed Parquet file or journal: decompress it, with 'gunzip' for example")
 	case isParquet:
 		return newParquetReader(f)
 	case isJournal:

@@ -129,7 +129,7 @@ func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 			return 0, errors.New("a page is longer than its column")
 		}
 		if h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxParquetPage {
-			return 0, fmt.Errorf("a page has %d bytes, more than the limit of %d MiB: write smaller pages", h.UncompressedPageSize, maxParquetPage>>20)
+			return 0, fmt.Errorf("a page has %d bytes, more than the limit of %d MiB: write smaller pages, in pyarrow with data_page_size=2**20", h.UncompressedPageSize, maxParquetPage>>20)
 		}
 		b = make([]byte, h.CompressedPageSize)
 		if _, err := g.in.ReadAt(b, at); err != nil {

@@ -174,7 +174,7 @@ func (c *chunk) checkValues(encoding format.Encoding, n int64, b []byte) error {
 	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
 		return checkDelta(b, n)
 	}
-	return fmt.Errorf("values are encoded as %v: use an encoding that is plain, delta or a dictionary", encoding)
+	return fmt.Errorf("values are encoded as %v: use PLAIN, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY or a dictionary", encoding)
 }
 
 // checkRuns adds up the lengths of runs, which repeat a value or are bit-packed (Encodings.md of

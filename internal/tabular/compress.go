@@ -35,9 +35,9 @@ func Decompress(in io.Reader, size int64) (out *bufio.Reader, compressed bool, e
 	case is("BZh"):
 		r = bzip2.NewReader(b)
 	case is("\xfd7zXZ\x00"):
-		return nil, false, errors.New("it is compressed with xz: decompress it with 'unxz', or write it with gzip or zstd")
+		return nil, false, errors.New("it is compressed with xz: decompress it with 'unxz', or write it with gzip")
 	case is("PK\x03\x04"):
-		return nil, false, errors.New("it is a ZIP archive or a spreadsheet: unzip it, or save it as CSV")
+		return nil, false, errors.New("it is a ZIP archive or a spreadsheet: extract the file with 'unzip', or save the sheet as CSV")
 	default:
 		return b, false, nil
 	}

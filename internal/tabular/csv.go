@@ -118,8 +118,8 @@ func (t *Reader) explain(texts []string, err error) error {
 		return err
 	case errors.Is(err, csv.ErrFieldCount):
 		return fmt.Errorf("line %d has %d fields, and the first line has %d (separated by %q): was the file cut short?",
-			parse.Line, len(texts), len(t.Names), t.r.Comma)
+			parse.StartLine, len(texts), len(t.Names), t.r.Comma)
 	default:
-		return fmt.Errorf("line %d: a quotation mark is not closed, or not doubled within a field", parse.Line)
+		return fmt.Errorf("line %d: a quotation mark is not closed, or not doubled within a field", parse.StartLine)
 	}
 }

@@ -99,8 +99,8 @@ func ParseTime(text string) (ns int64, resolution time.Duration, err error) {
 		return t.UnixNano(), isoResolution(text), nil
 	}
 	text = strings.TrimSpace(text)
-	if strings.Trim(text, "+-.0123456789eE") == "" && len(strings.Trim(text, "0123456789")) < 3 && text != "" && !isDate(text) {
-		ns, resolution, err = parseUnix(text)
+	if f, isNumber := parseDecimal(text); isNumber == nil {
+		ns, resolution, err = parseUnix(text, f)
 	} else {
 		ns, resolution, err = parseISO(text)
 	}
@@ -109,9 +109,6 @@ func ParseTime(text string) (ns int64, resolution time.Duration, err error) {
 	}
 	return ns, resolution, nil
 }
-
-// isDate reports whether a text begins as a date does, with a year and a hyphen.
-func isDate(text string) bool { return len(text) > 4 && text[4] == '-' }
 
 var errTime = errors.New("want a time such as 2026-03-01T12:00:00.1Z, or seconds since 1970")
 
@@ -154,35 +151,29 @@ func isoResolution(text string) time.Duration {
 	return max(resolution, 1)
 }
 
-func parseUnix(text string) (int64, time.Duration, error) {
+// parseUnix parses a number, which is about f. It is exact if the number has no exponent.
+func parseUnix(text string, f float64) (int64, time.Duration, error) {
 	whole, fraction, point := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || strings.ContainsAny(fraction, "eE") {
-		f, err := parseDecimal(text)
-		if err != nil {
-			return 0, 0, errTime
-		}
 		return FromUnixFloat(f)
 	}
 	ns, unit, err := FromUnix(n)
 	if err != nil || !point {
 		return ns, unit, err
 	}
-	f, err := parseDecimal("0." + fraction)
-	if err != nil {
-		return 0, 0, errTime
+	_, part := math.Modf(f)
+	if p, err := strconv.ParseFloat("0."+fraction, 64); err == nil { // f has lost digits
+		part = math.Copysign(p, f)
 	}
-	part := int64(math.Round(f * float64(unit)))
-	if strings.HasPrefix(whole, "-") {
-		part = -part
-	}
-	if ns > 0 && part > math.MaxInt64-ns || ns < 0 && part < math.MinInt64-ns {
+	sum := ns + int64(math.Round(part*float64(unit)))
+	if (sum < ns) != (part < 0) && sum != ns {
 		return 0, 0, ErrYear
 	}
 	for range fraction {
 		unit /= 10
 	}
-	return ns + part, max(unit, 1), nil
+	return sum, max(unit, 1), nil
 }
 
 // FromUnix converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to
