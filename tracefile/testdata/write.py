@@ -78,6 +78,8 @@ for kind in pyarrow.large_string(), pyarrow.string_view(), pyarrow.binary(), pya
     pyarrow.parquet.write_table(table.set_column(i, "group", table["group"].cast(kind)), whole / f"group-{str(kind).split('<')[0]}.parquet")
 for kind in "boolean", "uint8", "int64", "float64", "str":
     parquet(f"late-{kind}", with_columns(late=frame.late.astype(kind)))
+parquet("late-nulls", with_columns(late=frame.late.astype("boolean").where(frame.late)))
+parquet("late-nulls-runs", with_columns(late=frame.late.astype("boolean").where(frame.late)), data_page_version="2.0")
 
 # Columns.
 parquet("reordered", frame[frame.columns[::-1]])
