@@ -7,76 +7,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"pinfold.dev/pinfold/internal/tabular"
 )
-
-// Numbers that CSV represents differently from Parquet.
-type (
-	csvTime     int64 // nanoseconds since 1970, as an RFC 3339 time in UTC
-	csvOptional int64 // 0 as an empty field
-)
-
-// values returns pointers to the fields of the record, in the order of columnNames.
-func (rec *record) values() []any {
-	return []any{
-		(*csvTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
-		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
-		(*csvOptional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal,
-	}
-}
-
-// formatValue returns the text of a value to which one of the pointers of record.values points.
-func formatValue(value any) string {
-	switch v := value.(type) {
-	case *csvTime:
-		return time.Unix(0, int64(*v)).UTC().Format(time.RFC3339Nano)
-	case *csvOptional:
-		if *v == 0 {
-			return ""
-		}
-		return strconv.FormatInt(int64(*v), 10)
-	case *int64:
-		return strconv.FormatInt(*v, 10)
-	case *uint32:
-		return strconv.FormatUint(uint64(*v), 10)
-	case *bool:
-		return strconv.FormatBool(*v)
-	case *string:
-		return *v
-	}
-	panic(fmt.Sprintf("tracefile: a column of type %T", value))
-}
-
-// parseValue is the reverse of formatValue.
-func parseValue(value any, text string) (err error) {
-	switch v := value.(type) {
-	case *csvTime:
-		t, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			return err
-		}
-		if *v = csvTime(t.UnixNano()); !time.Unix(0, int64(*v)).Equal(t) {
-			return fmt.Errorf("%s is out of range, want a year from 1678 to 2262", text)
-		}
-	case *csvOptional:
-		if text != "" {
-			return parseValue((*int64)(v), text)
-		}
-	case *int64:
-		*v, err = strconv.ParseInt(text, 10, 64)
-	case *uint32:
-		n, err := strconv.ParseUint(text, 10, 32)
-		*v = uint32(n)
-		return err
-	case *bool:
-		*v, err = strconv.ParseBool(text)
-	case *string:
-		*v = text
-	}
-	return err
-}
 
 // csvWriter writes rows as CSV (RFC 4180, but lines end with a line feed).
 type csvWriter struct {
@@ -86,7 +20,7 @@ type csvWriter struct {
 }
 
 func newCSVWriter(w io.Writer, h Header) (*csvWriter, error) {
-	c := &csvWriter{header: h, w: csv.NewWriter(bufio.NewWriterSize(w, 64<<10)), texts: columnNames()}
+	c := &csvWriter{header: h, w: csv.NewWriter(bufio.NewWriterSize(w, 64<<10)), texts: columnNames[record]()}
 	return c, c.line()
 }
 
@@ -116,23 +50,26 @@ func (c *csvWriter) Close() error {
 // csvReader reads CSV row by row.
 type csvReader struct {
 	header  Header
-	r       *csv.Reader
-	names   []string // of the columns in the file
-	columns []int    // their indices in columnNames, -1 for unknown columns
-	first   *record  // read in advance, for the header
+	r       *tabular.Reader
+	columns []*column // those of the file; nil for unknown columns
+	fields  []int     // their indices in record.values
+	time    *column
+	first   *record // read in advance, for the header
 }
 
 func newCSVReader(in io.Reader) (*csvReader, error) {
-	c := &csvReader{r: csv.NewReader(bufio.NewReaderSize(in, 64<<10))}
-	c.r.ReuseRecord = true
-	names, err := c.r.Read()
-	if errors.Is(err, io.EOF) {
+	r, err := tabular.NewReader(in, required()...)
+	var no *tabular.NoColumnError
+	switch {
+	case errors.Is(err, io.EOF):
 		return nil, ErrEmpty
+	case errors.As(err, &no):
+		return nil, fmt.Errorf("%w: not a recording in CSV, Parquet or .npy, and not a journal", err)
+	case err != nil:
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read CSV: %w", err)
-	}
-	if err := c.findColumns(names); err != nil {
+	c := &csvReader{r: r}
+	if err := c.findColumns(); err != nil {
 		return nil, err
 	}
 	if c.first, err = c.read(); err != nil {
@@ -145,47 +82,45 @@ func newCSVReader(in io.Reader) (*csvReader, error) {
 	return c, nil
 }
 
-func (c *csvReader) findColumns(names []string) error {
-	c.names = slices.Clone(names)
-	c.names[0] = strings.TrimPrefix(names[0], "\ufeff") // with which spreadsheets begin their files
-	for _, name := range required() {
-		if !slices.Contains(c.names, name) {
-			return fmt.Errorf("no column %q in the first line: not a recording in CSV, Parquet or .npy, and not a journal", name)
+func (c *csvReader) findColumns() error {
+	known := columnNames[record]()
+	c.columns, c.fields = make([]*column, len(c.r.Names)), make([]int, len(c.r.Names))
+	for i, name := range c.r.Names {
+		if c.fields[i] = slices.Index(known, name); c.fields[i] < 0 {
+			continue
 		}
-	}
-	known := columnNames()
-	for i, name := range c.names {
-		if slices.Contains(c.names[:i], name) {
+		if slices.Contains(c.r.Names[:i], name) {
 			return fmt.Errorf("column %q appears twice", name)
 		}
-		c.columns = append(c.columns, slices.Index(known, name))
+		c.columns[i] = &column{name: name, required: slices.Contains(required(), name)}
+		if c.fields[i] == 0 {
+			c.time = c.columns[i]
+		}
 	}
 	return nil
 }
 
 func (c *csvReader) read() (*record, error) {
 	texts, err := c.r.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, io.EOF
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read CSV: %w", err)
+		return nil, err
 	}
 	rec := &record{}
 	values := rec.values()
 	for i, text := range texts {
-		if c.columns[i] < 0 {
+		if c.columns[i] == nil {
 			continue
 		}
-		if err := parseValue(values[c.columns[i]], text); err != nil {
-			line, _ := c.r.FieldPos(i)
-			return nil, fmt.Errorf("line %d: column %q: %w", line, c.names[i], err)
+		if err := c.columns[i].setText(values[c.fields[i]], text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", c.r.Line(i), err)
 		}
 	}
 	return rec, nil
 }
 
 func (c *csvReader) Header() Header { return c.header }
+
+func (c *csvReader) Resolution() time.Duration { return c.time.resolution }
 
 func (c *csvReader) Next() (*Row, error) {
 	rec := c.first
@@ -198,8 +133,7 @@ func (c *csvReader) Next() (*Row, error) {
 	}
 	r, err := rec.row(c.header.Start.UnixNano())
 	if err != nil {
-		line, _ := c.r.FieldPos(0)
-		return nil, fmt.Errorf("line %d, at %s: %w", line, formatValue((*csvTime)(&rec.Time)), err)
+		return nil, fmt.Errorf("line %d, at %s: %w", c.r.Line(0), formatValue((*unixTime)(&rec.Time)), err)
 	}
 	return r, nil
 }

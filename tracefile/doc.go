@@ -26,13 +26,17 @@
 //	nominal_interval_ns  the planned length of samples
 //
 // Columns are found by name, in any order, and unknown columns are ignored. Required are time,
-// group, interval_ns and usage_ns. A Parquet file holds rows in row groups of 131,072, each ordered
+// group, interval_ns and usage_ns. The values may have other types than those that are written, and
+// CSV may be compressed or have another separator; package tabular has the forms that are read.
+// Times that are coarser than the samples are moved within their unit, so that samples do not
+// overlap. A Parquet file holds rows in row groups of 131,072, each ordered
 // by cgroup and then by time, so that neighbouring values are similar: differences are bit-packed,
 // rarely changing values are dictionary-encoded, and the result is compressed with zstd.
 //
 // An .npy file is a vector of one cgroup's usage, one value per sample, without times. It cannot
-// represent late samples and gaps. Integers are nanoseconds of CPU time; this is what is written.
-// Floating-point numbers are CPUs (CPU time over the interval). The reader must be told the sample
+// represent late samples and gaps. Integers, of any width and byte order, and timedelta64 are
+// nanoseconds of CPU time; 64-bit integers are written. Floating-point numbers are CPUs (CPU time
+// over the interval). The reader must be told the sample
 // interval.
 //
 // # Spans
@@ -61,8 +65,9 @@
 // lengths in the file, so these are validated first. The lengths in the footer and in each page
 // header are compared with the actual sizes. For the columns that are read, pages are decompressed
 // up to the size in their headers, and the counts of runs and differences in them are added up. The
-// reader rejects pages of 16 MiB and more, compression other than zstd, snappy and gzip, and
-// encodings that no writer of numbers uses.
+// reader rejects pages of 16 MiB and more, compression other than zstd, snappy, gzip, LZ4_RAW and
+// Brotli, and encodings that no writer of numbers uses. Compressed CSV may have up to 64 times the
+// size of its file, and 32 MiB.
 //
 // # The journal
 //

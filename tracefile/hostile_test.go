@@ -3,6 +3,7 @@ package tracefile
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
@@ -75,6 +77,18 @@ func hostiles(t *testing.T) map[string]hostile {
 			h.codec, h.content = format.Snappy, append(binary.AppendUvarint(nil, 2*gibi), snappy.Encode(nil, make([]byte, 99))...)
 		}},
 		"lz4": {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Lz4Raw, []byte{0xff, 0, 1, 2} }},
+		"lz4, declared": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.codec, h.content, h.UncompressedPageSize = format.Lz4Raw, append([]byte{0x1f, 0, 1, 0}, bytes.Repeat([]byte{0xff}, 4000)...), 24
+		}},
+		"brotli": {column: "usage_ns", header: func(h *fakeHeader) {
+			var b bytes.Buffer
+			w := brotli.NewWriter(&b)
+			_, err := w.Write(make([]byte, 64<<20))
+			if err := errors.Join(err, w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			h.codec, h.content = format.Brotli, b.Bytes()
+		}},
 		"sizes": {column: "usage_ns", header: func(h *fakeHeader) {
 			h.UncompressedPageSize, h.CompressedPageSize = 2*gibi-1, 2*gibi-1
 		}},

@@ -198,8 +198,8 @@ type journalReader struct {
 	lost   int64 // bytes after the last complete block, once that was read
 }
 
-func newJournalReader(f *os.File) (*journalReader, error) {
-	j := &journalReader{f: f, in: bufio.NewReaderSize(f, 64<<10)}
+func newJournalReader(f *os.File, in *bufio.Reader) (*journalReader, error) {
+	j := &journalReader{f: f, in: in}
 	if _, err := j.in.Discard(len(journalMagic)); err != nil {
 		return nil, ErrEmpty
 	}
@@ -236,6 +236,8 @@ func (j *journalReader) read() error {
 }
 
 func (j *journalReader) Header() Header { return j.header }
+
+func (j *journalReader) Resolution() time.Duration { return 0 } // the times are exact
 
 func (j *journalReader) Next() (*Row, error) {
 	for {

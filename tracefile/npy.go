@@ -123,13 +123,15 @@ func newNPYReader(in io.Reader, group string, interval time.Duration) (*npyReade
 	return n, nil
 }
 
+var errHeaderCut = errors.New("the header is cut off: copy the file again, or save it with numpy.save")
+
 // readNPYHeader reads everything before the values (numpy/lib/format.py): the magic number, two bytes
 // for the version, the length of a Python dictionary (2 bytes, or 4 since version 2), and that.
 func readNPYHeader(in io.Reader) (npyType, error) {
 	var head [len(npyMagic) + 2]byte
 	var length [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+		return npyType{}, errHeaderCut
 	}
 	width := 4
 	switch version := head[len(npyMagic)]; {
@@ -139,7 +141,7 @@ func readNPYHeader(in io.Reader) (npyType, error) {
 		return npyType{}, fmt.Errorf("version %d of the format is unknown: save it with numpy.save", version)
 	}
 	if _, err := io.ReadFull(in, length[:width]); err != nil {
-		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+		return npyType{}, errHeaderCut
 	}
 	size := binary.LittleEndian.Uint32(length[:])
 	if size > 64<<10 {
@@ -147,12 +149,14 @@ func readNPYHeader(in io.Reader) (npyType, error) {
 	}
 	dict := make([]byte, size)
 	if _, err := io.ReadFull(in, dict); err != nil {
-		return npyType{}, fmt.Errorf("the header is cut off: %w", err)
+		return npyType{}, errHeaderCut
 	}
 	return parseNPYDict(string(dict))
 }
 
 func (n *npyReader) Header() Header { return n.header }
+
+func (n *npyReader) Resolution() time.Duration { return 0 } // the times are multiples of the interval
 
 func (n *npyReader) Next() (*Row, error) {
 	if n.next == n.npy.count {
@@ -165,7 +169,7 @@ func (n *npyReader) Next() (*Row, error) {
 	if _, err := io.ReadFull(n.in, b[:n.npy.size]); err != nil {
 		return nil, fmt.Errorf("read .npy: the file is cut off: it has %d of %d values", n.next, n.npy.count)
 	}
-	usage, err := n.npy.usage(b, n.header.Interval)
+	usage, err := n.npy.usage(b[:n.npy.size], n.header.Interval)
 	if err != nil {
 		return nil, fmt.Errorf("read .npy: value %d (from 0): %w", n.next, err)
 	}
@@ -182,23 +186,52 @@ func (n *npyReader) Next() (*Row, error) {
 	return r, nil
 }
 
+// maxCPUs is the largest number of CPUs for which Linux can be built (CONFIG_NR_CPUS on x86-64).
+const maxCPUs = 8192
+
 // usage converts a value to CPU time: an integer is nanoseconds, a floating-point number is CPUs.
-func (t npyType) usage(b [8]byte, interval time.Duration) (time.Duration, error) {
-	bits := binary.LittleEndian.Uint64(b[:])
+func (t npyType) usage(b []byte, interval time.Duration) (time.Duration, error) {
+	if t.kind != 'f' {
+		return t.nanoseconds(b)
+	}
 	var cpus float64
-	switch {
-	case t.integer && t.size == 8:
-		return time.Duration(int64(bits)), nil
-	case t.integer:
-		return time.Duration(int32(bits)), nil
-	case t.size == 8:
-		cpus = math.Float64frombits(bits)
-	default:
-		cpus = float64(math.Float32frombits(uint32(bits)))
+	if t.size == 8 {
+		cpus = math.Float64frombits(t.order.Uint64(b))
+	} else {
+		cpus = float64(math.Float32frombits(t.order.Uint32(b)))
 	}
 	ns := math.Round(cpus * float64(interval))
-	if !(ns >= 0 && ns < math.MaxInt64) {
+	switch {
+	case cpus > maxCPUs && !math.IsInf(cpus, 0):
+		return 0, fmt.Errorf("%v is too large for a number of CPUs: if it is nanoseconds, save a.astype('<i8')", cpus)
+	case !(ns >= 0 && ns < math.MaxInt64):
 		return 0, fmt.Errorf("%v is not a number of CPUs", cpus)
 	}
 	return time.Duration(ns), nil
+}
+
+func (t npyType) nanoseconds(b []byte) (time.Duration, error) {
+	var bits uint64
+	switch t.size {
+	case 1:
+		bits = uint64(b[0])
+	case 2:
+		bits = uint64(t.order.Uint16(b))
+	case 4:
+		bits = uint64(t.order.Uint32(b))
+	default:
+		bits = t.order.Uint64(b)
+	}
+	if t.kind == 'u' {
+		if bits > math.MaxInt64 {
+			return 0, fmt.Errorf("%d is too large for nanoseconds", bits)
+		}
+		return time.Duration(bits), nil
+	}
+	unused := 64 - 8*t.size
+	n := time.Duration(int64(bits<<unused) >> unused) // extends the sign
+	if n*t.unit/t.unit != n {
+		return 0, fmt.Errorf("%d times %v is too large", int64(n), t.unit)
+	}
+	return n * t.unit, nil
 }

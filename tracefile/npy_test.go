@@ -16,8 +16,7 @@ import (
 // TestNPYFiles reads the files in testdata/npy, which numpy 2.4 wrote.
 func TestNPYFiles(t *testing.T) {
 	for name, want := range map[string]string{
-		"float64.npy": "", "float32.npy": "", "int64.npy": "", "int32.npy": "", "version2.npy": "", "version3.npy": "",
-		"bad-big-endian.npy":     "the values have type '>f8', want int32, int64, float32 or float64 in little endian",
+		"float64.npy": "", "float32.npy": "", "int64.npy": "", "int32.npy": "", "version2.npy": "", "version3.npy": "", "big-endian.npy": "",
 		"bad-matrix.npy":         "the shape is (2, 4), want a vector",
 		"bad-fortran-matrix.npy": "the shape is (2, 4), want a vector",
 		"bad-scalar.npy":         "the shape is (), want a vector",
@@ -25,8 +24,8 @@ func TestNPYFiles(t *testing.T) {
 		"bad-nan.npy":            "NaN is not a number of CPUs",
 		"bad-infinite.npy":       "+Inf is not a number of CPUs",
 		"bad-negative-int.npy":   "value 1 (from 0): the usage is -1ns",
-		"bad-words.npy":          "the values have type '<U1'",
-		"bad-objects.npy":        "the values have type '|O'",
+		"bad-words.npy":          "the values have type <U1",
+		"bad-objects.npy":        "the values have type |O",
 		"bad-structs.npy":        "the values have type [(",
 		"bad-empty.npy":          "contains no samples",
 		"bad-cut.npy":            "the file is cut off: it has 3 of 4 values",
@@ -107,7 +106,7 @@ func FuzzNPYDict(f *testing.F) {
 	f.Add("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 4)}")
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := parseNPYDict(text)
-		if err == nil && (n.size != 4 && n.size != 8 || n.count < 0 || n.count == math.MinInt64) {
+		if err == nil && (n.size < 1 || n.size > 8 || n.unit < 1 || n.count < 0 || n.count == math.MinInt64) {
 			t.Errorf("%q gives %+v", text, n)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/internal/tabular"
 )
 
 // Errors that callers branch on, with errors.Is.
@@ -48,9 +49,11 @@ func (g *groupSums) add(r *Row) error {
 	return nil
 }
 
-// reader reads the rows of one recording. Next returns io.EOF after the last.
+// reader reads the rows of one recording. Next returns io.EOF after the last. Resolution is the unit
+// of the times that were read so far, or 0.
 type reader interface {
 	Header() Header
+	Resolution() time.Duration
 	Next() (*Row, error)
 }
 
@@ -76,26 +79,37 @@ func Open(name string, npyInterval time.Duration) (*File, error) {
 
 // newReader returns a reader for the format that the first bytes of the file indicate.
 func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
-	head := make([]byte, 8)
-	n, err := f.ReadAt(head, 0)
-	if n == 0 && err == io.EOF {
-		return nil, ErrEmpty
-	}
-	if err != nil && err != io.EOF {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
-	switch text := string(head[:n]); {
-	case strings.HasPrefix(text, "PAR1"):
+	in, compressed, err := tabular.Decompress(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	head, err := in.Peek(len(journalMagic))
+	if len(head) == 0 && errors.Is(err, io.EOF) {
+		return nil, ErrEmpty
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	text := string(head)
+	isParquet, isJournal := strings.HasPrefix(text, "PAR1"), strings.HasPrefix(journalMagic, text) // or cut short
+	switch {
+	case compressed && (isParquet || isJournal):
+		return nil, errors.New("it is a compressed Parquet file or journal: decompress it, with 'gunzip' for example")
+	case isParquet:
 		return newParquetReader(f)
+	case isJournal:
+		return newJournalReader(f, in)
 	case strings.HasPrefix(text, npyMagic):
 		base := filepath.Base(f.Name())
-		return newNPYReader(f, "/"+strings.TrimSuffix(base, filepath.Ext(base)), npyInterval)
-	case strings.HasPrefix(journalMagic, text): // or cut short
-		return newJournalReader(f)
-	case isJSON(head[:n]):
-		return nil, errJSON(f)
+		return newNPYReader(in, "/"+strings.TrimSuffix(strings.TrimSuffix(base, filepath.Ext(base)), ".npy"), npyInterval)
+	case isJSON(head):
+		return nil, errJSON(in)
 	default:
-		return newCSVReader(f)
+		return newCSVReader(in)
 	}
 }
 
@@ -131,6 +145,10 @@ func (f *File) next() (*Row, error) {
 	if !ok {
 		g = &groupSums{end: r.Begin()}
 		f.groups[r.Group] = g
+	}
+	// Other programs round times, to seconds even, and so samples seem to overlap.
+	if early := g.end - r.Begin(); early > 0 && early < f.rows.Resolution() {
+		r.At += early
 	}
 	if r.Begin() < g.end-f.Header().Interval/100 {
 		return nil, fmt.Errorf("group %s: a sample begins %v before the end of the previous one: sort the rows by time, and keep each recording in its own file",

@@ -84,7 +84,7 @@ type parquetReader struct {
 }
 
 func newParquetReader(f *os.File) (*parquetReader, error) {
-	rows, err := openParquet[record](f, required()...)
+	rows, err := openParquet(f, (*record).values, required()...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +104,8 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 
 func (p *parquetReader) Header() Header { return p.header }
 
+func (p *parquetReader) Resolution() time.Duration { return p.columns[0].resolution }
+
 func (p *parquetReader) Next() (*Row, error) {
 	rec, err := p.next()
 	if err != nil {
@@ -115,15 +117,22 @@ func (p *parquetReader) Next() (*Row, error) {
 
 // tableReader reads a Parquet file row by row.
 type tableReader[R any] struct {
-	start  time.Time // of the recording; zero if the file does not say it
-	r      *parquet.GenericReader[R]
-	rows   []R // read, but not yet returned
-	buffer []R
-	done   int64 // rows returned
+	start   time.Time          // of the recording; zero if the file does not say it
+	groups  []parquet.RowGroup // of which reading has not begun
+	left    int64              // rows of the current group that were not read
+	columns []*parquetColumn
+	buffer  []R
+	fields  [][]any // pointers to the fields of each record in buffer
+	values  []parquet.Value
+	rows    []R   // in buffer, read, but not yet returned
+	done    int64 // rows returned
 }
 
-// openParquet opens a file, in which the required columns must be.
-func openParquet[R any](f *os.File, required ...string) (p *tableReader[R], err error) {
+const batchRows = 1024 // at once
+
+// openParquet opens a file, in which the required columns must be. fields returns pointers to the
+// fields of a record, in the order of columnNames.
+func openParquet[R any](f *os.File, fields func(*R) []any, required ...string) (p *tableReader[R], err error) {
 	defer recovered(&err)
 	info, err := f.Stat()
 	if err != nil {
@@ -137,38 +146,42 @@ func openParquet[R any](f *os.File, required ...string) (p *tableReader[R], err 
 	if err != nil {
 		return nil, fmt.Errorf("not a complete Parquet file: %w", err)
 	}
-	columns := parquet.SchemaOf(*new(R)).Fields()
-	if err := checkColumns(file.Schema(), columns, required); err != nil {
+	p = &tableReader[R]{groups: file.RowGroups(), buffer: make([]R, batchRows), values: make([]parquet.Value, batchRows)}
+	for i := range p.buffer {
+		p.fields = append(p.fields, fields(&p.buffer[i]))
+	}
+	if err := p.findColumns(file.Schema(), required); err != nil {
 		return nil, err
 	}
-	if err := guard.checkPages(file, columns); err != nil {
+	if err := guard.checkPages(file, p.columns); err != nil {
 		return nil, fmt.Errorf("the Parquet file is damaged, or not a recording: %w", err)
 	}
-	p = &tableReader[R]{r: parquet.NewGenericReader[R](file), buffer: make([]R, 1024)}
 	if text, ok := file.Lookup(startKey); ok {
 		if p.start, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return nil, fmt.Errorf("metadata %s: %w", startKey, err)
+			return nil, fmt.Errorf("metadata %s is %.40q, want a time such as 2026-03-01T12:00:00Z", startKey, text)
 		}
 	}
 	return p, nil
 }
 
-// checkColumns returns an error if a required column is missing or one of columns has the wrong type.
-func checkColumns(schema *parquet.Schema, columns []parquet.Field, required []string) error {
-	for _, name := range required {
-		if _, ok := schema.Lookup(name); !ok {
+// findColumns returns an error if a required column is missing or one of the columns has a type that
+// cannot be converted.
+func (p *tableReader[R]) findColumns(schema *parquet.Schema, required []string) error {
+	for i, name := range columnNames[R]() {
+		required := slices.Contains(required, name)
+		leaf, ok := schema.Lookup(name)
+		if !ok && required {
 			return fmt.Errorf("no column %q: not a recording", name)
 		}
-	}
-	for _, field := range columns {
-		column, ok := schema.Lookup(field.Name())
 		if !ok {
 			continue
 		}
-		want, got := field.Type(), column.Node.Type()
-		isTime := strings.HasPrefix(want.String(), "TIMESTAMP")
-		if got.Kind() != want.Kind() || column.Node.Repeated() || isTime && got.String() != want.String() {
-			return fmt.Errorf("column %q is of type %v, want %v", field.Name(), got, want)
+		c, err := newParquetColumn(name, leaf, required, i, p.fields[0][i])
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			p.columns = append(p.columns, c)
 		}
 	}
 	return nil
@@ -177,19 +190,38 @@ func checkColumns(schema *parquet.Schema, columns []parquet.Field, required []st
 // peek returns the next row and does not consume it. The error is io.EOF when there is none.
 func (p *tableReader[R]) peek() (r *R, err error) {
 	defer recovered(&err)
-	if len(p.rows) > 0 {
-		return &p.rows[0], nil
+	if len(p.rows) == 0 {
+		err = p.read()
 	}
-	n, err := p.r.Read(p.buffer)
-	p.rows = p.buffer[:n]
-	switch {
-	case n > 0:
-		return &p.rows[0], nil // the next call returns the error again
-	case err == nil:
-		return nil, io.ErrNoProgress
-	default:
+	if err != nil {
 		return nil, err
 	}
+	return &p.rows[0], nil
+}
+
+// read reads some of the rows of the next row group that has any.
+func (p *tableReader[R]) read() error {
+	for p.left == 0 {
+		if len(p.groups) == 0 {
+			return io.EOF
+		}
+		p.left = p.groups[0].NumRows()
+		for _, c := range p.columns {
+			if err := c.open(p.groups[0]); err != nil {
+				return err
+			}
+		}
+		p.groups = p.groups[1:]
+	}
+	n := int(min(p.left, batchRows))
+	clear(p.buffer[:n])
+	for _, c := range p.columns {
+		if i, err := c.fill(p.fields[:n], p.values); err != nil {
+			return fmt.Errorf("row %d: %w", p.done+int64(i)+1, err)
+		}
+	}
+	p.rows, p.left = p.buffer[:n], p.left-int64(n)
+	return nil
 }
 
 // next returns the next row, which is valid until the next call.

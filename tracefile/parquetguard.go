@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -31,9 +32,10 @@ const (
 // delta-encoded numbers, and 8 GiB for a run of references to a dictionary. So the guard
 // decompresses each page itself and compares the counts in it with the number of rows.
 type parquetGuard struct {
-	in   io.ReaderAt
-	size int64
-	zstd *zstd.Decoder // nil until needed
+	in     io.ReaderAt
+	size   int64
+	zstd   *zstd.Decoder // nil until needed
+	brotli brotli.Reader
 }
 
 // checkFooter checks all lengths in the footer, including its own.
@@ -64,7 +66,7 @@ func (g *parquetGuard) checkFooter() error {
 }
 
 // checkPages checks all pages of the columns that are read.
-func (g *parquetGuard) checkPages(file *parquet.File, columns []parquet.Field) error {
+func (g *parquetGuard) checkPages(file *parquet.File, columns []*parquetColumn) error {
 	rows, most := int64(0), parquetRows+parquetRowsPerByte*g.size
 	for i, group := range file.Metadata().RowGroups {
 		if rows += group.NumRows; group.NumRows < 0 || rows > most {
@@ -72,17 +74,15 @@ func (g *parquetGuard) checkPages(file *parquet.File, columns []parquet.Field) e
 		}
 		memory := int64(0)
 		for _, column := range columns {
-			name := column.Name()
-			leaf, ok := file.Schema().Lookup(name)
-			if !ok {
-				continue
-			}
+			name := column.name
+			leaf, _ := file.Schema().Lookup(name)
 			if leaf.ColumnIndex >= len(group.Columns) {
 				return fmt.Errorf("row group %d has no column %q", i, name)
 			}
 			c := chunk{kind: leaf.Node.Type().Kind(), optional: leaf.Node.Optional(), rows: group.NumRows,
 				meta: &group.Columns[leaf.ColumnIndex].MetaData}
 			largest, err := g.checkChunk(&c)
+			column.booleans = append(column.booleans, c.booleans...)
 			if err != nil {
 				return fmt.Errorf("row group %d, column %q: %w", i, name, err)
 			}
@@ -100,6 +100,7 @@ type chunk struct {
 	optional bool
 	rows     int64
 	meta     *format.ColumnMetaData
+	booleans []booleanPage // if the kind is BOOLEAN, those of its pages that have values
 }
 
 // checkChunk checks the pages of a chunk and returns the size of the largest.
@@ -128,7 +129,7 @@ func (g *parquetGuard) checkChunk(c *chunk) (largest int64, err error) {
 			return 0, errors.New("a page is longer than its column")
 		}
 		if h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxParquetPage {
-			return 0, fmt.Errorf("a page has %d bytes, more than the limit of %d MiB: write smaller pages", h.UncompressedPageSize, maxParquetPage>>20)
+			return 0, fmt.Errorf("a page has %d bytes, more than the limit of %d MiB: write smaller pages, in pyarrow with data_page_size=2**20", h.UncompressedPageSize, maxParquetPage>>20)
 		}
 		b = make([]byte, h.CompressedPageSize)
 		if _, err := g.in.ReadAt(b, at); err != nil {

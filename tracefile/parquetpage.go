@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
 )
 
 // runSlack is how many more values than the page a run of bit-packed values may have: they come in
@@ -44,7 +46,7 @@ func (g *parquetGuard) checkPage(c *chunk, h *format.PageHeader, b []byte) (n in
 		if err != nil {
 			return 0, err
 		}
-		return n, checkValues(v1.V.Encoding, c.kind, n, b)
+		return n, c.checkValues(v1.V.Encoding, n, b)
 	case h.Type == format.DataPageV2 && v2.Valid:
 		return g.checkPageV2(c, &v2.V, b, size)
 	}
@@ -67,7 +69,7 @@ func (g *parquetGuard) checkPageV2(c *chunk, h *format.DataPageHeaderV2, b []byt
 	if err != nil {
 		return 0, err
 	}
-	return n, checkValues(h.Encoding, c.kind, n, b)
+	return n, c.checkValues(h.Encoding, n, b)
 }
 
 // decompress decompresses a page to the size in its header. More is an error.
@@ -91,8 +93,17 @@ func (g *parquetGuard) decompress(codec format.CompressionCodec, b []byte, size 
 		if r, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
 			b, err = io.ReadAll(io.LimitReader(r, int64(size)+1))
 		}
+	case format.Brotli:
+		if err = g.brotli.Reset(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(io.LimitReader(&g.brotli, int64(size)+1))
+		}
+	case format.Lz4Raw:
+		content := make([]byte, size)
+		var n int
+		n, err = lz4.UncompressBlock(b, content)
+		b = content[:max(n, 0)]
 	default:
-		return nil, fmt.Errorf("it is compressed with %v: write it with zstd, snappy, gzip or without compression", codec)
+		return nil, fmt.Errorf("it is compressed with %v: write it with zstd, snappy, gzip, lz4_raw, brotli or without compression", codec)
 	}
 	if err == nil && len(b) != size {
 		err = errSize
@@ -131,10 +142,20 @@ func checkLevels(b []byte, n int64) ([]byte, error) {
 	return b[length:], checkRuns(b[:length], 1, n)
 }
 
-// checkValues checks the counts in the encoded values of a page with n values.
-func checkValues(encoding format.Encoding, kind parquet.Kind, n int64, b []byte) error {
+// booleanPage has the values of a page of truth values that are not null. bits is nil if the page is
+// not run-length encoded. The library (parquet-go 0.32) decodes such pages wrongly: it takes the
+// lengths of runs for multiples of 8, and a run of 1 for a byte of 1. Arrow writes them in pages of
+// version 2.
+type booleanPage struct{ bits []bool }
+
+// checkValues checks the counts in the encoded values of a page with n values, and decodes truth
+// values.
+func (c *chunk) checkValues(encoding format.Encoding, n int64, b []byte) error {
+	if c.kind == parquet.Boolean && n > 0 {
+		c.booleans = append(c.booleans, booleanPage{})
+	}
 	switch encoding {
-	case format.Plain: // needs no more memory than its length
+	case format.Plain, format.ByteStreamSplit: // these need no more memory than their length
 		return nil
 	case format.RLEDictionary, plainDictionary:
 		if len(b) == 0 || b[0] > 32 {
@@ -142,14 +163,18 @@ func checkValues(encoding format.Encoding, kind parquet.Kind, n int64, b []byte)
 		}
 		return checkRuns(b[1:], uint64(b[0]), n)
 	case format.RLE:
-		if kind != parquet.Boolean || len(b) < 4 {
+		if c.kind != parquet.Boolean || len(b) < 4 {
 			return errCount
 		}
-		return checkRuns(b[4:], 1, n)
+		err := checkRuns(b[4:], 1, n)
+		if err == nil && n > 0 {
+			c.booleans[len(c.booleans)-1].bits = decodeBits(b[4:])
+		}
+		return err
 	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
 		return checkDelta(b, n)
 	}
-	return fmt.Errorf("values are encoded as %v: use an encoding that is plain, delta or a dictionary", encoding)
+	return fmt.Errorf("values are encoded as %v: use PLAIN, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY or a dictionary", encoding)
 }
 
 // checkRuns adds up the lengths of runs, which repeat a value or are bit-packed (Encodings.md of
@@ -180,6 +205,27 @@ func checkRuns(b []byte, bits uint64, n int64) error {
 		b = b[length:]
 	}
 	return nil
+}
+
+// decodeBits decodes runs of bits that checkRuns has checked.
+func decodeBits(b []byte) (bits []bool) {
+	for len(b) > 0 {
+		head, size := binary.Uvarint(b)
+		b = b[size:]
+		count := int(head >> 1)
+		switch {
+		case count == 0:
+		case head&1 == 0:
+			bits = append(bits, slices.Repeat([]bool{b[0]&1 == 1}, count)...)
+			b = b[1:]
+		default: // groups of eight
+			for i := range 8 * count {
+				bits = append(bits, b[i/8]>>(i%8)&1 == 1)
+			}
+			b = b[count:]
+		}
+	}
+	return bits
 }
 
 // checkDelta checks the number of values in a delta encoding, which follows the sizes of blocks

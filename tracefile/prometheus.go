@@ -1,17 +1,15 @@
 package tracefile
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
-	"io"
 )
 
 // errJSON explains what to do with a file of JSON. Its beginning is enough to recognise an answer of
 // Prometheus.
-func errJSON(in io.ReaderAt) error {
-	begin := make([]byte, 4096)
-	n, _ := in.ReadAt(begin, 0)
-	begin = begin[:n]
+func errJSON(in *bufio.Reader) error {
+	begin, _ := in.Peek(4096) // less if the file is shorter
 	switch {
 	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
 		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")

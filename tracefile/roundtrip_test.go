@@ -182,7 +182,7 @@ func TestForeignCSV(t *testing.T) {
 // TestInvalidFiles reads files that are not recordings.
 func TestInvalidFiles(t *testing.T) {
 	const head = "time,group,interval_ns,usage_ns,late\n"
-	const at = "2026-01-01T00:00:00Z"
+	const at, exact = "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000000Z"
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "contains no samples"},
 		"no rows":        {head, "contains no samples"},
@@ -191,15 +191,27 @@ func TestInvalidFiles(t *testing.T) {
 		"twice":          {"time,group,interval_ns,usage_ns,time\n", `column "time" appears twice`},
 		"words":          {head + at + ",/a,x,1,false\n", `line 2: column "interval_ns"`},
 		"no time":        {head + "yesterday,/a,1,1,false\n", `line 2: column "time"`},
-		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", "0001-01-01T00:00:00Z is out of range"},
+		"old time":       {head + "0001-01-01T00:00:00Z,/a,1,1,false\n", `"0001-01-01T00:00:00Z": the time is out of range`},
 		"no interval":    {head + at + ",/a,0,1,false\n", "line 2, at 2026-01-01T00:00:00Z: the interval is 0s"},
 		"negative usage": {head + at + ",/a,1,-1,false\n", "the usage is -1ns"},
-		"no group":       {head + at + ",,1,1,false\n", "the group has no name"},
-		"short line":     {head + at + ",/a\n", "wrong number of fields"},
-		"overlap":        {head + at + ",/a,100,1,false\n" + at + ",/a,100,1,false\n", "begins 100ns before the end of the previous one"},
+		"no group":       {head + at + ",,1,1,false\n", `line 2: column "group": the value is missing`},
+		"short line":     {head + at + ",/a\n", "line 2 has 2 fields, and the first line has 5"},
+		"overlap":        {head + exact + ",/a,100,1,false\n" + exact + ",/a,100,1,false\n", "begins 100ns before the end of the previous one"},
 		"half Parquet":   {"PAR1 and then something else", "not a complete Parquet file"},
 		"half journal":   {journalMagic + "abc", "contains no samples"},
 		"bad magic":      {"pin", "contains no samples"},
+		"decimal comma":  {"time;group;interval_ns;usage_ns\n" + at + ";/a;100;1,5\n", `line 2: column "usage_ns": "1,5": want a number without commas`},
+		"half a number":  {head + at + ",/a,100,0.5,false\n", `line 2: column "usage_ns": "0.5": want a whole number, such as 50000000`},
+		"huge":           {head + at + ",/a,1e40,1,false\n", `column "interval_ns": "1e40": the number is too large`},
+		"many periods":   {"time,group,interval_ns,usage_ns,periods\n" + at + ",/a,1,1,5e9\n", `column "periods": 5000000000 is out of range: want 0 to 4294967295`},
+		"perhaps":        {head + at + ",/a,1,1,perhaps\n", `line 2: column "late": "perhaps": want true or false`},
+		"missing usage":  {head + at + ",/a,100,NaN,false\n", `line 2: column "usage_ns": the value is missing, and the column is required`},
+		"second row":     {head + at + ",/a,1,1,\n\n2026-01-02,,1,1,\n", `line 4: column "group": the value is missing`},
+		"quotation":      {head + at + ",\"/a,1,1,false\n", "line 2: a quotation mark is not closed"},
+		"UTF-16":         {"\xff\xfet\x00i\x00", "the text is UTF-16: convert it with 'iconv -f UTF-16 -t UTF-8'"},
+		"spreadsheet":    {"PK\x03\x04abc", "it is a ZIP archive or a spreadsheet"},
+		"half gzip":      {"\x1f\x8b\x08", "the compressed file is damaged"},
+		"European dates": {head + "01.03.2026 12:00:00,/a,1,1,\n", `"01.03.2026 12:00:00": want a time such as 2026-03-01T12:00:00.1Z`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x")
@@ -207,8 +219,13 @@ func TestInvalidFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err := Read(file, time.Second)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
-				t.Errorf("error %v, want one with %q and the file's name", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), file+": ") {
+				t.Fatalf("error %v, want one with %q and the file's name", err, c.want)
+			}
+			for _, foreign := range []string{"strconv", "parsing", "2006", "invalid syntax", "csv:", "EOF"} {
+				if strings.Contains(err.Error(), foreign) {
+					t.Errorf("the error has words of a library: %v", err)
+				}
 			}
 		})
 	}

@@ -51,19 +51,26 @@ type record struct {
 	Nominal          int64  `parquet:"nominal_interval_ns,dict"`
 }
 
-// columnNames returns the names of all columns, in the order of the fields of record.
-func columnNames() []string {
+// values returns pointers to the fields of the record, in the order of columnNames.
+func (rec *record) values() []any {
+	return []any{
+		(*unixTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
+		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
+		(*optional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal,
+	}
+}
+
+// columnNames returns the names of all columns of a table, in the order of the fields of R.
+func columnNames[R any]() []string {
 	var names []string
-	for _, field := range parquet.SchemaOf(record{}).Fields() {
+	for _, field := range parquet.SchemaOf(*new(R)).Fields() {
 		names = append(names, field.Name())
 	}
 	return names
 }
 
-const timeColumn = "time"
-
 // required returns the columns that a file must have.
-func required() []string { return []string{timeColumn, "group", "interval_ns", "usage_ns"} }
+func required() []string { return []string{"time", "group", "interval_ns", "usage_ns"} }
 
 func toRecord(h Header, r *Row) record {
 	rec := record{

@@ -37,6 +37,14 @@ type spanRecord struct {
 	ThrottledTime   int64  `parquet:"throttled_time_ns,delta"`
 }
 
+// values returns pointers to the fields of the record, in the order of columnNames.
+func (rec *spanRecord) values() []any {
+	return []any{
+		(*unixTime)(&rec.Start), &rec.Length, &rec.Group, &rec.Name, &rec.State, &rec.Thread, &rec.Process, &rec.CPU, &rec.Behind,
+		&rec.QuotaBefore, &rec.QuotaLeft, &rec.Periods, &rec.ThrottledPeriod, &rec.ThrottledTime,
+	}
+}
+
 // edge is the state of a row that is an edge of a quota.
 const edge = "edge"
 
@@ -106,7 +114,8 @@ func openSpans(name string) (f *os.File, next func() (*trace.Span, error), err e
 	}
 	defer rec.Close()
 	none := func() (*trace.Span, error) { return nil, io.EOF }
-	if _, ok := rec.rows.(*parquetReader); !ok {
+	table, ok := rec.rows.(*parquetReader)
+	if !ok {
 		return rec.f, none, nil
 	}
 	f, rows, err := openTable(SpansOf(name))
@@ -116,10 +125,15 @@ func openSpans(name string) (f *os.File, next func() (*trace.Span, error), err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if !rows.start.Equal(rec.Header().Start) {
+	switch {
+	case rows.start.IsZero() || table.start.IsZero():
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: it may belong to another recording, because a program has rewritten one of the two files without its metadata: remove it, or rename it",
+			f.Name())
+	case !rows.start.Equal(table.start):
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: it belongs to another recording, as that began at %v and this one at %v: remove it, or rename it",
-			f.Name(), rows.start.Format(time.RFC3339Nano), rec.Header().Start.Format(time.RFC3339Nano))
+			f.Name(), rows.start.Format(time.RFC3339Nano), table.start.Format(time.RFC3339Nano))
 	}
 	return f, func() (*trace.Span, error) {
 		row, err := rows.next()
@@ -137,7 +151,7 @@ func openTable(name string) (*os.File, *tableReader[spanRecord], error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := openParquet[spanRecord](f, "start", "length_ns", "group", "state", "thread")
+	rows, err := openParquet(f, (*spanRecord).values, "start", "length_ns", "group", "state", "thread")
 	if err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)

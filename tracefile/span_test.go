@@ -12,6 +12,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/blame"
@@ -147,6 +148,25 @@ func TestOtherSpans(t *testing.T) {
 	if err := (Output{Name: filepath.Join(dir, "b.parquet")}).Check(); !errors.Is(err, os.ErrExist) {
 		t.Error(err)
 	}
+	rewritten := filepath.Join(dir, "c.parquet") // by another program, without metadata
+	var rows []record
+	for r, err := range Rows(rec) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, toRecord(header(rec), r))
+	}
+	recordTo(t, rec, rewritten, steadySpans([]string{"/a"}, 1)...)
+	if err := parquet.WriteFile(rewritten, rows); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(rewritten, 0); err == nil || !strings.Contains(err.Error(), "c.spans.parquet: it may belong to another recording") {
+		t.Error(err)
+	}
+	if err := os.Remove(SpansOf(rewritten)); err != nil { // as the message says
+		t.Fatal(err)
+	}
+	check(t, rec, rewritten)
 	if err := os.WriteFile(SpansOf(other), []byte("PAR1"), 0o600); err != nil {
 		t.Fatal(err)
 	}

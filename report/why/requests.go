@@ -1,8 +1,6 @@
 package why
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,65 +15,6 @@ import (
 
 // Request is the time of a request.
 type Request struct{ Start, End time.Time }
-
-// ReadRequests reads a log of requests: CSV with a header, of which the columns "start" and "end" count, in RFC
-// 3339 with fractions of a second.
-func ReadRequests(r io.Reader) (all []Request, err error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	header, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the log is empty: want CSV with the columns start and end")
-	}
-	if err != nil {
-		return nil, notCSV(err)
-	}
-	start, end := slices.Index(header, "start"), slices.Index(header, "end")
-	if start < 0 || end < 0 {
-		return nil, fmt.Errorf("the header %q has no columns \"start\" and \"end\"", strings.Join(header, ","))
-	}
-	for {
-		record, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, notCSV(err)
-		}
-		line, _ := in.FieldPos(0)
-		var q Request
-		if q.Start, err = parseTime(record[start]); err == nil {
-			q.End, err = parseTime(record[end])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-		if q.End.Before(q.Start) {
-			return nil, fmt.Errorf("line %d: the request ends before it starts", line)
-		}
-		all = append(all, q)
-	}
-}
-
-func parseTime(text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return t, fmt.Errorf("%q is not a time: want one such as 2026-03-01T12:00:30.25Z", text)
-	}
-	return t, nil
-}
-
-// notCSV says where a log is not CSV.
-func notCSV(err error) error {
-	var wrong *csv.ParseError
-	switch {
-	case errors.As(err, &wrong) && errors.Is(err, csv.ErrFieldCount):
-		return fmt.Errorf("line %d has not as many fields as the first line", wrong.Line)
-	case errors.As(err, &wrong):
-		return fmt.Errorf("line %d is not CSV: a quotation mark is at the wrong place or missing", wrong.Line)
-	}
-	return err
-}
 
 // Requests is where the time of the slowest requests went.
 type Requests struct {

@@ -8,25 +8,6 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 )
 
-func TestReadRequests(t *testing.T) {
-	got, err := ReadRequests(strings.NewReader("server,start,end\nweb,2026-11-22T12:00:00.5Z,2026-11-22T12:00:00.75Z\nweb,2026-11-22T13:00:01+01:00,2026-11-22T12:00:01Z\n"))
-	if err != nil || len(got) != 2 || got[0].End.Sub(got[0].Start) != 250*time.Millisecond || got[1].End != got[1].Start.UTC() {
-		t.Errorf("%v, %v", got, err)
-	}
-	for text, want := range map[string]string{
-		"":                   "the log is empty: want CSV with the columns start and end",
-		"begin,end\n":        `the header "begin,end" has no columns "start" and "end"`,
-		"start,end\n1,2\n":   `line 2: "1" is not a time: want one such as 2026-`,
-		"start,end\n\"1\n":   "line 2 is not CSV: a quotation mark",
-		"start,end\n1,2,3\n": "line 2 has not as many fields as the first line",
-		"start,end\n2026-11-22T12:00:01Z,2026-11-22T12:00:00Z\n": "line 2: the request ends before it starts",
-	} {
-		if _, err := ReadRequests(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
 // TestSlowest: 200 requests of 1 ms each, but for two, of which one began before the trace.
 func TestSlowest(t *testing.T) {
 	timeline := &blame.Timeline{Group: web, Watched: map[blame.Group]blame.Group{web: web}}

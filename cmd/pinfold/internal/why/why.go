@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/internal/tabular"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
@@ -51,7 +52,7 @@ time.`,
 	f := cmd.Flags()
 	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
-	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, RFC 3339, as 'pinfold-local load' writes it)")
+	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-local load' writes it)")
 	f.StringVar(&q.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&q.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
@@ -175,7 +176,15 @@ func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*wh
 		return nil, fmt.Errorf("--requests: %w", err)
 	}
 	defer f.Close()
-	log, err := why.ReadRequests(f)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("--requests: %w", err)
+	}
+	in, _, err := tabular.Decompress(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("--requests %s: %w", q.requests, err)
+	}
+	log, err := readRequests(in)
 	if err != nil {
 		return nil, fmt.Errorf("--requests %s: %w", q.requests, err)
 	}

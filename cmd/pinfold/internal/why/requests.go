@@ -1,0 +1,48 @@
+//go:build linux
+
+package why
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"pinfold.dev/pinfold/internal/tabular"
+	"pinfold.dev/pinfold/report/why"
+)
+
+// readRequests reads a log of requests: CSV with a header, of which the columns "start" and "end" count. These are
+// times as [tabular.ParseTime] reads them.
+func readRequests(r io.Reader) (all []why.Request, err error) {
+	in, err := tabular.NewReader(r, "start", "end")
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the log is empty: want CSV with the columns start and end")
+	}
+	if err != nil {
+		return nil, err
+	}
+	start, end := slices.Index(in.Names, "start"), slices.Index(in.Names, "end")
+	for {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var q why.Request
+		for i, t := range map[int]*time.Time{start: &q.Start, end: &q.End} {
+			ns, _, err := tabular.ParseTime(record[i])
+			if err != nil {
+				return nil, fmt.Errorf("line %d: column %q: %w", in.Line(i), in.Names[i], err)
+			}
+			*t = time.Unix(0, ns).UTC()
+		}
+		if q.End.Before(q.Start) {
+			return nil, fmt.Errorf("line %d: the request ends before it starts", in.Line(0))
+		}
+		all = append(all, q)
+	}
+}
