@@ -18,7 +18,7 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("cannot trace the scheduler: %s (%v)", e.Reason, plain(e.Err))
+	return fmt.Sprintf("cannot trace the scheduler: %s (%v)", e.Reason, KernelError(e.Err))
 }
 
 func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
@@ -34,12 +34,12 @@ func explain(err error) error {
 	case errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		return &UnsupportedError{"the kernel has no type information (CONFIG_DEBUG_INFO_BTF) or lacks a tracepoint: use Linux 5.14 or newer", err}
 	}
-	return fmt.Errorf("trace the scheduler: %w", plain(err))
+	return fmt.Errorf("trace the scheduler: %w", KernelError(err))
 }
 
-// plain returns the kernel's error without what the library adds for programmers, such as the names of
+// KernelError returns the kernel's error without what the library adds for programmers, such as the names of
 // programs. Of a rejected program, it is what the kernel says of the rejection.
-func plain(err error) error {
+func KernelError(err error) error {
 	var verifier *ebpf.VerifierError
 	var errno syscall.Errno
 	switch {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
 // ErrBusy is returned if the kernel runs a scheduler already; it runs one at a time.
@@ -22,7 +23,7 @@ type UnsupportedError struct {
 }
 
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("cannot load the scheduler for batch work: %s (%v)", e.Reason, plain(e.Err))
+	return fmt.Sprintf("cannot load the scheduler for batch work: %s (%v)", e.Reason, schedtrace.KernelError(e.Err))
 }
 
 func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
@@ -39,21 +40,7 @@ func explain(err error) error {
 		strings.Contains(err.Error(), "kfunc"): // that error has no type: a function of the kernel has other parameters
 		return &UnsupportedError{needs, err}
 	}
-	return fmt.Errorf("load the scheduler for batch work: %w", plain(err))
-}
-
-// plain returns the kernel's error without what the library adds for programmers, such as the names of
-// programs. Of a rejected program, it is what the kernel says of the rejection.
-func plain(err error) error {
-	var verifier *ebpf.VerifierError
-	var errno syscall.Errno
-	switch {
-	case errors.As(err, &verifier) && len(verifier.Log) > 0:
-		return verifier
-	case errors.As(err, &errno):
-		return errno
-	}
-	return err
+	return fmt.Errorf("load the scheduler for batch work: %w", schedtrace.KernelError(err))
 }
 
 const needs = "use Linux 6.12 or newer, except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
