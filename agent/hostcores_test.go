@@ -36,7 +36,6 @@ func TestCoresOnThisMachine(t *testing.T) {
 	tree := newGroupTree(t)
 	runDir := t.TempDir()
 	batch, online := newBatchPod("batch", "700"), newPod("online", "")
-	batch.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
@@ -166,7 +165,7 @@ func (g *groupTree) make(group string) {
 }
 
 func (g *groupTree) pod(pod *corev1.Pod) string {
-	return g.root + "/kubepods/burstable/pod" + string(pod.UID)
+	return g.root + "/kubepods/" + strings.ToLower(string(pod.Status.QOSClass)) + "/pod" + string(pod.UID)
 }
 
 // sleeping starts a process in a container, which it makes if necessary.

@@ -31,9 +31,6 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	runDir := t.TempDir()
 	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
 	online.Labels = nil
-	for _, pod := range []*corev1.Pod{batch, online} {
-		pod.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
-	}
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
@@ -157,9 +154,6 @@ func TestRescueOnThisMachine(t *testing.T) {
 	scxtest.KeepNothing(t)
 	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
 	online.Labels = nil
-	for _, pod := range []*corev1.Pod{batch, online} {
-		pod.Status.QOSClass = corev1.PodQOSBurstable // the tree has one tier with pods
-	}
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
 	for cpu := range runtime.NumCPU() {
