@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"pinfold.dev/pinfold/core/experiment"
@@ -21,7 +20,10 @@ type figureRows struct {
 	Rows  []figureRow
 }
 
-type figureRow struct{ Condition, Median, Interval, Change, ChangeInterval, P string }
+type figureRow struct {
+	Condition, Median, Interval, Change, ChangeInterval, P string
+	Note                                                   string // why the condition cannot be compared, "" if it can
+}
 
 // tables returns a table of all figures for each load under which something was measured.
 func (r Run) tables() []figureTable {
@@ -38,23 +40,6 @@ func (r Run) tables() []figureTable {
 		}
 		if len(t.Figures) > 0 {
 			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// unlike says which conditions cannot be compared with their baselines, and why.
-func (r Run) unlike() []string {
-	var all []string
-	for _, load := range r.loads() {
-		for _, condition := range r.Result.Config.Conditions {
-			for _, f := range r.Result.Config.Figures {
-				c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
-				note := fmt.Sprintf("%s cannot be compared with %s%s: %s.", plain(c.Condition), plain(c.Baseline), r.load(load), plain(c.Unlike))
-				if c.Unlike != "" && !slices.Contains(all, note) {
-					all = append(all, note)
-				}
-			}
 		}
 	}
 	return all
@@ -78,14 +63,19 @@ func (r Run) rows(f experiment.Figure, load string) []figureRow {
 	for _, condition := range r.Result.Config.Conditions {
 		c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
 		if c.Value.Rounds > 0 {
-			all = append(all, newRow(f, c))
+			row := newRow(f, c)
+			if c.Unlike != "" {
+				row.Note = fmt.Sprintf("%s cannot be compared with %s%s: %s.", plain(c.Condition), plain(c.Baseline), r.load(load), plain(c.Unlike))
+			}
+			all = append(all, row)
 		}
 	}
 	return all
 }
 
 func newRow(f experiment.Figure, c experiment.Comparison) figureRow {
-	row := figureRow{plain(c.Condition), f.Format(c.Value.Estimate), interval(f, c.Value), effect(c), spread(c), probability(c.P)}
+	row := figureRow{Condition: plain(c.Condition), Median: f.Format(c.Value.Estimate), Interval: interval(f, c.Value),
+		Change: effect(c), ChangeInterval: spread(c), P: probability(c.P)}
 	switch {
 	case c.Condition == c.Baseline:
 		row.Change, row.ChangeInterval, row.P = "baseline", "", ""

@@ -67,7 +67,15 @@ func (r Run) findings() (findings, error) {
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
 	}
-	f.Notes = append(f.Notes, r.unlike()...)
+	for _, t := range f.Tables {
+		for _, figure := range t.Figures {
+			for _, row := range figure.Rows {
+				if row.Note != "" && !slices.Contains(f.Notes, row.Note) {
+					f.Notes = append(f.Notes, row.Note)
+				}
+			}
+		}
+	}
 	f.Disturbed, f.Reasons = r.disturbances()
 	return f, nil
 }
