@@ -146,7 +146,7 @@ func (l *listener) port() int { return l.Listener.Addr().(*net.TCPAddr).Port }
 func answerConfigz(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(configz)) }
 
 // TestWhoGetsTheToken: credentials go to a server whose certificate the cluster's CA has signed for
-// this node, or to a socket of root. Nobody else at the kubelet's port gets them.
+// this node, or to a socket of root, and to no other program at the kubelet's port.
 func TestWhoGetsTheToken(t *testing.T) {
 	cluster, other := newAuthority(t), newAuthority(t)
 	for _, test := range []struct {

@@ -78,12 +78,9 @@ type BatchPod struct {
 func (c *Control) BatchPods() (batch []BatchPod, others []string) {
 	for i := range c.limited {
 		l := &c.limited[i]
-		if !l.isPod() {
-			continue
-		}
-		if a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod); a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort {
+		if s := c.batchPod(l); s != nil {
 			batch = append(batch, BatchPod{l.Namespace, l.Name, l.Path, api.BatchRequest(s.object)})
-		} else {
+		} else if l.isPod() {
 			others = append(others, l.Path)
 		}
 	}
@@ -138,12 +135,18 @@ func (c *Control) batchWaits(t colocation.Tick) bool {
 		return false
 	}
 	return slices.ContainsFunc(c.limited, func(l Limited) bool {
-		if !l.isPod() {
-			return false
-		}
-		a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod)
-		return a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort && s.object.Status.Phase == corev1.PodRunning
+		s := c.batchPod(&l)
+		return s != nil && s.object.Status.Phase == corev1.PodRunning
 	})
+}
+
+// batchPod returns the batch pod of QoS class BestEffort whose cgroup this is, or nil.
+func (c *Control) batchPod(l *Limited) *podState {
+	a, s := c.adopted[l.Ref.Pod], c.pod(l.Ref.Pod)
+	if l.isPod() && a != nil && a.class == nodeplan.BE && s != nil && s.plan.Tier == nodeplan.BestEffort {
+		return s
+	}
+	return nil
 }
 
 // Online returns the paths of the running containers of online pods (LS).

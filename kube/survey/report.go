@@ -90,15 +90,13 @@ func (a *assembly) nodeNames() []string {
 
 func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
 
-// maxMessage is the length after which a problem's message is cut. It is above that of conditions.
-const maxMessage = 2100
+// maxMessage is the most bytes of a problem's message. It is above that of conditions.
+const maxMessage = 2104
 
 // add adds a problem.
 func (a *assembly) add(p status.Problem) {
 	p.Severity = p.Kind.Severity()
-	if len(p.Message) > maxMessage { // it may quote what a pod's author has written
-		p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " ..."
-	}
+	p.Message = api.Shorten(p.Message, maxMessage) // it may quote what a pod's author has written
 	a.report.Problems = append(a.report.Problems, p)
 }
 

@@ -27,9 +27,10 @@ func logTail(path string) string {
 	if err != nil {
 		return fmt.Sprintf("; its log %s: %v", path, err)
 	}
-	if dir := filepath.Dir(path); strings.Contains(text, unix.ENOSPC.Error()) || free(dir) < leastFree {
+	dir := filepath.Dir(path)
+	if left := free(dir); left < leastFree || strings.Contains(text, unix.ENOSPC.Error()) {
 		return fmt.Sprintf(": the disk of %s is full or too small (%d MiB are free): free some, or choose another directory; its log is %s",
-			dir, free(dir)>>20, path)
+			dir, left>>20, path)
 	}
 	lines := withoutStacks(strings.Split(strings.TrimRight(text, "\n"), "\n"))
 	if len(lines) > tailLines {

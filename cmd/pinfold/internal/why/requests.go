@@ -33,16 +33,24 @@ func readRequests(r io.Reader) (all []why.Request, err error) {
 			return nil, err
 		}
 		var q why.Request
-		for i, t := range map[int]*time.Time{start: &q.Start, end: &q.End} {
-			ns, _, err := tabular.ParseTime(record[i])
-			if err != nil {
-				return nil, fmt.Errorf("line %d: column %q: %w", in.Line(i), in.Names[i], err)
-			}
-			*t = time.Unix(0, ns).UTC()
+		if q.Start, err = timeIn(in, record, start); err == nil {
+			q.End, err = timeIn(in, record, end)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if q.End.Before(q.Start) {
 			return nil, fmt.Errorf("line %d: the request ends before it starts", in.Line(0))
 		}
 		all = append(all, q)
 	}
+}
+
+// timeIn returns the time in column i of the present line.
+func timeIn(in *tabular.Reader, record []string, i int) (time.Time, error) {
+	ns, _, err := tabular.ParseTime(record[i])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("line %d: column %q: %w", in.Line(i), in.Names[i], err)
+	}
+	return time.Unix(0, ns).UTC(), nil
 }
