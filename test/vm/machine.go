@@ -45,6 +45,9 @@ type Machine struct {
 // consoleTail is how much of the kernel's console an error shows, in bytes.
 const consoleTail = 4000
 
+// maxRestarts is how often an emulated machine that does not start is booted again.
+const maxRestarts = 2
+
 // Run boots the machine, waits until it has powered off, and returns the results of its programs. When
 // the context ends, the machine is killed. Its files are written to dir. Errors contain the end of
 // the kernel's console.
@@ -54,6 +57,11 @@ func (m Machine) Run(ctx context.Context, dir string) (map[string]guest.Ran, err
 		return nil, fmt.Errorf("write the guest's root file system: %w", err)
 	}
 	ran, err := m.boot(ctx, dir)
+	for range maxRestarts {
+		if errors.Is(err, errNotStarted) && m.System == nil {
+			ran, err = m.boot(ctx, dir)
+		}
+	}
 	if err != nil {
 		text, _ := os.ReadFile(filepath.Join(dir, consoleName))
 		text = text[max(0, len(text)-consoleTail):]
@@ -74,7 +82,7 @@ const (
 // continues to run code that the kernel has patched, which causes "Oops: int3": in every third boot
 // of 16 CPUs on a busy host (QEMU 7.2, Linux 7.2). On a host with two CPUs it is not faster either.
 func (m Machine) emulated(ctx context.Context, dir string) *exec.Cmd {
-	kernel := []string{"console=ttyS0", "quiet", "panic=-1", "no_timer_check", m.KernelArguments()}
+	kernel := []string{"console=ttyS0", "panic=-1", "no_timer_check", m.KernelArguments()}
 	return exec.CommandContext(ctx, Emulator, append(m.Arguments(), "-cpu", "Icelake-Server", // has correct caches, unlike the models of AMD
 		"-accel", "tcg,thread=single", // never KVM, which is often present but does not work
 		"-nographic", "-nodefaults", "-no-reboot", "-monitor", "none",
@@ -95,22 +103,44 @@ func (m Machine) userMode(ctx context.Context, dir string) *exec.Cmd {
 		"con0=null,fd:2", "con=null", "ssl1=null,fd:1", "ssl=null", "console=tty0", "quiet", "panic=1")
 }
 
-// silence is how long a machine in user mode may write no event.
-const silence = 20 * guest.Beat
+// How long a machine may write no event. Only a machine in user mode writes events all the time.
+const (
+	silence      = 20 * guest.Beat
+	startTimeout = 2 * time.Minute // of an emulated machine, until its first event; a boot takes 3 to 30 s
+)
 
-// beating reads from a pipe, until nothing arrives for as long as silence.
-type beating struct{ io.ReadCloser }
+// errNotStarted means that the guest's first process did not start in time. Nothing of the test has
+// run then: the emulator or the kernel is stuck, which happened in one of some thousand boots.
+var errNotStarted = errors.New("the machine did not start")
 
-func (b beating) Read(p []byte) (int, error) {
-	if pipe, ok := b.ReadCloser.(*os.File); ok {
-		if err := pipe.SetReadDeadline(time.Now().Add(silence)); err != nil {
+// eventReader reads from a pipe, and fails when nothing arrives for some time.
+type eventReader struct {
+	io.ReadCloser
+	first, next time.Duration // for the first read, and for all others; 0 for any time
+	started     bool
+}
+
+func (r *eventReader) Read(p []byte) (int, error) {
+	limit, deadline := r.first, time.Time{}
+	if r.started {
+		limit = r.next
+	}
+	if limit > 0 {
+		deadline = time.Now().Add(limit)
+	}
+	if pipe, ok := r.ReadCloser.(*os.File); ok {
+		if err := pipe.SetReadDeadline(deadline); err != nil {
 			return 0, err
 		}
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := r.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("the machine makes no progress: no event for %v", silence)
+		err = fmt.Errorf("the machine makes no progress: no event for %v", limit)
+		if !r.started {
+			err = fmt.Errorf("%w: %w", errNotStarted, err)
+		}
 	}
+	r.started = r.started || n > 0
 	return n, err
 }
 
@@ -143,10 +173,11 @@ func (m Machine) boot(ctx context.Context, dir string) (ran map[string]guest.Ran
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	if m.System != nil {
-		events = beating{events}
+	from := &eventReader{ReadCloser: events, first: silence, next: silence}
+	if m.System == nil {
+		from.first, from.next = startTimeout, 0
 	}
-	ran, err = guest.ReadEvents(events)
+	ran, err = guest.ReadEvents(from)
 	if err != nil && !errors.Is(err, os.ErrClosed) {
 		// Give it time to end by itself, so that the error contains its own message.
 		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Cancel() })

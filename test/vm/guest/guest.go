@@ -58,7 +58,8 @@ type Program struct {
 	Timeout time.Duration `json:"timeout"`
 }
 
-// Beat is the interval of the events Alive of a machine that has a System.
+// Beat is the interval of the events Alive of a machine that has a System. Every machine writes one
+// when its first process starts.
 const Beat = 10 * time.Second
 
 // Event is something that happened in the machine. Besides Program, one field is set.

@@ -35,6 +35,7 @@ func main() {
 		panic(err)
 	}
 	events := &eventWriter{to: json.NewEncoder(port)}
+	events.write(guest.Event{Alive: true})
 	if err := run(events); err != nil {
 		events.write(guest.Event{Failed: err.Error()})
 	}
