@@ -113,7 +113,7 @@ func (c *Control) forgetCreated(now time.Time) {
 // state returns the input of a plan. annotationsOf returns the annotations that a pod is planned
 // with.
 func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nodeplan.State {
-	mechanisms := c.Mechanisms()
+	mechanisms := c.mechanisms()
 	s := nodeplan.State{
 		Index:         c.index,
 		Config:        ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},

@@ -126,8 +126,8 @@ type Report struct {
 	Condition corev1.NodeCondition
 }
 
-// Report returns the state of the node after the last decision was applied.
-func (c *Control) Report() Report {
+// report returns the state of the node after the last decision was applied.
+func (c *Control) report() Report {
 	if hold := c.hold(); hold != "" {
 		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
@@ -137,8 +137,8 @@ func (c *Control) Report() Report {
 	return Report{s, c.newNotices(notices), condition(s.Problems, s.Notes)}
 }
 
-// FailureReport returns the report of a round that could not start because of err.
-func (c *Control) FailureReport(err error) Report {
+// Failed returns the report of a round that could not start because of err.
+func (c *Control) Failed(err error) Report {
 	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
 	return Report{Summary{Problems: problems}, c.newNotices(problems), condition(problems, nil)}
 }
