@@ -78,7 +78,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		return result, err
 	}
 	c.Observe(v)
-	result = c.Restore().Execute(k.apply(nil))
+	result = c.Restore().Execute(writer{kernel: k})
 	var paths []string
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)

@@ -124,7 +124,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.why() == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	e.round()
-	if c := e.control.Mechanisms(); !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
+	if c := e.status.Batch.Mechanisms; !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
 		t.Errorf("beside the scheduler of another program: %+v", c)
 	}
 	if name := scx.Running(); name != "theirs" {

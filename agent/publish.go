@@ -202,7 +202,7 @@ func (p *publisher) publishStarved(ctx context.Context) error {
 		return deleteCondition(ctx, p.Client, p.node, api.BatchStarved)
 	}
 	var batch colocation.Decision
-	p.engine.with(func(c *control.Control) { batch = c.Batch() })
+	p.engine.with(func(*control.Control) { batch = p.engine.status.Batch.Decision })
 	if batch.Budget == 0 {
 		return nil // nothing is decided yet
 	}
@@ -253,7 +253,7 @@ func (p *publisher) publishBatchCapacity(ctx context.Context) error {
 	}
 	var amount int64
 	var known bool
-	p.engine.with(func(c *control.Control) { amount, known = c.BatchCapacity() })
+	p.engine.with(func(*control.Control) { amount, known = p.engine.status.Batch.Capacity() })
 	want := *resource.NewQuantity(amount, resource.DecimalSI)
 	capacity, ok := p.node.Status.Capacity[api.BatchCPU]
 	if !known || ok && capacity.Equal(want) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,7 +151,7 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 		}
 		e.mu.Lock()
 		now, holding := e.topology, e.stats.holding
-		batch, others := e.control.BatchPods()
+		batch, others := e.status.Batch.Pods, slices.Clone(e.status.Batch.Others)
 		e.mu.Unlock()
 		if now != nil && now != machine {
 			if err := s.SetMachine(now); err != nil {
@@ -210,7 +210,7 @@ func (e *engine) turnOver(s *scx.Scheduler, batch []control.BatchPod, others []s
 func (e *engine) turnAllBack() (done bool) {
 	e.mu.Lock()
 	rounds, holding := e.stats.rounds, e.stats.holding
-	batch, paths := e.control.BatchPods()
+	batch, paths := e.status.Batch.Pods, slices.Clone(e.status.Batch.Others)
 	e.mu.Unlock()
 	if rounds == 0 || holding {
 		return false
@@ -233,22 +233,13 @@ func (e *engine) turnOverStarting() {
 		return
 	}
 	var paths []string
-	batch, _ := e.control.BatchPods()
-	for _, pod := range batch {
+	for _, pod := range e.status.Batch.Pods {
 		if _, is := starved[pod.Path]; !is {
 			paths = append(paths, pod.Path)
 		}
 	}
 	_, err := scx.TurnOver(e.kernel.groups, paths)
 	e.dedup.warnOrClear("turn over", "some threads of batch pods are idle in the fair class", err)
-}
-
-// budgetOf returns what batch pods may use, in CPUs.
-func budgetOf(d colocation.Decision) quantity.CPUs {
-	if d.Budget == 0 {
-		return quantity.CPUs(math.Inf(1))
-	}
-	return d.Budget
 }
 
 // endFile contains when an agent ended its scheduler, so that the next one knows for how long there was
