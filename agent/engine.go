@@ -94,7 +94,7 @@ func newEngine(o Options, k *kernel) *engine {
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
-	e.batchScheduler.maxWait = o.BatchMaxWait
+	e.batchScheduler.rescue.MaxWait = o.BatchMaxWait
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}

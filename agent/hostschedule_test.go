@@ -167,7 +167,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 	var rescued uint64
 	for deadline := time.Now().Add(2 * time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		b.mu.Lock()
-		rescued = b.rescued
+		rescued = b.rescue.Count
 		b.mu.Unlock()
 	}
 	stat, err := tree.fs.Stat(tree.pod(batch))

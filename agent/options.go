@@ -85,9 +85,6 @@ func (o Options) withDefaults() Options {
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
 	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)
-	if o.LeaseNamespace != "" {
-		o.Lease = o.LeaseNamespace + "/" + o.NodeName
-	}
 	if o.Runtime == nil {
 		o.Runtime = nri.Run
 	}

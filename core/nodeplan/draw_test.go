@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -25,9 +26,8 @@ func drawState(t *rapid.T) State {
 	if rapid.IntRange(0, 9).Draw(t, "bindingOff") == 9 {
 		s.BindingOff = "the kubelet binds CPUs"
 	}
-	s.BatchIdle = rapid.Bool().Draw(t, "batchIdle")
-	s.BatchBVT = !s.BatchIdle && rapid.Bool().Draw(t, "batchBVT")
-	s.BatchCores = rapid.Bool().Draw(t, "batchCores")
+	s.Batch.Use = rapid.SampledFrom([][]colocation.Mechanism{nil, {colocation.Idle}, {colocation.BVT},
+		{colocation.CoreScheduling}, {colocation.Idle, colocation.CoreScheduling}}).Draw(t, "batch")
 	s.Burst = drawBurst(t)
 	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
