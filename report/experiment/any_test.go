@@ -84,7 +84,7 @@ func anyRun(t *rapid.T, like Run) (r Run, odd bool) {
 	r.Usage = anyRecording(t, r)
 	for range rapid.IntRange(0, 3).Draw(t, "explained") {
 		r.Result.Explained = append(r.Result.Explained, experiment.Explanation{Condition: anyName(t), Load: rapid.SampledFrom(loads).Draw(t, "load"), Window: anyTime(t),
-			Split: blame.Split{Running: anyTime(t), Throttled: anyTime(t), Others: anyTime(t), Own: anyTime(t), Stolen: anyTime(t)}})
+			Parts: blame.Parts{Running: anyTime(t), Throttled: anyTime(t), Others: anyTime(t), Own: anyTime(t), Stolen: anyTime(t)}})
 	}
 	return r, odd
 }
