@@ -62,7 +62,7 @@ func TestTotality(t *testing.T) {
 		c := New()
 		for range 20 {
 			box := Container{ID: "a", Base: limits.Draw(t, "base"), Present: limits.Draw(t, "present"), Writes: number.Draw(t, "writes"),
-				Policy: Policy{rapid.SampledFrom([]Mode{"", None, Kernel, Quota, Auto, "other"}).Draw(t, "mode"), number.Draw(t, "burst"), number.Draw(t, "percent"), number.Draw(t, "seconds")},
+				Policy: Policy{rapid.SampledFrom(append(Modes(), "", "other")).Draw(t, "mode"), number.Draw(t, "burst"), number.Draw(t, "percent"), number.Draw(t, "seconds")},
 				Sample: trace.Sample{Interval: odd.Draw(t, "interval"), Usage: odd.Draw(t, "usage"), Throttled: 1}, CPUs: cpuset.Range(0, 1)}
 			tick := Tick{Now: odd.Draw(t, "now"), Interval: odd.Draw(t, "looked"), Idle: []time.Duration{odd.Draw(t, "idle")}, Containers: []Container{box}}
 			if d := c.Step(&tick, nil)[0]; d.Quota != box.Base.Quota && d.Quota <= box.Base.Quota {
