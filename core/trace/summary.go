@@ -86,7 +86,7 @@ func Summarise(s *Series, nominal time.Duration) Summary {
 		return sum
 	}
 	sum.Limits = s.Samples[len(s.Samples)-1].Limits
-	runs := s.Segments(nominal)
+	runs := s.Contiguous(nominal)
 	sum.Gaps = len(runs) - 1
 	sum.PerPeriod = statsOf(binsOf(runs, periodOf(sum.Limits), nominal))
 	sum.PerPeriod.Mean = sum.CPUs()

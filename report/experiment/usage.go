@@ -128,7 +128,7 @@ func (r Run) segments(w experiment.Window) [][]trace.Sample {
 			within.Samples = append(within.Samples, s)
 		}
 	}
-	return within.Segments(r.Usage.Interval)
+	return within.Contiguous(r.Usage.Interval)
 }
 
 // stairs returns the usage in consecutive times of a length as points, two for each, and an unknown
