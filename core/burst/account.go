@@ -26,7 +26,7 @@ type account struct {
 	usage, interval time.Duration // of the incomplete period
 	need            time.Duration // CPU time used in the last complete period
 	needed          time.Duration // when more than the limit was last needed
-	mean            Rate          // smoothed usage
+	mean            rate          // smoothed usage
 	known           bool          // mean is valid
 
 	short     bool          // lacks headroom

@@ -39,8 +39,8 @@ type Controller struct {
 	accounts map[string]*account
 	swept    time.Duration // when old accounts were last removed
 
-	idle      []Rate // smoothed, by CPU number
-	batch     Rate   // smoothed: what batch work uses on batchCPUs
+	idle      []rate // smoothed, by CPU number
+	batch     rate   // smoothed: what batch work uses on batchCPUs
 	batchCPUs cpuset.Set
 	idleAt    time.Duration
 	idleKnown bool // idle is valid
@@ -208,7 +208,7 @@ func (c *Controller) observeIdle(t *Tick) {
 		if cpu == len(c.idle) {
 			c.idle = append(c.idle, 0)
 		}
-		idle := min(OneCPU, rateOf(t.Idle[cpu], t.Interval))
+		idle := min(oneCPU, rateOf(t.Idle[cpu], t.Interval))
 		if fresh {
 			c.idle[cpu] = idle
 		}

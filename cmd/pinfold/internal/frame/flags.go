@@ -165,9 +165,6 @@ func ParseAmount(text string) (ledger.MilliCPU, error) {
 	return ledger.MilliCPU(n), nil
 }
 
-// CPUs returns an amount as a number of CPUs.
-func CPUs(a ledger.MilliCPU) float64 { return float64(a) / 1000 }
-
 // Quota returns the CPU time that a limit allows in a period of at most one second, rounded to the
 // kernel's resolution of one microsecond.
 func Quota(limit ledger.MilliCPU, period time.Duration) time.Duration {
