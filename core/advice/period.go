@@ -38,7 +38,7 @@ func (sub *subject) periodAt(at limitAt) Period {
 	}
 	p.ThrottleRatio = ratio
 	p.LongestStall.Duration = longestStall(longest, at.cpus, peak)
-	if float64(n)*max(goal, ratio) < leastThrottled {
+	if float64(n)*max(goal, ratio) < minThrottled {
 		p.Reason = tooFew(n, longest, goal)
 		return p
 	}

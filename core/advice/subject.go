@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// leastThrottled is how many periods the wanted share must amount to.
-	leastThrottled = 10
-	// mostAveraged is the largest share of the periods that may be known only as averages.
-	mostAveraged = .1
+	// minThrottled is how many periods the wanted share must amount to.
+	minThrottled = 10
+	// maxAveraged is the largest share of the periods that may be known only as averages.
+	maxAveraged = .1
 	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
 	// overestimate (core/trace, testdata/recovered.txt).
 	mostlyThrottled = .3
@@ -78,7 +78,7 @@ func (sub *subject) whyUnknown() string {
 	case d.OpenShare >= sub.goal.ThrottleRatio:
 		return fmt.Sprintf("not enough data: in %s of the time it was throttled without catching up afterwards, so its demand is unknown; record without a limit, or with a higher one",
 			quantity.Share(d.OpenShare))
-	case d.Averaged > mostAveraged:
+	case d.Averaged > maxAveraged:
 		return fmt.Sprintf("not enough data: late samples: %s of the periods are known only as averages over several; record on a less busy machine, or give the sampler more CPU time",
 			quantity.Share(d.Averaged))
 	}
@@ -88,7 +88,7 @@ func (sub *subject) whyUnknown() string {
 func (sub *subject) whyUnsure() string {
 	n := len(sub.wanted)
 	switch {
-	case float64(n) < math.Ceil(leastThrottled/sub.goal.ThrottleRatio):
+	case float64(n) < math.Ceil(minThrottled/sub.goal.ThrottleRatio):
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	case !sub.enough:
 		return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
@@ -230,8 +230,8 @@ const longestAdvised = 366 * 24 * time.Hour
 
 // tooFew says that the share of n periods is too small a number, and how long to record.
 func tooFew(n int, period time.Duration, ratio float64) string {
-	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, leastThrottled)
-	need := math.Ceil(leastThrottled/ratio) * float64(period)
+	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, minThrottled)
+	need := math.Ceil(minThrottled/ratio) * float64(period)
 	if need > float64(longestAdvised) {
 		return what + ", and no recording is long enough; allow a larger share"
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	mostBehind = 5 // neighbours that are named
-	textWidth  = 80
+	maxBehind = 5 // neighbours that are named
+	textWidth = 80
 )
 
 // Text prints for each container where its time went, its longest delays, and a conclusion with advice.
@@ -48,7 +48,7 @@ func (r *Report) container(w io.Writer, c *Container) {
 		row("was throttled", sum.Throttled, r.periodsText(c))
 	}
 	row("waited for a CPU", sum.Waiting(), "")
-	for _, by := range r.behind(&sum.Parts, c.Group, mostBehind) {
+	for _, by := range r.behind(&sum.Parts, c.Group, maxBehind) {
 		row("  behind "+by.name, by.time, "")
 	}
 	if sum.Unknown > 0 {

@@ -171,7 +171,7 @@ func Quota(limit ledger.MilliCPU, period time.Duration) time.Duration {
 	return time.Duration((int64(limit)*period.Microseconds()+500)/1000) * time.Microsecond
 }
 
-// LeastLimit returns the lowest limit that the kernel accepts: its quota is 1 ms.
-func LeastLimit(period time.Duration) ledger.MilliCPU {
+// MinLimit returns the lowest limit that the kernel accepts: its quota is 1 ms.
+func MinLimit(period time.Duration) ledger.MilliCPU {
 	return ledger.MilliCPU(math.Ceil(1000 * float64(time.Millisecond) / float64(period)))
 }
