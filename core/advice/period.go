@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -90,13 +91,8 @@ func longestStall(period time.Duration, limit, cpus float64) time.Duration {
 
 // peak returns the largest demand in CPUs of a sample, or of a period if that is shorter.
 func (sub *subject) peak() float64 {
-	cpus := sub.demand.CPUs
 	if d, err := sub.series.Demand(sub.nominal, sub.nominal); err == nil {
-		cpus = d.CPUs
+		return slices.Max(d.CPUs)
 	}
-	peak := 0.0
-	for _, c := range cpus {
-		peak = max(peak, c)
-	}
-	return peak
+	return slices.Max(sub.demand.CPUs)
 }

@@ -47,7 +47,7 @@ func (a *account) book(c *Container, t *terms, now time.Duration) {
 		a.sampled = now
 	}
 	a.bookGap(c, t, now)
-	a.tokens = max(-most, min(a.tokens, t.capacity))
+	a.tokens = max(-maxAmount, min(a.tokens, t.capacity))
 	a.seen, a.present = now, c.Present.Quota
 }
 

@@ -12,7 +12,7 @@ import (
 type claim struct {
 	set    int  // index into apportioner.sets
 	weight rate // > 0
-	most   rate // 0 <= grant <= most
+	max    rate // 0 <= grant <= max
 	grant  rate
 	done   bool
 }
@@ -149,8 +149,8 @@ func (d *apportioner) tightest() (tight int, weight rate) {
 func (d *apportioner) satisfy(claims []claim, left, weight rate) (some bool) {
 	for i := range claims {
 		c := &claims[i]
-		if !c.done && c.most <= share(left, c.weight, weight) {
-			c.grant, c.done, some = c.most, true, true
+		if !c.done && c.max <= share(left, c.weight, weight) {
+			c.grant, c.done, some = c.max, true, true
 			d.take(c.set, c.grant)
 		}
 	}
@@ -179,10 +179,10 @@ type rate int64
 // oneCPU is the rate of one busy CPU.
 const oneCPU rate = 1e9
 
-// most bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
-const most = 1 << 61
+// maxAmount bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
+const maxAmount = 1 << 61
 
-// mulDiv returns a x b / c, rounded down and at most most. It returns 0 if any argument is 0 or
+// mulDiv returns a x b / c, rounded down and at most maxAmount. It returns 0 if any argument is 0 or
 // negative.
 func mulDiv(a, b, c int64) int64 {
 	if a <= 0 || b <= 0 || c <= 0 {
@@ -190,10 +190,10 @@ func mulDiv(a, b, c int64) int64 {
 	}
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high >= uint64(c) {
-		return most
+		return maxAmount
 	}
 	quotient, _ := bits.Div64(high, low, uint64(c))
-	return int64(min(quotient, most))
+	return int64(min(quotient, maxAmount))
 }
 
 // rateOf returns an amount of CPU time in an interval as a rate.
@@ -212,7 +212,7 @@ func scaled(amount, part, whole time.Duration) time.Duration {
 }
 
 // bounded limits an amount to what sums can hold.
-func bounded(t time.Duration) time.Duration { return max(-most, min(t, most)) }
+func bounded(t time.Duration) time.Duration { return max(-maxAmount, min(t, maxAmount)) }
 
 // toward returns an exponentially smoothed mean: r moved towards value with a time constant, after
 // an interval.

@@ -26,7 +26,7 @@ func drawApportioner(t *rapid.T) (*apportioner, []rate, []claim) {
 			}
 		}
 		claims = append(claims, claim{set: d.set(cpus), weight: rate(rapid.IntRange(1, 8).Draw(t, "weight")) * oneCPU / 4,
-			most: rate(rapid.IntRange(0, 40).Draw(t, "most")) * oneCPU / 10})
+			max: rate(rapid.IntRange(0, 40).Draw(t, "most")) * oneCPU / 10})
 	}
 	d.spread()
 	for i := range d.pools {
@@ -72,7 +72,7 @@ func pour(d *apportioner, idle []rate, claims []claim) []rate {
 				continue
 			}
 			was := amounts[i]
-			amounts[i] = min(c.most, was+crumb*c.weight/oneCPU*4)
+			amounts[i] = min(c.max, was+crumb*c.weight/oneCPU*4)
 			if amounts[i] == was {
 				full[i] = true
 			} else if !fits(d, idle, claims, amounts) {
@@ -96,8 +96,8 @@ func TestApportion(t *testing.T) {
 		got := make([]rate, len(claims))
 		for i, c := range claims {
 			got[i] = c.grant
-			if c.grant < 0 || c.grant > c.most {
-				t.Fatalf("claim %d of %d gets %d", i, c.most, c.grant)
+			if c.grant < 0 || c.grant > c.max {
+				t.Fatalf("claim %d of %d gets %d", i, c.max, c.grant)
 			}
 		}
 		if !fits(d, idle, claims, got) {
@@ -119,7 +119,7 @@ func TestApportionManySets(t *testing.T) {
 	const cpus = 200
 	for i := range cpus {
 		set := cpuset.Of(cpuset.CPU(i), cpuset.CPU((i+7)%cpus))
-		claims = append(claims, claim{set: d.set(set), weight: oneCPU, most: 2 * oneCPU})
+		claims = append(claims, claim{set: d.set(set), weight: oneCPU, max: 2 * oneCPU})
 	}
 	d.spread()
 	for i := range d.pools {

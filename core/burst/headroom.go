@@ -164,7 +164,7 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants rate)) {
 		keeps, wants := wish(s)
 		d.take(s.set, keeps)
 		if wants > 0 {
-			c.claims = append(c.claims, claim{set: s.set, weight: max(1, s.terms.rate()), most: wants})
+			c.claims = append(c.claims, claim{set: s.set, weight: max(1, s.terms.rate()), max: wants})
 			c.claimant = append(c.claimant, i)
 		}
 	}
