@@ -59,7 +59,7 @@ const (
 	maxLoad = .98
 	// groupPeriods bounds each simulation: containers times periods.
 	groupPeriods = 10_000_000
-	// sure is by how many standard errors a probability must exceed the goal.
+	// sure is the number of standard errors by which a probability must exceed the goal.
 	sure = 2
 )
 

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// minThrottled is how many periods the wanted share must amount to.
+	// minThrottled is the number of periods that the wanted share must amount to.
 	minThrottled = 10
 	// maxAveraged is the largest share of the periods that may be known only as averages.
 	maxAveraged = .1
 	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
 	// overestimate (core/trace, testdata/recovered.txt).
 	mostlyThrottled = .3
-	// farOff is by how much the replay may differ from the kernel's counters.
+	// farOff is the largest acceptable difference between the replay and the kernel's counters.
 	farOff = .05
 )
 
@@ -39,8 +39,8 @@ type subject struct {
 	enough  bool    // the recording is long enough for pieces of that length
 	blocks  *demand.Blocks
 
-	// unknown is why the demand of single periods is unknown. unsure is why it is known but does
-	// not suffice for shares of periods. Empty if not so.
+	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
+	// does not suffice for shares of periods. Both are "" if the demand suffices.
 	unknown, unsure string
 }
 
@@ -192,11 +192,11 @@ func (sub *subject) warnings() []string {
 
 // limitAt is the limit that the other advice assumes.
 type limitAt struct {
-	cpus float64 // 0 if there is none
+	cpus float64 // 0 without a limit
 	name string
 }
 
-// limitToAdviseFor returns the recorded limit or, if there is none, the advised limit with burst.
+// limitToAdviseFor returns the recorded limit or, without one, the advised limit with burst.
 func (sub *subject) limitToAdviseFor(advised Limit) limitAt {
 	if cpus, limited := sub.limit(); limited {
 		return limitAt{cpus: cpus, name: fmt.Sprintf("the present limit of %s", quantity.CPUs(cpus))}

@@ -27,7 +27,7 @@ type account struct {
 	need            time.Duration // CPU time used in the last complete period
 	needed          time.Duration // when more than the limit was last needed
 	mean            rate          // smoothed usage
-	known           bool          // mean is valid
+	meanKnown       bool          // mean is valid
 
 	short     bool          // lacks headroom
 	shortFrom time.Duration // since when
@@ -72,8 +72,8 @@ func (a *account) measure(c *Container, t *terms, now time.Duration) Reason {
 		return Calm
 	}
 	used := rateOf(s.Usage, s.Interval)
-	if !a.known {
-		a.mean, a.known = used, true
+	if !a.meanKnown {
+		a.mean, a.meanKnown = used, true
 	}
 	a.mean = a.mean.toward(used, s.Interval, smoothing)
 	a.usage = bounded(a.usage + bounded(max(0, s.Usage)))

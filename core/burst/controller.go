@@ -152,7 +152,7 @@ func (s *candidate) hold(changed bool, now time.Duration) Reason {
 func (s *candidate) request(wanted Reason, now time.Duration) Reason {
 	a, t := s.account, &s.terms
 	switch {
-	case t.ceiling-t.quota < t.least:
+	case t.ceiling-t.quota < t.minRaise:
 		return TooSmall
 	case a.tokens < t.enough(t.ceiling):
 		return NoTokens
@@ -165,7 +165,7 @@ func (s *candidate) request(wanted Reason, now time.Duration) Reason {
 // mayRaise reports whether a raised container may ask for still more.
 func (s *candidate) mayRaise(now time.Duration) bool {
 	a, t := s.account, &s.terms
-	return t.ceiling-a.want >= t.least && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
+	return t.ceiling-a.want >= t.minRaise && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
 }
 
 func (s *candidate) lower(why Reason) {

@@ -135,7 +135,7 @@ func (c *Controller) grant(now time.Duration) {
 		a, t := s.account, &s.terms
 		quota := max(a.want, t.quota) + c.claims[i].grant.in(t.period).Truncate(time.Microsecond)
 		switch {
-		case quota-max(a.want, t.quota) >= t.least:
+		case quota-max(a.want, t.quota) >= t.minRaise:
 			if a.want > 0 {
 				s.reason = Throttled
 			}
@@ -188,7 +188,7 @@ func (s *candidate) extra() rate {
 func (s *candidate) shrink(extra rate, now time.Duration) bool {
 	a, t := s.account, &s.terms
 	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
-	if quota-t.quota < t.least || a.tokens < t.write(a.want)+t.reserve(quota) {
+	if quota-t.quota < t.minRaise || a.tokens < t.write(a.want)+t.reserve(quota) {
 		return false
 	}
 	if a.mayRaise(now) {

@@ -77,7 +77,7 @@ func (r Run) barsOf(f experiment.Figure, load string) bars {
 
 // timeTable has where the time of the service's threads went.
 type timeTable struct {
-	Load string // "" if there is none, or several
+	Load string // "" for none or several
 	Keys []chart.Key
 	Rows []timeRow
 }

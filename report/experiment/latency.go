@@ -80,7 +80,7 @@ func style(n int) chart.Style {
 const stepsPerDecade = 24
 
 // tail returns the points of a distribution: for shares of requests, evenly spaced on a logarithmic
-// scale from 1 to that of a single request, the latency that so many exceed.
+// scale from 1 to that of a single request, the latency that this share exceeds.
 func tail(h *hdr.Histogram) []chart.Point {
 	total := h.TotalCount()
 	if total <= 0 {

@@ -33,7 +33,7 @@ func (r Run) answer(c experiment.Comparison) string {
 	return sentence(fmt.Sprintf("%s %s %s%s %s than %s.", what, is, change(c.Ratio.Estimate), confident(" (", changes(c.Ratio), ")"), with, base))
 }
 
-// confident returns an interval with what it is, or "" if there is none.
+// confident labels an interval as one of 95% confidence. It returns "" for "".
 func confident(before, interval, after string) string {
 	if interval == "" {
 		return ""
@@ -142,7 +142,7 @@ func amount(f experiment.Figure, v experiment.Value) string {
 	return f.Format(v.Estimate) + confident(", ", interval(f, v), "")
 }
 
-// interval formats the interval of a value: "104 to 107 ms". It returns "" if there is none.
+// interval formats the interval of a value: "104 to 107 ms". It returns "" without one.
 func interval(f experiment.Figure, v experiment.Value) string {
 	if v.Rounds == 0 || !v.Bounded() {
 		return ""

@@ -37,10 +37,11 @@ type Container struct {
 
 // limit returns the limit in CPUs, 0 for none.
 func (c *Container) limit() quantity.CPUs {
-	if c.Limits.Quota == bandwidth.Unlimited || c.Limits.Period <= 0 {
+	if c.Limits.Period <= 0 {
 		return 0
 	}
-	return quantity.CPUs(c.Limits.Quota) / quantity.CPUs(c.Limits.Period)
+	cpus, _ := c.Limits.CPUs()
+	return quantity.CPUs(cpus)
 }
 
 // waits are times spent waiting, by the name of what was waited for.
