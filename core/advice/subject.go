@@ -45,10 +45,8 @@ type subject struct {
 }
 
 func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
-	sub := &subject{series: s, nominal: nominal, goal: goal, summary: trace.Summarise(s, nominal), period: trace.DefaultPeriod}
-	if p := sub.summary.Limits.Period; p > 0 {
-		sub.period = min(max(p, bandwidth.MinPeriod), bandwidth.MaxPeriod)
-	}
+	sub := &subject{series: s, nominal: nominal, goal: goal, summary: trace.Summarise(s, nominal)}
+	sub.period = min(max(trace.PeriodOf(sub.summary.Limits), bandwidth.MinPeriod), bandwidth.MaxPeriod)
 	var err error
 	if sub.demand, err = s.Demand(nominal, sub.period); err != nil {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)

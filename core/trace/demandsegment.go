@@ -39,7 +39,7 @@ func segmentsOf(samples []Sample, nominal time.Duration) []segment {
 
 func (c *cutter) add(i int) {
 	s := &c.samples[i]
-	period := periodOf(s.Limits)
+	period := PeriodOf(s.Limits)
 	long, throttled := s.Interval > period+period/2, s.ThrottledTime > 0
 	if long {
 		c.cut()
@@ -77,7 +77,7 @@ func (c *cutter) locate(i int, period time.Duration) {
 // usedUp reports whether at least 95% of a quota was used in the last period of the samples.
 func usedUp(samples []Sample, l bandwidth.Limits) bool {
 	var used, length time.Duration
-	period := periodOf(l)
+	period := PeriodOf(l)
 	for i := len(samples) - 1; i >= 0 && length < period; i-- {
 		used += samples[i].Usage
 		length += samples[i].Interval
@@ -126,7 +126,7 @@ func throttledRuns(segments []segment, samples []Sample, nominal time.Duration) 
 		r := run{begin: i, open: true}
 		for ; i < len(segments) && r.open; i++ {
 			s := &segments[i]
-			cutShort := s.length < periodOf(samples[s.begin].Limits)-nominal/2
+			cutShort := s.length < PeriodOf(samples[s.begin].Limits)-nominal/2
 			r.open = s.waited > 0 || s.usage > 0 && cutShort
 		}
 		r.open = r.open || i == len(segments) && samples[len(samples)-1].WasThrottled()

@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"bytes"
 	_ "embed" // for the page
 	"fmt"
 	"html/template"
@@ -57,18 +56,7 @@ func (r *Report) HTML(w io.Writer) error {
 		}
 		p.Containers = append(p.Containers, s)
 	}
-	tmpl, err := chart.Template(pageTemplate)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := tmpl.Execute(&b, p); err != nil {
-		return fmt.Errorf("make the page: %w", err)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+	return chart.WritePage(w, pageTemplate, p)
 }
 
 func (r *Report) goalText() string {

@@ -26,7 +26,7 @@
 // [Chart.HTML] returns the same drawing for use in pages, without a background. Every colour is a
 // CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the print colour as its default,
 // so that a page may be dark. [Chart.Figure] has the legend below the drawing, for narrow pages.
-// [Template] and [CSS] are what pages with charts have in common.
+// [WritePage] and [CSS] are what pages with charts have in common.
 package chart
 
 import (

@@ -163,10 +163,7 @@ func throttled(sequences [][]trace.Sample, start time.Duration) []chart.Shade {
 		if s.Throttled == 0 {
 			continue
 		}
-		period := s.Limits.Period
-		if period == 0 {
-			period = trace.DefaultPeriod
-		}
+		period := trace.PeriodOf(s.Limits)
 		one := chart.Shade{From: since(s.At-time.Duration(s.Throttled)*period, start), To: since(s.At, start), Colour: chart.Vermillion}
 		if last := len(all) - 1; last >= 0 && one.From <= all[last].To {
 			all[last].To = max(all[last].To, one.To)

@@ -40,8 +40,8 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		fmt.Fprintln(b)
 		sum := printSeries(b, s, rec.Interval)
 		printDoubt(b, &sum)
-		if rec.Interval > periodOf(&sum) {
-			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, periodOf(&sum), s.RecordCommand())
+		if rec.Interval > trace.PeriodOf(sum.Limits) {
+			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, trace.PeriodOf(sum.Limits), s.RecordCommand())
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
@@ -73,7 +73,7 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	}
 	report.Line(w, "group", "%s", report.Printable(title))
 	report.Line(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, Rounded(sum.Time), sum.Late, sum.Gaps)
-	period := periodOf(&sum)
+	period := trace.PeriodOf(sum.Limits)
 	p, bins := sum.PerPeriod, fmt.Sprintf("%d periods of %v", sum.PerPeriod.Bins, period)
 	if interval > period {
 		bins = fmt.Sprintf("%d samples of %v", p.Bins, interval)
@@ -98,14 +98,6 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		report.Line(w, "traced", "%s", traced(s.Exact, &sum))
 	}
 	return sum
-}
-
-// periodOf returns the enforcement period.
-func periodOf(sum *trace.Summary) time.Duration {
-	if sum.Limits.Period <= 0 {
-		return trace.DefaultPeriod
-	}
-	return sum.Limits.Period
 }
 
 // printWindow prints the usage in windows of one length, compared with the limit.

@@ -174,10 +174,8 @@ func (o *Outcome) lateness() string {
 // Throttling is how often one container is throttled with a burst, with bounds. It is encoded as
 // JSON.
 type Throttling struct {
-	Burst       report.Burst `json:"burst"`
-	Probability float64      `json:"probability"`
-	Lower       float64      `json:"lower"`
-	Upper       float64      `json:"upper"`
+	Burst report.Burst `json:"burst"` // instead of that in multiples of the quota
+	lindley.Throttling
 }
 
 // PrintThrottling prints a row for each burst, and a sentence on the smallest and the largest.

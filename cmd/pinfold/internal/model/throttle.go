@@ -73,7 +73,7 @@ func (t *throttle) run(cmd *cobra.Command, _ []string) error {
 	}
 	answers := make([]simulation.Throttling, len(t.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Burst: t.bursts.Each[i], Probability: s.Probability, Lower: s.Lower, Upper: s.Upper}
+		answers[i] = simulation.Throttling{Burst: t.bursts.Each[i], Throttling: s}
 	}
 	if *t.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
