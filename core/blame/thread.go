@@ -78,16 +78,16 @@ func (a *Analysis) steal(t *thread, clock time.Duration) {
 
 // release makes a throttled thread wait, unless another quota still throttles it.
 func (a *Analysis) release(t *thread) {
-	level := a.throttledAbove(t)
-	if level == 0 {
+	throttler := a.throttledAbove(t)
+	if throttler == 0 {
 		c := a.cpu(t.cpu)
 		c.runsKnown = a.followed(t.cpu)
 		a.become(t, Waiting, t.cpu, 0)
 		return
 	}
 	unmark(a.throttled, t.throttler, t)
-	t.throttler = level
-	mark(a.throttled, level, t)
+	t.throttler = throttler
+	mark(a.throttled, throttler, t)
 }
 
 // throttledAbove returns the nearest group whose quota is used up on the CPU of a thread, or 0.
@@ -101,11 +101,11 @@ func (a *Analysis) throttledAbove(t *thread) Group {
 }
 
 // become changes the state of a thread.
-func (a *Analysis) become(t *thread, s State, cpu int, level Group) {
+func (a *Analysis) become(t *thread, s State, cpu int, throttler Group) {
 	a.charge(t)
 	a.leave(t)
 	a.set(t, s)
-	t.cpu, t.throttler = cpu, level
+	t.cpu, t.throttler = cpu, throttler
 	switch s {
 	case Dead:
 		a.remove(t)
@@ -113,9 +113,9 @@ func (a *Analysis) become(t *thread, s State, cpu int, level Group) {
 		c := a.cpu(cpu)
 		c.waiting = append(c.waiting, t)
 	case Throttled:
-		mark(a.throttled, level, t)
-		if level != 0 {
-			mark(a.exhausted, level, cpu)
+		mark(a.throttled, throttler, t)
+		if throttler != 0 {
+			mark(a.exhausted, throttler, cpu)
 		}
 	}
 	a.beginDelay(t)
