@@ -39,8 +39,7 @@ func TestMetrics(t *testing.T) {
 	}
 	n.delays = newDelays(n.kernel.groups, 0.01)
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
-	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond,
-		Behind: map[blame.Occupant]time.Duration{{}: 3 * time.Millisecond}}})
+	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
 	n.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
 	registry, duration := newRegistry(n.engine)

@@ -92,7 +92,7 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 
 func drawBurst(t *rapid.T) burst.Policy {
 	return burst.Policy{
-		Mode:         rapid.SampledFrom([]burst.Mode{"", burst.None, burst.Kernel, burst.Quota, burst.Auto}).Draw(t, "mode"),
+		Mode:         rapid.SampledFrom(append(burst.Modes(), "")).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
 		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
 	}

@@ -63,7 +63,7 @@ func (p *BurstCeiling) UnmarshalJSON(text []byte) error {
 }
 
 func readMode(text string) (burst.Mode, error) {
-	mode, err := oneOf(burst.None, burst.Kernel, burst.Quota, burst.Auto)(text)
+	mode, err := oneOf(burst.Modes()...)(text)
 	if err != nil {
 		return "", fmt.Errorf("policy %q: %w", text, err)
 	}

@@ -112,7 +112,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 		if len(targets) != 1 {
 			return usage.Errorf("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
 		}
-		request.Pieces = maxPieces
+		request.MaxSpans = maxSpans
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
@@ -162,8 +162,8 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(result.Text(cmd.OutOrStdout()), logErr, fileErr)
 }
 
-// maxPieces is how much of a container's timeline is kept, some 300 MiB.
-const maxPieces = 5_000_000
+// maxSpans limits a container's timeline to some 300 MiB.
+const maxSpans = 5_000_000
 
 // slowest reads the log of requests and splits the times of the slowest.
 func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
