@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -35,6 +36,8 @@ type shared struct {
 	evictor      *evictor // nil if batch pods are not evicted
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
+	// caughtUp is true once catchUp has returned nil.
+	caughtUp atomic.Bool
 }
 
 // sharingInformer is the informer to which the shared state is attached.
