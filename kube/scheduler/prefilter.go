@@ -84,7 +84,7 @@ const cycleKey fwk.StateKey = Name
 type cycle struct {
 	question question
 	report   *report
-	ranks    *ranks
+	ranks    ranks
 	// trial is true in the clones with which preemption tries nodes without its victims.
 	trial bool
 }
