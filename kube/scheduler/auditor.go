@@ -161,6 +161,17 @@ func (a *auditor) run() {
 	}
 }
 
+// podsOn returns the pods of a node, in any order.
+func (a *auditor) podsOn(node string) (pods []*corev1.Pod, err error) {
+	objects, err := a.pods.ByIndex(nodeIndex, node)
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, err
+}
+
 // audit reports the problems of one node and its pods.
 func (a *auditor) audit(name string) {
 	t := a.topologies.get(name)
@@ -179,7 +190,7 @@ func (a *auditor) audit(name string) {
 	if !t.silent.IsZero() {
 		a.setUnknown(node, t)
 	}
-	onNode, err := a.pods.ByIndex(nodeIndex, name)
+	onNode, err := a.podsOn(name)
 	if err != nil {
 		a.log.Error(err, "Cannot list the pods of a node", "node", name)
 		return
@@ -187,11 +198,7 @@ func (a *auditor) audit(name string) {
 	byID := map[ledger.PodID]*corev1.Pod{}
 	var claims []ledger.Claim
 	wrong := map[ledger.PodID]bool{}
-	for _, obj := range onNode {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			continue
-		}
+	for _, pod := range onNode {
 		claim, err := a.keys.Claim(pod, t.machine())
 		if err != nil {
 			a.tell(pod, EventInvalid, err.Error())
