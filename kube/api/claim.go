@@ -27,16 +27,16 @@ func (e *AllocationError) Cause() string { return Shorten(e.Err.Error(), longest
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }
 
-// ErrNoAllocation is wrapped by the error about a bound pod that asks for CPUs but has no
+// errNoAllocation is wrapped by the error about a bound pod that asks for CPUs but has no
 // allocation.
-var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
+var errNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
 
 // AllocationOf is Keys.AllocationOf without signature checks.
 func AllocationOf(pod *corev1.Pod) (*Allocation, error) { return (*Keys)(nil).AllocationOf(pod) }
 
 // AllocationOf returns the valid allocation of a pod. It returns nil without an error if the pod
-// has no node yet, has ended, or does not ask for CPUs. It returns nil with an *AllocationError,
-// *ValueError or *ContradictionError if the allocation is not valid.
+// has no node yet, has ended, or does not ask for CPUs. It returns nil with an error if the allocation
+// or a setting is not valid; about the allocation it is an *AllocationError.
 func (k *Keys) AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	e, err := k.entitlementOf(pod)
 	if err != nil || e == nil {
@@ -62,7 +62,7 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	}
 	text := pod.Annotations[AllocationAnnotation]
 	if text == "" { // binding can set a forged one to "", but not remove it
-		return nil, &AllocationError{ErrNoAllocation}
+		return nil, &AllocationError{errNoAllocation}
 	}
 	a, err := DecodeAllocation(text)
 	if err != nil {
