@@ -176,13 +176,13 @@ func (a *auditor) podsOn(node string) (pods []*corev1.Pod, err error) {
 func (a *auditor) audit(name string) {
 	t := a.topologies.get(name)
 	node, err := a.nodes.Get(name)
-	if err != nil || t == nil || t.err != nil {
+	if err != nil || t == nil || t.Err != nil {
 		return // audited when the node and a usable topology are there
 	}
-	if !t.isOf(node) {
-		if a.changed("stale/"+name, string(node.UID+" "+t.owner)) {
+	if !t.IsOf(node.UID) {
+		if a.changed("stale/"+name, string(node.UID+" "+t.Owner)) {
 			a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
-				"uid", node.UID, "reportedUID", t.owner)
+				"uid", node.UID, "reportedUID", t.Owner)
 		}
 		return
 	}
@@ -208,7 +208,7 @@ func (a *auditor) audit(name string) {
 		byID[claim.ID] = pod
 	}
 	podName := func(id ledger.PodID) string { return klog.KObj(byID[id]).String() }
-	books := ledger.New(t.index, bookConfig(node, t, a.minShared), claims...)
+	books := ledger.New(t.Index, bookConfig(node, t, a.minShared), claims...)
 	for _, c := range books.Conflicts() {
 		a.tell(byID[c.ID], EventConflict, c.Describe(podName))
 		wrong[c.ID] = true
@@ -254,7 +254,7 @@ func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 	}
 	c.Status, c.Reason = corev1.ConditionUnknown, SilentReason
 	c.Message = fmt.Sprintf("the Pinfold agent of this node has not renewed its lease %s since %s: what it has set stays in force, "+
-		"and no pod that asks for CPUs is scheduled here", t.state.AgentLease, t.silent.UTC().Format(time.RFC3339))
+		"and no pod that asks for CPUs is scheduled here", t.State.AgentLease, t.silent.UTC().Format(time.RFC3339))
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
 	if err == nil {
 		_, err = a.handle.ClientSet().CoreV1().Nodes().PatchStatus(a.ctx, node.Name, patch)
@@ -263,7 +263,7 @@ func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 		a.log.Error(err, "Cannot set the condition of a node whose agent is silent", "node", node.Name)
 		return
 	}
-	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.state.AgentLease, "since", t.silent)
+	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.State.AgentLease, "since", t.silent)
 }
 
 // tell sends an event about a pod unless it repeats the last one.

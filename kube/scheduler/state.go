@@ -75,7 +75,7 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 		s.sumUp(node, claims, nominated)
 		return s
 	}
-	s.books = ledger.New(t.index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
+	s.books = ledger.New(t.Index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
 	s.bookNominated(nominated)
 	return s
 }
@@ -105,7 +105,7 @@ func (s *nodeState) fits(q *question) error {
 func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config {
 	return ledger.Config{
 		Reserved:     api.Reserved(node),
-		ReservedCPUs: t.state.ReservedCPUs,
+		ReservedCPUs: t.State.ReservedCPUs,
 		MinShared:    minShared,
 	}
 }
