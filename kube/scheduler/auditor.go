@@ -201,7 +201,7 @@ func (a *auditor) audit(name string) {
 	for _, pod := range onNode {
 		claim, err := a.keys.Claim(pod, t.machine())
 		if err != nil {
-			a.tell(pod, EventInvalid, err.Error())
+			a.tell(pod, eventInvalid, err.Error())
 			wrong[claim.ID] = true
 		}
 		claims = append(claims, claim)
@@ -210,11 +210,11 @@ func (a *auditor) audit(name string) {
 	podName := func(id ledger.PodID) string { return klog.KObj(byID[id]).String() }
 	books := ledger.New(t.Index, bookConfig(node, t, a.minShared), claims...)
 	for _, c := range books.Conflicts() {
-		a.tell(byID[c.ID], EventConflict, c.Describe(podName))
+		a.tell(byID[c.ID], eventConflict, c.Describe(podName))
 		wrong[c.ID] = true
 	}
 	for _, o := range books.Offline() {
-		a.tell(byID[o.Pod], EventOffline, o.Describe(podName))
+		a.tell(byID[o.Pod], eventOffline, o.Describe(podName))
 		wrong[o.Pod] = true
 	}
 	for id, pod := range byID {
@@ -275,14 +275,14 @@ func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
 
 // Reasons of the plugin's events.
 const (
-	// EventConflict is about a pod that loses a CPU to an earlier one.
-	EventConflict = "CPUConflict"
-	// EventOffline is about a pod with offline CPUs.
-	EventOffline = "CPUOffline"
-	// EventInvalid is about a pod whose allocation is missing or invalid.
-	EventInvalid = "CPUAllocationInvalid"
-	// EventIgnored is about a pod with an annotation that has no effect.
-	EventIgnored = "CPUAnnotationIgnored"
+	// eventConflict is about a pod that loses a CPU to an earlier one.
+	eventConflict = "CPUConflict"
+	// eventOffline is about a pod with offline CPUs.
+	eventOffline = "CPUOffline"
+	// eventInvalid is about a pod whose allocation is missing or invalid.
+	eventInvalid = "CPUAllocationInvalid"
+	// eventIgnored is about a pod with an annotation that has no effect.
+	eventIgnored = "CPUAnnotationIgnored"
 )
 
 // warn sends a warning event about a pod.

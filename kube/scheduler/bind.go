@@ -51,7 +51,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	err = p.carryOut(ctx, pod, binding)
 	if err == nil {
 		for _, warning := range c.question.warnings {
-			warn(p.handle, pod, EventIgnored, "Binding", warning)
+			warn(p.handle, pod, eventIgnored, "Binding", warning)
 		}
 	}
 	return fwk.AsStatus(err)
