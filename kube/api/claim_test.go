@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -71,13 +70,6 @@ func describeClaim(t *testing.T, c ledger.Claim, err error) string {
 		fmt.Fprintf(&b, "error: %v\n", err)
 	}
 	return b.String()
-}
-
-func TestBoundWithoutAllocation(t *testing.T) {
-	pod := readPod(t, "", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 4]\nnode: n1")
-	if _, err := Claim(pod, nil); !errors.Is(err, errNoAllocation) {
-		t.Fatalf("got %v, want errNoAllocation", err)
-	}
 }
 
 // TestSameEntitlement: only these edits change what entitles a bound pod to its CPUs.
