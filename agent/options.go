@@ -34,7 +34,7 @@ type Options struct {
 	// Socket is the container runtime's NRI socket; "" disables NRI.
 	Socket string
 	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
-	Runtime func(context.Context, nri.Options, nri.Handler) error
+	Runtime func(context.Context, nri.Options, nri.Handler)
 	// Listen is the address of metrics and health checks; "" for none.
 	Listen string
 	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may

@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -152,13 +151,7 @@ func (e *engine) serveRuntime(ctx context.Context) {
 		e.Log.Warn(withoutNRI + ", because no socket is named")
 		return
 	}
-	for ctx.Err() == nil {
-		err := e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
-		if err != nil && ctx.Err() == nil {
-			e.setRuntimeState(nri.State{Err: err})
-			sleep.For(ctx, e.RetryAfter)
-		}
-	}
+	e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
 }
 
 // setRuntimeState records whether the runtime is connected.

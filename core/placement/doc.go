@@ -21,11 +21,12 @@
 //     lowest CPU.
 //
 // Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes, and criterion 6 if at most 64
-// sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all choices. On larger machines criterion 2 is still optimal. Criterion 3 is
-// optimal if there are at most 20,000 sets of that many nodes; otherwise sets are grown greedily
-// from the nodes with the most free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on
-// regular machines if one NUMA node suffices. With several nodes it is optimal except for rare
-// arrangements of LLCs, and the general solver approximates it by sums of squares.
+// sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all
+// choices. On larger machines criterion 2 is still optimal. Criterion 3 is optimal if there are at
+// most 20,000 sets of that many nodes; otherwise sets are grown greedily from the nodes with the most
+// free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on regular machines if one NUMA node
+// suffices. With several nodes it is optimal except for rare arrangements of LLCs, and the general
+// solver approximates it by sums of squares.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them
@@ -46,10 +47,8 @@
 // whole cores free than any one of them had, so the untouched LLCs are chosen greedily from the
 // largest down.
 //
-// Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
-// whole free cores then bound the free cores left per LLC, mostly to a single possibility. The
-// exact distribution over LLCs is computed for the chosen set, and for other sets only where the
-// bounds do not decide.
+// Sets of nodes may still tie by the free cores that they leave per node. The distribution over LLCs is
+// computed for these only.
 //
 // Free CPUs are stored as bit planes in tree order, one plane per thread. Sums are popcounts over
 // words, and cores that give all their threads are taken a word at a time.

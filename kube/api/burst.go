@@ -18,7 +18,7 @@ import (
 type BurstCeiling struct{ burst.Policy }
 
 // parseBurst parses the burst policy of a pod.
-func parseBurst(pod *corev1.Pod) (burst.Policy, Setting, error) {
+func parseBurst(pod *corev1.Pod) (burst.Policy, setting, error) {
 	return lookUp(pod, []alias[burst.Policy]{
 		{false, CPUBurstAnnotation, readBurst},
 		{false, "koordinator.sh/cpuBurst", readForeignBurst},
