@@ -47,8 +47,10 @@
 // whole cores free than any one of them had, so the untouched LLCs are chosen greedily from the
 // largest down.
 //
-// Sets of nodes may still tie by the free cores that they leave per node. The distribution over LLCs is
-// computed for these only.
+// Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
+// whole free cores then bound the free cores left per LLC, mostly to a single possibility. The
+// exact distribution over LLCs is computed for the chosen set, and for other sets only where the
+// bounds do not decide.
 //
 // Free CPUs are stored as bit planes in tree order, one plane per thread. Sums are popcounts over
 // words, and cores that give all their threads are taken a word at a time.

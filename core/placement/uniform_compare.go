@@ -28,8 +28,21 @@ func (ix *Index) leastFragmented(s *scratch) *candidate {
 }
 
 // compareLLCs compares the whole cores per LLC that two candidates leave free. It returns 1 if c
-// leaves the lexicographically larger list. It plans both and keeps the better plan.
+// leaves the lexicographically larger list. If bounds do not decide, it plans both and keeps the
+// better plan.
 func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
+	if u.packed {
+		// As in compareNodes, the nodes in common are left out.
+		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
+		aLeast, aMost := u.boundLLCs(s, c)
+		bLeast, bMost := u.boundLLCs(s, best)
+		switch {
+		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
+			return -1 // or equal
+		case a.plus(aLeast).compare(b.plus(bMost)) > 0:
+			return 1
+		}
+	}
 	if !best.planned {
 		u.plan(ix, s, best)
 		s.keepPlan()

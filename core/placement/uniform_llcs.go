@@ -54,24 +54,6 @@ func (ix *Index) llcsOf(m mask) iter.Seq[int] {
 	}
 }
 
-// maxPacked is the largest number of whole cores per LLC that packedCounts supports.
-const maxPacked = 16
-
-// packedCounts holds the number of LLCs by their whole free cores. Byte w-1 counts those with w
-// cores: low has the first eight bytes, high the others.
-type packedCounts struct{ low, high uint64 }
-
-// onePacked returns the counts of one LLC with w whole free cores, at most maxPacked; all zero if w
-// is 0. It has no branches: a shift by more than the word, such as by a negative number made
-// unsigned, gives 0.
-func onePacked(w int) packedCounts {
-	return packedCounts{1 << (uint(w-1) * 8), 1 << (uint(w-9) * 8)}
-}
-
-func (p packedCounts) plus(q packedCounts) packedCounts {
-	return packedCounts{p.low + q.low, p.high + q.high}
-}
-
 // countsOf returns the sum of the counts of the nodes of a mask.
 func (s *scratch) countsOf(m mask) (counts packedCounts) {
 	for ; m != 0; m &= m - 1 {
