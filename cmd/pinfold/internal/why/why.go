@@ -52,7 +52,7 @@ time.`,
 	f := cmd.Flags()
 	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
-	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-local load' writes it)")
+	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
 	f.StringVar(&q.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&q.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
