@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/lab/debian"
 	"pinfold.dev/pinfold/lab/pods"
+	"pinfold.dev/pinfold/lab/programs"
 )
 
 // place is where the programs of services run.
@@ -102,17 +102,6 @@ func (r *run) background(ctx context.Context) (float64, error) {
 	return share, nil
 }
 
-// imageOf returns the image of a program, "" where programs do not run in pods.
-func (r *run) imageOf(root debian.Root, real bool) string {
-	switch {
-	case !r.inPods:
-		return ""
-	case real:
-		return pods.ImageOf(root)
-	}
-	return r.builtInImage
-}
-
 // findShared sets the CPUs that belong to no pod alone.
 func (r *run) findShared(running *services) error {
 	running.shared = r.cpus
@@ -131,24 +120,23 @@ func (r *run) findShared(running *services) error {
 }
 
 // WriteImages writes the images of all programs to an OCI image layout, and returns their names.
-// Programs that cannot be had are left out, because built-in ones replace them, and with builtIn
+// Programs that are not installed are left out, because built-in ones replace them, and with builtIn
 // all programs that are not built in.
-func WriteImages(ctx context.Context, dir string, builtIn bool, progress func(string)) ([]string, error) {
-	cache := debian.Cache{Progress: progress}
-	var roots []debian.Root
-	for _, name := range slices.Sorted(maps.Values(packages())) {
-		if builtIn || name == packages()[wrk] || runtime.GOARCH != debian.Architecture { // wrk runs outside of pods
+func WriteImages(dir string, builtIn bool, progress func(string)) ([]string, error) {
+	var found []programs.Program
+	for _, name := range slices.Sorted(maps.Values(realPrograms())) {
+		if builtIn || name == realPrograms()[wrk] { // wrk runs outside of pods
 			continue
 		}
-		root, err := cache.Install(ctx, name)
+		p, err := programs.Find(name)
 		switch {
-		case errors.Is(err, debian.ErrUnavailable):
+		case errors.Is(err, exec.ErrNotFound):
 			progress(fmt.Sprintf("no image of %s: %v", name, err))
 		case err != nil:
 			return nil, err
 		default:
-			roots = append(roots, root)
+			found = append(found, p)
 		}
 	}
-	return pods.WriteImages(dir, roots)
+	return pods.WriteImages(dir, found)
 }

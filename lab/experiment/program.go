@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +16,23 @@ import (
 
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/lab/debian"
 	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/pods"
+	"pinfold.dev/pinfold/lab/programs"
 )
 
-// packages returns the names in package debian of the programs that are not built in.
-func packages() map[experiment.Program]string {
+// realPrograms returns the names in package programs of the programs that are not built in.
+func realPrograms() map[experiment.Program]string {
 	return map[experiment.Program]string{experiment.Nginx: "nginx", experiment.Httpd: "apache2", experiment.FFmpeg: "ffmpeg", wrk: "wrk"}
 }
 
 // wrk is the program of loads with the client [experiment.Wrk].
 const wrk = experiment.Program(experiment.Wrk)
 
-// install makes the real programs of an experiment available. It returns the version of each
-// program, or why a built-in one replaces it.
-func (r *run) install(ctx context.Context) (versions map[experiment.Program]string, err error) {
-	versions, r.roots = map[experiment.Program]string{}, map[experiment.Program]debian.Root{}
+// findPrograms finds the real programs of an experiment. It returns the version of each program, or why
+// a built-in one replaces it.
+func (r *run) findPrograms() (versions map[experiment.Program]string, err error) {
+	versions, r.real = map[experiment.Program]string{}, map[experiment.Program]realProgram{}
 	used := map[experiment.Program]bool{}
 	services, err := r.everyService()
 	if err != nil {
@@ -43,9 +44,8 @@ func (r *run) install(ctx context.Context) (versions map[experiment.Program]stri
 	for _, l := range r.config.Loads {
 		used[wrk] = used[wrk] || l.Client == experiment.Wrk
 	}
-	cache := debian.Cache{Progress: r.Progress}
 	for p, is := range used {
-		name, real := packages()[p]
+		name, real := realPrograms()[p]
 		switch {
 		case !is:
 			continue
@@ -55,23 +55,36 @@ func (r *run) install(ctx context.Context) (versions map[experiment.Program]stri
 		case r.BuiltIn:
 			versions[p] = "built in, in place of " + name
 			continue
-		case runtime.GOARCH != debian.Architecture:
-			versions[p] = fmt.Sprintf("built in: %s is available for %s only", name, debian.Architecture)
-			continue
 		}
-		root, err := cache.Install(ctx, name)
+		found, err := programs.Find(name)
 		switch {
-		case errors.Is(err, debian.ErrUnavailable):
+		case errors.Is(err, exec.ErrNotFound):
 			versions[p] = fmt.Sprintf("built in: %v", err)
 			r.Progress(fmt.Sprintf("%s: a built-in program replaces %s: %v", r.config.Name, name, err))
 		case err != nil:
 			return nil, err
 		default:
-			r.roots[p] = root
-			versions[p] = versionOf(root)
+			versions[p] = found.Version
+			if r.real[p], err = r.realProgram(found); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return versions, nil
+}
+
+// realProgram is a program of this machine with its image, which is "" where programs do not run in pods.
+type realProgram struct {
+	programs.Program
+	image string
+}
+
+func (r *run) realProgram(p programs.Program) (realProgram, error) {
+	if !r.inPods || p.Name == realPrograms()[wrk] { // which runs outside of pods
+		return realProgram{p, ""}, nil
+	}
+	image, err := pods.ImageOf(p)
+	return realProgram{p, image}, err
 }
 
 // everyService returns the services of all conditions.
@@ -86,16 +99,6 @@ func (r *run) everyService() (all []experiment.Service, err error) {
 	return all, nil
 }
 
-// versionOf returns the version of a program's main package, which for Apache is apache2-bin.
-func versionOf(root debian.Root) string {
-	for _, p := range root.Program.Packages {
-		if p.Name == root.Program.Name || p.Name == root.Program.Name+"-bin" {
-			return p.Name + " " + p.Version + " (Debian)"
-		}
-	}
-	return root.Program.Name + " (Debian)"
-}
-
 // program returns the command line of a replica of a service, and the path of the URL of its
 // requests. next is the URL that a server calls, and seed that of the demand of a program.
 func (r *run) program(s experiment.Service, next string, seed uint64) (program, string, error) {
@@ -103,47 +106,46 @@ func (r *run) program(s experiment.Service, next string, seed uint64) (program, 
 	if s.Threads.Value > 0 {
 		threads = s.Threads.Count(r.scale)
 	}
-	root, real := r.roots[s.Program]
-	one := program{builtIn: !real, image: r.imageOf(root, real), service: s}
+	found, real := r.real[s.Program]
+	one := program{builtIn: !real, image: found.image, service: s}
 	if !real {
+		if r.inPods {
+			one.image = r.builtInImage
+		}
 		one.command = r.Workload(r.builtIn(s, threads, next, seed)...)
 		one.args = one.command[1:]
 		return one, query(s.Request), nil
 	}
 	path := ""
 	var err error
-	if one.args, err = r.real(&one, root, threads); err != nil {
+	if one.args, err = r.arguments(&one, found.Program, threads); err != nil {
 		return one, "", err
 	}
 	if s.Program == experiment.Httpd {
 		path = r.path(s.Request)
 	}
-	one.command = root.Command(one.args...)
+	one.command = found.Command(one.args...)
 	return one, path, nil
 }
 
-// real returns the arguments of a real program, and sets its address and the directory that it
-// needs.
-func (r *run) real(one *program, root debian.Root, threads int) (args []string, err error) {
+// arguments returns those of a real program, and sets its address and the directory that it needs.
+func (r *run) arguments(one *program, real programs.Program, threads int) (args []string, err error) {
 	s := one.service
 	if s.Program == experiment.FFmpeg {
-		return debian.FFmpeg(threads), nil
+		return programs.FFmpeg(threads), nil
 	}
 	if one.address, err = freeAddress(); err != nil {
 		return nil, err
 	}
 	r.sites++
 	one.dir = filepath.Join(r.temporary, strconv.Itoa(r.sites))
-	site := debian.Site{Dir: one.dir, Address: one.address, Bytes: max(s.Request.Size, s.Request.Hash), Workers: threads}
-	if r.inPods {
-		root.Dir = "" // in its image
-	}
+	site := programs.Site{Dir: one.dir, Address: one.address, Bytes: max(s.Request.Size, s.Request.Hash), Workers: threads}
 	if s.Program == experiment.Nginx {
 		site.Compress = s.Request.Hash > 0
-		return root.Nginx(site)
+		return real.Nginx(site)
 	}
 	site.Workers = 64 // more than connections
-	return root.Apache(site, debian.Event)
+	return real.Apache(site, programs.Event)
 }
 
 // freeAddress returns a loopback address on which nothing listens.
@@ -209,7 +211,7 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 		return err
 	}
 	i := slices.IndexFunc(services, func(s experiment.Service) bool {
-		_, real := r.roots[s.Program]
+		_, real := r.real[s.Program]
 		return real && s.Program == experiment.Httpd && s.Request.CPU.Duration > 0
 	})
 	if i < 0 {
@@ -228,7 +230,7 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 	}
 	defer func() { cancel(); <-p.done }()
 	const loops, requests = 2_000_000, 10
-	sender, err := load.NewHTTP("http://" + p.address + debian.CPUPath(loops))
+	sender, err := load.NewHTTP("http://" + p.address + programs.CPUPath(loops))
 	if err != nil {
 		return err
 	}
@@ -258,5 +260,5 @@ func (r *run) path(request experiment.Request) string {
 	if request.CPU.Duration <= 0 {
 		return ""
 	}
-	return strings.TrimPrefix(debian.CPUPath(int(float64(request.CPU.Duration)/r.loop)), "/")
+	return strings.TrimPrefix(programs.CPUPath(int(float64(request.CPU.Duration)/r.loop)), "/")
 }

@@ -14,7 +14,6 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/lab/debian"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -54,12 +53,12 @@ type run struct {
 	rounds       int
 	length       time.Duration // of a window
 	began        time.Time
-	every        map[string]time.Duration // between requests, by load
-	started      int                      // programs
-	sites        int                      // of web servers
-	temporary    string                   // directory of these sites
-	roots        map[experiment.Program]debian.Root
-	loop         float64 // nanoseconds of CPU time of an iteration in Apache
+	every        map[string]time.Duration           // between requests, by load
+	started      int                                // programs
+	sites        int                                // of web servers
+	temporary    string                             // directory of these sites
+	real         map[experiment.Program]realProgram // those that no built-in one replaces
+	loop         float64                            // nanoseconds of CPU time of an iteration in Apache
 	lines        *experiment.Writer
 	recording    tracefile.Recorder
 }
@@ -131,7 +130,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.checkSize(); err != nil {
 		return err
 	}
-	e.Programs, err = r.install(ctx)
+	e.Programs, err = r.findPrograms()
 	return err
 }
 

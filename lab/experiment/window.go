@@ -264,8 +264,8 @@ func (r *run) seed(round int) uint64 { return r.config.Seed + uint64(round) }
 // send sends the load of a window to a service for a time.
 func (r *run) send(ctx context.Context, at slot, running *services, d time.Duration, seed uint64) (a answers, err error) {
 	l, s := at.load, running.all[0]
-	if root, real := r.roots[wrk]; real && l.Client == experiment.Wrk {
-		a.wrk, err = r.runWrk(ctx, root, l, running, d)
+	if found, real := r.real[wrk]; real && l.Client == experiment.Wrk {
+		a.wrk, err = r.runWrk(ctx, found.Program, l, running, d)
 		return a, err
 	}
 	sender, err := s.sender()

@@ -9,28 +9,28 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/lab/debian"
 	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // answers is what a load has measured.
 type answers struct {
 	load.Result
-	wrk *debian.WrkResult // if the load generator was wrk; Result is empty then
+	wrk *programs.WrkResult // if the load generator was wrk; Result is empty then
 }
 
 // runWrk runs wrk for a time, rounded up to seconds, on CPUs that belong to no service alone.
-func (r *run) runWrk(ctx context.Context, root debian.Root, l *experiment.Load, running *services, d time.Duration) (*debian.WrkResult, error) {
+func (r *run) runWrk(ctx context.Context, wrk programs.Program, l *experiment.Load, running *services, d time.Duration) (*programs.WrkResult, error) {
 	clients := l.Clients.Count(r.scale)
-	args, err := debian.WrkLoad{URL: running.all[0].url, Threads: min(clients, running.shared.Len()), Connections: clients, Duration: d}.Args()
+	args, err := programs.WrkLoad{URL: running.all[0].url, Threads: min(clients, running.shared.Len()), Connections: clients, Duration: d}.Args()
 	if err != nil {
 		return nil, err
 	}
 	var output bytes.Buffer
 	r.started++
 	p, err := r.machine.start(ctx, program{
-		name: "wrk", group: fmt.Sprintf("lab-%d-%d", os.Getpid(), r.started), command: root.Command(args...), output: &output,
+		name: "wrk", group: fmt.Sprintf("lab-%d-%d", os.Getpid(), r.started), command: wrk.Command(args...), output: &output,
 		wanted: cgroup.Wanted{CPUs: &running.shared, Weight: new(r.machine.mostWeight())}, // it stands for clients on other machines
 	}, r.Progress)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *run) runWrk(ctx context.Context, root debian.Root, l *experiment.Load, 
 		return nil, p.err
 	}
 	running.client = p.result.Stat.Usage
-	result, err := debian.ParseWrk(&output)
+	result, err := programs.ParseWrk(&output)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it printed %q", err, output.String())
 	}

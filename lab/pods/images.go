@@ -14,14 +14,17 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"pinfold.dev/pinfold/internal/ociimage"
-	"pinfold.dev/pinfold/lab/debian"
+	"pinfold.dev/pinfold/lab/programs"
 )
 
 // repository is where the images of experiments are.
 const repository = "pinfold.dev/lab/"
 
 // ImageOf returns the name of the image of a real program.
-func ImageOf(root debian.Root) string { return repository + root.Program.ID() + ":1" }
+func ImageOf(p programs.Program) (string, error) {
+	id, err := p.ID()
+	return repository + id + ":1", err
+}
 
 // builtIn is the path of the program with all built-in programs in its image.
 const builtIn = "bin/pinfold-lab"
@@ -55,7 +58,7 @@ func executable() ([]byte, error) {
 
 // WriteImages writes the images of this program and of real programs to an OCI image layout, and
 // returns their names.
-func WriteImages(dir string, roots []debian.Root) (names []string, err error) {
+func WriteImages(dir string, real []programs.Program) (names []string, err error) {
 	data, err := executable()
 	if err != nil {
 		return nil, err
@@ -73,12 +76,16 @@ func WriteImages(dir string, roots []debian.Root) (names []string, err error) {
 		return nil, err
 	}
 	all := []ociimage.Named{{Name: name, Content: image}}
-	for _, root := range roots {
-		image, err := root.Image()
+	for _, p := range real {
+		image, err := p.Image()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ociimage.Named{Name: ImageOf(root), Content: image})
+		name, err := ImageOf(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ociimage.Named{Name: name, Content: image})
 	}
 	for _, one := range all {
 		names = append(names, one.Name)

@@ -46,11 +46,11 @@ func newImages() *cobra.Command {
 	command := &cobra.Command{
 		Use: "images", Short: "Make the images of the programs, for a local cluster", Args: usage.NoArguments,
 		Long: `Write the images of all programs of the experiments to a directory (OCI image
-layout). nginx, Apache httpd and ffmpeg come from Debian packages. Give the
+layout). nginx, Apache httpd and ffmpeg are those of this machine. Give the
 directory to 'pinfold-local up --node --images DIRECTORY', and then run
 experiments with --on cluster.`,
 		RunE: func(command *cobra.Command, _ []string) error {
-			names, err := experiment.WriteImages(command.Context(), output, builtIn, func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) })
+			names, err := experiment.WriteImages(output, builtIn, func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) })
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ experiments with --on cluster.`,
 			return err
 		},
 	}
-	command.Flags().BoolVar(&builtIn, "built-in", false, "leave out the programs that would have to be downloaded")
+	command.Flags().BoolVar(&builtIn, "built-in", false, "leave out the programs that are not part of pinfold-lab")
 	command.Flags().StringVarP(&output, "output", "o", "lab-images", "`DIRECTORY` of the images; replaced if there are some")
 	return command
 }

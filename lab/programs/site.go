@@ -1,4 +1,4 @@
-package debian
+package programs
 
 import (
 	"errors"
@@ -30,25 +30,21 @@ const (
 // configuration is the data of the templates of configuration files.
 type configuration struct {
 	Site    Site
-	Root    string            // directory
 	AsRoot  bool              // the server is started by root
 	Nobody  int               // user and group of workers that are started by root
 	Modules map[string]string // files by name
 }
 
 // configure returns the configuration of a program from a template.
-func (r Root) configure(program, text string, c configuration) (string, error) {
-	if r.Program.Name != program {
-		return "", fmt.Errorf("configure %s in a root of %s: install %s", program, r.Program.Name, program)
-	}
-	if err := checkQuotable(r.Dir); err != nil {
-		return "", err
+func (p Program) configure(program, text string, c configuration) (string, error) {
+	if p.Name != program {
+		return "", fmt.Errorf("configure %s: the program is %s", program, p.Name)
 	}
 	parsed, err := template.New(program).Parse(text)
 	if err != nil {
 		return "", err
 	}
-	c.Root, c.AsRoot = r.Dir, os.Geteuid() == 0
+	c.AsRoot = os.Geteuid() == 0
 	var out strings.Builder
 	err = parsed.Execute(&out, c)
 	return out.String(), err

@@ -1,13 +1,11 @@
-package debian
+package programs
 
 import (
 	_ "embed" // the template and the script
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // MPM is a multi-processing module, with which Apache serves requests at the same time.
@@ -30,21 +28,15 @@ var (
 // be root.
 const nobody = 65534
 
-// apacheModules returns the files of the modules with a multi-processing module, by name.
-func apacheModules(mpm MPM) map[string]string {
-	modules := map[string]string{}
-	for _, name := range []string{"authz_core", "dir", "lua", "mime", "mpm_" + string(mpm)} {
-		modules[name+"_module"] = "usr/lib/apache2/modules/mod_" + name + ".so"
-	}
-	return modules
-}
+// modules returns the names of the modules that Apache loads with a multi-processing module.
+func modules(mpm MPM) []string { return []string{"authz_core", "dir", "lua", "mpm_" + string(mpm)} }
 
-// ApacheModules returns the files of all modules that [Root.Apache] may load, without leading
-// slash.
-func ApacheModules() []string {
-	modules := apacheModules(Event)
-	maps.Copy(modules, apacheModules(Prefork))
-	return slices.Sorted(maps.Values(modules))
+// moduleFiles returns the files of all modules that [Program.Apache] may load.
+func moduleFiles() (files []string) {
+	for _, name := range append(modules(Event), "mpm_"+string(Prefork)) {
+		files = append(files, "mod_"+name+".so")
+	}
+	return files
 }
 
 // Apache writes the configuration of a site and returns the arguments that run it in the
@@ -57,11 +49,15 @@ func ApacheModules() []string {
 //
 // If this process is root, the workers are nobody. Apache then permits all users to enter the
 // site's directory, and returns an error if they cannot enter one above it.
-func (r Root) Apache(s Site, mpm MPM) (args []string, err error) {
+func (p Program) Apache(s Site, mpm MPM) (args []string, err error) {
 	if mpm != Event && mpm != Prefork {
 		return nil, fmt.Errorf("multi-processing module %q: use %s or %s", mpm, Event, Prefork)
 	}
-	text, err := r.configure("apache2", apacheTemplate, configuration{Site: s, Modules: apacheModules(mpm), Nobody: nobody})
+	loaded := map[string]string{}
+	for _, name := range modules(mpm) {
+		loaded[name+"_module"] = filepath.Join(p.modules, "mod_"+name+".so")
+	}
+	text, err := p.configure("apache2", apacheTemplate, configuration{Site: s, Modules: loaded, Nobody: nobody})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package debian
+package programs
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 func TestSiteErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "site")
 	good := Site{Dir: dir, Address: "127.0.0.1:8080", Bytes: 100, Workers: 4}
-	nginx, apache := Root{"/root", Program{Name: "nginx"}}, Root{"/root", Program{Name: "apache2"}}
+	nginx, apache := Program{Name: "nginx"}, Program{Name: "apache2"}
 	for says, change := range map[string]func(*Site){
 		"address":          func(s *Site) { s.Address = "localhost:80" },
 		"loopback":         func(s *Site) { s.Address = "0.0.0.0:80" },
@@ -32,8 +32,8 @@ func TestSiteErrors(t *testing.T) {
 			t.Errorf("apache2: error %v, want %q", err, says)
 		}
 	}
-	if _, err := apache.Nginx(good); err == nil || !strings.Contains(err.Error(), "install nginx") {
-		t.Errorf("nginx in a root of apache2: %v", err)
+	if _, err := apache.Nginx(good); err == nil || !strings.Contains(err.Error(), "the program is apache2") {
+		t.Errorf("apache2 as nginx: %v", err)
 	}
 	if _, err := apache.Apache(good, "worker"); err == nil || !strings.Contains(err.Error(), `"worker"`) {
 		t.Errorf("another multi-processing module: %v", err)

@@ -48,4 +48,4 @@
 // program as arguments. The program then finds its shared libraries in the root, but sees all other
 // files of the machine. Therefore [Root.Nginx] and [Root.Apache] name every file that the servers
 // use.
-package debian
+package programs

@@ -1,4 +1,4 @@
-package debian
+package programs
 
 import (
 	"bytes"
@@ -10,9 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,26 +18,23 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The tests in this file install real programs in the default cache of this user, which they leave
-// there: a later run needs no network.
-
 // startTimeout is the time that a server has to answer, also on a busy machine.
 const startTimeout = time.Minute
 
-// installReal installs a program, or skips the test if its packages cannot be downloaded.
-func installReal(t *testing.T, program string) Root {
+// find finds a program, or skips the test if it is not installed.
+func find(t *testing.T, name string) Program {
 	t.Helper()
-	if runtime.GOARCH != Architecture {
-		t.Skipf("packages are locked for %s only", Architecture)
-	}
-	root, err := Cache{Progress: func(line string) { t.Log(line) }}.Install(t.Context(), program)
-	if errors.Is(err, ErrUnavailable) {
-		t.Skipf("needs a Debian mirror: %v", err)
+	p, err := Find(name)
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("%v: install it to run this test (Debian: apt-get install nginx apache2-bin wrk ffmpeg)", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return root
+	if !strings.ContainsAny(p.Version, "0123456789") {
+		t.Errorf("%s has the version %q", name, p.Version)
+	}
+	return p
 }
 
 // command returns a command in a process group of its own, which ends with the test, and what it
@@ -74,7 +68,7 @@ func siteDir(t *testing.T) string {
 // serve runs a web server and returns its process and its URL. When the test ends, a signal must
 // end the server with status 0 and without messages. If another process takes the port, serve
 // chooses another port.
-func serve(t *testing.T, root Root, site Site, end os.Signal, configure func(Site) ([]string, error)) (pid int, url string) {
+func serve(t *testing.T, p Program, site Site, end os.Signal, configure func(Site) ([]string, error)) (pid int, url string) {
 	t.Helper()
 	for range 5 {
 		site.Address = freeAddress(t)
@@ -82,7 +76,7 @@ func serve(t *testing.T, root Root, site Site, end os.Signal, configure func(Sit
 		if err != nil {
 			t.Fatal(err)
 		}
-		server, messages := command(t, root.Command(args...))
+		server, messages := command(t, p.Command(args...))
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -145,45 +139,6 @@ func get(t *testing.T, url string) string {
 		t.Fatalf("GET %s: %s: %s (%v)", url, response.Status, body, err)
 	}
 	return string(body)
-}
-
-// checkLibraries checks that the program and its plugins find all shared libraries in the root.
-func checkLibraries(t *testing.T, root Root, plugins ...string) {
-	t.Helper()
-	args := root.Command()
-	for _, name := range append(plugins, root.Program.Executable) {
-		args[len(args)-1] = filepath.Join(root.Dir, name)
-		list, messages := command(t, slices.Insert(slices.Clone(args), 1, "--list"))
-		out, err := list.Output()
-		if err != nil {
-			t.Fatalf("libraries of %s: %v: %s", name, err, messages)
-		}
-		found := strings.Count(string(out), " => "+root.Dir+"/")
-		if all := strings.Count(string(out), " => "); found != all || found == 0 {
-			t.Errorf("%s finds %d of %d libraries in %s:\n%s", name, found, all, root.Dir, out)
-		}
-	}
-}
-
-// checkMapped checks that a process uses a shared library, and the root's.
-func checkMapped(t *testing.T, root Root, pid int, library string) {
-	t.Helper()
-	maps, err := process(t, pid).ProcMaps()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, m := range maps {
-		if filepath.Base(m.Pathname) == library {
-			found = true
-			if !strings.HasPrefix(m.Pathname, root.Dir+"/") {
-				t.Errorf("process %d uses %s, outside %s", pid, m.Pathname, root.Dir)
-			}
-		}
-	}
-	if !found {
-		t.Errorf("process %d does not use %s", pid, library)
-	}
 }
 
 // cpuTime returns the CPU time that processes have used.

@@ -1,4 +1,4 @@
-package debian
+package programs
 
 import (
 	_ "embed" // the template
@@ -14,8 +14,8 @@ var nginxTemplate string
 //
 // If this process is root, the workers stay root, because nobody, the user that nginx would choose,
 // may be unable to read the site's directory.
-func (r Root) Nginx(s Site) (args []string, err error) {
-	text, err := r.configure("nginx", nginxTemplate, configuration{Site: s})
+func (p Program) Nginx(s Site) (args []string, err error) {
+	text, err := p.configure("nginx", nginxTemplate, configuration{Site: s})
 	if err != nil {
 		return nil, err
 	}

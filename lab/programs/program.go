@@ -1,0 +1,84 @@
+package programs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Program is a program that is installed on this machine.
+type Program struct {
+	Name       string // one of those that Find knows
+	Executable string // absolute path
+	Version    string // as the program prints it
+	modules    string // directory of Apache's modules
+}
+
+// known are the names of the executables, and the options that print the version, by name.
+var known = map[string]struct {
+	executables []string
+	version     string
+}{
+	"nginx":   {[]string{"nginx"}, "-v"},
+	"apache2": {[]string{"apache2", "httpd"}, "-v"}, // Debian's name, and that of others
+	"wrk":     {[]string{"wrk"}, "-v"},
+	"ffmpeg":  {[]string{"ffmpeg"}, "-version"},
+}
+
+// moduleDirs are where distributions have Apache's modules: Debian, Fedora, Alpine, openSUSE.
+var moduleDirs = []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/apache2", "/usr/lib64/apache2"}
+
+// Find finds a program: nginx, apache2, wrk or ffmpeg. The error is an [exec.ErrNotFound] if the
+// program is not installed, or without the modules that experiments need.
+func Find(name string) (Program, error) {
+	p := Program{Name: name}
+	for _, executable := range known[name].executables {
+		for _, place := range []string{executable, filepath.Join("/usr/sbin", executable)} { // users often lack the latter in PATH
+			if found, err := exec.LookPath(place); err == nil {
+				p.Executable = cmp.Or(p.Executable, found)
+			}
+		}
+	}
+	if p.Executable == "" {
+		return p, fmt.Errorf("%s is not installed: %w", name, exec.ErrNotFound)
+	}
+	var err error
+	if p.Executable, err = filepath.Abs(p.Executable); err != nil {
+		return p, err
+	}
+	if name == "apache2" {
+		if p.modules = modulesIn(moduleDirs); p.modules == "" {
+			return p, fmt.Errorf("apache2 is installed without %v in one of %v: %w", moduleFiles(), moduleDirs, exec.ErrNotFound)
+		}
+	}
+	out, err := exec.Command(p.Executable, known[name].version).CombinedOutput()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || line == "" { // wrk prints its version and fails
+		return p, fmt.Errorf("ask %s for its version: %w", p.Executable, cmp.Or(err, errors.New("it prints nothing")))
+	}
+	p.Version = strings.TrimSpace(line)
+	return p, nil
+}
+
+// modulesIn returns the first directory that has all of Apache's modules, or "".
+func modulesIn(dirs []string) string {
+	for _, dir := range dirs {
+		has := true
+		for _, file := range moduleFiles() {
+			_, err := os.Stat(filepath.Join(dir, file))
+			has = has && err == nil
+		}
+		if has {
+			return dir
+		}
+	}
+	return ""
+}
+
+// Command returns the command line that runs the program.
+func (p Program) Command(args ...string) []string { return append([]string{p.Executable}, args...) }
