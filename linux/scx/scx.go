@@ -36,7 +36,7 @@ type objects struct {
 	OnWakeupNew *ebpf.Program  `ebpf:"on_wakeup_new"`
 	Batch       *ebpf.Map      `ebpf:"batch"`
 	PodOf       *ebpf.Map      `ebpf:"pod_of"`
-	Refill      *ebpf.Map      `ebpf:"refill"`
+	Clock       *ebpf.Map      `ebpf:"clock"`
 	Budget      *ebpf.Variable `ebpf:"budget"`
 	NrPods      *ebpf.Variable `ebpf:"nr_pods"`
 	Generation  *ebpf.Variable `ebpf:"generation"`
@@ -221,7 +221,7 @@ func (s *Scheduler) Detach() error {
 // Close ends the scheduler, and removes it from the kernel.
 func (s *Scheduler) Close() error {
 	k := s.kernel
-	return errors.Join(s.Detach(), k.OnSwitch.Close(), k.OnWakeup.Close(), k.OnWakeupNew.Close(), k.Batch.Close(), k.PodOf.Close(), k.Refill.Close())
+	return errors.Join(s.Detach(), k.OnSwitch.Close(), k.OnWakeup.Close(), k.OnWakeupNew.Close(), k.Batch.Close(), k.PodOf.Close(), k.Clock.Close())
 }
 
 // Name returns the name by which the kernel shows the scheduler.

@@ -18,6 +18,18 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { CLOCK_MONOTONIC = 1 };
 enum { false, true };
 
+/* For memory that other CPUs change or read at the same time: it is read or written exactly once, as a whole. */
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
+
+/* Memory that one CPU writes often must not share a cache line with what other CPUs use. */
+#define OWN_LINES __attribute__((aligned(64)))
+
+/* A number that several CPUs change. */
+struct shared {
+	s64 value;
+} OWN_LINES;
+
 /* include/uapi/linux/sched.h and include/linux/sched.h */
 enum { SCHED_EXT = 7 };
 enum { PF_EXITING = 0x00000004, PF_KTHREAD = 0x00200000 };

@@ -4,6 +4,7 @@
  * A scheduler for batch work. It runs the threads whose policy is SCHED_EXT, below everything else.
  * See the package comment of linux/scx for what it does, and layout.go for the Go side of the types.
  */
+#include "budget.h"
 #include "kfuncs.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -23,22 +24,15 @@ char gpl[] SEC("license") = "GPL";
 #define QUEUE 1
 #define OVERDUE (QUEUE + PODS)
 
-#define MS 1000000ULL
 #define REFILL_EVERY (10 * MS)
 #define SEARCH_EVERY (50 * MS)
 #define MOST_SEARCHED 4096
 #define MOST_HURRIED 256
-/* The bucket holds what the budget yields in that time. */
-#define BUCKET (100 * MS)
-/* Overdue threads may use more, of which so much is taken from later refills. */
-#define MOST_DEBT 10
 
 /* For how long a CPU stays idle so that the kernel moves other work there: to a thread that has just woken up,
  * and, within some ticks, to one that has been interrupted. */
 #define HOLD_WOKEN (2 * MS)
 #define HOLD (10 * MS)
-
-#define UNBOUNDED ~0U
 
 /* Set by the loader. */
 const volatile u32 nr_cpus = 1;
@@ -47,7 +41,6 @@ const volatile u64 shortest_slice = 1 * MS;
 const volatile u64 max_wait = 2000 * MS; /* then a thread is overdue */
 
 /* Set by the user at any time. */
-volatile u32 budget = UNBOUNDED; /* thousandths of a CPU */
 volatile u32 nr_pods = 1;        /* the largest number of a pod, plus one */
 volatile u32 weights[PODS];      /* of pods, 1 to 10,000 */
 volatile u32 generation = 1;     /* of pod_of */
@@ -109,7 +102,6 @@ struct counters {
 };
 struct counters counters;
 
-s64 tokens;
 u64 slice = 5 * MS;
 u64 front;      /* virtual time of the pod that ran last */
 s64 nr_running; /* CPUs that run batch work */
@@ -135,7 +127,7 @@ struct {
 	__type(value, struct masks);
 } masks SEC(".maps");
 
-struct refill {
+struct clock {
 	struct bpf_timer timer;
 	u64 at;       /* last time */
 	u64 searched; /* last time */
@@ -144,8 +136,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct refill);
-} refill SEC(".maps");
+	__type(value, struct clock);
+} clock SEC(".maps");
 
 static const u32 zero = 0;
 
@@ -172,12 +164,6 @@ static u32 queued_in(u64 queue)
 	s32 n = scx_bpf_dsq_nr_queued(queue);
 
 	return n < 0 ? 0 : n;
-}
-
-/* affordable reports whether the budget is not used up. */
-static bool affordable(void)
-{
-	return budget == UNBOUNDED || tokens > 0;
 }
 
 /* beside_other reports whether other work runs on a sibling of a CPU. */
@@ -267,7 +253,7 @@ static void charge(s32 cpu, struct task_struct *p)
 	c->charged = now;
 	__sync_fetch_and_add(&pod->used, used);
 	__sync_fetch_and_add(&pod->vtime, used * 100 / weight_of(c->pod));
-	__sync_fetch_and_add(&tokens, -used);
+	spend(used);
 	if (!t)
 		return;
 	t->vtime += used * 100 / (weight ? weight : 1);
@@ -614,19 +600,7 @@ __noinline int count(u32 number, u64 now, bool look)
 	return 0;
 }
 
-/* refill_bucket adds what the budget has yielded. */
-static void refill_bucket(u64 passed)
-{
-	s64 most = BUCKET / 1000 * budget, filled = tokens + passed * budget / 1000;
-
-	if (filled > most)
-		filled = most;
-	if (filled < -MOST_DEBT * most)
-		filled = -MOST_DEBT * most;
-	tokens = filled;
-}
-
-static int on_timer(void *map, const u32 *key, struct refill *r)
+static int on_timer(void *map, const u32 *key, struct clock *r)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct bpf_iter_num it;
@@ -634,8 +608,7 @@ static int on_timer(void *map, const u32 *key, struct refill *r)
 	struct masks *m;
 	int *i;
 
-	if (budget != UNBOUNDED)
-		refill_bucket(now - r->at);
+	refill(now - r->at);
 	r->at = now;
 	searched.waiting = 0;
 	searched.running = 0;
@@ -692,7 +665,7 @@ SEC("struct_ops.s/init")
 s32 BPF_PROG(init)
 {
 	struct masks *m = bpf_map_lookup_elem(&masks, &zero);
-	struct refill *r = bpf_map_lookup_elem(&refill, &zero);
+	struct clock *r = bpf_map_lookup_elem(&clock, &zero);
 	struct bpf_cpumask *mask;
 	struct bpf_iter_num it;
 	s32 err = 0;
@@ -725,7 +698,7 @@ s32 BPF_PROG(init)
 	if (err)
 		return err;
 	r->at = bpf_ktime_get_ns();
-	err = bpf_timer_init(&r->timer, &refill, CLOCK_MONOTONIC);
+	err = bpf_timer_init(&r->timer, &clock, CLOCK_MONOTONIC);
 	if (!err)
 		err = bpf_timer_set_callback(&r->timer, on_timer);
 	if (!err)
