@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/cilium/ebpf"
 )
 
 // compiledBy are the versions with which the programs were compiled. Others may give other bytes.
@@ -51,4 +53,21 @@ func Compile(t *testing.T, source string) []byte {
 		t.Fatal(err)
 	}
 	return compiled
+}
+
+// OwnLines reports an error unless each element of the variables of object is whole cache lines. elements has
+// the number of elements by the name of the variable.
+func OwnLines(t *testing.T, object []byte, elements map[string]uint32) {
+	t.Helper()
+	const line = 64
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range elements {
+		v := spec.Variables[name]
+		if v.Offset%line != 0 || v.Size()/n%line != 0 {
+			t.Errorf("%s begins at %d and has %d elements in %d bytes, want whole lines of %d bytes", name, v.Offset, n, v.Size(), line)
+		}
+	}
 }
