@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * The parts of the kernel's types that scx.bpf.c uses. The loader replaces the offsets by those of the
- * running kernel (CO-RE), so the order of the fields and the other fields do not matter.
+ * The parts of the kernel's types that scx.bpf.c uses. The loader replaces the offsets by those of
+ * the running kernel (CO-RE), so the order of the fields and the other fields do not matter.
  */
 #pragma once
 
@@ -13,12 +13,8 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 enum { CLOCK_MONOTONIC = 1 };
+enum { ENOENT = 2, ENOMEM = 12, EINVAL = 22 };
 enum { false, true };
-
-/* A number that several CPUs change. */
-struct shared {
-	s64 value;
-} OWN_LINES;
 
 /* include/uapi/linux/sched.h and include/linux/sched.h */
 enum { SCHED_EXT = 7 };
@@ -89,14 +85,14 @@ enum scx_exit_kind { SCX_EXIT_NONE };
 
 struct scx_exit_info {
 	enum scx_exit_kind kind;
-	s64 exit_code;
 	const char *reason;
 	char *msg;
 };
 
 #pragma clang attribute pop
 
-/* Parameters of functions, since Linux 6.19. The loader does not adapt these, so all fields must be as in the kernel. */
+/* Parameters of functions, since Linux 6.19. The loader does not adapt these, so all fields must be
+ * as in the kernel. */
 struct scx_bpf_select_cpu_and_args {
 	s32 prev_cpu;
 	u64 wake_flags;
