@@ -107,7 +107,7 @@ race: bin/gotestsum ## run the tests of all packages that start goroutines with 
 
 # Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
 # that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/experiment ./lab/load ./lab/throttling ./test/kernel
+HOST_PACKAGES := ./agent ./linux/... ./lab/experiment ./lab/load ./test/kernel
 ROUNDS ?= 20
 
 .PHONY: test-busy
@@ -129,7 +129,7 @@ lint: bin/golangci-lint lint-monitoring lint-chart ## run the linters
 
 # What is in deploy/ for Prometheus and Grafana, against what the agent exposes.
 .PHONY: lint-monitoring
-lint-monitoring: bin/promtool bin/dashlint ## check the dashboard and the alert rules
+lint-monitoring: bin/promtool ## check the dashboard and the alert rules
 	@mkdir -p bin/prometheus # promtool wants the token's file
 	@sed 's#: \[\.\./chart#: [../../deploy/chart#' deploy/prometheus/prometheus.yaml >bin/prometheus/prometheus.yaml
 	@sed 's#/var/run/secrets.*token#/dev/null#' deploy/prometheus/scrape.yaml >bin/prometheus/scrape.yaml
@@ -137,7 +137,6 @@ lint-monitoring: bin/promtool bin/dashlint ## check the dashboard and the alert 
 	@bin/promtool test rules deploy/prometheus/rules_test.yaml
 	@bin/promtool check metrics <agent/testdata/metrics.prom
 	@go test -C tools/monitoring ./...
-	@bin/dashlint -metrics agent/testdata/metrics.prom -rules deploy/chart/files/rules.yaml -runbook docs/monitoring.md deploy/chart/files/dashboard.json
 
 # What "kubectl apply" installs: the chart, rendered. The registry is a placeholder.
 MANIFESTS ?= deploy/manifests
@@ -187,9 +186,6 @@ HELM_FLAGS := $(foreach v,Major=$(word 1,$(subst ., ,$(KUBE_VERSION))) Minor=$(w
 bin/helm%: tools/helm%/go.mod
 	@echo "building $@: the first time this takes one to two minutes"
 	@$(BUILD) -C tools/helm$* -ldflags '-s -w $(HELM_FLAGS)' -o ../../$@ helm.sh/helm/v$*/cmd/helm
-
-bin/dashlint: FORCE
-	@$(BUILD) -C tools/monitoring -o ../../$@ ./dashlint
 
 bin/gotestsum: tools/go.mod
 	@$(BUILD) -C tools -o ../$@ gotest.tools/gotestsum

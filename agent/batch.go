@@ -25,31 +25,31 @@ type waiting struct {
 	throttled uint64
 }
 
-// suppress decides how much CPU time batch pods may use, and reports whether that has changed.
-func (e *engine) suppress(now time.Time) (changed bool) {
-	if !e.control.BoundsBatch() {
-		e.batchUsed = batchUsage{}
-		return false
+// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not bounded.
+func (e *engine) setBatch(after colocation.Decision, tick *colocation.Tick) {
+	if tick == nil {
+		return
 	}
-	before := e.control.Batch()
-	tick := e.batchTick(now)
-	changed = e.control.Suppress(tick)
-	after := e.control.Batch()
-	e.batchScheduler.setBudget(budgetOf(after))
-	if changed {
+	before := e.status.Batch.Decision
+	e.status.Batch.Decision = after
+	e.batchScheduler.setBudget(e.status.Batch.Budget())
+	if after.Budget != before.Budget {
 		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,
 			"threshold", after.Threshold, "waited", tick.Waited)
 	}
 	if after.Capacity != before.Capacity || after.Starved != before.Starved || before.Budget == 0 && after.Budget > 0 {
 		e.publishSoon()
 	}
-	return changed
 }
 
 // batchTick measures what batch pods, and everything else on the shared CPUs, have used since the last
-// tick, and what online containers have waited.
-func (e *engine) batchTick(now time.Time) colocation.Tick {
-	t := colocation.Tick{Now: now.Sub(e.began), Unsampled: true, WaitUnknown: true}
+// tick, and what online containers have waited. It returns nil if batch pods are not bounded.
+func (e *engine) batchTick(now time.Time) *colocation.Tick {
+	if !e.status.Batch.Bounded {
+		e.batchUsed = batchUsage{}
+		return nil
+	}
+	t := &colocation.Tick{Now: now.Sub(e.began), Unsampled: true, WaitUnknown: true}
 	groups := e.kernel.groups
 	everything, err := groups.Everything()
 	e.dedup.warnOrClear("batch", "batch pods get the least budget: the usage of the machine is not known", err)
@@ -58,8 +58,8 @@ func (e *engine) batchTick(now time.Time) colocation.Tick {
 		return t
 	}
 	all, knownAll := e.batchUsed.all.Used(groups, everything)
-	excluded, knownExcluded := e.batchUsed.excluded.Used(groups, e.control.Excluded())
-	batch, knownBatch := e.batchUsed.batch.Used(groups, []string{e.control.BatchTier()})
+	excluded, knownExcluded := e.batchUsed.excluded.Used(groups, e.status.Batch.Excluded)
+	batch, knownBatch := e.batchUsed.batch.Used(groups, []string{e.status.Batch.Tier})
 	passed := now.Sub(e.batchUsed.at)
 	e.batchUsed.at = now
 	waited, knownWait := e.longestWait(now)
@@ -83,7 +83,7 @@ func (e *engine) longestWait(now time.Time) (longest time.Duration, known bool) 
 	}
 	before := e.batchUsed.waits
 	e.batchUsed.waits = map[string]waiting{}
-	online := e.control.Online()
+	online := e.status.Batch.Online
 	known = before != nil && len(online) == 0
 	for _, group := range online {
 		w, err := e.waitingOf(group, now)

@@ -180,7 +180,7 @@ func TestObjective(t *testing.T) {
 			}
 			n.pass(trace.Sample{})
 		}
-		return n.control.Batch().Threshold
+		return n.status.Batch.Decision.Threshold
 	}
 	if got := pass(150, 900*time.Microsecond, false); got != 0.65 {
 		t.Errorf("threshold %v while the objective is met", got)

@@ -44,7 +44,6 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*eng
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(k.groups.Close)
 	config.NodeName = nodeName
 	o := Options{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
 	e := newEngine(o, k)
@@ -107,7 +106,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 func BenchmarkTick(b *testing.B) {
 	e, _ := fullNode(b, newHostTree(b), 125, control.Config{Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}})
 	var samples []sampler.Sample
-	for _, l := range e.control.Limited() {
+	for _, l := range e.status.Limited() {
 		limits := bandwidth.Limits{Quota: l.Base.Quota, Period: l.Base.Period, Burst: l.Present.Burst}
 		samples = append(samples, sampler.Sample{Group: l.Path, Sample: trace.Sample{Interval: tickEvery, Periods: 1, Usage: tickEvery / 3, Limits: limits}})
 	}
@@ -143,10 +142,10 @@ func BenchmarkBatchTick(b *testing.B) {
 		pods[i].Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
 	}
 	e.round()
-	if online := len(e.control.Online()); online != 100 {
+	if online := len(e.status.Batch.Online); online != 100 {
 		b.Fatalf("%d online containers", online)
 	}
 	for b.Loop() {
-		e.suppress(e.Now())
+		e.control.Tick(control.Tick{Colocation: e.batchTick(e.Now())})
 	}
 }

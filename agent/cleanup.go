@@ -38,7 +38,6 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err != nil {
 		return result, err
 	}
-	defer k.groups.Close()
 	c := control.New(o.Config)
 	machine, _, err := k.machine()
 	if err != nil {
@@ -78,7 +77,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		return result, err
 	}
 	c.Observe(v)
-	result = c.Restore().Execute(k.apply(nil))
+	result = c.Restore().Execute(writer{kernel: k})
 	var paths []string
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)

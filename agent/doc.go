@@ -15,6 +15,30 @@
 // changes only what differs. When the API server, the kubelet or the runtime is unreachable, it
 // continues with the last known state.
 //
+// # The way of data
+//
+//	                   API server            kubelet       container runtime
+//	                       |                    |                 |
+//	             run.go: watchPods      publish.go: readKubelet   | runtime.go: Create, Start, ...
+//	                       v                    v                 v
+//	kernel.go: view    +------------------- inputs ------------------+   tick.go: tick, every 100 ms
+//	cgroups, machine ->|  control.Control: a state machine, no I/O   |<- load.go: usage of CPUs
+//	                   +---+-------------------------------------+---+   batch.go: usage of batch pods
+//	                       | Decide                      Applied |
+//	                       v                                     v
+//	                    Decision                              Status
+//	                 writes in order           what to sample, show and publish
+//	                       |                                     |
+//	     systemd.go: writer.Apply, which tells           +-------+------+--------------+-----------------+
+//	     systemd and writes the cgroups                  v              v              v                 v
+//	                       |                     sampler, tracer,  metrics.go     publish.go:      schedule.go,
+//	                       +-- control.Result    next tick                        condition,       separate.go:
+//	                           to Applied                                         events, capacity batch pods
+//
+// A round (engine.go) observes everything and decides. A tick, a request of the runtime and a new pod
+// pass in what they know and let the same function decide. run.go starts all tasks, and says which lock
+// each holds.
+//
 // To follow the start of a container, read runtime.go and decide in engine.go, then decide.go and
 // execute.go of package control, then apply.go of package cgroup.
 package agent

@@ -44,6 +44,7 @@ type engine struct {
 	mu      sync.Mutex
 	kernel  *kernel
 	control *control.Control
+	status  control.Status // after the last decision
 	// pods lists the pods of the node. It returns nil until they are known.
 	pods        func() []*corev1.Pod
 	needsStatic bool // askKubelet has been called and not been answered
@@ -93,7 +94,7 @@ func newEngine(o Options, k *kernel) *engine {
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
-	e.batchScheduler.maxWait = o.BatchMaxWait
+	e.batchScheduler.rescue.MaxWait = o.BatchMaxWait
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
@@ -170,7 +171,7 @@ func (e *engine) round() {
 	if err != nil {
 		e.unhealthy("groups", err)
 		e.stats.holding = true
-		e.publish(e.control.FailureReport(err))
+		e.publish(e.control.Failed(err))
 		e.lastRound.Store(e.Now().UnixNano())
 		return
 	}
@@ -231,7 +232,6 @@ func (e *engine) observe() (observed bool, err error) {
 		e.mu.Unlock()
 	}
 	v, partial, err := view(groups, naming, known, e.Partitioned())
-	groups.CloseUnused() // files of cgroups that have ended
 	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
 		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
 		if why := e.batchScheduler.why(); why != "" {
@@ -265,7 +265,8 @@ func (e *engine) updatePods() {
 	}
 }
 
-// decide lets the state machine decide, and carries out its actions. mu must be locked.
+// decide lets the state machine decide, carries out the decision, and passes what follows from it to
+// those that do the rest. mu must be locked.
 func (e *engine) decide() {
 	e.updatePods()
 	for _, group := range e.control.Waiting() {
@@ -273,15 +274,32 @@ func (e *engine) decide() {
 			e.control.SetGroupUsage(group, stat.Usage)
 		}
 	}
-	actions := e.control.Decide(e.Now())
-	e.stats.holding = actions.Hold != ""
-	if actions.Hold != "" {
-		e.dedup.info("hold", "nothing is changed for now: "+actions.Hold)
-		e.report(e.control.Report())
+	decision := e.control.Decide(e.Now())
+	if e.stats.holding = decision.Hold != ""; e.stats.holding {
+		e.dedup.info("hold", "nothing is changed for now: "+decision.Hold)
+		e.status = e.control.Applied(control.Result{})
+		e.report(e.status.Report)
 		return
 	}
 	e.dedup.clear("hold")
-	for _, f := range actions.Foreign {
+	e.logForeign(decision.Foreign)
+	_ = e.kernel.tellSystemd(nil, decision.Raised) // what it could not be told before
+	result := decision.Execute(writer{e.kernel, decision.Raised})
+	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
+	e.logResult(result)
+	e.status = e.control.Applied(result)
+	if groups := e.meters.set(e.status.Limited()); e.sampler != nil {
+		e.sampler.Set(groups)
+	}
+	if e.delays != nil {
+		e.delays.set(e.status.Containers)
+	}
+	e.publish(e.status.Report)
+}
+
+// logForeign logs and counts the changes by other writers.
+func (e *engine) logForeign(changes []control.Foreign) {
+	for _, f := range changes {
 		count := e.stats.undone
 		if f.Left {
 			count = e.stats.left
@@ -289,24 +307,6 @@ func (e *engine) decide() {
 		count[f.Field]++
 		e.dedup.info("foreign "+f.Path+" "+string(f.Field), f.String())
 	}
-	raised := e.control.RaisedGroups()
-	_ = e.kernel.tellSystemd(nil, raised) // what it could not be told before
-	result := actions.Execute(e.kernel.apply(raised))
-	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
-	e.control.Applied(result)
-	for _, group := range e.control.Unavailable() {
-		if cpus, err := e.kernel.groups.Effective(group); err == nil { // else it has ended, or the next round reports the error
-			e.control.SetEffective(group, cpus)
-		}
-	}
-	if groups := e.meters.set(e.control.Limited()); e.sampler != nil {
-		e.sampler.Set(groups)
-	}
-	if e.delays != nil {
-		e.delays.set(e.control.Containers())
-	}
-	e.logResult(result)
-	e.publish(e.control.Report())
 }
 
 // publish passes a report on to metrics, log, events and the node's condition.

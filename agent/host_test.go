@@ -236,7 +236,7 @@ func TestCreateOnThisMachine(t *testing.T) {
 	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.root = "/"
 	got := make(chan nri.Settings, 1)
-	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) error {
+	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
 		o.OnState(nri.State{Connected: true})
 		h.Synchronize(ctx, nil, nil)
 		w.eventually(func() error {
@@ -262,7 +262,6 @@ func TestCreateOnThisMachine(t *testing.T) {
 		}
 		got <- settings
 		<-ctx.Done()
-		return nil
 	}
 	stop := w.start()
 	defer stop()

@@ -128,7 +128,7 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.config.Burst.BurstPercent = 100
 	answered := make(chan error, 1)
-	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) error {
+	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
 		o.OnState(nri.State{Connected: true})
 		h.Synchronize(ctx, nil, nil)
 		w.eventually(w.ready)
@@ -147,7 +147,6 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 		want := bandwidth.Limits{Quota: 20 * ms, Period: 20 * ms, Burst: 20 * ms}
 		answered <- errors.Join(err, tree.has(c.CgroupsPath, want), tree.has(tree.podGroup(pod), want))
 		<-ctx.Done()
-		return nil
 	}
 	w.start()
 	select {

@@ -124,7 +124,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.why() == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	e.round()
-	if c := e.control.Mechanisms(); !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
+	if c := e.status.Batch.Mechanisms; !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
 		t.Errorf("beside the scheduler of another program: %+v", c)
 	}
 	if name := scx.Running(); name != "theirs" {
@@ -167,7 +167,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 	var rescued uint64
 	for deadline := time.Now().Add(2 * time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		b.mu.Lock()
-		rescued = b.rescued
+		rescued = b.rescue.Count
 		b.mu.Unlock()
 	}
 	stat, err := tree.fs.Stat(tree.pod(batch))

@@ -30,7 +30,7 @@ func (e *engine) sampleLoad(ctx context.Context) {
 
 // sample reads the load, and reports whether it has changed the input for core sets.
 func (e *engine) sample(c *control.Control) bool {
-	groups := c.CoreSetGroups()
+	groups := e.status.CoreSets
 	if len(groups) == 0 {
 		e.load = nil
 		return false

@@ -38,9 +38,9 @@ func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeBy
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	e := c.engine
 	e.mu.Lock()
-	limited, containers, s := e.control.Limited(), e.control.Containers(), e.sampler
+	limited, containers, s := e.status.Limited(), e.status.Containers, e.sampler
 	collectNode(out, e)
-	collectMechanisms(out, e.control.Mechanisms())
+	collectMechanisms(out, e.status.Batch.Mechanisms)
 	collectBatch(out, e)
 	e.mu.Unlock()
 	collectLimits(out, limited)
@@ -142,7 +142,7 @@ func collectMechanisms(out chan<- prometheus.Metric, chosen colocation.Choice) {
 
 // collectBatch sends the metrics of batch pods, if they are bounded.
 func collectBatch(out chan<- prometheus.Metric, e *engine) {
-	decision := e.control.Batch()
+	decision := e.status.Batch.Decision
 	if decision.Budget == 0 {
 		return
 	}
@@ -150,7 +150,7 @@ func collectBatch(out chan<- prometheus.Metric, e *engine) {
 	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
 	gauge(out, "batch_threshold_ratio", "Share of the shared CPUs that all work together should use: less than --batch-percent while "+
 		"online pods wait too long for CPUs.")(float64(decision.Threshold))
-	if stat, err := e.kernel.groups.Stat(e.control.BatchTier()); err == nil { // else the next round reports the error
+	if stat, err := e.kernel.groups.Stat(e.status.Batch.Tier); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}
 }

@@ -38,9 +38,8 @@ func TestMetrics(t *testing.T) {
 		return cgroup.Pressure{}, cgroup.ErrGone
 	}
 	n.delays = newDelays(n.kernel.groups, 0.01)
-	n.with(func(c *control.Control) { n.delays.set(c.Containers()) })
-	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond,
-		Behind: map[blame.Occupant]time.Duration{{}: 3 * time.Millisecond}}})
+	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
+	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
 	n.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
 	registry, duration := newRegistry(n.engine)
@@ -112,7 +111,7 @@ func (n *quietNode) raise() {
 	n.tree.t.Helper()
 	const ms = time.Millisecond
 	for range 1000 {
-		if len(n.control.RaisedGroups()) > 0 {
+		if len(n.status.Raises.Raised) > 0 {
 			return
 		}
 		n.pass(trace.Sample{})
@@ -126,7 +125,7 @@ func (n *quietNode) raiseAndLower() {
 	n.tree.t.Helper()
 	n.raise()
 	for range 1000 {
-		if len(n.control.RaisedGroups()) == 0 {
+		if len(n.status.Raises.Raised) == 0 {
 			return
 		}
 		n.pass(trace.Sample{})

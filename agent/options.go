@@ -34,7 +34,7 @@ type Options struct {
 	// Socket is the container runtime's NRI socket; "" disables NRI.
 	Socket string
 	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
-	Runtime func(context.Context, nri.Options, nri.Handler) error
+	Runtime func(context.Context, nri.Options, nri.Handler)
 	// Listen is the address of metrics and health checks; "" for none.
 	Listen string
 	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may
@@ -85,9 +85,6 @@ func (o Options) withDefaults() Options {
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
 	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)
-	if o.LeaseNamespace != "" {
-		o.Lease = o.LeaseNamespace + "/" + o.NodeName
-	}
 	if o.Runtime == nil {
 		o.Runtime = nri.Run
 	}

@@ -20,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -100,7 +101,7 @@ func (p *publisher) readNode(ctx context.Context) error {
 	}
 	p.node = node
 	p.uid.Store(&node.UID)
-	p.engine.with(func(c *control.Control) { c.SetNode(control.Node{UID: node.UID, Reserved: api.Reserved(node)}) })
+	p.engine.with(func(c *control.Control) { c.SetReserved(api.Reserved(node)) })
 	return nil
 }
 
@@ -143,9 +144,7 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 // publishTopology creates the node's object, or updates it if it differs. It leaves the object of
 // another writer alone.
 func (p *publisher) publishTopology(ctx context.Context) error {
-	var want *v1alpha2.NodeResourceTopology
-	var err error
-	p.engine.with(func(c *control.Control) { want, err = c.Topology(p.engine.health) })
+	want, err := p.topology()
 	if want == nil || err != nil {
 		return err
 	}
@@ -171,6 +170,30 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 	want.ResourceVersion = have.ResourceVersion
 	_, err = objects.Update(ctx, want, metav1.UpdateOptions{})
 	return p.published("updated", err)
+}
+
+// topology returns the node's object, or nil while too little is known.
+func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
+	var state nodetopology.State
+	var machine *topology.Machine
+	p.engine.with(func(c *control.Control) {
+		machine, state.AgentHealth = p.engine.topology, p.engine.health
+		if k := c.Kubelet(); k != nil {
+			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
+		}
+	})
+	if machine == nil || p.node == nil {
+		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
+	}
+	if p.LeaseNamespace != "" {
+		state.AgentLease = p.LeaseNamespace + "/" + p.NodeName
+	}
+	object, err := nodetopology.FromMachine(p.NodeName, machine, state)
+	if err != nil {
+		return nil, err
+	}
+	nodetopology.OwnedByNode(object, p.node.UID)
+	return object, nil
 }
 
 func (p *publisher) published(how string, err error) error {
@@ -202,7 +225,7 @@ func (p *publisher) publishStarved(ctx context.Context) error {
 		return deleteCondition(ctx, p.Client, p.node, api.BatchStarved)
 	}
 	var batch colocation.Decision
-	p.engine.with(func(c *control.Control) { batch = c.Batch() })
+	p.engine.with(func(*control.Control) { batch = p.engine.status.Batch.Decision })
 	if batch.Budget == 0 {
 		return nil // nothing is decided yet
 	}
@@ -253,7 +276,7 @@ func (p *publisher) publishBatchCapacity(ctx context.Context) error {
 	}
 	var amount int64
 	var known bool
-	p.engine.with(func(c *control.Control) { amount, known = c.BatchCapacity() })
+	p.engine.with(func(*control.Control) { amount, known = p.engine.status.Batch.Capacity() })
 	want := *resource.NewQuantity(amount, resource.DecimalSI)
 	capacity, ok := p.node.Status.Capacity[api.BatchCPU]
 	if !known || ok && capacity.Equal(want) {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"strings"
 
@@ -33,7 +34,6 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("find the control groups: %w", err)
 	}
-	defer k.groups.Close()
 	e := newEngine(o, k)
 	if o.Partitioned() {
 		if err := k.groups.CheckPartitions(); err != nil {
@@ -62,29 +62,54 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address)
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return srv.serve(ctx) })
-	loops := []func(context.Context){p.loop, e.sampleLoad, e.serveRuntime, e.keepWeight, e.watchGroups, e.scheduleBatch,
-		func(ctx context.Context) { e.loop(ctx, srv.observe) }}
-	if o.LeaseNamespace != "" {
-		h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: newLogDedup(o.Log, o.Now), resumed: p.refresh}
-		loops = append(loops, h.loop)
-	}
-	if o.SampleInterval > 0 {
-		loops = append(loops, e.sampleContainers)
-	}
-	if e.delays != nil {
-		loops = append(loops, e.traceDelays)
-	}
-	if o.SampleInterval > 0 || o.Batch.Threshold > 0 {
-		loops = append(loops, e.tickLoop)
-	}
-	for _, loop := range loops {
-		group.Go(func() error { loop(ctx); return nil })
-	}
-	err = group.Wait()
+	h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: newLogDedup(o.Log, o.Now), resumed: p.refresh}
+	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{
+		{"rounds", true, func(ctx context.Context) { e.loop(ctx, srv.observe) }},
+		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, e.tickLoop},
+		{"load", true, e.sampleLoad},
+		{"runtime", true, e.serveRuntime},
+		{"new pods", true, e.watchGroups},
+		{"weight", true, e.keepWeight},
+		{"batch scheduler", true, e.scheduleBatch},
+		{"samples", o.SampleInterval > 0, e.sampleContainers},
+		{"delays", e.delays != nil, e.traceDelays},
+		{"publishing", true, p.loop},
+		{"heartbeat", o.LeaseNamespace != "", h.loop},
+	})
 	o.Log.Info("the agent ends; its settings stay in force")
 	return err
+}
+
+// task runs until its context ends. It logs its errors and retries. Dumps of goroutines have its name.
+//
+// Engine.mu protects the state machine, its status and the writes of settings. These tasks hold it:
+//
+//	rounds           while they decide and write, not while they read the cgroups
+//	ticks            while they read what they need, decide and write
+//	load             while it reads the CPU time of containers with core sets
+//	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
+//	weight           while it reads and writes the weight of the agent's own pod
+//	batch scheduler, publishing  to copy values
+//
+// The meters, the delays and the batch scheduler have locks of their own, which are taken after
+// engine.mu, if both are: sampling and tracing never wait for a decision. The heartbeat takes no lock,
+// because it must notice a round that hangs.
+type task struct {
+	name string
+	on   bool // whether the options want it
+	run  func(context.Context)
+}
+
+// runTasks runs a server and the tasks until the context ends, or the server fails.
+func runTasks(ctx context.Context, serve func(context.Context) error, tasks []task) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve(ctx) })
+	for _, t := range tasks {
+		if t.on {
+			group.Go(func() error { pprof.Do(ctx, pprof.Labels("task", t.name), t.run); return nil })
+		}
+	}
+	return group.Wait()
 }
 
 // watchPods watches the pods of the node. It does not wait for the first list, because the API

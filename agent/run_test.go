@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -183,16 +182,8 @@ func TestForgedMirrorPod(t *testing.T) {
 	w.eventually(func() error { return k.cpus(group, "6") })
 }
 
-func TestRuntimeWithoutNRI(t *testing.T) {
-	w, k, bound, beside := bothPods(t)
-	w.runtime = func(context.Context, nri.Options, nri.Handler) error { return errors.New("no such file") }
-	w.start()
-	w.enforced(k, bound, beside)
-	w.eventually(func() error { return w.log.Says("containers get their CPUs a little after they start") })
-}
-
-// TestMissingSocketIsLoggedOnce checks that package nri and the agent do not both log it.
-func TestMissingSocketIsLoggedOnce(t *testing.T) {
+// TestMissingSocket: the agent enforces without NRI, and says so once.
+func TestMissingSocket(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	w.runtime = nri.Run
 	w.start()

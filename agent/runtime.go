@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -50,8 +49,9 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
 		h.control.Created(h.Now(), ref, c.ID)
 		h.addGroup(pod.CgroupParent)
+		h.control.Ask(ref)
 		h.decide()
-		settings = h.control.CreateSettings(ref)
+		settings = h.status.Created
 		h.Log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 			"cpus", settings.CPUs.String(), "quota", settings.Quota)
 	})
@@ -76,9 +76,10 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 // make the kernel reject a smaller quota, before the runtime writes that quota.
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
 	h.update(func() {
+		h.control.Ask(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 		h.decide()
 		h.requestRound()
-		settings = h.control.CreateSettings(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
+		settings = h.status.Created
 	})
 	if settings.Quota != bandwidth.Unlimited {
 		settings = nri.Settings{CPUs: settings.CPUs}
@@ -150,13 +151,7 @@ func (e *engine) serveRuntime(ctx context.Context) {
 		e.Log.Warn(withoutNRI + ", because no socket is named")
 		return
 	}
-	for ctx.Err() == nil {
-		err := e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
-		if err != nil && ctx.Err() == nil {
-			e.setRuntimeState(nri.State{Err: err})
-			sleep.For(ctx, e.RetryAfter)
-		}
-	}
+	e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
 }
 
 // setRuntimeState records whether the runtime is connected.

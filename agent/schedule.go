@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,16 +29,13 @@ import (
 
 // batchScheduler is the scheduler for batch pods in the kernel.
 type batchScheduler struct {
-	maxWait time.Duration
-
 	mu sync.Mutex // protects the following fields
 	// running is nil while the kernel does not run the scheduler, and lacking is why, if it is to.
 	running *scx.Scheduler
 	lacking string
 	stats   scx.Stats
 	pods    map[uint64]control.BatchPod // by the numbers of their groups
-	starved map[string]time.Time        // when pods were given to the fair class, by path
-	rescued uint64                      // how often
+	rescue  colocation.Rescue           // to the fair class
 	ended   uint64                      // how often the kernel has ended the scheduler
 	gap     time.Duration               // for which there was none when the agent was replaced
 }
@@ -68,13 +65,6 @@ const (
 
 // verifierLines is how much of the verifier's log, which ends with the reason, is logged.
 const verifierLines = 50
-
-// starvedAfter is how many times MaxWait a batch pod waits, because others leave no CPU at all, before
-// the fair class gets it, and rescuedFor how many times MaxWait that has it.
-const (
-	starvedAfter = 4
-	rescuedFor   = 4
-)
 
 // scheduleBatch runs the scheduler for batch pods until the context ends. If it is not wanted,
 // scheduleBatch takes threads from it that an earlier agent turned over, once.
@@ -110,7 +100,7 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 	if why := scx.Lacking(); why != "" {
 		return errors.New(why)
 	}
-	s, err := scx.Load(scx.Options{MaxWait: b.maxWait})
+	s, err := scx.Load(scx.Options{MaxWait: e.BatchMaxWait})
 	if err != nil {
 		var verifier *ebpf.VerifierError
 		if errors.As(err, &verifier) {
@@ -126,7 +116,8 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 	gap, known := takeGap(e.RunDir)
 	e.Log.Info("batch pods have a scheduler of their own", "name", s.Name(), "gap", gap)
 	b.mu.Lock()
-	b.running, b.lacking, b.starved = s, "", map[string]time.Time{}
+	b.running, b.lacking = s, ""
+	b.rescue.Reset()
 	if known {
 		b.gap = gap
 	}
@@ -151,7 +142,7 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 		}
 		e.mu.Lock()
 		now, holding := e.topology, e.stats.holding
-		batch, others := e.control.BatchPods()
+		batch, others := e.status.Batch.Pods, e.status.Batch.Others
 		e.mu.Unlock()
 		if now != nil && now != machine {
 			if err := s.SetMachine(now); err != nil {
@@ -169,7 +160,7 @@ func (e *engine) runScheduler(ctx context.Context) (err error) {
 
 // turnOver gives the scheduler the threads of batch pods, and takes those of others from it.
 func (e *engine) turnOver(s *scx.Scheduler, batch []control.BatchPod, others []string) error {
-	b, groups, now := &e.batchScheduler, e.kernel.groups, e.Now()
+	b, groups := &e.batchScheduler, e.kernel.groups
 	var pods []scx.Pod
 	byGroup := map[uint64]control.BatchPod{}
 	for _, pod := range batch {
@@ -182,27 +173,16 @@ func (e *engine) turnOver(s *scx.Scheduler, batch []control.BatchPod, others []s
 	}
 	errPods := s.SetPods(pods)
 	stats, errStats := s.Stats()
-	var mine []string
+	waiting := map[string]time.Duration{}
+	for id, pod := range byGroup {
+		waiting[pod.Path] = stats.Pods[id].Waiting
+	}
 	b.mu.Lock()
 	b.stats, b.pods = stats, byGroup
-	starved := map[string]time.Time{}
-	for id, pod := range byGroup {
-		since, is := b.starved[pod.Path]
-		if !is && stats.Pods[id].Waiting > starvedAfter*b.maxWait {
-			since, is = now, true
-			b.rescued++
-		}
-		if is && now.Sub(since) < rescuedFor*b.maxWait {
-			starved[pod.Path] = since
-			others = append(others, pod.Path)
-		} else {
-			mine = append(mine, pod.Path)
-		}
-	}
-	b.starved = starved
+	inside, outside := b.rescue.Step(e.Now(), waiting)
 	b.mu.Unlock()
-	_, errOver := scx.TurnOver(groups, mine)
-	return errors.Join(errPods, errStats, errOver, scx.TurnBack(groups, others))
+	_, errOver := scx.TurnOver(groups, inside)
+	return errors.Join(errPods, errStats, errOver, scx.TurnBack(groups, slices.Concat(others, outside)))
 }
 
 // turnAllBack takes the threads of all pods from a scheduler for batch work. It reports whether the pods
@@ -210,7 +190,7 @@ func (e *engine) turnOver(s *scx.Scheduler, batch []control.BatchPod, others []s
 func (e *engine) turnAllBack() (done bool) {
 	e.mu.Lock()
 	rounds, holding := e.stats.rounds, e.stats.holding
-	batch, paths := e.control.BatchPods()
+	batch, paths := e.status.Batch.Pods, slices.Clone(e.status.Batch.Others)
 	e.mu.Unlock()
 	if rounds == 0 || holding {
 		return false
@@ -227,28 +207,19 @@ func (e *engine) turnAllBack() (done bool) {
 func (e *engine) turnOverStarting() {
 	b := &e.batchScheduler
 	b.mu.Lock()
-	running, starved := b.running != nil, b.starved
+	running := b.running != nil
+	var paths []string
+	for _, pod := range e.status.Batch.Pods {
+		if !b.rescue.IsOutside(pod.Path) {
+			paths = append(paths, pod.Path)
+		}
+	}
 	b.mu.Unlock()
 	if !running || e.stats.holding {
 		return
 	}
-	var paths []string
-	batch, _ := e.control.BatchPods()
-	for _, pod := range batch {
-		if _, is := starved[pod.Path]; !is {
-			paths = append(paths, pod.Path)
-		}
-	}
 	_, err := scx.TurnOver(e.kernel.groups, paths)
 	e.dedup.warnOrClear("turn over", "some threads of batch pods are idle in the fair class", err)
-}
-
-// budgetOf returns what batch pods may use, in CPUs.
-func budgetOf(d colocation.Decision) quantity.CPUs {
-	if d.Budget == 0 {
-		return quantity.CPUs(math.Inf(1))
-	}
-	return d.Budget
 }
 
 // endFile contains when an agent ended its scheduler, so that the next one knows for how long there was
@@ -289,7 +260,7 @@ func (b *batchScheduler) collect(out chan<- prometheus.Metric) {
 	gauge(out, "batch_scheduler_running", "1 while the kernel runs the scheduler for batch pods.")(oneIf(b.running != nil))
 	counter(out, "batch_scheduler_ended_total", "How often the kernel has ended the scheduler.")(float64(b.ended))
 	gauge(out, "batch_scheduler_gap_seconds", "For how long there was no scheduler when the agent was last replaced.")(b.gap.Seconds())
-	counter(out, "batch_pods_starved_total", "How often a batch pod was given to the fair class because other pods left it no CPU.")(float64(b.rescued))
+	counter(out, "batch_pods_starved_total", "How often a batch pod was given to the fair class because other pods left it no CPU.")(float64(b.rescue.Count))
 	if b.running == nil {
 		return
 	}

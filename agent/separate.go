@@ -34,7 +34,7 @@ func (e *engine) separate() {
 			}
 			s.cookies = cookies
 		}
-		batch, others := e.control.Separated()
+		batch, others := e.status.Batch.Separate, e.status.Batch.Together
 		given, taken := s.cookies.Give(batch), s.cookies.Take(s.mayHave(others))
 		if s.pods == nil || taken == nil {
 			s.pods = map[string]bool{}

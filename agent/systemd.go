@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/systemd"
@@ -19,14 +20,20 @@ const (
 	systemdPause   = 2 * time.Second
 )
 
-// apply returns a function that applies settings, after it has told systemd of them. systemdErr is
-// then the error of that. The groups in raised have a raised quota.
-func (k *kernel) apply(raised []string) func(map[string]cgroup.Wanted) cgroup.Outcome {
-	return func(wanted map[string]cgroup.Wanted) cgroup.Outcome {
-		_ = k.tellSystemd(wanted, raised) // also in systemdErr
-		return k.groups.Apply(wanted)
-	}
+// writer writes settings after it has told systemd of them. It is a [control.Kernel].
+type writer struct {
+	*kernel
+	raised []string // the groups that have a raised quota
 }
+
+// Apply implements [control.Kernel]. The error of telling systemd is in systemdErr.
+func (w writer) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+	_ = w.tellSystemd(wanted, w.raised)
+	return w.groups.Apply(wanted)
+}
+
+// Effective implements [control.Kernel].
+func (w writer) Effective(group string) (cpuset.Set, error) { return w.groups.Effective(group) }
 
 // tellSystemd makes systemd set what is about to be written, if it manages the groups: otherwise it
 // would undo that when it is reloaded. Raised quotas last for less than a second and are left out.

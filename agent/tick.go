@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -23,9 +22,9 @@ func (e *engine) sampleContainers(ctx context.Context) {
 	for ctx.Err() == nil {
 		s, err := sampler.New(e.kernel.groups, sampler.Options{Shortest: e.SampleInterval, Spacing: sampleSpacing})
 		if err == nil {
-			e.with(func(c *control.Control) {
+			e.with(func(*control.Control) {
 				e.sampler = s
-				s.Set(e.meters.set(c.Limited()))
+				s.Set(e.meters.set(e.status.Limited()))
 			})
 			err = s.Run(ctx, func(t *sampler.Tick) error { e.meters.add(t.Samples); return nil })
 		}
@@ -39,7 +38,7 @@ func (e *engine) sampleContainers(ctx context.Context) {
 // tickLoop raises and lowers quotas until the context ends, and then lowers all that are raised.
 func (e *engine) tickLoop(ctx context.Context) {
 	defer e.with(func(c *control.Control) {
-		if c.Lower() {
+		if c.Tick(control.Tick{Last: true}).Write {
 			e.decide()
 		}
 	})
@@ -70,39 +69,39 @@ func (e *engine) tick() {
 	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
 	t.Idle, t.Interval = e.idle()
 	if t.Interval > 0 {
-		t.Batch, _ = e.tickUsed.Used(e.kernel.groups, e.control.BatchGroups())
+		t.Behind, _ = e.tickUsed.Used(e.kernel.groups, e.status.Raises.Behind)
 	}
-	suppressed := e.suppress(now)
-	foreign := e.observeBandwidth(append(e.control.RaisedGroups(), changed...))
-	changes, write := e.control.Raise(t)
-	for _, c := range changes {
+	t.Colocation = e.batchTick(now)
+	t.Present = e.readBandwidth(append(changed, e.status.Raises.Raised...))
+	done := e.control.Tick(t)
+	e.setBatch(done.Batch, t.Colocation)
+	for _, c := range done.Changes {
 		e.meters.count(c)
 		e.Log.Debug("quota", "pod", c.Container.Namespace+"/"+c.Container.Name, "container", c.Container.Ref.Container,
 			"raised", c.Raised, "quota", c.Quota, "reason", c.Reason.String())
 	}
-	if write || foreign || suppressed {
+	if done.Write {
 		e.changes++
 		e.decide()
 	}
 }
 
-// observeBandwidth reads the bandwidth of cgroups, and reports whether another writer has changed
-// one.
-func (e *engine) observeBandwidth(groups []string) (foreign bool) {
-	slices.Sort(groups)
-	for _, group := range slices.Compact(groups) {
+// readBandwidth reads the bandwidth of cgroups.
+func (e *engine) readBandwidth(groups []string) map[string]cgroup.Settings {
+	present := make(map[string]cgroup.Settings, len(groups))
+	for _, group := range groups {
 		s, err := e.kernel.groups.ReadParts(group, cgroup.Parts{Bandwidth: true})
 		if err == nil { // else it has ended, or the next round reports the error
-			foreign = e.control.ObserveBandwidth(group, s) || foreign
+			present[group] = s
 		}
 	}
-	return foreign
+	return present
 }
 
 // idle returns how long each CPU was idle since the last tick, or nothing if no quota may be
 // raised.
 func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
-	if !e.control.Raises() {
+	if !e.status.Raises.Possible {
 		e.tickLoad = nil
 		return nil, 0
 	}

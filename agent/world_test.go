@@ -41,7 +41,7 @@ type world struct {
 	runDir                 string
 	listen                 string
 	leases                 string // namespace
-	runtime                func(context.Context, nri.Options, nri.Handler) error
+	runtime                func(context.Context, nri.Options, nri.Handler)
 	log                    *logtext.Log
 
 	gone atomic.Bool // the API server fails every request

@@ -54,9 +54,6 @@ func Table(w io.Writer, rows [][]string) {
 	}
 }
 
-// CPUs formats a number of CPUs with two decimal places.
-func CPUs(n float64) string { return fmt.Sprintf("%.2f", n) }
-
 // Burst is a burst as a percentage of the quota. +Inf is unlimited.
 type Burst float64
 

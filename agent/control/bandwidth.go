@@ -18,7 +18,7 @@ type Limited struct {
 	Path            string
 	nodeplan.Raising
 	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
-	// raised. Both are set by [Control.Containers] and [Control.Limited] only.
+	// raised. Both are set in a [Status] only.
 	Present bandwidth.Limits
 	Raise   Raise
 
@@ -37,22 +37,6 @@ func (l *Limited) isPod() bool { return l.Ref.Container == "" }
 
 // raised reports whether the wanted quota is above that of the limit.
 func (l *Limited) raised() bool { return l.want.Quota > l.Base.Quota }
-
-// Limited returns the containers that have a quota.
-func (c *Control) Limited() []Limited {
-	return slices.DeleteFunc(c.Containers(), func(l Limited) bool { return l.Base.Quota == bandwidth.Unlimited })
-}
-
-// Containers returns all running containers.
-func (c *Control) Containers() (all []Limited) {
-	for _, l := range c.limited {
-		if !l.isPod() && c.exists(l.Path) {
-			l.Present, l.Raise = c.view.Settings[l.Path].Limits, c.raised[l.Path]
-			all = append(all, l)
-		}
-	}
-	return all
-}
 
 // limitedGroups returns the cgroups of running pods and their containers that exist.
 func (c *Control) limitedGroups(d nodeplan.Desired, g groups) (all []Limited) {
@@ -89,7 +73,7 @@ func (c *Control) isLifted(l Limited) bool {
 }
 
 // setBandwidth adds the changes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns.
-func (c *Control) setBandwidth(a *Actions, all []Limited) {
+func (c *Control) setBandwidth(a *Decision, all []Limited) {
 	for i := range all {
 		l := &all[i]
 		if w := c.bandwidthChanges(l); w != (cgroup.Wanted{}) {

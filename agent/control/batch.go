@@ -18,9 +18,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Mechanisms returns what puts batch pods behind all others on this node. It is the zero value before
+// mechanisms returns what puts batch pods behind all others on this node. It is the zero value before
 // the first observation.
-func (c *Control) Mechanisms() colocation.Choice {
+func (c *Control) mechanisms() colocation.Choice {
 	if c.view == nil {
 		return colocation.Choice{}
 	}
@@ -29,7 +29,7 @@ func (c *Control) Mechanisms() colocation.Choice {
 
 // lackingNotes returns the note about mechanisms that are to be used and that the machine lacks.
 func (c *Control) lackingNotes() []Notice {
-	chosen := c.Mechanisms()
+	chosen := c.mechanisms()
 	if len(chosen.Lacking) == 0 {
 		return nil
 	}
@@ -50,21 +50,6 @@ func (c *Control) lackingNotes() []Notice {
 // isBehind reports whether a pod with these settings runs behind all others.
 func isBehind(s cgroup.Settings) bool { return s.Idle || s.BVT < 0 }
 
-// Separated returns the paths of the pods whose threads must have the core-scheduling cookie of batch
-// pods, and of those whose threads must not.
-func (c *Control) Separated() (with, without []string) {
-	for i := range c.limited {
-		switch l := &c.limited[i]; {
-		case !l.isPod():
-		case l.separate:
-			with = append(with, l.Path)
-		default:
-			without = append(without, l.Path)
-		}
-	}
-	return with, without
-}
-
 // BatchPod is a running batch pod.
 type BatchPod struct {
 	Namespace, Name, Path string
@@ -72,40 +57,45 @@ type BatchPod struct {
 	Request int64
 }
 
-// BatchPods returns the batch pods of QoS class BestEffort, and the paths of the others. A scheduler
-// for batch work may run the former only: quotas do not bound what it runs, and pods of other QoS
-// classes may have limits.
-func (c *Control) BatchPods() (batch []BatchPod, others []string) {
-	for i := range c.limited {
-		l := &c.limited[i]
-		if s := c.batchPod(l); s != nil {
-			batch = append(batch, BatchPod{l.Namespace, l.Name, l.Path, api.BatchRequest(s.object)})
-		} else if l.isPod() {
-			others = append(others, l.Path)
-		}
-	}
-	return batch, others
-}
-
-// BoundsBatch reports whether the CPU time of batch pods is to be bounded, so that Suppress must be
-// called periodically.
-func (c *Control) BoundsBatch() bool { return c.batch != nil && c.hold() == "" }
-
-// Excluded returns the paths of the cgroups whose usage is not that of others on the shared CPUs: the
-// tier of batch pods, and containers with exclusive CPUs. BoundsBatch must be true.
-func (c *Control) Excluded() []string {
-	paths := []string{c.BatchTier()}
+// batchStatus returns what is known about batch pods after a decision.
+func (c *Control) batchStatus() Batch {
+	b := Batch{Mechanisms: c.mechanisms(), Bounded: c.batch != nil, Tier: c.batchTier(), Decision: c.batched}
+	b.Excluded = []string{b.Tier}
 	for path, cpus := range c.exclusive {
 		if !cpus.IsEmpty() {
-			paths = append(paths, path)
+			b.Excluded = append(b.Excluded, path)
 		}
 	}
-	return paths
+	for i := range c.pods {
+		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning && !c.pods[i].departed {
+			b.Requested += api.BatchRequest(pod)
+		}
+	}
+	for i := range c.limited {
+		l := &c.limited[i]
+		if !l.isPod() {
+			if a := c.adopted[l.Ref.Pod]; a != nil && a.class == nodeplan.LS && c.exists(l.Path) {
+				b.Online = append(b.Online, l.Path)
+			}
+			continue
+		}
+		if s := c.batchPod(l); s != nil {
+			b.Pods = append(b.Pods, BatchPod{l.Namespace, l.Name, l.Path, api.BatchRequest(s.object)})
+		} else {
+			b.Others = append(b.Others, l.Path)
+		}
+		if l.separate {
+			b.Separate = append(b.Separate, l.Path)
+		} else {
+			b.Together = append(b.Together, l.Path)
+		}
+	}
+	return b
 }
 
-// Suppress decides how much CPU time batch pods may use after a tick, whose number of CPUs it sets. It
-// reports whether the budget has changed; if so, the caller must call Decide. BoundsBatch must be true.
-func (c *Control) Suppress(t colocation.Tick) (changed bool) {
+// suppress decides how much CPU time batch pods may use after a tick, and reports whether the budget has
+// changed.
+func (c *Control) suppress(t colocation.Tick) (changed bool) {
 	before := c.batchBudget()
 	t.CPUs = c.sharedCPUs().Len()
 	t.NoBatch = !c.batchWaits(t)
@@ -127,7 +117,7 @@ func (c *Control) batchWaits(t colocation.Tick) bool {
 	if t.Batch > asleep {
 		c.batchRan = t.Now
 	}
-	if t.Batch > c.config.Batch.Floor && c.view.Settings[c.BatchTier()].Quota == bandwidth.Unlimited {
+	if t.Batch > c.config.Batch.Floor && c.view.Settings[c.batchTier()].Quota == bandwidth.Unlimited {
 		c.batchFree = t.Now
 	}
 	since := func(at time.Duration) bool { return at != 0 && t.Now-at <= lately }
@@ -149,42 +139,14 @@ func (c *Control) batchPod(l *Limited) *podState {
 	return nil
 }
 
-// Online returns the paths of the running containers of online pods (LS).
-func (c *Control) Online() (paths []string) {
-	for i := range c.limited {
-		l := &c.limited[i]
-		if a := c.adopted[l.Ref.Pod]; !l.isPod() && a != nil && a.class == nodeplan.LS && c.exists(l.Path) {
-			paths = append(paths, l.Path)
-		}
-	}
-	return paths
-}
-
-// Batch returns the last decision about batch pods; it is the zero value without a bound.
-func (c *Control) Batch() colocation.Decision { return c.batched }
-
-// BatchCapacity returns what the node offers to batch pods, in thousandths of a CPU: the decided
-// capacity, but at least what the running pods request, because a kubelet that starts rejects pods
-// that do not fit. Other pods do not count: everybody may bind a pod of any request to the node, which
-// the kubelet then rejects. BatchCapacity returns false while nothing has been decided.
-func (c *Control) BatchCapacity() (capacity int64, known bool) {
-	var requested int64
-	for i := range c.pods {
-		if pod := c.pods[i].object; pod.Status.Phase == corev1.PodRunning && !c.pods[i].departed {
-			requested += api.BatchRequest(pod)
-		}
-	}
-	return max(int64(milliCPU(c.batched.Capacity)), requested), c.batched.Budget > 0
-}
-
 func (c *Control) batchBudget() ledger.MilliCPU { return milliCPU(c.batched.Budget) }
 
 func milliCPU(cpus quantity.CPUs) ledger.MilliCPU {
 	return ledger.MilliCPU(math.Round(float64(cpus) * 1000))
 }
 
-// BatchTier returns the path of the tier of batch pods, once the cgroups have been observed.
-func (c *Control) BatchTier() string {
+// batchTier returns the path of the tier of batch pods, once the cgroups have been observed.
+func (c *Control) batchTier() string {
 	return c.view.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.BestEffort)]
 }
 
@@ -200,8 +162,8 @@ func (c *Control) setsBatchQuota(d nodeplan.Desired) bool {
 }
 
 // setBatchQuota adds the change of the quota of the tier of batch pods.
-func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
-	path := c.BatchTier()
+func (c *Control) setBatchQuota(a *Decision, d nodeplan.Desired) {
+	path := c.batchTier()
 	if w := limitChanges(c.view.Settings[path], d.Tier(nodeplan.BestEffort).Limits); c.exists(path) && w != (cgroup.Wanted{}) {
 		a.Bandwidth[path] = w
 	}
@@ -210,9 +172,9 @@ func (c *Control) setBatchQuota(a *Actions, d nodeplan.Desired) {
 // idleTierNotes returns the note about a tier of batch pods with idle priority, which the agent does
 // not set: the kernel then rejects the weights that the kubelet writes to the tier.
 func (c *Control) idleTierNotes() []Notice {
-	if c.view == nil || !c.view.Settings[c.BatchTier()].Idle {
+	if c.view == nil || !c.view.Settings[c.batchTier()].Idle {
 		return nil
 	}
 	return []Notice{{Reason: IdleTier, Message: fmt.Sprintf("another program has set cpu.idle of %s, so all pods of QoS class BestEffort run "+
-		"behind all others, and the kubelet cannot write their weight; the agent leaves it", c.BatchTier())}}
+		"behind all others, and the kubelet cannot write their weight; the agent leaves it", c.batchTier())}}
 }

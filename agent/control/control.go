@@ -23,8 +23,6 @@ import (
 // Config is the part of the agent's configuration that decisions depend on.
 type Config struct {
 	NodeName string
-	// Lease is the lease that the agent renews, as NAMESPACE/NAME, or "" for none.
-	Lease string
 	// MinShared is the number of CPUs that always stay shared. It should equal the scheduler's
 	// minSharedCPUs.
 	MinShared int
@@ -69,13 +67,6 @@ type Kubelet struct {
 	CgroupRoot       string
 }
 
-// Node is the part of the Node object that the agent uses.
-type Node struct {
-	UID types.UID
-	// Reserved is capacity - allocatable.
-	Reserved ledger.MilliCPU
-}
-
 // View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
@@ -105,7 +96,7 @@ type Control struct {
 	kubelet *Kubelet         // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
 	strangeKubelet bool
-	node           Node
+	reserved       ledger.MilliCPU // of the Node object
 	pods           []podState
 	podAt          map[ledger.PodID]int // where pods were found last
 	podsListed     bool
@@ -154,6 +145,7 @@ type Control struct {
 
 	plan     plan // the last one
 	previous nodeplan.CoreSets
+	asked    *nodeplan.Ref // by the runtime, until the decision was carried out
 	// recovered is set after the first decision, which recovers the state of an earlier agent from
 	// the cgroups.
 	recovered bool
@@ -217,8 +209,8 @@ func (c *Control) SetKubeletTrust(known bool) { c.strangeKubelet = !known }
 // Kubelet returns the configuration last set with SetKubelet, or nil.
 func (c *Control) Kubelet() *Kubelet { return c.kubelet }
 
-// SetNode sets the contents of the Node object.
-func (c *Control) SetNode(n Node) { c.node = n }
+// SetReserved sets the difference of capacity and allocatable of the Node object.
+func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.reserved = reserved }
 
 // SetPods sets all pods that are bound to the node. Those that were set before and still run
 // keep their limits; see [podState.depart].

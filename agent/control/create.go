@@ -39,13 +39,13 @@ func (p *plan) container(ref nodeplan.Ref) *nodeplan.ContainerSettings {
 	return nil
 }
 
-// CreateSettings returns the settings with which a container is to be created, after the last
-// decision was carried out. It contains a quota only if that differs from the kubelet's, so that
+// Ask makes the settings with which a container is to be created, or updated, a part of the status after
+// the next decision.
+func (c *Control) Ask(ref nodeplan.Ref) { c.asked = &ref }
+
+// createSettings returns the settings with which a container is to be created. It contains a quota only if that differs from the kubelet's, so that
 // other plugins may set the quota of all other containers.
-func (c *Control) CreateSettings(ref nodeplan.Ref) nri.Settings {
-	if c.hold() != "" {
-		return nri.Settings{}
-	}
+func (c *Control) createSettings(ref nodeplan.Ref) nri.Settings {
 	planned := c.plan.container(ref)
 	if planned == nil { // the pod is unknown
 		if !c.binds() {
@@ -89,9 +89,9 @@ func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset
 	return cpus
 }
 
-// CoreSetGroups returns the paths of the containers that have core sets.
-func (c *Control) CoreSetGroups() map[nodeplan.Ref]string {
-	if c.view == nil || len(c.previous.Sets) == 0 {
+// coreSetGroups returns the paths of the containers that have core sets.
+func (c *Control) coreSetGroups() map[nodeplan.Ref]string {
+	if len(c.previous.Sets) == 0 {
 		return nil
 	}
 	found := map[nodeplan.Ref]string{}

@@ -12,8 +12,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Actions are the writes that follow from a decision. [Actions.Execute] carries them out.
-type Actions struct {
+// Decision is the writes that follow from the inputs. [Decision.Execute] carries them out. What else
+// follows is in the [Status], which depends on which writes the kernel accepts.
+type Decision struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
 	// Release, Widen, Moves, Narrow, Bandwidth and Partitions are the writes, in this order; see the
@@ -27,8 +28,12 @@ type Actions struct {
 	exclusive  map[string]cpuset.Set // cpuset.cpus.exclusive with all partitions
 	// Held are the CPUs of the containers' cgroups before the writes.
 	Held map[string]Holding
-	// Foreign are the changes by other writers that these actions undo or leave in force.
+	// Foreign are the changes by other writers that these writes undo or leave in force.
 	Foreign []Foreign
+	// Raised are the paths of the containers whose quota is raised, for less than a second.
+	Raised []string
+	// recheck are the paths of the containers that did not run on all of their CPUs before the writes.
+	recheck []string
 }
 
 // Move changes the CPUs of a container's cgroup.
@@ -54,8 +59,8 @@ type Holding struct {
 	Exclusive bool
 }
 
-func newActions() Actions {
-	return Actions{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{},
+func newDecision() Decision {
+	return Decision{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{},
 		Partitions: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
 }
 
@@ -77,10 +82,10 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Decide returns the actions that follow from the inputs.
-func (c *Control) Decide(now time.Time) Actions {
+// Decide returns the decision that follows from the inputs.
+func (c *Control) Decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
-		return Actions{Hold: hold}
+		return Decision{Hold: hold}
 	}
 	c.forgetCreated(now)
 	g := c.locate()
@@ -91,7 +96,7 @@ func (c *Control) Decide(now time.Time) Actions {
 	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Plan(state)
 	c.now, c.previous, c.plan = now, d.CoreSets, newPlan(state, d)
-	a := newActions()
+	a := newDecision()
 	p := c.planPartitions(d, g, now)
 	p.release(c, &a)
 	c.widen(&a, d, g)
@@ -106,22 +111,26 @@ func (c *Control) Decide(now time.Time) Actions {
 	}
 	c.rememberPlanned(c.limited)
 	a.Foreign = append(c.undone(&a), left...)
+	a.Raised = slices.Collect(maps.Keys(c.raised))
+	for _, l := range c.unavailable() {
+		a.recheck = append(a.recheck, l.Path)
+	}
 	c.recovered = true
 	return a
 }
 
-// Restore returns the actions that restore the settings of the kubelet with the CPU manager policy
+// Restore returns the decision that restores the settings of the kubelet with the CPU manager policy
 // none: all CPUs for every cgroup, including those of unknown containers, and every limit as a
 // quota.
-func (c *Control) Restore() Actions {
+func (c *Control) Restore() Decision {
 	if hold := c.hold(); hold != "" {
-		return Actions{Hold: hold}
+		return Decision{Hold: hold}
 	}
 	g := c.locate()
 	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Kubelet(state)
 	c.plan = newPlan(state, d)
-	a := newActions()
+	a := newDecision()
 	p := c.planPartitions(d, g, c.now) // none: the kubelet gives no container CPUs of its own
 	p.release(c, &a)
 	c.widen(&a, d, g)
@@ -136,7 +145,7 @@ func (c *Control) Restore() Actions {
 }
 
 // widen gives tiers and pods every CPU that their containers will get.
-func (c *Control) widen(a *Actions, d nodeplan.Desired, g groups) {
+func (c *Control) widen(a *Decision, d nodeplan.Desired, g groups) {
 	if len(d.Tiers) > 0 && !d.Tiers[0].CPUs.IsEmpty() {
 		for _, path := range c.view.Tiers {
 			if c.exists(path) && !d.Tiers[0].CPUs.IsSubsetOf(c.held(path)) {
@@ -177,7 +186,7 @@ func (c *Control) podCPUs(d nodeplan.Desired, g groups) map[string]cpuset.Set {
 
 // narrow removes the other CPUs from the pods' cgroups. A container that the runtime creates
 // without asking then gets the CPUs of its pod, and no CPU of another pod.
-func (c *Control) narrow(a *Actions, d nodeplan.Desired, g groups) {
+func (c *Control) narrow(a *Decision, d nodeplan.Desired, g groups) {
 	a.Narrow = map[string]Narrow{}
 	for path, cpus := range c.podCPUs(d, g) {
 		if !c.held(path).IsSubsetOf(cpus) {
@@ -192,7 +201,7 @@ func (c *Control) narrow(a *Actions, d nodeplan.Desired, g groups) {
 }
 
 // move orders the changes of the containers' cpusets.
-func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
+func (c *Control) move(a *Decision, d nodeplan.Desired, g groups) {
 	to := c.assignmentsWanted(d, g)
 	from := c.assignmentsNow(to, g)
 	a.Held = make(map[string]Holding, len(from))
@@ -215,7 +224,7 @@ func (c *Control) move(a *Actions, d nodeplan.Desired, g groups) {
 
 // unbind gives every container all CPUs. On version 2 that is an empty cpuset, which the kubelet
 // leaves empty, too.
-func (c *Control) unbind(a *Actions, g groups) {
+func (c *Control) unbind(a *Decision, g groups) {
 	online := c.machine().Online()
 	if c.view.Layout.CPUSet == cgroup.V2 {
 		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(g.containers)), maps.Values(g.pods)) {

@@ -1,11 +1,12 @@
 // Package control decides what the agent of a node does. It is a state machine without I/O: the
 // caller passes in what it observes (machine, kubelet configuration, pods, usage, runtime events,
-// cgroup settings) and gets [Actions], which it carries out and reports back.
+// cgroup settings) and gets a [Decision], which it carries out and reports back, and a [Status], which
+// says everything else that follows.
 //
 //	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
 //	c.Observe(view)                          // the present cgroup settings
-//	actions := c.Decide(now)
-//	c.Applied(actions.Execute(fs.Apply))     // fs is a *cgroup.FS
+//	decision := c.Decide(now)
+//	status := c.Applied(decision.Execute(kernel))
 //
 // # What is enforced
 //
@@ -49,11 +50,11 @@
 //     start that neither the kubelet nor an agent would have set.
 //   - A quota may be raised temporarily, as package burst decides.
 //
-// For raises, the caller reports what it observes about every tenth of a second:
+// For raises, the caller reports what it observes about every tenth of a second, as status.Raises and
+// status.Batch name it:
 //
-//	for each of c.RaisedGroups(): c.ObserveBandwidth(path, settings)
-//	changes, write := c.Raise(tick)
-//	if write: Decide, Execute, Applied, as in a round
+//	done := c.Tick(tick)
+//	if done.Write: Decide, Execute, Applied, as in a round
 //
 // A raise is part of every later plan, so that no round undoes it and the pod's cgroup has room for
 // it. All writes to a container's bandwidth, including those of other writers, are counted and
@@ -67,7 +68,7 @@
 // remain in force. The caller reports the usage that this depends on:
 //
 //	for each of c.Waiting(): c.SetGroupUsage(path, usage)
-//	actions := c.Decide(now)
+//	decision := c.Decide(now)
 //
 // At the start, and after a resize, the settings found in the cgroups count as adopted.
 //

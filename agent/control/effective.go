@@ -27,26 +27,8 @@ func (c *Control) unavailable() (all []*Limited) {
 	return all
 }
 
-// Unavailable returns the paths of the containers that do not run on all of their CPUs, by what was
-// observed before the last round's writes. Read [cgroup.FS.Effective] of these again, and pass it to
-// Control.SetEffective before Control.Report.
-func (c *Control) Unavailable() (paths []string) {
-	for _, l := range c.unavailable() {
-		paths = append(paths, l.Path)
-	}
-	return paths
-}
-
-// SetEffective sets the CPUs that the threads of a cgroup may run on.
-func (c *Control) SetEffective(path string, cpus cpuset.Set) {
-	if s, ok := c.view.Settings[path]; ok {
-		s.Effective = cpus
-		c.view.Settings[path] = s
-	}
-}
-
 // withoutEffective records which CPUs a cgroup has and runs on if the error says only that these
-// differ, and returns nil then: Control.Unavailable covers it, also in later rounds. It returns other
+// differ, and returns nil then: Control.unavailable covers it, also in later rounds. It returns other
 // errors, and those on version 1.
 func (c *Control) withoutEffective(path string, err error) error {
 	s, ok := c.view.Settings[path]

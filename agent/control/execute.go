@@ -15,12 +15,15 @@ import (
 // them.
 var ErrBlocked = errors.New("the CPUs are still held by another pod, which could not be moved")
 
-// Result is the outcome of actions.
+// Result is the outcome of a decision.
 type Result struct {
 	Written []cgroup.Write
 	Failed  map[string]error // by path
 	// Unpartitioned are the containers that could not become partitions, by path.
 	Unpartitioned map[string]error
+	// effective are the CPUs on which containers run after the writes, of those that did not run on all
+	// of theirs before, by path.
+	effective map[string]cpuset.Set
 	// applied are the settings that were applied without error, by path.
 	applied map[string][]cgroup.Wanted
 }
@@ -36,11 +39,21 @@ func (r Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// Execute carries out the actions with apply, in order. A cgroup that cannot be moved keeps its
-// CPUs, and cgroups of other pods do not get those CPUs if either side is to have them exclusively.
-func (a Actions) Execute(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Result {
+// Kernel writes and reads cgroups.
+type Kernel interface {
+	// Apply applies settings of several cgroups, by path.
+	Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome
+	// Effective returns the CPUs on which the threads of a cgroup may run.
+	Effective(group string) (cpuset.Set, error)
+}
+
+// Execute carries out the decision, in order. A cgroup that cannot be moved keeps its CPUs, and cgroups
+// of other pods do not get those CPUs if either side is to have them exclusively.
+func (a Decision) Execute(k Kernel) Result {
+	apply := k.Apply
 	a.Held = maps.Clone(a.Held)
-	r := Result{Failed: map[string]error{}, Unpartitioned: map[string]error{}, applied: map[string][]cgroup.Wanted{}}
+	r := Result{Failed: map[string]error{}, Unpartitioned: map[string]error{}, effective: map[string]cpuset.Set{},
+		applied: map[string][]cgroup.Wanted{}}
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
 	var stuck []Holding
@@ -65,11 +78,16 @@ func (a Actions) Execute(apply func(map[string]cgroup.Wanted) cgroup.Outcome) Re
 	r.narrow(a, apply)
 	r.apply(a.Bandwidth, apply)
 	r.partition(a, apply)
+	for _, group := range a.recheck {
+		if cpus, err := k.Effective(group); err == nil { // else it has ended, or the next round reports the error
+			r.effective[group] = cpus
+		}
+	}
 	return r
 }
 
 // narrow removes CPUs from pods' cgroups, except those that a child still has.
-func (r *Result) narrow(a Actions, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
+func (r *Result) narrow(a Decision, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
 	wanted := map[string]cgroup.Wanted{}
 	for group, n := range a.Narrow {
 		cpus := n.CPUs
@@ -118,11 +136,17 @@ func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cg
 
 func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
-// Applied records the outcome of the last decision.
-func (c *Control) Applied(r Result) {
-	if c.view == nil {
-		return
+// Applied records the outcome of the last decision, and returns what follows from it.
+func (c *Control) Applied(r Result) Status {
+	if c.hold() == "" {
+		c.record(r)
 	}
+	s := c.status()
+	c.asked = nil
+	return s
+}
+
+func (c *Control) record(r Result) {
 	c.failures = map[string]error{}
 	c.countWrites(r)
 	for path, err := range r.Failed {
@@ -143,6 +167,12 @@ func (c *Control) Applied(r Result) {
 				}
 				c.view.Settings[path] = target
 			}
+		}
+	}
+	for path, cpus := range r.effective {
+		if s, ok := c.view.Settings[path]; ok {
+			s.Effective = cpus
+			c.view.Settings[path] = s
 		}
 	}
 	c.rememberPartitions(r)

@@ -248,8 +248,13 @@ func (k *fakeKernel) view() View {
 	return v
 }
 
-// apply does what [cgroup.FS.Apply] does.
-func (k *fakeKernel) apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+// Effective implements [Kernel].
+func (k *fakeKernel) Effective(group string) (cpuset.Set, error) {
+	return k.cpus(group, k.groups[group]), nil
+}
+
+// Apply does what [cgroup.FS.Apply] does.
+func (k *fakeKernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	o := cgroup.Outcome{Failed: map[string]error{}}
 	var changes []cgroup.Change
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {

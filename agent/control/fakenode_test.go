@@ -22,6 +22,8 @@ import (
 // fakeNode is a node in memory: an API server, a kubelet, a container runtime and a kernel.
 type fakeNode struct {
 	control *Control
+	last    Status   // after the last decision
+	events  []Notice // since the last round
 	config  Config
 	now     time.Time
 	ticks   time.Duration // monotonic
@@ -104,7 +106,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "busy":
 		return "", n.busy(args)
 	case "stop":
-		if n.control.Lower() {
+		if n.control.Tick(Tick{Last: true}).Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
@@ -115,7 +117,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "groups":
 		return n.kernel.print(), nil
 	case "condition":
-		c := n.control.Report().Condition
+		c := n.last.Report.Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
 	case "cleanup":
 		n.observe()
@@ -197,8 +199,9 @@ func (n *fakeNode) create(of string) string {
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
 	n.addGroup(pod)
+	n.control.Ask(ref)
 	text := n.decide()
-	given := n.control.CreateSettings(ref)
+	given := n.last.Created
 	text += fmt.Sprintf("%s gets CPUs %q, quota %v", of, given.CPUs, given.Quota)
 	if given.Period != 0 {
 		text += fmt.Sprintf(" in %v", given.Period)
@@ -258,24 +261,22 @@ func (n *fakeNode) observe() {
 	n.control.Observe(n.kernel.view())
 }
 
-// execute carries out actions and prints them.
-func (n *fakeNode) execute(a Actions) string {
+// execute carries out a decision and prints it.
+func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
-	if a.Hold != "" {
-		fmt.Fprintf(&b, "on hold: %s\n", a.Hold)
+	r := d.Execute(n.kernel)
+	n.last = n.control.Applied(r)
+	n.events = append(n.events, n.last.Report.Events...)
+	if d.Hold != "" {
+		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)
 		return b.String()
 	}
-	for _, f := range a.Foreign {
+	for _, f := range d.Foreign {
 		fmt.Fprintf(&b, "foreign: %s of %s was changed from %s to %s", f.Field, n.kernel.name(f.Path), f.Ours, f.Theirs)
 		if f.Left {
 			b.WriteString(" and is left")
 		}
 		b.WriteString("\n")
-	}
-	r := a.Execute(n.kernel.apply)
-	n.control.Applied(r)
-	for _, group := range n.control.Unavailable() {
-		n.control.SetEffective(group, n.kernel.cpus(group, n.kernel.groups[group]))
 	}
 	for _, w := range r.Written {
 		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)

@@ -42,7 +42,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 			others = &value
 			continue
 		}
-		if slices.Contains(n.control.BatchGroups(), n.kernel.pathOf(name)) {
+		if slices.Contains(n.last.Raises.Behind, n.kernel.pathOf(name)) {
 			batch, err = time.ParseDuration(value)
 			if err != nil {
 				return "", err
@@ -66,13 +66,12 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
+		t := Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
 		if others != nil {
 			used, err := strconv.ParseFloat(*others, 64)
-			if n.control.BoundsBatch() && n.control.Suppress(colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}) {
-				fmt.Fprintf(&b, "tick %d:\n%s", i+1, n.decide())
-			}
+			t.Colocation = &colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}
 		}
-		if text := n.tickOnce(Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Batch: batch, Samples: samples}); text != "" {
+		if text := n.tickOnce(t); text != "" {
 			fmt.Fprintf(&b, "tick %d:\n%s", i+1, text)
 		}
 	}
@@ -84,22 +83,23 @@ func (n *fakeNode) tick(args []string) (string, error) {
 
 // tickOnce runs one tick of the agent.
 func (n *fakeNode) tickOnce(t Tick) string {
-	changed := false
-	for _, path := range n.control.RaisedGroups() {
+	t.Present = map[string]cgroup.Settings{}
+	for _, path := range n.last.Raises.Raised {
 		if s, ok := n.kernel.groups[path]; ok {
-			changed = n.control.ObserveBandwidth(path, s) || changed
+			t.Present[path] = s
 		}
 	}
-	changes, write := n.control.Raise(t)
+	done := n.control.Tick(t)
+	n.last.Batch.Decision = done.Batch
 	var b strings.Builder
-	for _, c := range changes {
+	for _, c := range done.Changes {
 		what := "lowered"
 		if c.Raised {
 			what = "raised"
 		}
 		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Ref.Container, what, c.Quota, c.Reason)
 	}
-	if write || changed {
+	if done.Write {
 		b.WriteString(n.decide())
 	}
 	return b.String()
@@ -127,13 +127,14 @@ func (n *fakeNode) round() string {
 func (n *fakeNode) oneRound() string {
 	n.observe()
 	text := n.decide()
-	for _, e := range n.control.Report().Events {
+	for _, e := range n.events {
 		about := "node"
 		if e.Pod != nil {
 			about = "pod " + e.Pod.Name
 		}
 		text += fmt.Sprintf("event on %s: %s: %s\n", about, e.Reason, n.kernel.named(e.Message))
 	}
+	n.events = nil
 	return text
 }
 

@@ -101,8 +101,8 @@ func quotaText(quota time.Duration) string {
 	return quota.String()
 }
 
-// undone returns the foreign changes that the actions undo.
-func (c *Control) undone(a *Actions) []Foreign {
+// undone returns the foreign changes that the decision undoes.
+func (c *Control) undone(a *Decision) []Foreign {
 	cpus := map[string]bool{} // cgroups whose CPUs are written
 	for _, m := range a.Moves {
 		cpus[m.Path] = true

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -113,18 +112,15 @@ func (c *Control) forgetCreated(now time.Time) {
 // state returns the input of a plan. annotationsOf returns the annotations that a pod is planned
 // with.
 func (c *Control) state(g groups, annotationsOf func(*podState) annotations) nodeplan.State {
-	mechanisms := c.Mechanisms()
 	s := nodeplan.State{
 		Index:         c.index,
-		Config:        ledger.Config{Reserved: c.node.Reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
+		Config:        ledger.Config{Reserved: c.reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
 		BindingOff:    c.bindingOff(),
 		Kubelet:       c.kubelet.Quota,
 		Usage:         c.usage,
 		Previous:      c.previous,
 		Tuning:        c.config.Tuning,
-		BatchIdle:     mechanisms.Uses(colocation.Idle),
-		BatchBVT:      mechanisms.Uses(colocation.BVT),
-		BatchCores:    mechanisms.Uses(colocation.CoreScheduling),
+		Batch:         c.mechanisms(),
 		BatchBudget:   c.batchBudget(),
 		NoKernelBurst: c.noBurst,
 	}

@@ -166,7 +166,7 @@ func TestCeilingsOfPods(t *testing.T) {
 		}
 		n.observe()
 		n.decide()
-		events := n.control.Report().Events
+		events := n.events
 		got := n.kernel.groups[n.kernel.pathOf("web/app")]
 		if got.Burst != want.burst || got.Period != 50*ms || got.Quota != 5*ms {
 			t.Errorf("%s: %+v", namespace, got)
@@ -196,7 +196,7 @@ func TestUnknownAnnotations(t *testing.T) {
 		}
 		n.observe()
 		n.decide()
-		for _, e := range n.control.Report().Events {
+		for _, e := range n.last.Report.Events {
 			if e.Reason == UnknownKey && e.Pod.Name == "web" {
 				all = append(all, e.Message)
 			}

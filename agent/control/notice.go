@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -126,8 +125,8 @@ type Report struct {
 	Condition corev1.NodeCondition
 }
 
-// Report returns the state of the node after the last decision was applied.
-func (c *Control) Report() Report {
+// report returns the state of the node after the last decision was applied.
+func (c *Control) report() Report {
 	if hold := c.hold(); hold != "" {
 		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
@@ -137,8 +136,8 @@ func (c *Control) Report() Report {
 	return Report{s, c.newNotices(notices), condition(s.Problems, s.Notes)}
 }
 
-// FailureReport returns the report of a round that could not start because of err.
-func (c *Control) FailureReport(err error) Report {
+// Failed returns the report of a round that could not start because of err.
+func (c *Control) Failed(err error) Report {
 	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
 	return Report{Summary{Problems: problems}, c.newNotices(problems), condition(problems, nil)}
 }
@@ -244,22 +243,4 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + " ..."
 	}
 	return c
-}
-
-// Topology returns the topology object to publish for the node, or nil while too little is known.
-// health is nodetopology.AgentHealthy or a description of the problem.
-func (c *Control) Topology(health string) (*v1alpha2.NodeResourceTopology, error) {
-	if c.index == nil || c.node.UID == "" {
-		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
-	}
-	state := nodetopology.State{AgentHealth: health, AgentLease: c.config.Lease}
-	if c.kubelet != nil {
-		state.KubeletPolicy, state.ReservedCPUs = c.kubelet.CPUManagerPolicy, c.kubelet.ReservedCPUs
-	}
-	object, err := nodetopology.FromMachine(c.config.NodeName, c.machine(), state)
-	if err != nil {
-		return nil, err
-	}
-	nodetopology.OwnedByNode(object, c.node.UID)
-	return object, nil
 }

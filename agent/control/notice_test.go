@@ -80,23 +80,23 @@ func TestConditionIgnoresTenants(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(attacks)) {
 		t.Run(name, func(t *testing.T) {
 			n := attackedNode(t)
-			before := n.control.Report()
+			before := n.last.Report
 			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}},
 				Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable}}
 			pod.Name, pod.Namespace, pod.UID, pod.Annotations = "evil", "tenant", "uid-evil", map[string]string{}
 			attacks[name].pod(pod)
 			n.pods["evil"] = pod
-			reasons, report := map[string]bool{}, Report{}
+			reasons := map[string]bool{}
 			n.create("evil/main")
 			n.kernel.other("evil/unknown", nil)
 			for range 3 {
 				n.observe()
 				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 				n.decide()
-				report = n.control.Report()
-				for _, e := range report.Events {
-					reasons[e.Reason] = true
-				}
+			}
+			report := n.last.Report
+			for _, e := range n.events {
+				reasons[e.Reason] = true
 			}
 			if d := cmp.Diff(before.Condition, report.Condition); d != "" {
 				t.Errorf("the condition has changed:\n%s", d)
@@ -124,7 +124,7 @@ func attackedNode(t *testing.T) *fakeNode {
 			t.Fatalf("%s: %v", line, err)
 		}
 	}
-	if c := n.control.Report().Condition; c.Status != corev1.ConditionTrue {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionTrue {
 		t.Fatalf("before the attack the condition is %v", c)
 	}
 	return n
@@ -151,7 +151,7 @@ func TestConditionOfStaticPods(t *testing.T) {
 	n.observe()
 	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 	n.decide()
-	if c := n.control.Report().Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
 		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
 }

@@ -89,7 +89,7 @@ func (p *partitions) add(group string, cpus cpuset.Set) {
 func (c *Control) abovePods() []string { return slices.Concat(c.view.Above, c.view.Tiers) }
 
 // release ends the partitions that do not stay as they are, before their CPUs change hands.
-func (p *partitions) release(c *Control, a *Actions) {
+func (p *partitions) release(c *Control, a *Decision) {
 	above := c.abovePods()
 	for group, s := range c.view.Settings {
 		if p.obstacle != "" && slices.Contains(above, group) {
@@ -116,7 +116,7 @@ func (p *partitions) has(c *Control, group string, s cgroup.Settings) bool {
 }
 
 // make makes partitions, after their CPUs have changed hands.
-func (p *partitions) make(c *Control, a *Actions) {
+func (p *partitions) make(c *Control, a *Decision) {
 	a.exclusive = p.exclusive
 	for group, cpus := range p.exclusive {
 		if s, ok := c.view.Settings[group]; ok && !cpus.IsSubsetOf(s.Exclusive) {
@@ -132,7 +132,7 @@ func (p *partitions) make(c *Control, a *Actions) {
 
 // partition makes partitions of the containers that have their CPUs. A container that does not
 // become one is a member again, and the groups above do not keep its CPUs exclusively.
-func (r *Result) partition(a Actions, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
+func (r *Result) partition(a Decision, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
 	wanted := maps.Clone(a.Partitions)
 	for group, w := range a.Partitions {
 		if w.Partition != nil && (r.Failed[group] != nil || a.Held[group].CPUs != *w.Exclusive) {
@@ -163,7 +163,7 @@ func (r *Result) partition(a Actions, apply func(map[string]cgroup.Wanted) cgrou
 }
 
 // withdraw takes the CPUs of a container that does not become a partition from the groups above.
-func (a Actions) withdraw(wanted map[string]cgroup.Wanted, group string) {
+func (a Decision) withdraw(wanted map[string]cgroup.Wanted, group string) {
 	cpus := *a.Partitions[group].Exclusive
 	for above := path.Dir(group); above != "/"; above = path.Dir(above) {
 		a.exclusive[above] = a.exclusive[above].Difference(cpus)

@@ -249,7 +249,9 @@ func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
 	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
 		t.Fatalf("the quota %v is not raised", raised)
 	}
-	if got := n.control.CreateSettings(ref); got.Quota != 0 {
+	n.control.Ask(ref)
+	n.decide()
+	if got := n.last.Created; got.Quota != 0 {
 		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

@@ -110,7 +110,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(history, "\n"), n.kernel.print())
 		}
 		for name, p := range n.pods {
-			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.Mechanisms()
+			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.mechanisms()
 			class := nodeplan.Class(p.Labels[api.QoSLabel])
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself

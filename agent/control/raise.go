@@ -2,12 +2,10 @@ package control
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -17,13 +15,30 @@ type Tick struct {
 	// Now is monotonic time since an arbitrary origin. Wall is the time of day.
 	Now  time.Duration
 	Wall time.Time
-	// Idle is how long each CPU was idle within Interval, by CPU number. Batch is how much CPU time
-	// the groups of Control.BatchGroups used in it.
+	// Idle is how long each CPU was idle within Interval, by CPU number. Behind is how much CPU time
+	// the groups of [Raises.Behind] used in it.
 	Interval time.Duration
 	Idle     []time.Duration
-	Batch    time.Duration
+	Behind   time.Duration
 	// Samples are the containers' usage since the last tick that had a sample of them, by path.
 	Samples map[string]trace.Sample
+	// Present are the bandwidth settings of the containers whose quota is raised, and of others that may
+	// have changed, by path.
+	Present map[string]cgroup.Settings
+	// Colocation is what batch pods and others have used, if [Batch.Bounded].
+	Colocation *colocation.Tick
+	// Last is set by an agent that ends and can no longer supervise raised quotas.
+	Last bool
+}
+
+// Ticked is what follows from a tick.
+type Ticked struct {
+	// Write is set if something must be written. The caller must then decide.
+	Write bool
+	// Changes are the quotas that are raised or lowered.
+	Changes []QuotaChange
+	// Batch is the decision about batch pods, which takes the place of that in the status.
+	Batch colocation.Decision
 }
 
 // Raise is a quota above the limit.
@@ -38,16 +53,6 @@ type QuotaChange struct {
 	Raised    bool // false: lowered
 	Quota     time.Duration
 	Reason    burst.Reason
-}
-
-// Raises reports whether any container's quota may be raised. If not, ticks have no effect.
-func (c *Control) Raises() bool {
-	for i := range c.limited {
-		if c.mayRaise(&c.limited[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 // mayRaise reports whether the policy allows to raise a container's quota and no other program owns
@@ -71,30 +76,32 @@ func (c *Control) raisedQuota(path string, period time.Duration) time.Duration {
 	return c.raised[path].Quota
 }
 
-// RaisedGroups returns the paths of the containers whose quota is raised. Pass their present
-// settings to Control.ObserveBandwidth before each tick.
-func (c *Control) RaisedGroups() []string { return slices.Collect(maps.Keys(c.raised)) }
-
-// BatchGroups returns the paths of the pods of QoS class BestEffort that run behind all others. They
-// give way to all others at once, so the time that they use does not prevent raises.
-func (c *Control) BatchGroups() (paths []string) {
-	if c.view == nil {
-		return nil
+// Tick decides about raised quotas and about batch pods.
+func (c *Control) Tick(t Tick) (done Ticked) {
+	if c.hold() != "" {
+		return done
 	}
-	for _, p := range c.view.Pods {
-		if p.Tier == nodeplan.BestEffort && isBehind(c.view.Settings[p.Path]) {
-			paths = append(paths, p.Path)
-		}
+	if t.Last {
+		done.Write = len(c.raised) > 0
+		c.raised = map[string]Raise{}
+		return done
 	}
-	return paths
+	if t.Colocation != nil && c.batch != nil {
+		done.Write = c.suppress(*t.Colocation)
+	}
+	done.Batch = c.batched
+	for path, present := range t.Present {
+		done.Write = c.observeBandwidth(path, present) || done.Write
+	}
+	var raised bool
+	done.Changes, raised = c.raise(t)
+	done.Write = done.Write || raised
+	return done
 }
 
-// ObserveBandwidth records the present bandwidth settings of one cgroup, and reports whether
-// another writer has changed them. If so, the caller must call Decide.
-func (c *Control) ObserveBandwidth(path string, now cgroup.Settings) (changed bool) {
-	if c.view == nil {
-		return false
-	}
+// observeBandwidth records the present bandwidth settings of one cgroup, and reports whether another
+// writer has changed them.
+func (c *Control) observeBandwidth(path string, now cgroup.Settings) (changed bool) {
 	present, ok := c.view.Settings[path]
 	before, known := c.expected[path]
 	if !ok || !known {
@@ -107,12 +114,9 @@ func (c *Control) ObserveBandwidth(path string, now cgroup.Settings) (changed bo
 	return len(c.changed) > count
 }
 
-// Raise decides which quotas to raise, and by how much. It returns the changes, and whether there
-// is anything to write; if so, the caller must call Decide.
-func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
-	if c.hold() != "" {
-		return nil, false
-	}
+// raise decides which quotas to raise, and by how much. It returns the changes, and whether there is
+// anything to write.
+func (c *Control) raise(t Tick) (changes []QuotaChange, write bool) {
 	input, containers := c.burstTick(t)
 	c.decisions = c.burst.Step(&input, c.decisions[:0])
 	raised := make(map[string]Raise, len(c.raised))
@@ -138,17 +142,9 @@ func (c *Control) Raise(t Tick) (changes []QuotaChange, write bool) {
 	return changes, write
 }
 
-// Lower reverts all raises, for an agent that ends and can no longer supervise them. It reports
-// whether there is anything to write.
-func (c *Control) Lower() (write bool) {
-	write = len(c.raised) > 0
-	c.raised = map[string]Raise{}
-	return write
-}
-
 // burstTick returns the input of package burst, and the containers in the same order.
 func (c *Control) burstTick(t Tick) (burst.Tick, []*Limited) {
-	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle, Batch: t.Batch, BatchCPUs: c.sharedCPUs()}
+	input := burst.Tick{Now: t.Now, Interval: t.Interval, Idle: t.Idle, Batch: t.Behind, BatchCPUs: c.sharedCPUs()}
 	var containers []*Limited
 	for i := range c.limited {
 		l := &c.limited[i]

@@ -73,8 +73,7 @@ func TestLargePods(t *testing.T) {
 	round := func(c *Control) func() {
 		return func() {
 			c.Decide(time.Unix(1e9, 0))
-			c.Report()
-			c.BatchPods()
+			c.Applied(Result{})
 			c.Waiting()
 		}
 	}

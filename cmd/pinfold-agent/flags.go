@@ -139,12 +139,11 @@ func addBurst(flags *pflag.FlagSet, c *control.Config) {
 
 // checkBurst checks the flags of addBurst.
 func checkBurst(c *control.Config) error {
-	modes := []burst.Mode{burst.None, burst.Kernel, burst.Quota, burst.Auto}
 	owners := []control.QuotaOwner{control.OwnerPinfold, control.OwnerOther}
 	const maxPercent = 10000
 	switch b := &c.Burst; {
-	case !slices.Contains(modes, b.Mode):
-		return usage.Errorf("--burst-policy %q: it must be one of %q", b.Mode, modes)
+	case !slices.Contains(burst.Modes(), b.Mode):
+		return usage.Errorf("--burst-policy %q: it must be one of %q", b.Mode, burst.Modes())
 	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
 		return usage.Errorf("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
 	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:

@@ -1,6 +1,6 @@
 // Command pinfold shows the CPU topology of machines, chooses CPUs, runs commands with CPU
-// settings, shows and records the CPU usage of cgroups, computes the effect of limits and burst,
-// and shows the state of a cluster. Its manuals are docs/pinfold.md and docs/status.md.
+// settings, shows and records the CPU usage of cgroups, explains why they are slow, computes the
+// effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md and docs/status.md.
 //
 // The command changes nothing on the machine, except files that it is asked to write and the
 // cgroups in which "pinfold run" runs a command. Only "pinfold status" uses the network: it reads
@@ -11,9 +11,9 @@
 // Under the name kubectl-pinfold it is a plugin of kubectl, "kubectl pinfold". Under the name
 // kubectl_complete-pinfold it completes the plugin's command line, as kubectl asks it to.
 //
-// Each group of subcommands is a package: internal/place, internal/record, internal/model,
-// internal/run, internal/top and internal/status. This package assembles them; internal/frame
-// contains what they share.
+// Each group of subcommands is a package: internal/place, internal/record, internal/groups,
+// internal/why, internal/model, internal/run, internal/top and internal/status. This package
+// assembles them; internal/frame contains what they share.
 package main
 
 import (

@@ -1,49 +1,34 @@
-package advice_test
+package advice
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/race"
 )
 
-// exponentialSeries returns exponential demand with a mean in CPUs.
-func exponentialSeries(periods int, mean float64) *trace.Series {
-	r := rand.New(rand.NewPCG(3, 4))
-	s := &trace.Series{Group: "/exponential"}
-	for i := range periods {
-		s.Samples = append(s.Samples, trace.Sample{
-			At: time.Duration(i+1) * trace.DefaultPeriod, Interval: trace.DefaultPeriod, Usage: time.Duration(r.ExpFloat64() * mean * float64(trace.DefaultPeriod)),
-			Limits: bandwidth.Limits{Quota: trace.DefaultPeriod, Period: trace.DefaultPeriod},
-		})
-	}
-	return s
-}
-
 // TestSameRandomNumbersSameAdvice: any number of workers gives the same advice.
 func TestSameRandomNumbersSameAdvice(t *testing.T) {
-	s := exponentialSeries(3000, .3)
+	s := exponentialSeries(1, 3000, .3, bandwidth.Limits{Quota: period, Period: period})
 	type both struct {
-		Container advice.Container
-		Node      advice.Node
+		Container Container
+		Node      Node
 	}
 	ask := func(seed uint64, workers int) (b both) {
 		options := seeded(seed)
 		options.Workers = workers
 		var err, nodeErr error
-		b.Container, err = advice.ForContainer(context.Background(), s, trace.DefaultPeriod, advice.DefaultGoal(), options)
-		b.Node, nodeErr = advice.ForNode(context.Background(), s, trace.DefaultPeriod, 6, 1, advice.DefaultGoal(), options)
+		b.Container, err = ForContainer(context.Background(), s, period, DefaultGoal(), options)
+		b.Node, nodeErr = ForNode(context.Background(), s, period, 6, 1, DefaultGoal(), options)
 		if err := errors.Join(err, nodeErr); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +47,7 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 // burst is safe: one deadline in 170 is missed.
 func TestNodeOfExponentialDemand(t *testing.T) {
 	race.SkipLong(t)
-	n, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .7), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
+	n, err := ForNode(context.Background(), exponentialSeries(1, 20_000, .7, bandwidth.Limits{Quota: period, Period: period}), period, 20, 1, DefaultGoal(), seeded(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +60,7 @@ func TestNodeOfExponentialDemand(t *testing.T) {
 	if math.Abs(n.SafeUtilisation-.71) > .03 {
 		t.Errorf("safe up to a utilisation of %v, want about .71", n.SafeUtilisation)
 	}
-	tight, err := advice.ForNode(context.Background(), exponentialSeries(20_000, .9), trace.DefaultPeriod, 20, 1, advice.DefaultGoal(), seeded(1))
+	tight, err := ForNode(context.Background(), exponentialSeries(1, 20_000, .9, bandwidth.Limits{Quota: period, Period: period}), period, 20, 1, DefaultGoal(), seeded(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,35 +70,35 @@ func TestNodeOfExponentialDemand(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	s := exponentialSeries(100, .5)
-	goal := advice.DefaultGoal()
-	for name, spoil := range map[string]func(*advice.Goal){
-		"no throttling at all": func(g *advice.Goal) { g.ThrottleRatio = 0 },
-		"all throttled":        func(g *advice.Goal) { g.ThrottleRatio = 1 },
-		"not a number":         func(g *advice.Goal) { g.ThrottleRatio = math.NaN() },
-		"burst of 200%":        func(g *advice.Goal) { g.Burst = 2 },
-		"negative burst":       func(g *advice.Goal) { g.Burst = -1 },
-		"always met":           func(g *advice.Goal) { g.ProbabilityWCET1 = 1 },
+	s := exponentialSeries(1, 100, .5, bandwidth.Limits{Quota: period, Period: period})
+	goal := DefaultGoal()
+	for name, spoil := range map[string]func(*Goal){
+		"no throttling at all": func(g *Goal) { g.ThrottleRatio = 0 },
+		"all throttled":        func(g *Goal) { g.ThrottleRatio = 1 },
+		"not a number":         func(g *Goal) { g.ThrottleRatio = math.NaN() },
+		"burst of 200%":        func(g *Goal) { g.Burst = 2 },
+		"negative burst":       func(g *Goal) { g.Burst = -1 },
+		"always met":           func(g *Goal) { g.ProbabilityWCET1 = 1 },
 	} {
 		bad := goal
 		spoil(&bad)
-		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, bad, seeded(1)); !errors.Is(err, advice.ErrGoal) {
+		if _, err := ForContainer(context.Background(), s, period, bad, seeded(1)); !errors.Is(err, ErrGoal) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, 1, 1, bad, seeded(1)); !errors.Is(err, advice.ErrGoal) {
+		if _, err := ForNode(context.Background(), s, period, 1, 1, bad, seeded(1)); !errors.Is(err, ErrGoal) {
 			t.Errorf("%s on a node: %v", name, err)
 		}
 	}
 	for _, cpus := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, cpus, 1, goal, seeded(1)); err == nil {
+		if _, err := ForNode(context.Background(), s, period, cpus, 1, goal, seeded(1)); err == nil {
 			t.Errorf("no error for a node of %v CPUs", cpus)
 		}
-		if _, err := advice.ForNode(context.Background(), s, trace.DefaultPeriod, 1, cpus, goal, seeded(1)); err == nil {
+		if _, err := ForNode(context.Background(), s, period, 1, cpus, goal, seeded(1)); err == nil {
 			t.Errorf("no error for a limit of %v CPUs", cpus)
 		}
 	}
-	for name, options := range map[string]advice.Options{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
-		if _, err := advice.ForContainer(context.Background(), s, trace.DefaultPeriod, goal, options); err == nil {
+	for name, options := range map[string]Options{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
+		if _, err := ForContainer(context.Background(), s, period, goal, options); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -122,11 +107,11 @@ func TestErrors(t *testing.T) {
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	s := exponentialSeries(3000, .3)
-	if _, err := advice.ForContainer(ctx, s, trace.DefaultPeriod, advice.DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
+	s := exponentialSeries(1, 3000, .3, bandwidth.Limits{Quota: period, Period: period})
+	if _, err := ForContainer(ctx, s, period, DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("container: %v", err)
 	}
-	if _, err := advice.ForNode(ctx, s, trace.DefaultPeriod, 4, 1, advice.DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
+	if _, err := ForNode(ctx, s, period, 4, 1, DefaultGoal(), seeded(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("node: %v", err)
 	}
 }
@@ -154,16 +139,16 @@ func TestNonsense(t *testing.T) {
 				s.Samples = append(s.Samples, sample)
 			}
 		}
-		goal := advice.DefaultGoal()
+		goal := DefaultGoal()
 		goal.ThrottleRatio = .2
-		c, err := advice.ForContainer(context.Background(), s, nominal, goal, seeded(1))
+		c, err := ForContainer(context.Background(), s, nominal, goal, seeded(1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := json.Marshal(c); err != nil {
 			t.Error(err)
 		}
-		for name, f := range map[string]advice.Finding{"limit": c.LimitWithBurst.Finding, "burst": c.Burst.Finding, "period": c.Period.Finding,
+		for name, f := range map[string]Finding{"limit": c.LimitWithBurst.Finding, "burst": c.Burst.Finding, "period": c.Period.Finding,
 			"binding": c.Binding.Finding, "threads": c.Parallelism.Finding, "scale out": c.ScaleOut.Finding, "curve": c.Curve.Finding} {
 			if f.Reason == "" {
 				t.Errorf("%s: no reason", name)

@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -30,9 +31,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 	}
 	b.Enough = true
 	b.queue(amountsOf(d.CPUs, sub.nominal), sub.nominal)
-	for _, c := range d.CPUs {
-		b.PeakCPUs = max(b.PeakCPUs, c)
-	}
+	b.PeakCPUs = slices.Max(d.CPUs)
 	b.Pays = b.WaitingShare <= sub.goal.ThrottleRatio
 	b.explain(sub, at)
 	return b

@@ -58,7 +58,7 @@ func (sub *subject) curveAt(at limitAt) Curve {
 	c.Reason = fmt.Sprintf("%d periods at %s, in recorded order and in random order", len(sub.wanted), at.name)
 	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
 	var bursts []float64
-	for percent := 0; percent <= mostBurst; {
+	for percent := 0; percent <= maxBurst; {
 		c.Points = append(c.Points, CurvePoint{BurstPercent: float64(percent), ThrottleRatio: counts.ratio(percent)})
 		bursts = append(bursts, float64(percent)/100)
 		if percent < 100 {

@@ -1,11 +1,10 @@
-package advice_test
+package advice
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 )
@@ -27,11 +26,11 @@ func TestContradictedByTheKernel(t *testing.T) {
 			}
 			s.Samples = append(s.Samples, sample)
 		}
-		got, err := advice.ForContainer(t.Context(), s, trace.DefaultPeriod, advice.DefaultGoal(), seeded(1))
+		got, err := ForContainer(t.Context(), s, trace.DefaultPeriod, DefaultGoal(), seeded(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, f := range map[string]advice.Finding{"limit": got.LimitWithoutBurst.Finding, "limit with burst": got.LimitWithBurst.Finding, "burst": got.Burst.Finding, "period": got.Period.Finding} {
+		for name, f := range map[string]Finding{"limit": got.LimitWithoutBurst.Finding, "limit with burst": got.LimitWithBurst.Finding, "burst": got.Burst.Finding, "period": got.Period.Finding} {
 			if f.Enough != c.enough || !c.enough && !strings.Contains(f.Reason, "the kernel throttled it in 50% of the periods, but the replay at the same limit in 0%") {
 				t.Errorf("throttled %s: %s: enough %v: %s", c.name, name, f.Enough, f.Reason)
 			}

@@ -45,7 +45,7 @@ func (l *Limit) cautions(sub *subject) []string {
 	}
 	quota := quotaOf(l.LimitCPUs, sub.period)
 	all, longest := sub.wanted.longestRun(quota, int64(l.BurstPercent/100*float64(quota)))
-	if longest >= leastThrottled && 2*longest >= all {
+	if longest >= minThrottled && 2*longest >= all {
 		w = append(w, fmt.Sprintf("most of the throttling at the advised limit of %s is one run of %v: a single event with a long wait; record for longer, or allow a smaller share if such events matter",
 			quantity.CPUs(l.LimitCPUs), (time.Duration(longest)*sub.period).Round(time.Second/10)))
 	}

@@ -52,14 +52,14 @@ type Density struct {
 }
 
 const (
-	// mostContainers is the largest number that is tried; kubelets admit 110 pods by default.
-	mostContainers = 250
-	// mostLoad is the largest load that is tried: near 1, backlog takes too long to become
+	// maxContainers is the largest number that is tried; kubelets admit 110 pods by default.
+	maxContainers = 250
+	// maxLoad is the largest load that is tried: near 1, backlog takes too long to become
 	// stationary.
-	mostLoad = .98
+	maxLoad = .98
 	// groupPeriods bounds each simulation: containers times periods.
 	groupPeriods = 10_000_000
-	// sure is by how many standard errors a probability must exceed the goal.
+	// sure is the number of standard errors by which a probability must exceed the goal.
 	sure = 2
 )
 
@@ -84,7 +84,7 @@ func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCP
 		return n, nil
 	}
 	n.Utilisation = sub.mean / limitCPUs
-	if n.Utilisation >= mostLoad {
+	if n.Utilisation >= maxLoad {
 		n.Reason = fmt.Sprintf("a limit of %s is too low to simulate a node: average demand is %s; use a higher limit", quantity.CPUs(limitCPUs), quantity.CPUs(sub.mean))
 		return n, nil
 	}
@@ -115,13 +115,13 @@ func (c *nodeSearch) search(ctx context.Context) error {
 	if c.blocks, err = demand.NewBlocks(quotas, c.sub.piece); err != nil {
 		return err
 	}
-	most := int(min(mostContainers, mostLoad*n.CPUs/c.sub.mean))
-	allowed := int(min(mostContainers, n.CPUs/n.LimitCPUs+1e-9))
+	most := int(min(maxContainers, maxLoad*n.CPUs/c.sub.mean))
+	allowed := int(min(maxContainers, n.CPUs/n.LimitCPUs+1e-9))
 	n.ByLimits = c.try(ctx, allowed)
 	n.Low = c.largest(ctx, most, -sure)
 	n.High = max(c.largest(ctx, most, sure), n.Low)
 	n.Fits = c.try(ctx, n.Low)
-	n.Most = n.Low == mostContainers
+	n.Most = n.Low == maxContainers
 	n.LessDensity = n.Low < allowed
 	if allowed > 0 {
 		n.SafeUtilisation = c.safeUtilisation(ctx, allowed)
@@ -178,7 +178,7 @@ func (c *nodeSearch) try(ctx context.Context, containers int) Density {
 func (c *nodeSearch) simulate(ctx context.Context, containers int, blocks *demand.Blocks) Density {
 	n := c.node
 	d := Density{Containers: containers, Load: float64(containers) * blocks.Mean() * n.LimitCPUs / n.CPUs}
-	if c.err != nil || d.Load > mostLoad {
+	if c.err != nil || d.Load > maxLoad {
 		return d // P(WCET = 1) = 0
 	}
 	result, err := interference.Simulate(ctx, interference.Config{
@@ -203,7 +203,7 @@ func (c *nodeSearch) simulate(ctx context.Context, containers int, blocks *deman
 // safeUtilisation returns the largest average demand over the limit, in hundredths, at which that
 // number of containers reaches the goal.
 func (c *nodeSearch) safeUtilisation(ctx context.Context, containers int) float64 {
-	first := sort.Search(int(100*mostLoad), func(i int) bool {
+	first := sort.Search(int(100*maxLoad), func(i int) bool {
 		blocks, err := c.blocks.WithMean(float64(i+1) / 100)
 		if err != nil {
 			c.err = err
@@ -219,7 +219,7 @@ func (n *Node) explain(sub *subject) {
 	goal := quantity.Share(sub.goal.ProbabilityWCET1)
 	allowed, fits := &n.ByLimits, &n.Fits
 	most := ""
-	if n.CPUs/n.LimitCPUs >= mostContainers+1 {
+	if n.CPUs/n.LimitCPUs >= maxContainers+1 {
 		most = " and more"
 	}
 	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", quantity.Count(allowed.Containers, "container"), most, quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs))
@@ -247,7 +247,7 @@ func (n *Node) warn(goal Goal) {
 		n.Warnings = append(n.Warnings, "containers are assumed to be independent; replicas behind one load balancer are busy at the same time, so fewer fit")
 	}
 	if n.Most {
-		n.Warnings = append(n.Warnings, fmt.Sprintf("more than %d containers were not tried", mostContainers))
+		n.Warnings = append(n.Warnings, fmt.Sprintf("more than %d containers were not tried", maxContainers))
 	}
 	if n.High > n.Low {
 		n.Warnings = append(n.Warnings, fmt.Sprintf("the simulation does not exclude that up to %d fit", n.High))

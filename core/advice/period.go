@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -38,7 +39,7 @@ func (sub *subject) periodAt(at limitAt) Period {
 	}
 	p.ThrottleRatio = ratio
 	p.LongestStall.Duration = longestStall(longest, at.cpus, peak)
-	if float64(n)*max(goal, ratio) < leastThrottled {
+	if float64(n)*max(goal, ratio) < minThrottled {
 		p.Reason = tooFew(n, longest, goal)
 		return p
 	}
@@ -90,13 +91,8 @@ func longestStall(period time.Duration, limit, cpus float64) time.Duration {
 
 // peak returns the largest demand in CPUs of a sample, or of a period if that is shorter.
 func (sub *subject) peak() float64 {
-	cpus := sub.demand.CPUs
 	if d, err := sub.series.Demand(sub.nominal, sub.nominal); err == nil {
-		cpus = d.CPUs
+		return slices.Max(d.CPUs)
 	}
-	peak := 0.0
-	for _, c := range cpus {
-		peak = max(peak, c)
-	}
-	return peak
+	return slices.Max(sub.demand.CPUs)
 }

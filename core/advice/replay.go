@@ -17,8 +17,8 @@ import (
 // Limits are multiples of 1/limitSteps CPUs.
 const limitSteps = 100
 
-// mostBurst is the largest burst in curves, in percent of the quota.
-const mostBurst = 400
+// maxBurst is the largest burst in curves, in percent of the quota.
+const maxBurst = 400
 
 // amounts are the demands of consecutive periods, in nanoseconds of CPU time.
 type amounts []int64
@@ -78,10 +78,10 @@ func (a amounts) smallestLimit(period time.Duration, burst, ratio float64) int {
 	})
 }
 
-// byBurst is the number of throttled periods with each burst up to mostBurst percent.
+// byBurst is the number of throttled periods with each burst up to maxBurst percent.
 type byBurst struct {
 	periods   int
-	throttled [mostBurst + 1]int
+	throttled [maxBurst + 1]int
 }
 
 // bursts counts the throttled periods for all bursts in one pass.
@@ -93,13 +93,13 @@ func (a amounts) bursts(quota int64) byBurst {
 		if debt == 0 {
 			continue
 		}
-		enough := int64(mostBurst + 1) // percent
-		if debt <= quota*mostBurst/100 {
+		enough := int64(maxBurst + 1) // percent
+		if debt <= quota*maxBurst/100 {
 			enough = (100*debt + quota - 1) / quota
 		}
 		b.throttled[enough-1]++
 	}
-	for i := mostBurst - 1; i >= 0; i-- {
+	for i := maxBurst - 1; i >= 0; i-- {
 		b.throttled[i] += b.throttled[i+1]
 	}
 	return b
@@ -131,10 +131,10 @@ func (a amounts) mean() float64 {
 }
 
 const (
-	// resamples is the number of bootstrap recordings; fewer, down to leastResamples, if they would
+	// resamples is the number of bootstrap recordings; fewer, down to minResamples, if they would
 	// have more than resampledPeriods together.
 	resamples        = 200
-	leastResamples   = 40
+	minResamples     = 40
 	resampledPeriods = 16_000_000
 )
 
@@ -144,7 +144,7 @@ type interval struct{ low, high float64 }
 // bootstrap returns confidence intervals of statistics: it computes them for recordings that are
 // assembled from random pieces of this one.
 func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period time.Duration, options Options, statistics func(amounts) []float64) ([]interval, error) {
-	times := min(resamples, max(leastResamples, resampledPeriods/periods))
+	times := min(resamples, max(minResamples, resampledPeriods/periods))
 	found := make([][]float64, times)
 	var next atomic.Int64
 	var all sync.WaitGroup

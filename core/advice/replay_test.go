@@ -43,7 +43,7 @@ func TestBurstsProperty(t *testing.T) {
 		wanted := drawAmounts(t)
 		quota := 100 * rapid.Int64Range(1, int64(period)/50).Draw(t, "quota")
 		counts := wanted.bursts(quota)
-		for percent := 0; percent <= mostBurst; percent += rapid.IntRange(1, 40).Draw(t, "step") {
+		for percent := 0; percent <= maxBurst; percent += rapid.IntRange(1, 40).Draw(t, "step") {
 			if want := wanted.throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
 				t.Errorf("burst %d%%: %v, want %v", percent, counts.ratio(percent), want)
 			}
@@ -111,8 +111,8 @@ func TestAmountsOfNonsense(t *testing.T) {
 			t.Errorf("%d periods of %v are throttled with a quota of %d", n, cpus, quota)
 		}
 		counts := a.bursts(quota)
-		if counts.ratio(0) < .5 || counts.ratio(mostBurst) < .5 {
-			t.Errorf("%v %v with a quota of %d", counts.ratio(0), counts.ratio(mostBurst), quota)
+		if counts.ratio(0) < .5 || counts.ratio(maxBurst) < .5 {
+			t.Errorf("%v %v with a quota of %d", counts.ratio(0), counts.ratio(maxBurst), quota)
 		}
 	}
 	if steps := a.smallestLimit(time.Second, 0, .01); steps <= 0 {

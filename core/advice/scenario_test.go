@@ -1,4 +1,4 @@
-package advice_test
+package advice
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
@@ -41,12 +40,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func seeded(seed uint64) advice.Options {
-	return advice.Options{Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }, Workers: 2}
-}
-
 func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) string {
-	goal := advice.DefaultGoal()
+	goal := DefaultGoal()
 	var nodeCPUs, limitCPUs float64
 	for line := range strings.Lines(goals) {
 		words := strings.Fields(line)
@@ -61,13 +56,13 @@ func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) 
 			t.Fatalf("unknown word %q", words[0])
 		}
 	}
-	c, err := advice.ForContainer(context.Background(), s, nominal, goal, seeded(1))
+	c, err := ForContainer(context.Background(), s, nominal, goal, seeded(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := describe(&c)
 	if nodeCPUs > 0 {
-		n, err := advice.ForNode(context.Background(), s, nominal, nodeCPUs, limitCPUs, goal, seeded(2))
+		n, err := ForNode(context.Background(), s, nominal, nodeCPUs, limitCPUs, goal, seeded(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +71,7 @@ func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) 
 	return text
 }
 
-func describe(c *advice.Container) string {
+func describe(c *Container) string {
 	var b strings.Builder
 	r := &c.Recorded
 	fmt.Fprintf(&b, "recorded %v: %d periods of %v, %.3g CPUs on average, p99 %.3g, peak %.3g; limit %.3g, burst %.3g%%, throttled %.3g, moved %.2g, open %.2g, averaged %.2g\n",
@@ -84,7 +79,7 @@ func describe(c *advice.Container) string {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
-	finding := func(name string, f advice.Finding, format string, args ...any) {
+	finding := func(name string, f Finding, format string, args ...any) {
 		fmt.Fprintf(&b, "\n%s: ", name)
 		if f.Enough {
 			fmt.Fprintf(&b, format, args...)
@@ -93,7 +88,7 @@ func describe(c *advice.Container) string {
 		}
 		fmt.Fprintf(&b, "\n  %s\n", f.Reason)
 	}
-	for _, l := range []*advice.Limit{&c.LimitWithoutBurst, &c.LimitWithBurst} {
+	for _, l := range []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst} {
 		finding(fmt.Sprintf("limit, burst %v%%", l.BurstPercent), l.Finding, "%v CPUs (%v to %v), throttled %.2g", l.LimitCPUs, l.LowCPUs, l.HighCPUs, l.ThrottleRatio)
 	}
 	finding("burst", c.Burst.Finding, "%v%% (%v to %v) at %v CPUs, %v", c.Burst.BurstPercent, c.Burst.LowPercent, c.Burst.HighPercent, c.Burst.AtLimitCPUs, c.Burst.ReachesGoal)
@@ -107,7 +102,7 @@ func describe(c *advice.Container) string {
 }
 
 // curve prints every tenth point: in recorded order, and in random order with its bounds.
-func curve(c *advice.Curve) string {
+func curve(c *Curve) string {
 	var points []string
 	for i, p := range c.Points {
 		if i%10 != 0 {
@@ -122,13 +117,13 @@ func curve(c *advice.Curve) string {
 	return strings.Join(append(points, c.IndependentMissing), " ")
 }
 
-func describeNode(n *advice.Node) string {
+func describeNode(n *Node) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nnode: %v\n  %s\n", n.Enough, n.Reason)
 	if !n.Enough {
 		return b.String()
 	}
-	for _, d := range []advice.Density{n.ByLimits, n.Fits} {
+	for _, d := range []Density{n.ByLimits, n.Fits} {
 		fmt.Fprintf(&b, "  %d containers: load %.3g, P(WCET = 1) %.3g, E[WCET] %.3g, throttled %.2g\n",
 			d.Containers, d.Load, d.ProbabilityWCET1.Value, d.ExpectedWCET.Value, d.ThrottleRatio.Value)
 	}

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// leastThrottled is how many periods the wanted share must amount to.
-	leastThrottled = 10
-	// mostAveraged is the largest share of the periods that may be known only as averages.
-	mostAveraged = .1
+	// minThrottled is the number of periods that the wanted share must amount to.
+	minThrottled = 10
+	// maxAveraged is the largest share of the periods that may be known only as averages.
+	maxAveraged = .1
 	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
 	// overestimate (core/trace, testdata/recovered.txt).
 	mostlyThrottled = .3
-	// farOff is by how much the replay may differ from the kernel's counters.
+	// farOff is the largest acceptable difference between the replay and the kernel's counters.
 	farOff = .05
 )
 
@@ -39,16 +39,14 @@ type subject struct {
 	enough  bool    // the recording is long enough for pieces of that length
 	blocks  *demand.Blocks
 
-	// unknown is why the demand of single periods is unknown. unsure is why it is known but does
-	// not suffice for shares of periods. Empty if not so.
+	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
+	// does not suffice for shares of periods. Both are "" if the demand suffices.
 	unknown, unsure string
 }
 
 func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
-	sub := &subject{series: s, nominal: nominal, goal: goal, summary: trace.Summarise(s, nominal), period: trace.DefaultPeriod}
-	if p := sub.summary.Limits.Period; p > 0 {
-		sub.period = min(max(p, bandwidth.MinPeriod), bandwidth.MaxPeriod)
-	}
+	sub := &subject{series: s, nominal: nominal, goal: goal, summary: trace.Summarise(s, nominal)}
+	sub.period = min(max(trace.PeriodOf(sub.summary.Limits), bandwidth.MinPeriod), bandwidth.MaxPeriod)
 	var err error
 	if sub.demand, err = s.Demand(nominal, sub.period); err != nil {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)
@@ -78,7 +76,7 @@ func (sub *subject) whyUnknown() string {
 	case d.OpenShare >= sub.goal.ThrottleRatio:
 		return fmt.Sprintf("not enough data: in %s of the time it was throttled without catching up afterwards, so its demand is unknown; record without a limit, or with a higher one",
 			quantity.Share(d.OpenShare))
-	case d.Averaged > mostAveraged:
+	case d.Averaged > maxAveraged:
 		return fmt.Sprintf("not enough data: late samples: %s of the periods are known only as averages over several; record on a less busy machine, or give the sampler more CPU time",
 			quantity.Share(d.Averaged))
 	}
@@ -88,7 +86,7 @@ func (sub *subject) whyUnknown() string {
 func (sub *subject) whyUnsure() string {
 	n := len(sub.wanted)
 	switch {
-	case float64(n) < math.Ceil(leastThrottled/sub.goal.ThrottleRatio):
+	case float64(n) < math.Ceil(minThrottled/sub.goal.ThrottleRatio):
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	case !sub.enough:
 		return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
@@ -192,11 +190,11 @@ func (sub *subject) warnings() []string {
 
 // limitAt is the limit that the other advice assumes.
 type limitAt struct {
-	cpus float64 // 0 if there is none
+	cpus float64 // 0 without a limit
 	name string
 }
 
-// limitToAdviseFor returns the recorded limit or, if there is none, the advised limit with burst.
+// limitToAdviseFor returns the recorded limit or, without one, the advised limit with burst.
 func (sub *subject) limitToAdviseFor(advised Limit) limitAt {
 	if cpus, limited := sub.limit(); limited {
 		return limitAt{cpus: cpus, name: fmt.Sprintf("the present limit of %s", quantity.CPUs(cpus))}
@@ -230,8 +228,8 @@ const longestAdvised = 366 * 24 * time.Hour
 
 // tooFew says that the share of n periods is too small a number, and how long to record.
 func tooFew(n int, period time.Duration, ratio float64) string {
-	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, leastThrottled)
-	need := math.Ceil(leastThrottled/ratio) * float64(period)
+	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, minThrottled)
+	need := math.Ceil(minThrottled/ratio) * float64(period)
 	if need > float64(longestAdvised) {
 		return what + ", and no recording is long enough; allow a larger share"
 	}

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Options is what an analysis needs to know besides events.
+// Options configures an analysis.
 type Options struct {
-	// Start is when the states of all threads are known. Time before it does not count.
+	// Start is the time at which the states of all threads are known. Earlier time does not count.
 	Start time.Duration
-	// Watched are the groups whose threads are traced, each with the group for which its threads count:
-	// itself or one above it, such as a container's for the groups that it makes itself.
+	// Watched maps each traced group to the group to which its threads are charged: itself or an
+	// ancestor. For example, the groups that a container makes are charged to the container.
 	Watched map[Group]Group
-	// Above names for each group the next one above it that has a quota.
+	// Above maps each group to its nearest ancestor with a quota.
 	Above map[Group]Group
 	// Longest is the number of longest delays to report per group.
 	Longest int
-	// Nameless is for analyses without end, which must not grow: what threads wait behind is not told apart,
-	// and threads that have ended are not listed.
+	// Nameless bounds the memory of an analysis that never ends: it does not record occupants, nor
+	// list threads that ended.
 	Nameless bool
-	// Delay, if not nil, receives each delay when it has ended, with the group for which the thread counts.
+	// Delay, if not nil, is called at the end of each delay with the group that is charged.
 	Delay func(Group, Delay)
-	// Span, if not nil, receives what each thread did, in pieces: the time of a thread is covered without
-	// gaps from its first to its last event. The last piece in a group is empty, and the thread is Dead in it.
+	// Span, if not nil, is called for each span. The spans of a thread follow each other without gaps.
+	// When a thread leaves a group, an empty span with the state Dead follows.
 	Span func(Span)
 }
 
-// Span is a time in which the state of a thread did not change, nor what it waited for.
+// Span is an interval in which a thread was in one state, and waited for at most one occupant.
 type Span struct {
 	Thread   Thread
 	CPU      int // on which it runs, waits or last ran
 	State    State
-	By       Occupant // what it waits for, if State is Waiting
+	By       Occupant // of CPU, if State is Waiting
 	From, To time.Duration
 }
 
@@ -44,25 +44,27 @@ type Analysis struct {
 	threads map[int]*thread
 	cpus    map[int]*cpu
 	groups  map[Group]*account
-	levels  map[Group]map[int]bool     // the CPUs on which a group's quota is used up
-	still   map[Group]map[int]bool     // those of the group's next edge
-	held    map[Group]map[*thread]bool // the threads that a group's quota throttles
-	missed  int
-	blind   bool          // events have been lost, and there was no snapshot since
-	lost    time.Duration // time in which that was so
-	lostAt  time.Duration
+	// exhausted has the CPUs on which a group's quota is used up. stillThrottled has those on which it
+	// remains so after the group's next edge. throttled has the threads that a group's quota throttles.
+	exhausted, stillThrottled map[Group]map[int]bool
+	throttled                 map[Group]map[*thread]bool
+
+	missed int           // see Report.Missed
+	inLoss bool          // from a Loss to the next Snapshot
+	lost   time.Duration // total time of earlier losses
+	lostAt time.Duration // begin of the present loss
 }
 
-// cpu is what is known of a CPU.
+// cpu is the state of a CPU.
 type cpu struct {
-	runs    Thread
-	known   bool // runs was right when a watched thread ran or waited here last
-	waiting []*thread
+	runs      Thread
+	runsKnown bool // runs is right as long as watched threads run or wait here
+	waiting   []*thread
 }
 
 // occupant returns what runs on a CPU.
 func (a *Analysis) occupant(c *cpu) Occupant {
-	if !c.known || a.Nameless {
+	if !c.runsKnown || a.Nameless {
 		return Occupant{Process: -1}
 	}
 	return Occupant{cmp.Or(a.Watched[c.runs.Group], c.runs.Group), c.runs.Process}
@@ -71,10 +73,10 @@ func (a *Analysis) occupant(c *cpu) Occupant {
 // New returns an analysis without events.
 func New(o Options) *Analysis {
 	return &Analysis{Options: o, threads: map[int]*thread{}, cpus: map[int]*cpu{}, groups: map[Group]*account{},
-		levels: map[Group]map[int]bool{}, still: map[Group]map[int]bool{}, held: map[Group]map[*thread]bool{}}
+		exhausted: map[Group]map[int]bool{}, stillThrottled: map[Group]map[int]bool{}, throttled: map[Group]map[*thread]bool{}}
 }
 
-// mark adds something to the set of a group.
+// mark adds an element to the set of a group.
 func mark[E comparable](sets map[Group]map[E]bool, g Group, one E) {
 	if sets[g] == nil {
 		sets[g] = map[E]bool{}
@@ -82,14 +84,14 @@ func mark[E comparable](sets map[Group]map[E]bool, g Group, one E) {
 	sets[g][one] = true
 }
 
-// unmark removes something from the set of a group.
+// unmark removes an element from the set of a group.
 func unmark[E comparable](sets map[Group]map[E]bool, g Group, one E) {
 	if delete(sets[g], one); len(sets[g]) == 0 {
 		delete(sets, g)
 	}
 }
 
-// Add adds an event. An event that is older than the last counts as if it had happened with it.
+// Add adds an event. If it is older than the last one, it gets the time of that.
 func (a *Analysis) Add(e Event) {
 	e.Time = max(e.Time, a.now)
 	a.now = e.Time
@@ -101,8 +103,8 @@ func (a *Analysis) Add(e Event) {
 	case Snapshot:
 		a.seen(e)
 	case StillThrottled:
-		mark(a.still, e.Thread.Group, e.CPU)
-		mark(a.levels, e.Thread.Group, e.CPU)
+		mark(a.stillThrottled, e.Thread.Group, e.CPU)
+		mark(a.exhausted, e.Thread.Group, e.CPU)
 	case Edge:
 		a.edge(e)
 	case Attach:
@@ -114,8 +116,8 @@ func (a *Analysis) Add(e Event) {
 	}
 }
 
-// Watch replaces the groups that are traced (Options.Watched and Options.Above). Threads of others are not
-// observed any more.
+// Watch replaces Options.Watched and Options.Above. It ends the observation of threads in groups that
+// are no longer watched.
 func (a *Analysis) Watch(watched, above map[Group]Group) {
 	for _, t := range a.threads {
 		if watched[t.Group] != a.Watched[t.Group] {
@@ -125,11 +127,11 @@ func (a *Analysis) Watch(watched, above map[Group]Group) {
 	a.Watched, a.Above = watched, above
 }
 
-// Forget removes what is known of a group that is not watched any more.
+// Forget removes the state of a group that is no longer watched.
 func (a *Analysis) Forget(g Group) {
 	delete(a.groups, g)
-	delete(a.levels, g)
-	delete(a.still, g)
+	delete(a.exhausted, g)
+	delete(a.stillThrottled, g)
 }
 
 // Waited returns for how long at least one of a group's threads has waited for a CPU, until a time that is
@@ -138,12 +140,12 @@ func (a *Analysis) Waited(g Group, until time.Duration) time.Duration {
 	return a.account(g).waiting.until(max(a.now, until))
 }
 
-// endLoss ends the time in which events were lost.
-func (a *Analysis) endLoss() { a.lost, a.blind = a.lostTime(), false }
+// endLoss ends the present loss.
+func (a *Analysis) endLoss() { a.lost, a.inLoss = a.lostTime(), false }
 
-// lostTime returns the time in which events were lost, until now.
+// lostTime returns the total time of losses until now.
 func (a *Analysis) lostTime() time.Duration {
-	if !a.blind {
+	if !a.inLoss {
 		return a.lost
 	}
 	return a.lost + max(0, a.now-max(a.lostAt, a.Start))
@@ -156,7 +158,7 @@ func (a *Analysis) cpu(n int) *cpu {
 	return a.cpus[n]
 }
 
-// thread returns a watched thread, with the group that it has now.
+// thread returns a watched thread, and moves it to its present group.
 func (a *Analysis) thread(id Thread) *thread {
 	t := a.threads[id.ID]
 	switch {
@@ -169,14 +171,14 @@ func (a *Analysis) thread(id Thread) *thread {
 	return t
 }
 
-// switched handles a CPU that runs another thread from now on.
+// switched handles a Switch.
 func (a *Analysis) switched(e Event) {
 	c := a.cpu(e.CPU)
 	if !a.followed(e.CPU) {
-		c.runs, c.known = e.Thread, true // and has run since threads began to wait here
+		c.runs, c.runsKnown = e.Thread, true // and has run since threads began to wait here
 	} else if c.runs.ID != e.Thread.ID {
 		a.missed++
-		c.known = false
+		c.runsKnown = false
 		a.doubt(a.threads[c.runs.ID], Running)
 	}
 	a.doubt(a.threads[e.Thread.ID], Waiting, Throttled, Sleeping)
@@ -186,22 +188,22 @@ func (a *Analysis) switched(e Event) {
 	if a.Watched[e.Thread.Group] != 0 {
 		t := a.thread(e.Thread)
 		a.steal(t, e.Clock)
-		a.become(t, e.State, e.CPU, e.Level)
+		a.become(t, e.State, e.CPU, e.Throttler)
 	}
-	c.runs, c.known = e.Other, true
+	c.runs, c.runsKnown = e.Other, true
 	if a.Watched[e.Other.Group] != 0 {
 		t := a.thread(e.Other)
 		a.become(t, Running, e.CPU, 0)
 		t.clock = e.Clock
 	}
-	if e.Queue {
-		a.throttle(e.Level, e.CPU)
+	if e.WholeQueue {
+		a.throttle(e.Throttler, e.CPU)
 	}
 }
 
-// throttle throttles the threads of a group, and of those below it, that wait on a CPU.
+// throttle throttles the threads of a group and its descendants that wait on a CPU.
 func (a *Analysis) throttle(g Group, cpu int) {
-	mark(a.levels, g, cpu)
+	mark(a.exhausted, g, cpu)
 	for _, t := range slices.Clone(a.cpu(cpu).waiting) {
 		for above := t.Group; above != 0; above = a.Above[above] {
 			if above == g {
@@ -212,11 +214,11 @@ func (a *Analysis) throttle(g Group, cpu int) {
 	}
 }
 
-// moved handles a thread that wants to run, or that goes to another CPU.
+// moved handles a Wakeup or a Migrate.
 func (a *Analysis) moved(e Event) {
 	c := a.cpu(e.CPU)
 	if !a.followed(e.CPU) {
-		c.runs, c.known = e.Other, true
+		c.runs, c.runsKnown = e.Other, true
 	}
 	if a.Watched[e.Thread.Group] == 0 {
 		return
@@ -228,54 +230,54 @@ func (a *Analysis) moved(e Event) {
 	if e.Other.ID == t.ID {
 		e.State = Running
 	}
-	a.become(t, e.State, e.CPU, e.Level)
+	a.become(t, e.State, e.CPU, e.Throttler)
 }
 
-// seen handles a snapshot of a thread.
+// seen handles a Snapshot.
 func (a *Analysis) seen(e Event) {
 	a.endLoss()
 	if t := a.threads[e.Thread.ID]; a.Watched[e.Thread.Group] == 0 || t != nil && t.state != Unknown {
-		return // events have told more
+		return // events are newer
 	}
 	if c := a.cpu(e.CPU); e.State == Running {
 		if a.followed(e.CPU) && c.runs.ID != e.Thread.ID {
 			return // it has been switched away from since
 		}
-		c.runs, c.known = e.Thread, true
+		c.runs, c.runsKnown = e.Thread, true
 	} else if !a.followed(e.CPU) {
-		c.known = false
+		c.runsKnown = false
 	}
-	a.become(a.thread(e.Thread), e.State, e.CPU, e.Level)
+	a.become(a.thread(e.Thread), e.State, e.CPU, e.Throttler)
 }
 
-// followed reports whether all switches of a CPU are sent, because watched threads run or wait there.
+// followed reports whether the kernel sends all switches of a CPU: watched threads run or wait there.
 func (a *Analysis) followed(n int) bool {
 	c := a.cpu(n)
 	runs := a.threads[c.runs.ID]
-	return c.known && (len(c.waiting) > 0 || runs != nil && runs.state == Running && runs.cpu == n)
+	return c.runsKnown && (len(c.waiting) > 0 || runs != nil && runs.state == Running && runs.cpu == n)
 }
 
-// edge ends the throttling of a group, except on the CPUs where it goes on.
+// edge ends the throttling of a group, except on its stillThrottled CPUs.
 func (a *Analysis) edge(e Event) {
 	g := e.Thread.Group
 	a.account(g).edge(e)
-	for cpu := range a.levels[g] {
-		if !a.still[g][cpu] {
-			unmark(a.levels, g, cpu)
+	for cpu := range a.exhausted[g] {
+		if !a.stillThrottled[g][cpu] {
+			unmark(a.exhausted, g, cpu)
 		}
 	}
-	delete(a.still, g)
-	for t := range maps.Clone(a.held[g]) {
-		if !a.levels[g][t.cpu] {
+	delete(a.stillThrottled, g)
+	for t := range maps.Clone(a.throttled[g]) {
+		if !a.exhausted[g][t.cpu] {
 			a.release(t)
 		}
 	}
 }
 
-// attached handles a thread or a process that has moved to another group.
+// attached handles an Attach.
 func (a *Analysis) attached(e Event) {
 	for _, c := range a.cpus {
-		if c.known && (c.runs.ID == e.Thread.ID || e.Whole && c.runs.Process == e.Thread.Process) {
+		if c.runsKnown && (c.runs.ID == e.Thread.ID || e.Whole && c.runs.Process == e.Thread.Process) {
 			for _, t := range c.waiting {
 				a.charge(t)
 			}
@@ -297,7 +299,7 @@ func (a *Analysis) attached(e Event) {
 	}
 }
 
-// renamed handles a thread that has another number.
+// renamed handles an Exec.
 func (a *Analysis) renamed(e Event) {
 	if e.Other.ID == e.Thread.ID {
 		return
@@ -324,17 +326,17 @@ func (a *Analysis) renamed(e Event) {
 	a.threads[t.ID] = t
 }
 
-// forget makes the states of all threads unknown.
+// forget handles a Loss: the states of all threads become unknown.
 func (a *Analysis) forget() {
 	for _, t := range a.threads {
 		a.become(t, Unknown, t.cpu, 0)
 	}
 	for _, c := range a.cpus {
-		c.known = false
+		c.runsKnown = false
 	}
-	clear(a.levels)
-	clear(a.still)
-	if !a.blind {
-		a.blind, a.lostAt = true, a.now
+	clear(a.exhausted)
+	clear(a.stillThrottled)
+	if !a.inLoss {
+		a.inLoss, a.lostAt = true, a.now
 	}
 }

@@ -1,5 +1,5 @@
-// Package blame computes where the time of threads went: how long each ran, slept, was throttled, and
-// waited for a CPU, and behind what. Usage:
+// Package blame computes where the time of threads went: how long each thread ran, slept, was
+// throttled, and waited for a CPU, and what ran on that CPU meanwhile. Usage:
 //
 //	a := blame.New(blame.Options{Start: start, Watched: groups})
 //	for e := range events { // in the order of their times
@@ -12,17 +12,17 @@
 //
 // # States
 //
-// A thread is in one [State] at a time. It changes only with an event, so the time of a thread is
-// covered without gaps and its [Parts] add up to the time for which it was observed. While a thread
-// waits, its time is charged to the thread that runs on its CPU, its [Occupant].
+// A thread is in one [State] at a time. Only events change it, so the [Parts] of a thread add up to the
+// time for which it was observed. While a thread waits, its time is charged to the thread that runs on
+// its CPU, the [Occupant].
 //
-// No event says that the throttling of a thread ends. A quota's timer hands out CPU time at the edge of
-// a period, and sometimes in between ([Edge]). From then on the thread waits for a CPU, unless the
-// group is still throttled on the CPU ([StillThrottled]), or another group above it is.
+// The kernel sends no event when the throttling of a thread ends. Instead, a quota's timer refills the
+// quota at the edge of a period, and sometimes in between ([Edge]). Then the thread waits for a CPU,
+// unless its group is still throttled on that CPU ([StillThrottled]), or a group above it is.
 //
 // # Wrong and missing events
 //
-// If a thread stops running that did not run, the CPU has switched to it without an event
-// ([Report.Missed]), and the states of the threads concerned were unknown since their last event. After a
-// [Loss] no state is known. Unknown time is a part of its own ([Parts.Unknown]).
+// A Switch away from a thread that was not running shows that an earlier switch was missed
+// ([Report.Missed]). The states of both threads are then unknown since their last events. After a
+// [Loss], all states are unknown. [Parts.Unknown] counts that time.
 package blame

@@ -8,7 +8,7 @@ import (
 // Group identifies a cgroup: the inode number of its directory. 0 is unknown.
 type Group uint64
 
-// Thread is a thread and where it belongs when an event happens.
+// Thread is a thread with its process and group at the time of an event.
 type Thread struct {
 	ID, Process int // ID 0 is the idle thread of a CPU
 	Group       Group
@@ -25,17 +25,17 @@ const (
 	Wakeup
 	// Migrate: Thread, which does not run, goes to CPU, which runs Other.
 	Migrate
-	// Edge: the timer of Group's quota has given out CPU time.
+	// Edge: the timer of the quota of Thread.Group has refilled it.
 	Edge
-	// StillThrottled precedes an Edge that leaves the threads of Group throttled on CPU.
+	// StillThrottled precedes an Edge after which threads of Thread.Group remain throttled on CPU.
 	StillThrottled
 	// Snapshot: Thread is in State.
 	Snapshot
 	// Attach: Thread is now in its group, with all threads of its process if Whole.
 	Attach
-	// Exec: Thread had the number Other.ID before it started another program.
+	// Exec: Thread had the ID Other.ID before it executed a program.
 	Exec
-	// Loss: events are missing, so that no state is known until there are other events.
+	// Loss: events are missing. All states are unknown until further events.
 	Loss
 )
 
@@ -64,7 +64,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint16(s))
 }
 
-// Event is something that the scheduler did.
+// Event is an event of the scheduler.
 type Event struct {
 	Time   time.Duration // on the monotonic clock of the machine
 	Kind   Kind
@@ -72,18 +72,18 @@ type Event struct {
 	Thread Thread
 	State  State // of Thread
 	Other  Thread
-	// Level is the group whose quota throttles Thread; if Queue, all threads of it and of groups below it that
-	// are on CPU, as in kernels before Linux 6.18.
-	Level Group
-	Queue bool
-	Whole bool
-	// Clock is the time of CPU at a Switch on a clock that stands still while interrupts are handled or the
-	// hypervisor runs something else, as far as the kernel measures that. 0 is unknown.
+	// Throttler is the group whose quota throttles Thread. Before Linux 6.18, a quota throttles a whole
+	// queue (WholeQueue): all threads on CPU that belong to Throttler or its descendants.
+	Throttler  Group
+	WholeQueue bool
+	Whole      bool // all threads of the process; see Attach
+	// Clock is the CPU's clock of task time at a Switch: it stops during interrupts and stolen time, as
+	// far as the kernel measures these. 0 is unknown.
 	Clock time.Duration
 	Quota *Quota // of an Edge
 }
 
-// Quota is the state of a group's quota after its timer has given out CPU time.
+// Quota is the state of a group's quota after a refill by its timer.
 type Quota struct {
 	Before, Left  time.Duration // CPU time left in the period, before and after
 	Periods       uint32        // nr_periods

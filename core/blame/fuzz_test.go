@@ -21,7 +21,7 @@ func decodeEvents(data []byte) []Event {
 		now += time.Duration(int8(data[1]))
 		events = append(events, Event{
 			Time: now, Kind: Kind(data[0] % 11), Whole: data[0] >= 128,
-			CPU: int(data[2] % 3), State: State(data[3] % 8), Level: Group(data[4] % 6),
+			CPU: int(data[2] % 3), State: State(data[3] % 8), Throttler: Group(data[4] % 6),
 			Thread: thread(data[5]), Other: thread(data[6]), Clock: time.Duration(data[7]), Quota: &Quota{},
 		})
 	}

@@ -138,7 +138,7 @@ func (k *kernel) union(g Group, states ...State) (total time.Duration) {
 func (k *kernel) compareGroups(t *rapid.T, r *Report) {
 	want := map[Group]*Parts{}
 	for _, s := range k.spans {
-		at(want, k.options.Watched[s.Thread.Group]).add(s.State, s.By, s.To-s.From)
+		at(want, k.options.Watched[s.Thread.Group]).Count(s.State, s.By, k.options.Watched[s.Thread.Group], s.To-s.From)
 	}
 	for thread, d := range k.stolen {
 		p := at(want, k.options.Watched[thread.Group])
@@ -172,7 +172,7 @@ func (k *kernel) compareGroups(t *rapid.T, r *Report) {
 func (k *kernel) compareThreads(t *rapid.T, r *Report) {
 	got, want := map[Thread]*Parts{}, map[Thread]*Parts{}
 	for _, s := range k.spans {
-		at(want, k.nameOf(s.Thread)).add(s.State, s.By, s.To-s.From)
+		at(want, k.nameOf(s.Thread)).Count(s.State, s.By, k.options.Watched[s.Thread.Group], s.To-s.From)
 	}
 	for thread, d := range k.stolen {
 		p := at(want, k.nameOf(thread))
@@ -183,7 +183,7 @@ func (k *kernel) compareThreads(t *rapid.T, r *Report) {
 			return // some are left out
 		}
 		for _, thread := range one.Threads {
-			at(got, k.nameOf(thread.Thread)).plus(&thread.Parts)
+			at(got, k.nameOf(thread.Thread)).Add(&thread.Parts)
 		}
 	}
 	for _, thread := range slices.SortedFunc(maps.Keys(got), func(x, y Thread) int {
@@ -219,8 +219,11 @@ func sum(p *Parts) time.Duration {
 }
 
 func same(t *rapid.T, what string, got, want *Parts) {
-	if got.Running != want.Running || got.Stolen != want.Stolen || got.Throttled != want.Throttled || got.Sleeping != want.Sleeping ||
-		got.Unknown != want.Unknown || !maps.Equal(got.Behind, want.Behind) {
+	equal := maps.Equal(got.Behind, want.Behind)
+	for i, d := range got.fields() {
+		equal = equal && *d == *want.fields()[i]
+	}
+	if !equal {
 		t.Errorf("%s: %+v, want %+v", what, *got, *want)
 	}
 }
@@ -240,8 +243,8 @@ func transcript(events []Event) string {
 		case Switch, Wakeup, Migrate, Snapshot:
 			verb := map[Kind]string{Wakeup: "wakeup ", Migrate: "migrate ", Snapshot: "snapshot "}[e.Kind]
 			fmt.Fprintf(&out, "cpu%d %s%s %v", e.CPU, verb, thread(e.Thread), e.State)
-			if e.Level != 0 {
-				fmt.Fprintf(&out, ":%s", name(e.Level))
+			if e.Throttler != 0 {
+				fmt.Fprintf(&out, ":%s", name(e.Throttler))
 			}
 			if e.Kind != Snapshot {
 				fmt.Fprintf(&out, " %s", thread(e.Other))

@@ -2,12 +2,11 @@ package blame
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
 
-// Delay is one time in which a thread wanted to run and did not.
+// Delay is one interval in which a thread wanted to run and did not.
 type Delay struct {
 	Thread Thread
 	From   time.Duration
@@ -17,12 +16,12 @@ type Delay struct {
 // Report is where the time of threads went.
 type Report struct {
 	From, To time.Duration
-	// Groups has the groups for which threads count, and those with a quota whose edges were traced.
+	// Groups has the groups that were charged, and those with a quota whose edges were traced.
 	Groups map[Group]*Sum
-	// Lost is the time in which nothing is known, because events were lost. For threads that are known
-	// before or after, it is a part of Unknown.
+	// Lost is the total time of losses ([Loss]). Parts.Unknown includes it for threads that were
+	// observed before or after.
 	Lost time.Duration
-	// Missed is how often a CPU switched to another thread without an event.
+	// Missed is the number of switches without an event.
 	Missed int
 }
 
@@ -32,7 +31,8 @@ type Sum struct {
 	// Active is the time in which at least one thread wanted to run, Waited that in which at least one
 	// waited for a CPU.
 	Active, Waited time.Duration
-	// Threads are those that were observed to the end, and some of the others, in the order of their delays.
+	// Threads has the threads that were observed to the end, and up to 100 that ended earlier, those with
+	// the longest delays first.
 	Threads []ThreadSum
 	// Longest are the longest delays of a thread, longest first.
 	Longest []Delay
@@ -46,20 +46,20 @@ type ThreadSum struct {
 	Parts
 }
 
-// account is a Sum in progress, of the threads that are not observed any more.
+// account is the Sum so far, of the threads whose observation has ended.
 type account struct {
 	Sum
 	wanting, waiting union // threads that want to run, and that wait for a CPU
 }
 
-// union measures the time in which there is at least one of something.
+// union measures the time in which at least one thread is in a state.
 type union struct {
-	n     int
+	n     int           // threads
 	since time.Duration // when n became more than 0
 	total time.Duration // before
 }
 
-// add records that there are more (or, if negative, fewer) from now on.
+// add adds threads, or removes them if more is negative.
 func (u *union) add(more int, now time.Duration) {
 	if u.n == 0 {
 		u.since = now
@@ -76,7 +76,7 @@ func (u *union) until(now time.Duration) time.Duration {
 	return u.total + max(0, now-u.since)
 }
 
-// count records that a thread is in a state (or, if n is -1, was in it until now).
+// count records that a thread enters a state (n = 1) or leaves it (n = -1).
 func (a *Analysis) count(g Group, s State, n int) {
 	now := max(a.now, a.Start)
 	if s.wants() {
@@ -87,7 +87,7 @@ func (a *Analysis) count(g Group, s State, n int) {
 	}
 }
 
-// maxEnded is how many threads that ended a Sum names, those with the longest delays.
+// maxEnded limits the ended threads in a Sum.
 const maxEnded = 100
 
 func (a *Analysis) account(g Group) *account {
@@ -97,10 +97,10 @@ func (a *Analysis) account(g Group) *account {
 	return a.groups[g]
 }
 
-// end adds a thread that is not observed any more to the account of its group.
+// end adds a thread whose observation ends to the account of its group.
 func (a *Analysis) end(t *thread) {
 	sum := a.account(a.Watched[t.Group])
-	sum.plus(&t.parts)
+	sum.Add(&t.parts)
 	if a.Span != nil && a.now >= a.Start {
 		a.Span(Span{Thread: t.Thread, CPU: t.cpu, State: Dead, From: a.now, To: a.now})
 	}
@@ -109,14 +109,14 @@ func (a *Analysis) end(t *thread) {
 	}
 }
 
-// insert inserts something into a list, longest delays first, whose length is limited.
-func insert[T interface{ Delayed() time.Duration }](list []T, one T, most int) []T {
+// insert inserts one into a list of at most maxLength elements, longest delays first.
+func insert[T interface{ Delayed() time.Duration }](list []T, one T, maxLength int) []T {
 	at, _ := slices.BinarySearchFunc(list, one, longerFirst)
-	if at >= most {
+	if at >= maxLength {
 		return list
 	}
 	list = slices.Insert(list, at, one)
-	return list[:min(len(list), most)]
+	return list[:min(len(list), maxLength)]
 }
 
 func longerFirst[T interface{ Delayed() time.Duration }](x, y T) int {
@@ -130,7 +130,7 @@ func (a *account) edge(e Event) {
 	a.Last = e.Quota
 }
 
-// Report returns the result up to a time that is not before the last event.
+// Report returns the result until the time to, which must not be before the last event.
 func (a *Analysis) Report(to time.Duration) *Report {
 	a.now = max(a.now, to)
 	r := &Report{From: a.Start, To: a.now, Groups: map[Group]*Sum{}, Lost: a.lostTime(), Missed: a.missed}
@@ -146,7 +146,7 @@ func (a *Analysis) Report(to time.Duration) *Report {
 	for _, t := range a.threads {
 		a.charge(t)
 		sum := r.Groups[a.Watched[t.Group]]
-		sum.plus(&t.parts)
+		sum.Add(&t.parts)
 		sum.Threads = append(sum.Threads, ThreadSum{t.Thread, t.parts.clone()})
 		if t.delay != nil {
 			sum.Longest = insert(sum.Longest, Delay{t.Thread, t.delay.From, t.delay.clone()}, a.Longest)
@@ -158,11 +158,4 @@ func (a *Analysis) Report(to time.Duration) *Report {
 		})
 	}
 	return r
-}
-
-// Ranked returns what a thread or group waited behind, most first.
-func (p Parts) Ranked() []Occupant {
-	return slices.SortedFunc(maps.Keys(p.Behind), func(x, y Occupant) int {
-		return cmp.Or(cmp.Compare(p.Behind[y], p.Behind[x]), cmp.Compare(x.Group, y.Group), cmp.Compare(x.Process, y.Process))
-	})
 }

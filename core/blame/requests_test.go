@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -26,22 +27,22 @@ func TestTimeline(t *testing.T) {
 	}
 	for _, test := range []struct {
 		from, to int
-		want     Split
+		want     Parts
 	}{
-		{5, 65, Split{Running: ms(10), Throttled: ms(35), Others: ms(10), Idle: ms(5)}},
-		{0, 10, Split{Running: ms(10)}},
-		{65, 80, Split{Running: ms(5), Asleep: ms(10)}},
-		{-10, 5, Split{Running: ms(5), Asleep: ms(10)}},
-		{30, 30, Split{}},
+		{5, 65, Parts{Running: ms(10), Throttled: ms(35), Others: ms(10), Idle: ms(5)}},
+		{0, 10, Parts{Running: ms(10)}},
+		{65, 80, Parts{Running: ms(5), Sleeping: ms(10)}},
+		{-10, 5, Parts{Running: ms(5), Sleeping: ms(10)}},
+		{30, 30, Parts{}},
 	} {
-		if got := timeline.Split(ms(test.from), ms(test.to)); got != test.want {
+		if got := timeline.Split(ms(test.from), ms(test.to)); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%d to %d ms: %+v, want %+v", test.from, test.to, got, test.want)
 		}
 	}
-	if got := (&Timeline{Group: a}).Split(0, ms(5)); got != (Split{Asleep: ms(5)}) {
+	if got := (&Timeline{Group: a}).Split(0, ms(5)); !reflect.DeepEqual(got, Parts{Sleeping: ms(5)}) {
 		t.Errorf("without spans: %+v", got)
 	}
-	timeline.Most = 2
+	timeline.MaxSpans = 2
 	if timeline.Add(Span{one, 0, Running, Occupant{}, ms(70), ms(71)}); !timeline.Cut {
 		t.Error("a timeline that is full takes more")
 	}
@@ -62,7 +63,7 @@ func TestTimelineAddsUp(t *testing.T) {
 		from := at.Draw(t, "begin")
 		middle, to := from+at.Draw(t, "first"), 0
 		to = middle + at.Draw(t, "second")
-		sum := func(s Split) time.Duration { return s.Runnable() + s.Unknown + s.Asleep }
+		sum := func(s Parts) time.Duration { return s.Runnable() + s.Unknown + s.Sleeping }
 		all := timeline.Split(time.Duration(from), time.Duration(to))
 		parts := sum(timeline.Split(time.Duration(from), time.Duration(middle))) + sum(timeline.Split(time.Duration(middle), time.Duration(to)))
 		const rounding = 8

@@ -96,7 +96,7 @@ func parseEvent(words []string) (e Event, err error) {
 		return e, err
 	}
 	words = words[1:]
-	if e.Queue = words[len(words)-1] == "all"; e.Queue {
+	if e.WholeQueue = words[len(words)-1] == "all"; e.WholeQueue {
 		words = words[:len(words)-1]
 	}
 	if clock, ok := strings.CutPrefix(words[len(words)-1], "@"); ok {
@@ -131,7 +131,7 @@ func parseEvent(words []string) (e Event, err error) {
 	case Switch, Wakeup, Migrate, Snapshot:
 		e.Thread = parseThread(words[0])
 		state, level, _ := strings.Cut(words[1], ":")
-		e.Level = group(level)
+		e.Throttler = group(level)
 		for e.State = Unknown; e.State.String() != state; e.State++ {
 			if e.State > Dead {
 				return e, fmt.Errorf("%q is not a state", state)

@@ -196,7 +196,7 @@ func (k *kernel) switches(t *rapid.T) {
 		k.stop(t, prev)
 	}
 	if k.watches(prev) {
-		e.State, e.Level = prev.state, prev.level
+		e.State, e.Throttler = prev.state, prev.level
 	}
 	if c.runs = next; next != nil {
 		k.endDelay(next)

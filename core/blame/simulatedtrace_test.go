@@ -114,7 +114,7 @@ func (k *kernel) send(e Event) Event {
 func (k *kernel) tell(kind Kind, x *task, state State) {
 	if k.watches(x) {
 		k.learn(x.cpu)
-		k.send(Event{Kind: kind, CPU: x.cpu, Thread: x.Thread, State: state, Level: x.level, Other: k.cpus[x.cpu].runs.thread()})
+		k.send(Event{Kind: kind, CPU: x.cpu, Thread: x.Thread, State: state, Throttler: x.level, Other: k.cpus[x.cpu].runs.thread()})
 		k.observe(x)
 	}
 }
@@ -127,7 +127,7 @@ func (k *kernel) snapshot(x *task) {
 	if x.state == Running {
 		k.learn(x.cpu)
 	}
-	k.send(Event{Kind: Snapshot, CPU: x.cpu, Thread: x.Thread, State: x.state, Level: x.level})
+	k.send(Event{Kind: Snapshot, CPU: x.cpu, Thread: x.Thread, State: x.state, Throttler: x.level})
 	k.observe(x)
 }
 

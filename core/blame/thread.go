@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// thread is what is known of a watched thread.
+// thread is the state of a watched thread.
 type thread struct {
 	Thread
 	cpu   int
 	state State
-	level Group // whose quota is used up, if state is Throttled
-	since time.Duration
-	clock time.Duration // of its CPU at that time, if it runs and that is known
+	since time.Duration // last charge
+	clock time.Duration // Event.Clock at since; 0 if it does not run or the clock is unknown
 	parts Parts
-	delay *Delay // since it wanted to run; nil if it runs or sleeps
+	delay *Delay // the present delay, nil if it runs or sleeps
+	// throttler is the group whose quota is used up, if state is Throttled.
+	throttler Group
 }
 
-// regroup makes the time of a thread so far that of its old group.
+// regroup moves a thread to another group. Its time so far is charged to the old one.
 func (a *Analysis) regroup(t *thread, now Thread) {
 	a.charge(t)
 	a.endDelay(t)
@@ -28,8 +29,8 @@ func (a *Analysis) regroup(t *thread, now Thread) {
 	a.beginDelay(t)
 }
 
-// doubt makes the state of a thread unknown since its last event, if it is one of those that turned out
-// to be wrong. t may be nil.
+// doubt makes the state of a thread unknown since its last event, if it is one of the wrong states.
+// t may be nil.
 func (a *Analysis) doubt(t *thread, wrong ...State) {
 	if t == nil || !slices.Contains(wrong, t.state) {
 		return
@@ -40,10 +41,10 @@ func (a *Analysis) doubt(t *thread, wrong ...State) {
 	a.endDelay(t)
 }
 
-// set changes the state of a thread, whose time has been charged.
+// set changes the state of a thread. The time so far must have been charged.
 func (a *Analysis) set(t *thread, s State) {
 	if t.state == Throttled {
-		unmark(a.held, t.level, t)
+		unmark(a.throttled, t.throttler, t)
 	}
 	if s != t.state {
 		a.count(a.Watched[t.Group], s, 1)
@@ -52,7 +53,7 @@ func (a *Analysis) set(t *thread, s State) {
 	t.state = s
 }
 
-// leave takes a thread from the list of its CPU if it waits there.
+// leave removes a waiting thread from the list of its CPU.
 func (a *Analysis) leave(t *thread) {
 	if t.state == Waiting {
 		c := a.cpu(t.cpu)
@@ -60,9 +61,9 @@ func (a *Analysis) leave(t *thread) {
 	}
 }
 
-// steal moves the time for which a thread was on its CPU and the clock of the CPU stood still to the part
-// Stolen. It stops at one instant of the switch and the other at another, so the difference may be a little
-// negative; it then is a part of Running.
+// steal moves the time in which a thread ran while its CPU's clock stopped from Running to Stolen. The
+// times of events and clocks are read at slightly different moments. So the difference may be slightly
+// negative; that reduces earlier stolen time.
 func (a *Analysis) steal(t *thread, clock time.Duration) {
 	if t.state != Running || t.clock == 0 || clock == 0 || t.since < a.Start {
 		return
@@ -75,24 +76,24 @@ func (a *Analysis) steal(t *thread, clock time.Duration) {
 	t.parts.Running -= stolen
 }
 
-// release makes a throttled thread wait, unless another quota is used up.
+// release makes a throttled thread wait, unless another quota still throttles it.
 func (a *Analysis) release(t *thread) {
-	level := a.throttledAbove(t)
-	if level == 0 {
+	throttler := a.throttledAbove(t)
+	if throttler == 0 {
 		c := a.cpu(t.cpu)
-		c.known = a.followed(t.cpu)
+		c.runsKnown = a.followed(t.cpu)
 		a.become(t, Waiting, t.cpu, 0)
 		return
 	}
-	unmark(a.held, t.level, t)
-	t.level = level
-	mark(a.held, level, t)
+	unmark(a.throttled, t.throttler, t)
+	t.throttler = throttler
+	mark(a.throttled, throttler, t)
 }
 
-// throttledAbove returns a group whose quota is used up on the CPU of a thread, or 0.
+// throttledAbove returns the nearest group whose quota is used up on the CPU of a thread, or 0.
 func (a *Analysis) throttledAbove(t *thread) Group {
 	for g := t.Group; g != 0; g = a.Above[g] {
-		if a.levels[g][t.cpu] {
+		if a.exhausted[g][t.cpu] {
 			return g
 		}
 	}
@@ -100,11 +101,11 @@ func (a *Analysis) throttledAbove(t *thread) Group {
 }
 
 // become changes the state of a thread.
-func (a *Analysis) become(t *thread, s State, cpu int, level Group) {
+func (a *Analysis) become(t *thread, s State, cpu int, throttler Group) {
 	a.charge(t)
 	a.leave(t)
 	a.set(t, s)
-	t.cpu, t.level = cpu, level
+	t.cpu, t.throttler = cpu, throttler
 	switch s {
 	case Dead:
 		a.remove(t)
@@ -112,15 +113,15 @@ func (a *Analysis) become(t *thread, s State, cpu int, level Group) {
 		c := a.cpu(cpu)
 		c.waiting = append(c.waiting, t)
 	case Throttled:
-		mark(a.held, level, t)
-		if level != 0 {
-			mark(a.levels, level, cpu)
+		mark(a.throttled, throttler, t)
+		if throttler != 0 {
+			mark(a.exhausted, throttler, cpu)
 		}
 	}
 	a.beginDelay(t)
 }
 
-// beginDelay begins a delay if a thread wants to run and does not, or else ends it.
+// beginDelay begins a delay if a thread waits or is throttled, and ends it otherwise.
 func (a *Analysis) beginDelay(t *thread) {
 	if wants := t.state == Waiting || t.state == Throttled; !wants {
 		a.endDelay(t)
@@ -141,9 +142,10 @@ func (a *Analysis) charge(t *thread) {
 	if t.state == Waiting {
 		by = a.occupant(a.cpu(t.cpu))
 	}
-	t.parts.add(t.state, by, d)
+	group := a.Watched[t.Group]
+	t.parts.Count(t.state, by, group, d)
 	if t.delay != nil {
-		t.delay.add(t.state, by, d)
+		t.delay.Count(t.state, by, group, d)
 	}
 	if a.Span != nil {
 		a.Span(Span{t.Thread, t.cpu, t.state, by, from, a.now})

@@ -8,40 +8,6 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// Split is what threads did, with their waits by kind.
-type Split struct {
-	Running   time.Duration
-	Stolen    time.Duration // on a CPU that interrupts or the hypervisor used; a part of Running on timelines
-	Throttled time.Duration
-	Others    time.Duration // waited behind other groups, or it is not known behind what
-	Own       time.Duration // waited behind threads of the group
-	Idle      time.Duration // waited while the CPU was idle and had not switched to the thread yet
-	Unknown   time.Duration
-	Asleep    time.Duration // did not want to run
-}
-
-// Split returns the parts of the threads of a group.
-func (p Parts) Split(group Group) Split {
-	split := [parts]time.Duration{running: p.Running, stolen: p.Stolen, throttled: p.Throttled, unknown: p.Unknown, asleep: p.Sleeping}
-	for by, d := range p.Behind {
-		split[partOf(Waiting, by, group)] += d
-	}
-	return newSplit(split)
-}
-
-// Runnable returns the time in which they wanted to run.
-func (s Split) Runnable() time.Duration {
-	return s.Running + s.Stolen + s.Throttled + s.Others + s.Own + s.Idle
-}
-
-// Plus returns the sum of two splits.
-func (s Split) Plus(o Split) Split {
-	return Split{
-		s.Running + o.Running, s.Stolen + o.Stolen, s.Throttled + o.Throttled, s.Others + o.Others,
-		s.Own + o.Own, s.Idle + o.Idle, s.Unknown + o.Unknown, s.Asleep + o.Asleep,
-	}
-}
-
 // Cause is the main reason why threads did not run when they wanted to.
 type Cause string
 
@@ -49,7 +15,7 @@ type Cause string
 const (
 	NotRunnable   Cause = "not-runnable" // they hardly wanted to run
 	NotDelayed    Cause = "not-delayed"  // they ran nearly always when they wanted to
-	ByQuota       Cause = "throttled"    // and the limit is too low for what they need on average
+	ByQuota       Cause = "throttled"    // the limit is too low for their average need
 	ByBursts      Cause = "bursts"       // throttled, although they need less than the limit on average
 	ByParallelism Cause = "parallelism"  // throttled, and many more threads want to run at a time than the limit has CPUs
 	ByNeighbours  Cause = "neighbours"   // waited behind others
@@ -67,7 +33,7 @@ const (
 	tooParallel, farTooParallel = 2, 8
 )
 
-// Verdict is what a Sum shows.
+// Verdict is the main cause of delays, with the figures that show it.
 type Verdict struct {
 	Cause Cause
 	// Share is the part of the time in which threads wanted to run that the cause accounts for.
@@ -83,23 +49,22 @@ type Verdict struct {
 // Verdict returns the main reason for the delays of a group's threads that were observed for a
 // time. limit is the group's limit in CPUs, 0 for none.
 func (s *Sum) Verdict(own Group, observed time.Duration, limit quantity.CPUs) Verdict {
-	split := s.Split(own)
-	v := Verdict{Cause: NotRunnable, Usage: quantity.CPUs(split.Running) / quantity.CPUs(max(1, observed))}
-	runnable := split.Runnable()
+	v := Verdict{Cause: NotRunnable, Usage: quantity.CPUs(s.Running) / quantity.CPUs(max(1, observed))}
+	runnable := s.Runnable()
 	v.Parallel = float64(runnable) / float64(max(1, s.Active))
 	if quantity.CPUs(runnable) < fewRunnable*quantity.CPUs(observed) {
 		return v
 	}
 	share := func(d time.Duration) quantity.Share { return quantity.Share(d) / quantity.Share(runnable) }
-	v.Cause, v.Share = NotDelayed, share(split.Running)
-	switch most := max(split.Throttled, split.Others, split.Own, split.Stolen); {
-	case share(runnable-split.Running) < fewDelays || share(most) < fewDelays/2:
-	case most == split.Throttled:
+	v.Cause, v.Share = NotDelayed, share(s.Running)
+	switch most := max(s.Throttled, s.Others, s.Own, s.Stolen); {
+	case share(runnable-s.Running) < fewDelays || share(most) < fewDelays/2:
+	case most == s.Throttled:
 		v.Cause, v.Share = throttledBy(v, limit), share(most)
-	case most == split.Others:
+	case most == s.Others:
 		v.Cause, v.Share = ByNeighbours, share(most)
 		v.Neighbour = s.neighbour(own)
-	case most == split.Own:
+	case most == s.Own:
 		v.Cause, v.Share = ByOwnThreads, share(most)
 	default:
 		v.Cause, v.Share = ByMachine, share(most)

@@ -26,8 +26,8 @@ type account struct {
 	usage, interval time.Duration // of the incomplete period
 	need            time.Duration // CPU time used in the last complete period
 	needed          time.Duration // when more than the limit was last needed
-	mean            Rate          // smoothed usage
-	known           bool          // mean is valid
+	mean            rate          // smoothed usage
+	meanKnown       bool          // mean is valid
 
 	short     bool          // lacks headroom
 	shortFrom time.Duration // since when
@@ -47,7 +47,7 @@ func (a *account) book(c *Container, t *terms, now time.Duration) {
 		a.sampled = now
 	}
 	a.bookGap(c, t, now)
-	a.tokens = max(-most, min(a.tokens, t.capacity))
+	a.tokens = max(-maxAmount, min(a.tokens, t.capacity))
 	a.seen, a.present = now, c.Present.Quota
 }
 
@@ -72,8 +72,8 @@ func (a *account) measure(c *Container, t *terms, now time.Duration) Reason {
 		return Calm
 	}
 	used := rateOf(s.Usage, s.Interval)
-	if !a.known {
-		a.mean, a.known = used, true
+	if !a.meanKnown {
+		a.mean, a.meanKnown = used, true
 	}
 	a.mean = a.mean.toward(used, s.Interval, smoothing)
 	a.usage = bounded(a.usage + bounded(max(0, s.Usage)))

@@ -11,17 +11,17 @@ import (
 // claim is a container's request for a part of the idle time of CPUs.
 type claim struct {
 	set    int  // index into apportioner.sets
-	weight Rate // > 0
-	most   Rate // 0 <= grant <= most
-	grant  Rate
+	weight rate // > 0
+	max    rate // 0 <= grant <= max
+	grant  rate
 	done   bool
 }
 
 // pool is a set of CPUs, and the idle time that claims within it can share.
 type pool struct {
 	cpus cpuset.Set
-	room Rate
-	left Rate // of room
+	room rate
+	left rate // of room
 }
 
 // apportioner divides the idle time of CPUs among claims. It reuses its memory.
@@ -29,7 +29,7 @@ type apportioner struct {
 	sets   []cpuset.Set // different ones
 	pools  []pool
 	within []bool // pool x set: whether the set is within the pool's CPUs
-	weight []Rate // of open claims, by set
+	weight []rate // of open claims, by set
 }
 
 // maxPools bounds the number of unions of overlapping sets.
@@ -88,7 +88,7 @@ func (d *apportioner) addUnion(cpus cpuset.Set) {
 }
 
 // take reduces what is left in all pools that contain the set.
-func (d *apportioner) take(set int, amount Rate) {
+func (d *apportioner) take(set int, amount rate) {
 	for i := range d.pools {
 		if d.within[i*len(d.sets)+set] {
 			d.pools[i].left -= amount
@@ -118,7 +118,7 @@ func (d *apportioner) apportion(claims []claim) {
 
 // weigh sums the weights of open claims, and reports whether there are any.
 func (d *apportioner) weigh(claims []claim) (open bool) {
-	d.weight = append(d.weight[:0], make([]Rate, len(d.sets))...)
+	d.weight = append(d.weight[:0], make([]rate, len(d.sets))...)
 	for i := range claims {
 		if !claims[i].done {
 			d.weight[claims[i].set] += claims[i].weight
@@ -129,10 +129,10 @@ func (d *apportioner) weigh(claims []claim) (open bool) {
 }
 
 // tightest returns the pool with the least left per weight of its open claims, and that weight.
-func (d *apportioner) tightest() (tight int, weight Rate) {
+func (d *apportioner) tightest() (tight int, weight rate) {
 	tight = -1
 	for i := range d.pools {
-		var w Rate
+		var w rate
 		for s := range d.sets {
 			if d.within[i*len(d.sets)+s] {
 				w += d.weight[s]
@@ -146,11 +146,11 @@ func (d *apportioner) tightest() (tight int, weight Rate) {
 }
 
 // satisfy grants claims in full that want at most their share of the level left/weight.
-func (d *apportioner) satisfy(claims []claim, left, weight Rate) (some bool) {
+func (d *apportioner) satisfy(claims []claim, left, weight rate) (some bool) {
 	for i := range claims {
 		c := &claims[i]
-		if !c.done && c.most <= share(left, c.weight, weight) {
-			c.grant, c.done, some = c.most, true, true
+		if !c.done && c.max <= share(left, c.weight, weight) {
+			c.grant, c.done, some = c.max, true, true
 			d.take(c.set, c.grant)
 		}
 	}
@@ -158,7 +158,7 @@ func (d *apportioner) satisfy(claims []claim, left, weight Rate) (some bool) {
 }
 
 // exhaust divides what is left in a pool among its open claims.
-func (d *apportioner) exhaust(claims []claim, tight int, weight Rate) {
+func (d *apportioner) exhaust(claims []claim, tight int, weight rate) {
 	left := d.pools[tight].left
 	for i := range claims {
 		c := &claims[i]
@@ -169,20 +169,20 @@ func (d *apportioner) exhaust(claims []claim, tight int, weight Rate) {
 	}
 }
 
-func share(left, part, whole Rate) Rate {
-	return Rate(mulDiv(int64(left), int64(part), int64(whole)))
+func share(left, part, whole rate) rate {
+	return rate(mulDiv(int64(left), int64(part), int64(whole)))
 }
 
-// Rate is CPU time per time in billionths of a CPU.
-type Rate int64
+// rate is CPU time per time in billionths of a CPU.
+type rate int64
 
-// OneCPU is the rate of one busy CPU.
-const OneCPU Rate = 1e9
+// oneCPU is the rate of one busy CPU.
+const oneCPU rate = 1e9
 
-// most bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
-const most = 1 << 61
+// maxAmount bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
+const maxAmount = 1 << 61
 
-// mulDiv returns a x b / c, rounded down and at most most. It returns 0 if any argument is 0 or
+// mulDiv returns a x b / c, rounded down and at most maxAmount. It returns 0 if any argument is 0 or
 // negative.
 func mulDiv(a, b, c int64) int64 {
 	if a <= 0 || b <= 0 || c <= 0 {
@@ -190,20 +190,20 @@ func mulDiv(a, b, c int64) int64 {
 	}
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high >= uint64(c) {
-		return most
+		return maxAmount
 	}
 	quotient, _ := bits.Div64(high, low, uint64(c))
-	return int64(min(quotient, most))
+	return int64(min(quotient, maxAmount))
 }
 
 // rateOf returns an amount of CPU time in an interval as a rate.
-func rateOf(amount, interval time.Duration) Rate {
-	return Rate(mulDiv(int64(amount), int64(OneCPU), int64(interval)))
+func rateOf(amount, interval time.Duration) rate {
+	return rate(mulDiv(int64(amount), int64(oneCPU), int64(interval)))
 }
 
 // in returns the CPU time of the rate in a time.
-func (r Rate) in(t time.Duration) time.Duration {
-	return time.Duration(mulDiv(int64(r), int64(t), int64(OneCPU)))
+func (r rate) in(t time.Duration) time.Duration {
+	return time.Duration(mulDiv(int64(r), int64(t), int64(oneCPU)))
 }
 
 // scaled returns amount x part / whole.
@@ -212,19 +212,19 @@ func scaled(amount, part, whole time.Duration) time.Duration {
 }
 
 // bounded limits an amount to what sums can hold.
-func bounded(t time.Duration) time.Duration { return max(-most, min(t, most)) }
+func bounded(t time.Duration) time.Duration { return max(-maxAmount, min(t, maxAmount)) }
 
 // toward returns an exponentially smoothed mean: r moved towards value with a time constant, after
 // an interval.
-func (r Rate) toward(value Rate, interval, constant time.Duration) Rate {
+func (r rate) toward(value rate, interval, constant time.Duration) rate {
 	const whole = 1 << 10
 	interval = min(interval, time.Hour)
 	weight := mulDiv(int64(interval), whole, int64(interval+constant))
-	return r + (value-r)*Rate(weight)/whole
+	return r + (value-r)*rate(weight)/whole
 }
 
 // less reports whether a/b < c/d, for b and d above zero. Negative a and c count as zero.
-func less(a, b, c, d Rate) bool {
+func less(a, b, c, d rate) bool {
 	h1, l1 := bits.Mul64(uint64(max(0, a)), uint64(d))
 	h2, l2 := bits.Mul64(uint64(max(0, c)), uint64(b))
 	return h1 < h2 || h1 == h2 && l1 < l2

@@ -8,14 +8,14 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-const crumb = OneCPU / 1000
+const crumb = oneCPU / 1000
 
 // drawApportioner draws sets of up to 6 CPUs, idle time per CPU, and claims.
-func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
+func drawApportioner(t *rapid.T) (*apportioner, []rate, []claim) {
 	d := new(apportioner)
-	idle := make([]Rate, rapid.IntRange(1, 6).Draw(t, "cpus"))
+	idle := make([]rate, rapid.IntRange(1, 6).Draw(t, "cpus"))
 	for i := range idle {
-		idle[i] = Rate(rapid.IntRange(0, 20).Draw(t, "idle")) * OneCPU / 20
+		idle[i] = rate(rapid.IntRange(0, 20).Draw(t, "idle")) * oneCPU / 20
 	}
 	var claims []claim
 	for range rapid.IntRange(1, 6).Draw(t, "claims") {
@@ -25,8 +25,8 @@ func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
 				cpus.Add(cpuset.CPU(cpu))
 			}
 		}
-		claims = append(claims, claim{set: d.set(cpus), weight: Rate(rapid.IntRange(1, 8).Draw(t, "weight")) * OneCPU / 4,
-			most: Rate(rapid.IntRange(0, 40).Draw(t, "most")) * OneCPU / 10})
+		claims = append(claims, claim{set: d.set(cpus), weight: rate(rapid.IntRange(1, 8).Draw(t, "weight")) * oneCPU / 4,
+			max: rate(rapid.IntRange(0, 40).Draw(t, "most")) * oneCPU / 10})
 	}
 	d.spread()
 	for i := range d.pools {
@@ -39,10 +39,10 @@ func drawApportioner(t *rapid.T) (*apportioner, []Rate, []claim) {
 }
 
 // fits reports whether the CPUs can serve the amounts: Hall's condition for all sets of CPUs.
-func fits(d *apportioner, idle []Rate, claims []claim, amounts []Rate) bool {
+func fits(d *apportioner, idle []rate, claims []claim, amounts []rate) bool {
 	for bits := range 1 << len(idle) {
 		var cpus cpuset.Set
-		var room, wanted Rate
+		var room, wanted rate
 		for cpu := range idle {
 			if bits>>cpu&1 == 1 {
 				cpus.Add(cpuset.CPU(cpu))
@@ -63,8 +63,8 @@ func fits(d *apportioner, idle []Rate, claims []claim, amounts []Rate) bool {
 
 // pour is the slow reference: in turn, each claim gets a crumb in proportion to its weight, until
 // it has what it wants or no more fits.
-func pour(d *apportioner, idle []Rate, claims []claim) []Rate {
-	amounts := make([]Rate, len(claims))
+func pour(d *apportioner, idle []rate, claims []claim) []rate {
+	amounts := make([]rate, len(claims))
 	full := make([]bool, len(claims))
 	for done := 0; done < len(claims); {
 		for i, c := range claims {
@@ -72,7 +72,7 @@ func pour(d *apportioner, idle []Rate, claims []claim) []Rate {
 				continue
 			}
 			was := amounts[i]
-			amounts[i] = min(c.most, was+crumb*c.weight/OneCPU*4)
+			amounts[i] = min(c.max, was+crumb*c.weight/oneCPU*4)
 			if amounts[i] == was {
 				full[i] = true
 			} else if !fits(d, idle, claims, amounts) {
@@ -93,11 +93,11 @@ func TestApportion(t *testing.T) {
 		d, idle, claims := drawApportioner(t)
 		want := pour(d, idle, claims)
 		d.apportion(claims)
-		got := make([]Rate, len(claims))
+		got := make([]rate, len(claims))
 		for i, c := range claims {
 			got[i] = c.grant
-			if c.grant < 0 || c.grant > c.most {
-				t.Fatalf("claim %d of %d gets %d", i, c.most, c.grant)
+			if c.grant < 0 || c.grant > c.max {
+				t.Fatalf("claim %d of %d gets %d", i, c.max, c.grant)
 			}
 		}
 		if !fits(d, idle, claims, got) {
@@ -119,23 +119,23 @@ func TestApportionManySets(t *testing.T) {
 	const cpus = 200
 	for i := range cpus {
 		set := cpuset.Of(cpuset.CPU(i), cpuset.CPU((i+7)%cpus))
-		claims = append(claims, claim{set: d.set(set), weight: OneCPU, most: 2 * OneCPU})
+		claims = append(claims, claim{set: d.set(set), weight: oneCPU, max: 2 * oneCPU})
 	}
 	d.spread()
 	for i := range d.pools {
-		d.pools[i].room = Rate(d.pools[i].cpus.Len()) * OneCPU / 2
+		d.pools[i].room = rate(d.pools[i].cpus.Len()) * oneCPU / 2
 		d.pools[i].left = d.pools[i].room
 	}
 	d.apportion(claims)
-	var sum Rate
+	var sum rate
 	for _, c := range claims {
 		sum += c.grant
-		if c.grant > OneCPU {
+		if c.grant > oneCPU {
 			t.Errorf("a claim within two half idle CPUs gets %d", c.grant)
 		}
 	}
-	if sum > cpus*OneCPU/2 || sum < cpus*OneCPU/2-cpus {
-		t.Errorf("%d of %d granted", sum, cpus*OneCPU/2)
+	if sum > cpus*oneCPU/2 || sum < cpus*oneCPU/2-cpus {
+		t.Errorf("%d of %d granted", sum, cpus*oneCPU/2)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestIdleWithBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cpus = 6
 		c := New()
-		var free [cpus]Rate // idle or used by batch work
+		var free [cpus]rate // idle or used by batch work
 		for cpu := range free {
 			busy := rapid.IntRange(0, 10).Draw(t, "busy")
 			batch := rapid.IntRange(0, 10-busy).Draw(t, "batch")
@@ -154,13 +154,13 @@ func TestIdleWithBatch(t *testing.T) {
 			} else {
 				batch = 0
 			}
-			free[cpu] = Rate(10-busy) * OneCPU / 10
-			c.idle = append(c.idle, Rate(10-busy-batch)*OneCPU/10)
-			c.batch += Rate(batch) * OneCPU / 10
+			free[cpu] = rate(10-busy) * oneCPU / 10
+			c.idle = append(c.idle, rate(10-busy-batch)*oneCPU/10)
+			c.batch += rate(batch) * oneCPU / 10
 		}
 		for bits := range 1 << cpus {
 			var set cpuset.Set
-			var most Rate
+			var most rate
 			for cpu := range free {
 				if bits>>cpu&1 == 1 {
 					set.Add(cpuset.CPU(cpu))

@@ -107,6 +107,9 @@ const (
 	Auto   Mode = "auto"  // both
 )
 
+// Modes returns all modes that a user can choose.
+func Modes() []Mode { return []Mode{None, Kernel, Quota, Auto} }
+
 // UsesKernel reports whether the mode includes the kernel's burst.
 func (m Mode) UsesKernel() bool { return m == Kernel || m == Auto }
 

@@ -39,8 +39,8 @@ type Controller struct {
 	accounts map[string]*account
 	swept    time.Duration // when old accounts were last removed
 
-	idle      []Rate // smoothed, by CPU number
-	batch     Rate   // smoothed: what batch work uses on batchCPUs
+	idle      []rate // smoothed, by CPU number
+	batch     rate   // smoothed: what batch work uses on batchCPUs
 	batchCPUs cpuset.Set
 	idleAt    time.Duration
 	idleKnown bool // idle is valid
@@ -152,7 +152,7 @@ func (s *candidate) hold(changed bool, now time.Duration) Reason {
 func (s *candidate) request(wanted Reason, now time.Duration) Reason {
 	a, t := s.account, &s.terms
 	switch {
-	case t.ceiling-t.quota < t.least:
+	case t.ceiling-t.quota < t.minRaise:
 		return TooSmall
 	case a.tokens < t.enough(t.ceiling):
 		return NoTokens
@@ -165,7 +165,7 @@ func (s *candidate) request(wanted Reason, now time.Duration) Reason {
 // mayRaise reports whether a raised container may ask for still more.
 func (s *candidate) mayRaise(now time.Duration) bool {
 	a, t := s.account, &s.terms
-	return t.ceiling-a.want >= t.least && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
+	return t.ceiling-a.want >= t.minRaise && a.tokens >= t.enough(t.ceiling) && a.mayRaise(now)
 }
 
 func (s *candidate) lower(why Reason) {
@@ -208,7 +208,7 @@ func (c *Controller) observeIdle(t *Tick) {
 		if cpu == len(c.idle) {
 			c.idle = append(c.idle, 0)
 		}
-		idle := min(OneCPU, rateOf(t.Idle[cpu], t.Interval))
+		idle := min(oneCPU, rateOf(t.Idle[cpu], t.Interval))
 		if fresh {
 			c.idle[cpu] = idle
 		}

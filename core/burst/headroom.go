@@ -46,7 +46,7 @@ func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	for i := range d.pools {
 		d.pools[i].room = 0
 		if known {
-			d.pools[i].room = c.idleOf(d.pools[i].cpus) - max(OneCPU/10, Rate(d.pools[i].cpus.Len()*marginPercent)*OneCPU/100)
+			d.pools[i].room = c.idleOf(d.pools[i].cpus) - max(oneCPU/10, rate(d.pools[i].cpus.Len()*marginPercent)*oneCPU/100)
 		}
 	}
 	for i := range c.candidates {
@@ -64,26 +64,26 @@ func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 
 // idleOf returns how much of a set of CPUs is idle or used by batch work. On which of its CPUs batch
 // work ran is unknown: at least the part counts that the other ones were not busy enough for.
-func (c *Controller) idleOf(cpus cpuset.Set) Rate {
+func (c *Controller) idleOf(cpus cpuset.Set) rate {
 	idle, _ := c.sum(cpus)
 	_, elsewhere := c.sum(c.batchCPUs.Difference(cpus))
-	return min(idle+max(0, c.batch-elsewhere), Rate(cpus.Len())*OneCPU)
+	return min(idle+max(0, c.batch-elsewhere), rate(cpus.Len())*oneCPU)
 }
 
 // sum returns for how long the CPUs of a set are idle and busy.
-func (c *Controller) sum(cpus cpuset.Set) (idle, busy Rate) {
+func (c *Controller) sum(cpus cpuset.Set) (idle, busy rate) {
 	for cpu := range cpus.All() {
 		if int(cpu) < len(c.idle) {
 			idle += c.idle[cpu]
 		}
 	}
-	return idle, Rate(cpus.Len())*OneCPU - idle
+	return idle, rate(cpus.Len())*oneCPU - idle
 }
 
 // reclaim lowers raised quotas that lack headroom: first to their share, the next time to the
 // limit. A quota up to a third above its share is kept, so that noise does not change it.
 func (c *Controller) reclaim(now time.Duration) {
-	c.claim(func(s *candidate) (Rate, Rate) { return 0, s.extra() })
+	c.claim(func(s *candidate) (rate, rate) { return 0, s.extra() })
 	for i, at := range c.claimant {
 		s, fair := &c.candidates[at], c.claims[i].grant
 		a := s.account
@@ -105,7 +105,7 @@ func (c *Controller) reclaim(now time.Duration) {
 
 // makeWay lowers raised quotas to their share in favour of newly asking containers.
 func (c *Controller) makeWay(now time.Duration) {
-	c.claim(func(s *candidate) (Rate, Rate) {
+	c.claim(func(s *candidate) (rate, rate) {
 		if s.asks {
 			return 0, s.terms.rateOf(s.terms.ceiling - s.terms.quota)
 		}
@@ -121,7 +121,7 @@ func (c *Controller) makeWay(now time.Duration) {
 
 // grant raises quotas from the headroom that is left.
 func (c *Controller) grant(now time.Duration) {
-	c.claim(func(s *candidate) (Rate, Rate) {
+	c.claim(func(s *candidate) (rate, rate) {
 		if !s.asks {
 			return s.extra(), 0
 		}
@@ -135,7 +135,7 @@ func (c *Controller) grant(now time.Duration) {
 		a, t := s.account, &s.terms
 		quota := max(a.want, t.quota) + c.claims[i].grant.in(t.period).Truncate(time.Microsecond)
 		switch {
-		case quota-max(a.want, t.quota) >= t.least:
+		case quota-max(a.want, t.quota) >= t.minRaise:
 			if a.want > 0 {
 				s.reason = Throttled
 			}
@@ -150,7 +150,7 @@ func (c *Controller) grant(now time.Duration) {
 
 // claim divides the headroom among raised and asking containers. wish returns what each container
 // keeps regardless of others, and how much more it wants.
-func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
+func (c *Controller) claim(wish func(*candidate) (keeps, wants rate)) {
 	d := &c.apportioner
 	for i := range d.pools {
 		d.pools[i].left = d.pools[i].room
@@ -164,7 +164,7 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
 		keeps, wants := wish(s)
 		d.take(s.set, keeps)
 		if wants > 0 {
-			c.claims = append(c.claims, claim{set: s.set, weight: max(1, s.terms.rate()), most: wants})
+			c.claims = append(c.claims, claim{set: s.set, weight: max(1, s.terms.rate()), max: wants})
 			c.claimant = append(c.claimant, i)
 		}
 	}
@@ -172,23 +172,23 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants Rate)) {
 }
 
 // tooMuch reports whether a container has more than four thirds of its share.
-func tooMuch(has, fair Rate) bool { return 3*has > 4*fair }
+func tooMuch(has, fair rate) bool { return 3*has > 4*fair }
 
 // rate returns the limit.
-func (t *terms) rate() Rate { return t.rateOf(t.quota) }
+func (t *terms) rate() rate { return t.rateOf(t.quota) }
 
-func (t *terms) rateOf(quota time.Duration) Rate { return rateOf(quota, t.period) }
+func (t *terms) rateOf(quota time.Duration) rate { return rateOf(quota, t.period) }
 
 // extra returns how much more than its limit a container may use.
-func (s *candidate) extra() Rate {
+func (s *candidate) extra() rate {
 	return s.terms.rateOf(max(0, s.account.want-s.terms.quota))
 }
 
 // shrink lowers a raised quota to a smaller raised one, if that is worth a write.
-func (s *candidate) shrink(extra Rate, now time.Duration) bool {
+func (s *candidate) shrink(extra rate, now time.Duration) bool {
 	a, t := s.account, &s.terms
 	quota := t.quota + extra.in(t.period).Truncate(time.Microsecond)
-	if quota-t.quota < t.least || a.tokens < t.write(a.want)+t.reserve(quota) {
+	if quota-t.quota < t.minRaise || a.tokens < t.write(a.want)+t.reserve(quota) {
 		return false
 	}
 	if a.mayRaise(now) {

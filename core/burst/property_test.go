@@ -66,7 +66,7 @@ func (l *life) segment() {
 		threads: rapid.IntRange(1, 8).Draw(l.t, "threads"),
 	}
 	l.g.queue = min(l.g.queue, time.Second)
-	l.m.others = Rate(rapid.IntRange(0, 4).Draw(l.t, "others")) * OneCPU / 2
+	l.m.others = rate(rapid.IntRange(0, 4).Draw(l.t, "others")) * oneCPU / 2
 	l.trouble = rapid.SampledFrom([]string{"", "", "", "late", "broken", "hidden", "meddling", "restarts"}).Draw(l.t, "trouble")
 	for end := l.m.now + time.Duration(rapid.SampledFrom([]int{1, 5, 20, 60}).Draw(l.t, "seconds"))*time.Second; l.m.now < end; {
 		l.round()

@@ -70,8 +70,8 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", nil
 	case "others", "batch":
 		cpus, err := strconv.ParseFloat(args[0], 64)
-		to := map[string]*Rate{"others": &s.machine.others, "batch": &s.machine.batch}[command]
-		*to = Rate(cpus * float64(OneCPU))
+		to := map[string]*rate{"others": &s.machine.others, "batch": &s.machine.batch}[command]
+		*to = rate(cpus * float64(oneCPU))
 		return "", err
 	case "group":
 		return "", s.addGroup(args)

@@ -22,8 +22,8 @@ type fataler interface {
 type machine struct {
 	now    time.Duration
 	cpus   int
-	others Rate // usage of others, which comes first
-	batch  Rate // how much batch work would use, which comes last
+	others rate // usage of others, which comes first
+	batch  rate // how much batch work would use, which comes last
 	idle   time.Duration
 	worked time.Duration // by batch work
 	groups []*group

@@ -14,9 +14,9 @@ const (
 	maxSeconds = 3600
 	// usefulTicks is for how many ticks of full use a bucket must last to raise the quota.
 	usefulTicks = 5
-	// A raise by less than 1/minRaise of the limit is not worth its writes, unless the policy
+	// A raise by less than 1/minRaiseDivisor of the limit is not worth its writes, unless the policy
 	// allows no more.
-	minRaise = 8
+	minRaiseDivisor = 8
 )
 
 // terms are the amounts that follow from a container's limit, policy and CPUs.
@@ -25,7 +25,7 @@ type terms struct {
 	// allowed is the highest quota that the policy allows. ceiling is the highest useful one: at
 	// most the number of CPUs, and what a full bucket pays for.
 	allowed, ceiling time.Duration
-	least            time.Duration // smallest raise that is worth its writes
+	minRaise         time.Duration // smaller raises are not worth their writes
 	capacity         time.Duration // of the bucket
 	periods          time.Duration // in a tick, rounded up
 }
@@ -41,7 +41,7 @@ func termsOf(c *Container) (terms, bool) {
 	t.periods = max(1, (tickLength+p-1)/p)
 	t.capacity = capacity(q, p, c.Policy)
 	t.allowed = scaled(q, above(c.Policy.QuotaPercent)+100, 100)
-	t.least = max(time.Microsecond, min(q/minRaise, t.allowed-q))
+	t.minRaise = max(time.Microsecond, min(q/minRaiseDivisor, t.allowed-q))
 	// The largest quota u with enough(u) <= capacity.
 	part := 2 + (1+usefulTicks)*t.periods
 	paid := (t.capacity - 2*t.burst + (1+usefulTicks)*t.periods*q) / part

@@ -27,7 +27,7 @@ func TestTogether(t *testing.T) {
 			for _, g := range m.groups {
 				g.load.amount = time.Duration(rapid.SampledFrom([]int{0, 0, 10, 40, 200}).Draw(t, "ms of demand")) * ms
 			}
-			m.others = Rate(rapid.IntRange(0, 4).Draw(t, "others")) * OneCPU / 2
+			m.others = rate(rapid.IntRange(0, 4).Draw(t, "others")) * oneCPU / 2
 			for range 300 {
 				m.run(time.Duration(95+r.IntN(15)) * ms)
 				tick := m.tick()
@@ -54,7 +54,7 @@ func drawGroup(t *rapid.T, name string) *group {
 
 // checkRaises checks the sum of raised quotas whenever one was raised.
 func checkRaises(t *rapid.T, m *machine, decisions []Decision) {
-	var limits, extra Rate
+	var limits, extra rate
 	raised := false
 	for i, d := range decisions {
 		g := m.groups[i]
@@ -64,7 +64,7 @@ func checkRaises(t *rapid.T, m *machine, decisions []Decision) {
 		}
 		raised = raised || d.Write && d.Reason != Shared && d.Raised
 	}
-	room := Rate(m.cpus)*OneCPU - limits
+	room := rate(m.cpus)*oneCPU - limits
 	if raised && 3*extra > 4*max(0, room) {
 		t.Fatalf("at %v: raised by %d where there are %d: %+v", m.now, extra, room, decisions)
 	}

@@ -23,6 +23,9 @@
 // Batch work is starved if the budget was the floor for a minute, because of the others or of the
 // objective. A minute without samples does not count, nor does a node without room for more.
 //
+// A scheduler for batch work runs nothing while other work uses all CPUs. [Rescue] decides which pods
+// run outside of it then.
+//
 // # Capacity
 //
 // What the node offers to new batch pods is Threshold of the shared CPUs less what the others used in

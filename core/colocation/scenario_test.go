@@ -2,6 +2,8 @@ package colocation
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +31,14 @@ import (
 //	run 10s
 //	    lets time pass, with a tick in each 100 ms; prints each change, and then how many changes of
 //	    the budget there were
+//	rescue 5s, reset
+//	    a scheduler for batch work with that MaxWait, that is loaded again
+//	waiting 3s 21s
+//	    how long the threads of each pod have waited; prints which pods run in the scheduler
+//	after 10s
+//	    lets time pass without ticks
+//	rescued
+//	    prints how often a pod was taken out of the scheduler
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var s scenario
@@ -46,6 +56,8 @@ type scenario struct {
 	others []quantity.CPUs
 	waited []time.Duration
 	last   Decision
+	rescue Rescue
+	now    time.Time
 }
 
 func (s *scenario) run(words []string) (string, error) {
@@ -86,12 +98,51 @@ func (s *scenario) run(words []string) (string, error) {
 	case "unsampled", "sampled":
 		s.tick.Unsampled = command == "unsampled"
 		return "", nil
+	case "rescue", "after":
+		d, err := time.ParseDuration(args[0])
+		if command == "rescue" {
+			s.rescue = Rescue{MaxWait: d}
+			return "", err
+		}
+		s.now = s.now.Add(d)
+		return "", err
+	case "reset":
+		s.rescue.Reset()
+		return "", nil
+	case "waiting":
+		return s.waiting(args)
+	case "rescued":
+		return fmt.Sprintf("%d times\n", s.rescue.Count), nil
 	case "run":
 		d, err := time.ParseDuration(args[0])
 		return s.pass(d), err
 	default:
 		return "", fmt.Errorf("unknown command %q", command)
 	}
+}
+
+func (s *scenario) waiting(args []string) (string, error) {
+	waiting := map[string]time.Duration{}
+	for i, arg := range args {
+		d, err := time.ParseDuration(arg)
+		if err != nil {
+			return "", err
+		}
+		waiting[fmt.Sprint("pod ", i+1)] = d
+	}
+	inside, outside := s.rescue.Step(s.now, waiting)
+	var texts []string
+	for _, pod := range slices.Sorted(maps.Keys(waiting)) {
+		where := "inside"
+		if s.rescue.IsOutside(pod) {
+			where = "outside"
+		}
+		if slices.Contains(inside, pod) == s.rescue.IsOutside(pod) || slices.Contains(outside, pod) != s.rescue.IsOutside(pod) {
+			return "", fmt.Errorf("%s is inside %v and outside %v", pod, inside, outside)
+		}
+		texts = append(texts, pod+" "+where)
+	}
+	return strings.Join(texts, ", ") + "\n", nil
 }
 
 func (s *scenario) node(args []string) error {

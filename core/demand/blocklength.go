@@ -10,8 +10,8 @@ const (
 	// blockTimes is the length of pieces as a multiple of the memory of the demand. At the longest
 	// lag of the memory, nine tenths of the autocorrelation are preserved.
 	blockTimes = 10
-	// leastBlocks is the minimum number of pieces of the mean length in a recording.
-	leastBlocks = 20
+	// minBlocks is the minimum number of pieces of the mean length in a recording.
+	minBlocks = 20
 	// quietLags is the number of consecutive lags without correlation that end the memory.
 	quietLags = 5
 )
@@ -27,7 +27,7 @@ const (
 // the averages of consecutive pieces are not correlated.
 func BlockLength(samples []float64) (length float64, enough bool) {
 	n := float64(len(samples))
-	most := max(1, n/leastBlocks)
+	most := max(1, n/minBlocks)
 	noise := 2 * math.Sqrt(math.Log10(n)/n)
 	memory, quiet := 0, 0
 	for lag, r := range autocorrelation(samples, int(most/blockTimes)+quietLags) {

@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// mostClients is limited because Start draws the state of each client.
-	mostClients = 10_000
-	// mostChanges is the average number of changes in a period; each is simulated.
-	mostChanges = 1e4
+	// maxClients is limited because Start draws the state of each client.
+	maxClients = 10_000
+	// maxChanges is the average number of changes in a period; each is simulated.
+	maxChanges = 1e4
 	// longestState is longer than any simulation, in periods.
 	longestState = 1e9
 )
@@ -36,12 +36,12 @@ func NewOnOff(mean, on, off float64, clients int) (OnOff, error) {
 	if min(on, off) < 1e-3 || max(on, off) > longestState {
 		return OnOff{}, invalid("times on and off of %v and %v periods; they must be a thousandth to %.0e", on, off, float64(longestState))
 	}
-	if clients < 1 || clients > mostClients {
-		return OnOff{}, invalid("%d clients; there must be 1 to %d", clients, mostClients)
+	if clients < 1 || clients > maxClients {
+		return OnOff{}, invalid("%d clients; there must be 1 to %d", clients, maxClients)
 	}
-	if changes := 2 * float64(clients) / (on + off); changes > mostChanges {
+	if changes := 2 * float64(clients) / (on + off); changes > maxChanges {
 		return OnOff{}, invalid("%d clients would change %.3g times in a period, together; they may %.0e times: take fewer, or longer times",
-			clients, changes, float64(mostChanges))
+			clients, changes, float64(maxChanges))
 	}
 	return OnOff{mean, on, off, clients}, nil
 }

@@ -177,7 +177,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	killed := file.String()
-	explained := []Explanation{{Condition: "alone", Load: "load", Window: time.Second, Split: blame.Split{Running: 1, Own: 2}}}
+	explained := []Explanation{{Condition: "alone", Load: "load", Window: time.Second, Parts: blame.Parts{Running: 1, Own: 2}}}
 	if err := w.End(explained, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording
 		return 0, err
 	}
 	limits := service.Limits(r.Scale())
-	quota := float64(limits.Quota) / float64(limits.Period)
+	quota, _ := limits.CPUs() // there is one: see checkPrediction
 	alone, err := r.recorded(p.From, usage, limits.Period)
 	if err != nil {
 		return 0, err

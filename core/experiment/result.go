@@ -88,7 +88,7 @@ type Explanation struct {
 	Condition string        `json:"condition"`
 	Load      string        `json:"load,omitempty"`
 	Window    time.Duration `json:"window"`
-	blame.Split
+	blame.Parts
 }
 
 // head is the first line of a file, and tail the last one.

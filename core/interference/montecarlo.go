@@ -204,7 +204,7 @@ func (p *plan) settled(batches []batch) int64 {
 		return total / float64(b.periods)
 	})
 	longest = max(longest, relaxation(whole, batches, float64(p.capacity)-wanted))
-	return int64(min(relaxations*longest, mostWarmUp))
+	return int64(min(relaxations*longest, maxWarmUp))
 }
 
 // relaxation returns the time constant, in periods, with which a random walk with a floor forgets

@@ -15,11 +15,11 @@ const (
 	bytesPerGroup = 40
 	// maxPeriods is the limit up to which float64 represents every integer.
 	maxPeriods = 1 << 53
-	// The first warm-up takes warmUpTimes/(1-load)^2 periods, from minWarmUp to mostWarmUp: backlog
+	// The first warm-up takes warmUpTimes/(1-load)^2 periods, from minWarmUp to maxWarmUp: backlog
 	// is forgotten in the order of 1/(1-load)^2 periods.
 	minWarmUp   = 1000
 	warmUpTimes = 20
-	mostWarmUp  = 1e12
+	maxWarmUp   = 1e12
 )
 
 // plan is a validated configuration, in ticks.
@@ -157,7 +157,7 @@ func (p *plan) checkLoad() error {
 			ErrUnstable, whole, whole-1)
 	}
 	load = max(load, whole)
-	p.wantedWarmUp = int64(max(minWarmUp, min(warmUpTimes/(1-load)/(1-load), mostWarmUp)))
+	p.wantedWarmUp = int64(max(minWarmUp, min(warmUpTimes/(1-load)/(1-load), maxWarmUp)))
 	return nil
 }
 

@@ -98,6 +98,6 @@ func (r *replica) finish(ctx context.Context) (batch, error) {
 	return b, nil
 }
 
-// patience is how many periods more than it has counted a replica simulates until a deadline is
-// met.
+// patience is the number of periods that a replica simulates beyond those it counted while it waits
+// for a deadline that is met.
 const patience = 1_000_000

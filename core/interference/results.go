@@ -23,7 +23,7 @@ type Result struct {
 	WCET []int64
 	// Groups are in the order of the configuration.
 	Groups []GroupResult
-	// Warnings are sentences about what the result cannot show.
+	// Warnings are sentences about the limits of the result.
 	Warnings []string
 }
 
@@ -117,7 +117,7 @@ func summariseGroup(k planKind, batches []batch, i int) GroupResult {
 }
 
 const (
-	// meanErrors is by how many standard errors the mean of the draws may differ.
+	// meanErrors is the number of standard errors by which the mean of the draws may differ.
 	meanErrors = 8
 	// tooWide is the largest acceptable relative standard error of a probability.
 	tooWide = 0.1

@@ -105,13 +105,3 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkPreemption measures the scheduler's work for one possible victim of preemption.
-func BenchmarkPreemption(b *testing.B) {
-	onBusyNodes(b, func(b *testing.B, index *placement.Index, config Config, claims []Claim) {
-		books := New(index, config, claims...)
-		for b.Loop() {
-			books.Clone().Remove(claims[0].ID)
-		}
-	})
-}

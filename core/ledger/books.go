@@ -41,15 +41,6 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	return b
 }
 
-// Clone returns an independent copy of b.
-func (b *Books) Clone() *Books {
-	clone := *b
-	clone.entries = slices.Clone(b.entries)
-	clone.conflicts = slices.Clone(b.conflicts)
-	clone.confinements = slices.Clone(b.confinements)
-	return &clone
-}
-
 // Add adds a claim. It replaces an earlier claim of the same pod.
 func (b *Books) Add(claim Claim) {
 	b.add(new(entry), claim)
@@ -70,25 +61,6 @@ func (b *Books) add(e *entry, claim Claim) {
 		b.entries = slices.Insert(b.entries, at, e)
 		b.grantOrLose(e)
 	}
-}
-
-// Remove removes a pod's claim and reports whether there was one.
-func (b *Books) Remove(id PodID) bool {
-	at, ok := b.find(id)
-	if !ok {
-		return false
-	}
-	e := b.entries[at]
-	b.entries = slices.Delete(b.entries, at, at+1)
-	b.digested = &digest{}
-	if len(b.conflicts) > 0 || len(e.confined) > 0 {
-		b.settleAll()
-		return true
-	}
-	b.exclusive = b.exclusive.Difference(e.static)
-	b.claimed = b.exclusive
-	b.demand -= e.claim.SharedRequest.bounded() + e.offlineRequest
-	return true
 }
 
 func (b *Books) find(id PodID) (at int, ok bool) {
@@ -147,15 +119,29 @@ func (b *Books) heldProblems(e *entry) (found []Problem) {
 		}
 		left := c.CPUs.Intersection(b.exclusive)
 		for !left.IsEmpty() {
-			holder, p := b.holding(left.First(), func(other *entry) bool {
-				return compareSeniority(other.claim.Rank, other.claim.ID, e.claim.Rank, e.claim.ID) < 0
-			})
+			holder, p := b.holder(left.First(), e)
 			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.cpus.Intersection(left),
 				Holder: holder.claim.ID, HolderContainer: p.container})
 			left = left.Difference(p.cpus)
 		}
 	}
 	return found
+}
+
+// holder returns the entry senior to e that holds an exclusive CPU, and the container's part of it.
+func (b *Books) holder(cpu cpuset.CPU, e *entry) (*entry, portion) {
+	for _, other := range b.entries {
+		if !other.static.Contains(cpu) || b.loses(other) ||
+			compareSeniority(other.claim.Rank, other.claim.ID, e.claim.Rank, e.claim.ID) >= 0 {
+			continue
+		}
+		for _, p := range other.portions() {
+			if p.cpus.Contains(cpu) {
+				return other, p
+			}
+		}
+	}
+	panic("ledger: an exclusive CPU has no owner")
 }
 
 func (b *Books) confine(c confinement) {

@@ -14,7 +14,7 @@ import (
 // divide divides the pod's CPUs among its containers: first the long-running ones, the largest
 // first so that it stays in one piece; then each ordinary init container, out of what the sidecars
 // before it leave.
-func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
+func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	lasting := make([]int, 0, len(claims))
 	for i, c := range ask.Containers {
@@ -26,7 +26,7 @@ func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	slices.SortStableFunc(lasting, func(i, j int) int { return cmp.Compare(claims[j].Limit, claims[i].Limit) })
 	left := all
 	for _, i := range lasting {
-		part, err := b.part(left, claims[i].Limit, ask.FullCores)
+		part, err := s.part(left, claims[i].Limit, ask.FullCores)
 		if err != nil {
 			return nil, fmt.Errorf("container %q: %w", claims[i].Name, err)
 		}
@@ -39,7 +39,7 @@ func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 		case RoleSidecar:
 			left = left.Difference(c.CPUs)
 		case RoleInit:
-			part, err := b.part(left, c.Limit, ask.FullCores)
+			part, err := s.part(left, c.Limit, ask.FullCores)
 			if err != nil {
 				return nil, fmt.Errorf("init container %q: %w", c.Name, err)
 			}
@@ -50,16 +50,16 @@ func (b *Books) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 }
 
 // part chooses n CPUs of a set that has at least n.
-func (b *Books) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset.Set, error) {
+func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset.Set, error) {
 	if of.Len() == n {
 		return of, nil
 	}
 	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores}
-	placed, err := b.index.Place(of, request)
+	placed, err := s.index.Place(of, request)
 	if fullCores == placement.FullCoresRequired && errors.As(err, new(*placement.InsufficientError)) {
 		// The pod has whole cores, but two of its containers must share one.
 		request.FullCores = placement.FullCoresPreferred
-		placed, err = b.index.Place(of, request)
+		placed, err = s.index.Place(of, request)
 	}
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("choose %d of CPUs %s: %w", n, of, err)
@@ -95,9 +95,9 @@ func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
 
 // confineAll returns the claims of the containers of a static-burst pod, which are confined to the
 // NUMA nodes of the CPUs.
-func (b *Books) confineAll(ask *Ask, cpus cpuset.Set) []ContainerClaim {
+func (s *site) confineAll(ask *Ask, cpus cpuset.Set) []ContainerClaim {
 	claims := make([]ContainerClaim, len(ask.Containers))
-	ids := b.ids(b.nodesOf(cpus))
+	ids := s.ids(s.nodesOf(cpus))
 	for i, c := range ask.Containers {
 		claims[i] = ContainerClaim{Name: c.Name, Role: c.Role, Policy: placement.StaticBurst, Limit: c.CPUs,
 			Request: c.Request, NUMANodes: ids}

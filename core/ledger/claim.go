@@ -11,9 +11,12 @@ import (
 // MilliCPU is an amount of CPU time in thousandths of one CPU.
 type MilliCPU int64
 
+// CPUs returns the amount as a number of CPUs.
+func (m MilliCPU) CPUs() float64 { return float64(m) / 1000 }
+
 // String formats the amount in CPUs: "2", "0.25".
 func (m MilliCPU) String() string {
-	return strconv.FormatFloat(float64(m)/1000, 'f', -1, 64)
+	return strconv.FormatFloat(m.CPUs(), 'f', -1, 64)
 }
 
 // MaxRequest is the largest request of a container that is counted. It is far above any machine, so

@@ -67,10 +67,11 @@ func TestAbsurdAmounts(t *testing.T) {
 		t.Errorf("a pod without requests: %v", err)
 	}
 	for _, id := range []PodID{"a", "b", "c"} {
-		b.Remove(id)
+		b.Add(Claim{ID: id})
 	}
-	if d := diff(New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1}), b); d != "" {
-		t.Errorf("empty books differ (-new +emptied):\n%s", d)
+	if d := diff(New(eightCPUs(), Config{Reserved: -5, ReservedCPUs: cpuset.Of(1000), MinShared: -1},
+		Claim{ID: "a"}, Claim{ID: "b"}, Claim{ID: "c"}), b); d != "" {
+		t.Errorf("books of claims of nothing differ (-new +replaced):\n%s", d)
 	}
 }
 

@@ -78,9 +78,7 @@ func (s *scenario) run(words []string) (string, error) {
 		s.books.Add(pod.claim())
 		return "", nil
 	case "remove":
-		if !s.books.Remove(pod.id) {
-			return fmt.Sprintf("%s: no such pod\n", pod.id), nil
-		}
+		s.books = without(s.books, pod.id)
 		return "", nil
 	}
 	return "", fmt.Errorf("unknown command")
@@ -131,7 +129,7 @@ func (s *scenario) print() string {
 	}
 	fmt.Fprintf(&out, "shared     %s: %s CPUs, %s requested or reserved\n", orNone(b.Shared().String()),
 		wholeCPUs(b.Shared().Len()), b.SharedRequests())
-	fmt.Fprintf(&out, "free       %s\n", orNone(b.Free().String()))
+	fmt.Fprintf(&out, "free       %s\n", orNone(b.free().String()))
 	for _, c := range b.confinements {
 		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested, limit %d\n",
 			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand, c.limit)

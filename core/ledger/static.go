@@ -60,7 +60,7 @@ func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
 // prepareSearch returns a search with the bounds of rule 3, and of rule 2 for single confinements.
 // Those of rules 1 and 4 depend on the question.
 func (b *Books) prepareSearch(served *flow) staticSearch {
-	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.Free()}
+	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.free()}
 	for i := range b.confinements {
 		c := &b.confinements[i]
 		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: b.confinementLimit(c, s.short)})

@@ -20,9 +20,9 @@
 //     pod that no container running at the same time has.
 //   - An ephemeral container, in a pod that has CPUs, runs on all of them.
 //   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
-//     by the kubelet. With State.BatchIdle, batch pods (BE) have cpu.idle, which puts them behind
-//     all others of their tier. State.BatchBVT puts them behind all others on kernels with Group
-//     Identity. State.BatchBudget bounds those of the tier BestEffort together by a quota of that.
+//     by the kubelet. Batch pods (BE) have what State.Batch names: cpu.idle puts them behind all
+//     others of their tier, cpu.bvt_warp_ns behind all others on kernels with Group Identity.
+//     State.BatchBudget bounds those of the tier BestEffort together by a quota of that.
 //
 // If static pods hold every CPU while another container needs shared ones, the static pod with the
 // highest rank (ledger.Claim) becomes a shared pod: it stays on its CPUs, which are then shared. So

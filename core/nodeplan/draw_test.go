@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -25,9 +26,8 @@ func drawState(t *rapid.T) State {
 	if rapid.IntRange(0, 9).Draw(t, "bindingOff") == 9 {
 		s.BindingOff = "the kubelet binds CPUs"
 	}
-	s.BatchIdle = rapid.Bool().Draw(t, "batchIdle")
-	s.BatchBVT = !s.BatchIdle && rapid.Bool().Draw(t, "batchBVT")
-	s.BatchCores = rapid.Bool().Draw(t, "batchCores")
+	s.Batch.Use = rapid.SampledFrom([][]colocation.Mechanism{nil, {colocation.Idle}, {colocation.BVT},
+		{colocation.CoreScheduling}, {colocation.Idle, colocation.CoreScheduling}}).Draw(t, "batch")
 	s.Burst = drawBurst(t)
 	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
@@ -92,7 +92,7 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 
 func drawBurst(t *rapid.T) burst.Policy {
 	return burst.Policy{
-		Mode:         rapid.SampledFrom([]burst.Mode{"", burst.None, burst.Kernel, burst.Quota, burst.Auto}).Draw(t, "mode"),
+		Mode:         rapid.SampledFrom(append(burst.Modes(), "")).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
 		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
 	}

@@ -168,14 +168,15 @@ func tiers(online cpuset.Set) []TierSettings {
 // a pod behind those of its tier only. The kernel passes BVT of a pod on to its containers, but does
 // not take it back.
 func (s *State) prioritize(d *Desired) {
+	idle, bvt := s.Batch.Uses(colocation.Idle), s.Batch.Uses(colocation.BVT)
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
-		if p.Class == BE && p.Tier != BestEffort && !p.ended() && (s.BatchIdle || s.BatchBVT || s.BatchBudget > 0) {
+		if p.Class == BE && p.Tier != BestEffort && !p.ended() && (idle || bvt || s.BatchBudget > 0) {
 			d.Findings = append(d.Findings, Finding{Kind: NotBestEffort, Pod: p.ID, Reason: string(p.Tier)})
 		}
-		settings.Idle = s.BatchIdle && p.Class == BE
-		settings.Separate = s.BatchCores && p.Class == BE
-		if !s.BatchBVT {
+		settings.Idle = idle && p.Class == BE
+		settings.Separate = s.Batch.Uses(colocation.CoreScheduling) && p.Class == BE
+		if !bvt {
 			continue
 		}
 		settings.BVT = map[Class]int{LS: colocation.OnlineIdentity, BE: colocation.BatchIdentity}[p.Class]

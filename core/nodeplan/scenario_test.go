@@ -73,8 +73,10 @@ func (s *scenario) run(words []string) (string, error) {
 	case "kubelet", "tuning":
 		return "", s.setFigures(args)
 	case "batch-priority":
-		has := func(m colocation.Mechanism) bool { return slices.Contains(args, string(m)) }
-		s.state.BatchIdle, s.state.BatchBVT, s.state.BatchCores = has(colocation.Idle), has(colocation.BVT), has(colocation.CoreScheduling)
+		s.state.Batch = colocation.Choice{}
+		for _, arg := range args {
+			s.state.Batch.Use = append(s.state.Batch.Use, colocation.Mechanism(arg))
+		}
 		return "", nil
 	case "burst":
 		return "", s.setBurst(args)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -25,13 +26,8 @@ type State struct {
 	// Previous are the core sets at present.
 	Previous CoreSets
 	Tuning   Tuning
-	// BatchIdle sets cpu.idle of the cgroups of BE pods: they use only what others in their tier leave.
-	// Without it they run like other pods.
-	BatchIdle bool
-	// BatchCores keeps the threads of BE pods off the cores on which others run.
-	BatchCores bool
-	// BatchBVT sets cpu.bvt_warp_ns of the cgroups of LS and BE pods, for the same purpose.
-	BatchBVT bool
+	// Batch is what puts BE pods behind all others. With none of the mechanisms they run like others.
+	Batch colocation.Choice
 	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
 	// are batch pods. 0 stands for no bound.
 	BatchBudget ledger.MilliCPU

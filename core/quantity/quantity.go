@@ -85,6 +85,9 @@ func (c CPUs) Amount() string {
 	return Number(float64(c), places)
 }
 
+// Fixed formats the amount without its unit, with two decimal places.
+func (c CPUs) Fixed() string { return fmt.Sprintf("%.2f", float64(c)) }
+
 // Number formats a number with at most the given decimal places, without trailing zeros.
 func Number(x float64, places int) string {
 	text := strconv.FormatFloat(x, 'f', places, 64)

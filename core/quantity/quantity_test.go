@@ -24,6 +24,8 @@ func TestTexts(t *testing.T) {
 		{CPUs(20).String(), "20 CPUs"},
 		{CPUs(.0123).String(), "0.012 CPUs"},
 		{CPUs(0).Amount(), "0"},
+		{CPUs(1.234).Fixed(), "1.23"},
+		{CPUs(2).Fixed(), "2.00"},
 		{Age(0), "0s"},
 		{Age(119900 * time.Millisecond), "119s"},
 		{Age(2 * time.Minute), "2m"},

@@ -15,14 +15,14 @@ func (b bin) cpus() float64 { return float64(b.usage) / float64(b.length) }
 // periods returns how many periods the bin covers, rounded, but at least 1.
 func (b bin) periods(period time.Duration) int { return max(1, int((b.length+period/2)/period)) }
 
-// binsOf divides segments into bins of one period; see the package comment.
-func binsOf(segments [][]Sample, period, nominal time.Duration) []bin {
+// binsOf divides sequences into bins of one period; see the package comment.
+func binsOf(sequences [][]Sample, period, nominal time.Duration) []bin {
 	var bins []bin
-	for _, segment := range segments {
+	for _, sequence := range sequences {
 		var b bin
-		for i := range segment {
-			b.usage += segment[i].Usage
-			b.length += segment[i].Interval
+		for i := range sequence {
+			b.usage += sequence[i].Usage
+			b.length += sequence[i].Interval
 			if b.length >= period-nominal/2 && b.length > 0 {
 				bins = append(bins, b)
 				b = bin{}
@@ -71,11 +71,11 @@ func quantile(bins []bin, total time.Duration, percent time.Duration) float64 {
 }
 
 const (
-	// longestBin is a number of periods. The average over more is useless as a value for each.
-	longestBin = 1000
-	// Demand rejects recordings with more than mostAveraged averaged periods if these are also more
+	// maxBin is the number of periods beyond which their average is useless as the value of each.
+	maxBin = 1000
+	// Demand rejects recordings with more than maxAveraged averaged periods if these are also more
 	// than averagedTimes as many as the bins: such a small file would need a lot of memory.
-	mostAveraged  = 1_000_000
+	maxAveraged   = 1_000_000
 	averagedTimes = 10
 )
 
@@ -84,12 +84,12 @@ const (
 // with its average; a bin of more than 1,000 periods is omitted. Gaps are not marked. If samples
 // are longer than the period, all bins are averages and hide the peaks of single periods.
 func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {
-	return perPeriod(binsOf(s.Segments(nominal), period, nominal), period)
+	return perPeriod(binsOf(s.Contiguous(nominal), period, nominal), period)
 }
 
 func perPeriod(bins []bin, period time.Duration) (all []float64) {
 	for _, b := range bins {
-		if periods := b.periods(period); periods <= longestBin {
+		if periods := b.periods(period); periods <= maxBin {
 			all = append(all, slices.Repeat([]float64{b.cpus()}, periods)...)
 		}
 	}
@@ -99,7 +99,7 @@ func perPeriod(bins []bin, period time.Duration) (all []float64) {
 // averagedPeriods returns the number of periods whose value is an average over several.
 func averagedPeriods(bins []bin, period time.Duration) (n int) {
 	for _, b := range bins {
-		if periods := b.periods(period); periods > 1 && periods <= longestBin {
+		if periods := b.periods(period); periods > 1 && periods <= maxBin {
 			n += periods
 		}
 	}

@@ -55,18 +55,18 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with: %s", period, nominal, ErrTooCoarse, s.RecordCommand())
 	}
 	demand := Series{Samples: slices.Clone(s.Samples)}
-	segments := demand.Segments(nominal)
+	sequences := demand.Contiguous(nominal)
 	openRuns, open, exact := 0, time.Duration(0), s.Exact != nil && s.Exact.enough()
 	if exact {
 		openRuns, open = s.Exact.move(demand.Samples)
 	} else {
-		r := newRecovery(segments, nominal)
+		r := newRecovery(sequences, nominal)
 		openRuns, open = r.open()
 		r.move()
 	}
-	bins := binsOf(segments, period, nominal)
+	bins := binsOf(sequences, period, nominal)
 	averaged := averagedPeriods(bins, period)
-	if averaged > mostAveraged && averaged > averagedTimes*len(bins) {
+	if averaged > maxAveraged && averaged > averagedTimes*len(bins) {
 		return Demand{}, fmt.Errorf("demand per %v: %d of the periods lie in %d samples or fewer, late ones: %w; record with less load on the machine",
 			period, averaged, len(bins), ErrTooCoarse)
 	}
@@ -86,7 +86,7 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		CPUs:      cpus,
 		Averaged:  float64(averaged) / float64(len(cpus)),
 		Throttled: ratio(float64(throttled), float64(whole)),
-		Moved:     moved(binsOf(s.Segments(nominal), period, nominal), bins),
+		Moved:     moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
 		Exact:     exact,
 		Open:      openRuns,
 		OpenShare: ratio(float64(open), float64(whole)),

@@ -3,27 +3,26 @@ package trace
 import "time"
 
 const (
-	// mostLayers is the largest number of CPUs that Pinfold supports (core/cpuset).
-	mostLayers = 1024
-	// always is the share of a stretch from which a layer counts as never idle in it.
-	always = .95
+	// maxLayers is the largest number of CPUs that Pinfold supports (core/cpuset).
+	maxLayers = 1024
+	// neverIdle is the occupied share of a segment from which a layer counts as never idle in it.
+	neverIdle = .95
 )
 
-// recovery replaces the usage of samples by demand; the package comment explains the method. What
-// that calls the segments of a run are stretches here.
+// recovery replaces the usage of samples by demand; the package comment explains the method.
 type recovery struct {
-	segments  [][]Sample
-	stretches [][]stretch // of each segment
-	runs      [][]run     // of each segment
+	sequences [][]Sample  // without gaps
+	segments  [][]segment // of each sequence
+	runs      [][]run     // of each sequence
 	usual     []float64   // average occupation of each layer outside of runs
 }
 
-func newRecovery(segments [][]Sample, nominal time.Duration) *recovery {
-	r := &recovery{segments: segments}
-	for _, samples := range segments {
-		stretches := stretchesOf(samples, nominal)
-		r.stretches = append(r.stretches, stretches)
-		r.runs = append(r.runs, throttledRuns(stretches, samples, nominal))
+func newRecovery(sequences [][]Sample, nominal time.Duration) *recovery {
+	r := &recovery{sequences: sequences}
+	for _, samples := range sequences {
+		segments := segmentsOf(samples, nominal)
+		r.segments = append(r.segments, segments)
+		r.runs = append(r.runs, throttledRuns(segments, samples, nominal))
 	}
 	r.findUsual()
 	return r
@@ -37,7 +36,7 @@ func (r *recovery) open() (n int, length time.Duration) {
 				continue
 			}
 			n++
-			for _, s := range r.stretches[i][run.begin:run.end] {
+			for _, s := range r.segments[i][run.begin:run.end] {
 				length += s.length
 			}
 		}
@@ -47,12 +46,12 @@ func (r *recovery) open() (n int, length time.Duration) {
 
 func (r *recovery) findUsual() {
 	var length float64
-	for i, stretches := range r.stretches {
+	for i, segments := range r.segments {
 		at := 0
-		for _, run := range append(r.runs[i], run{begin: len(stretches)}) {
+		for _, run := range append(r.runs[i], run{begin: len(segments)}) {
 			for ; at < run.begin; at++ {
-				length += float64(stretches[at].length)
-				r.occupy(&stretches[at])
+				length += float64(segments[at].length)
+				r.occupy(&segments[at])
 			}
 			at = run.end
 		}
@@ -62,9 +61,9 @@ func (r *recovery) findUsual() {
 	}
 }
 
-func (r *recovery) occupy(s *stretch) {
+func (r *recovery) occupy(s *segment) {
 	cpus := s.cpus()
-	for j := 0; j < mostLayers && float64(j) < cpus; j++ {
+	for j := 0; j < maxLayers && float64(j) < cpus; j++ {
 		if j == len(r.usual) {
 			r.usual = append(r.usual, 0)
 		}
@@ -72,30 +71,30 @@ func (r *recovery) occupy(s *stretch) {
 	}
 }
 
-// occupation returns the share of the time in which more than j CPUs ran or waited, given their
-// average number.
+// occupation returns the share of the time in which more than j CPUs ran or waited, given the average
+// number that did.
 func occupation(cpus float64, j int) float64 { return min(max(cpus-float64(j), 0), 1) }
 
 // move moves usage to where the demand was.
 func (r *recovery) move() {
 	for i, runs := range r.runs {
 		for _, run := range runs {
-			stretches := r.stretches[i][run.begin:run.end]
-			moveUsage(r.segments[i], stretches, r.outstanding(stretches))
+			segments := r.segments[i][run.begin:run.end]
+			moveUsage(r.sequences[i], segments, r.outstanding(segments))
 		}
 	}
 }
 
-// outstanding returns the demand that was not yet served at the end of each stretch, in nanoseconds.
-func (r *recovery) outstanding(stretches []stretch) []float64 {
-	cpus, most := make([]float64, len(stretches)), 0.0
-	for i := range stretches {
-		cpus[i] = stretches[i].cpus()
+// outstanding returns the unserved demand at the end of each segment, in nanoseconds.
+func (r *recovery) outstanding(segments []segment) []float64 {
+	cpus, most := make([]float64, len(segments)), 0.0
+	for i := range segments {
+		cpus[i] = segments[i].cpus()
 		most = max(most, cpus[i])
 	}
-	sum := make([]float64, len(stretches))
-	for j := 0; j < mostLayers && float64(j) < most; j++ {
-		l := layer{stretches: stretches, cpus: cpus, number: j}
+	sum := make([]float64, len(segments))
+	for j := 0; j < maxLayers && float64(j) < most; j++ {
+		l := layer{segments: segments, cpus: cpus, number: j}
 		if j < len(r.usual) {
 			l.usual = r.usual[j]
 		}
@@ -106,41 +105,41 @@ func (r *recovery) outstanding(stretches []stretch) []float64 {
 
 // layer is the part of a run that one more CPU would have executed.
 type layer struct {
-	stretches []stretch
-	cpus      []float64 // that ran or waited, by stretch
-	number    int       // from 0
-	usual     float64
+	segments []segment
+	cpus     []float64 // that ran or waited, by segment
+	number   int       // from 0
+	usual    float64
 }
 
-// occupied returns the share of a stretch in which the layer ran or waited. All CPUs that waited
+// occupied returns the share of a segment in which the layer ran or waited. All CPUs that waited
 // continue together when throttling ends: then the layers share the usage.
 func (l *layer) occupied(i int) float64 {
-	if i > 0 && l.stretches[i].waited == 0 && l.cpus[i] < l.cpus[i-1] {
+	if i > 0 && l.segments[i].waited == 0 && l.cpus[i] < l.cpus[i-1] {
 		return occupation(l.cpus[i-1], l.number) * l.cpus[i] / l.cpus[i-1]
 	}
 	return occupation(l.cpus[i], l.number)
 }
 
-// wantable returns the most that the layer's demand in a stretch can have been.
-func (l *layer) wantable(i int) float64 { return l.occupied(i) * float64(l.stretches[i].length) }
+// maxDemand returns the upper bound of the layer's demand in a segment.
+func (l *layer) maxDemand(i int) float64 { return l.occupied(i) * float64(l.segments[i].length) }
 
-// used returns the layer's part of the usage of a stretch.
+// used returns the layer's part of the usage of a segment.
 func (l *layer) used(i int) float64 {
 	if l.cpus[i] == 0 {
 		return 0
 	}
-	return float64(l.stretches[i].usage) * l.occupied(i) / l.cpus[i]
+	return float64(l.segments[i].usage) * l.occupied(i) / l.cpus[i]
 }
 
-// floor returns the layer's normal load in a stretch, which is not moved.
+// floor returns the layer's normal load in a segment, which is not moved.
 func (l *layer) floor(i int) float64 {
-	return min(l.usual, l.occupied(i)) * float64(l.stretches[i].length)
+	return min(l.usual, l.occupied(i)) * float64(l.segments[i].length)
 }
 
 // addOutstanding adds the outstanding demand of this layer to sum.
 func (l *layer) addOutstanding(sum []float64) {
-	for i := 0; i < len(l.stretches); {
-		if l.occupied(i) == 0 || l.stretches[i].waited == 0 {
+	for i := 0; i < len(l.segments); {
+		if l.occupied(i) == 0 || l.segments[i].waited == 0 {
 			i++
 			continue
 		}
@@ -150,19 +149,19 @@ func (l *layer) addOutstanding(sum []float64) {
 	}
 }
 
-// endOfSequence returns the end of the sequence of stretches that begins at a stretch. The last is
+// endOfSequence returns the end of the sequence of segments that begins at a segment. The last is
 // one in which the layer was idle for a time, or in which no CPU waited.
 func (l *layer) endOfSequence(begin int) int {
-	for i := begin + 1; i < len(l.stretches); i++ {
+	for i := begin + 1; i < len(l.segments); i++ {
 		o := l.occupied(i)
 		if o == 0 {
 			return i
 		}
-		if o < always || l.stretches[i].waited == 0 {
+		if o < neverIdle || l.segments[i].waited == 0 {
 			return i + 1
 		}
 	}
-	return len(l.stretches)
+	return len(l.segments)
 }
 
 // moveEarlier moves the usage of a sequence as early as possible, except for the normal load.
@@ -175,21 +174,21 @@ func (l *layer) moveEarlier(begin, end int, sum []float64) {
 	for i := begin; i < end; i++ {
 		used := l.used(i)
 		reserved -= l.floor(i)
-		// Usage beyond what was outstanding is demand of this stretch.
-		wanted := min(l.wantable(i), max(left-reserved, used-outstanding))
+		// Usage beyond what was outstanding is demand of this segment.
+		wanted := min(l.maxDemand(i), max(left-reserved, used-outstanding))
 		left -= wanted
 		outstanding += wanted - used
 		sum[i] += outstanding
 	}
 }
 
-// moveUsage moves usage between stretches so that the given amounts are outstanding at their ends,
+// moveUsage moves usage between segments so that the given amounts are outstanding at their ends,
 // and nothing at the end of the last.
-func moveUsage(samples []Sample, stretches []stretch, outstanding []float64) {
-	outstanding[len(stretches)-1] = 0
+func moveUsage(samples []Sample, segments []segment, outstanding []float64) {
+	outstanding[len(segments)-1] = 0
 	before := time.Duration(0)
-	for i := range stretches {
-		s := &stretches[i]
+	for i := range segments {
+		s := &segments[i]
 		after := max(time.Duration(outstanding[i]), before-s.usage)
 		if more := after - before; more > 0 {
 			raise(samples[s.begin:s.end], more)

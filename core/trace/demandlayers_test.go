@@ -11,7 +11,7 @@ import (
 )
 
 // TestRecoveryProperty: demand is never negative and never later than the usage that serves it, the
-// demand of a stretch is at most its usage plus waiting time, and the sum over each segment is
+// demand of a segment is at most its usage plus waiting time, and the sum over each sequence is
 // preserved to the nanosecond.
 func TestRecoveryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,9 +31,9 @@ func TestRecoveryProperty(t *testing.T) {
 			t.Errorf("the demand is %v in total and the usage %v", sum, used)
 		}
 		at := 0
-		for _, s := range r.stretches[0] {
+		for _, s := range r.segments[0] {
 			if s.begin != at || s.end <= s.begin {
-				t.Fatalf("stretches %+v", r.stretches[0])
+				t.Fatalf("segments %+v", r.segments[0])
 			}
 			wants := time.Duration(0)
 			for _, sample := range wanted[s.begin:s.end] {
@@ -45,7 +45,7 @@ func TestRecoveryProperty(t *testing.T) {
 			at = s.end
 		}
 		if at != len(samples) {
-			t.Errorf("stretches end at sample %d of %d", at, len(samples))
+			t.Errorf("segments end at sample %d of %d", at, len(samples))
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 )
 
-// Exact is what the threads of a series did, by their spans.
+// Exact accumulates the traced spans of a series' threads, and computes its demand from them.
 type Exact struct {
 	From, To time.Duration // what was traced, since the start of the recording
 
@@ -23,11 +23,11 @@ type Exact struct {
 	open    []window        // in which demand is not known
 }
 
-// longSleep is how long a thread sleeps when it waits for more to do. If it sleeps for less, it waits for a lock or
-// a disk, and would have done so earlier.
+// longSleep is the shortest sleep of a thread that has no work. A shorter one waits for a lock or a
+// disk, and would have happened earlier without throttling.
 const longSleep = time.Millisecond
 
-// late is a thread that was throttled and has had something to do since.
+// late is a thread that was throttled and has not been without work since.
 type late struct {
 	since time.Duration
 	by    time.Duration // throttled since
@@ -117,8 +117,8 @@ func (x *Exact) spread(from, to, sign time.Duration) {
 	}
 }
 
-// End ends the trace, which covers the time between from and to. Threads that are still late then would have used
-// more by an unknown amount.
+// End ends the trace, which covers from to to. Threads that are still late have demand of an unknown
+// amount.
 func (x *Exact) End(from, to time.Duration) {
 	x.From, x.To = from, to
 	for _, l := range x.late {
@@ -137,9 +137,9 @@ func (x *Exact) End(from, to time.Duration) {
 	x.open = merged
 }
 
-// mostUntraced is the largest share of the throttled time that may not have been traced if demand is computed
+// maxUntraced is the largest share of the throttled time without trace for which demand is computed
 // from spans.
-const mostUntraced = .1
+const maxUntraced = .1
 
 // enough reports whether demand can be computed: all but a small share of the throttling was traced.
 func (x *Exact) enough() bool {
@@ -152,11 +152,11 @@ func (x *Exact) enough() bool {
 		throttled += s.Interval
 		untraced += s.Interval - max(0, min(s.At, x.To)-max(s.Begin(), x.From))
 	}
-	return float64(untraced) <= mostUntraced*float64(throttled)
+	return float64(untraced) <= maxUntraced*float64(throttled)
 }
 
-// move replaces the usage of samples, which are those of the series, by demand. It returns the number and the
-// total length of the times in which demand is not known.
+// move replaces the usage of the series' samples by demand. It returns the number and the total length
+// of the windows in which demand is unknown.
 func (x *Exact) move(samples []Sample) (open int, length time.Duration) {
 	rest := time.Duration(0) // usage is counted up to a tick later than it was traced
 	for i := range samples {

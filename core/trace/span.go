@@ -9,10 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 )
 
-// Span is a time in which the state of one thread did not change, nor what it waited for, or an edge of a
-// quota. It is what [blame.Span] and the events [blame.Edge] are within a recording.
+// Span is the form of a [blame.Span] or of a [blame.Edge] event in a recording.
 type Span struct {
-	Group    string        // path of the cgroup for which the thread counts, or whose quota it is
+	Group    string        // path of the cgroup that is charged, or whose quota it is
 	Name     string        // of a container, "namespace/pod/container"; "" if not known
 	From, To time.Duration // since the start of the recording; equal at an edge
 

@@ -86,9 +86,9 @@ func Summarise(s *Series, nominal time.Duration) Summary {
 		return sum
 	}
 	sum.Limits = s.Samples[len(s.Samples)-1].Limits
-	runs := s.Segments(nominal)
+	runs := s.Contiguous(nominal)
 	sum.Gaps = len(runs) - 1
-	sum.PerPeriod = statsOf(binsOf(runs, periodOf(sum.Limits), nominal))
+	sum.PerPeriod = statsOf(binsOf(runs, PeriodOf(sum.Limits), nominal))
 	sum.PerPeriod.Mean = sum.CPUs()
 	return sum
 }
@@ -105,11 +105,12 @@ func (s *Summary) add(sample *Sample) {
 	s.ThrottledTime += sample.ThrottledTime
 	s.BurstTime += sample.BurstTime
 	if sample.Limits.Quota != bandwidth.Unlimited {
-		s.WallPeriods += float64(sample.Interval) / float64(periodOf(sample.Limits))
+		s.WallPeriods += float64(sample.Interval) / float64(PeriodOf(sample.Limits))
 	}
 }
 
-func periodOf(l bandwidth.Limits) time.Duration {
+// PeriodOf returns the enforcement period of limits, or DefaultPeriod if it is unknown.
+func PeriodOf(l bandwidth.Limits) time.Duration {
 	if l.Period <= 0 {
 		return DefaultPeriod
 	}

@@ -27,7 +27,7 @@ func Timescales(s *Series, nominal time.Duration) []Scale {
 // TimescalesAt is like Timescales, for the given lengths.
 func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []Scale {
 	runs := make([]prefixSums, 0, 1)
-	for _, run := range s.Segments(nominal) {
+	for _, run := range s.Contiguous(nominal) {
 		runs = append(runs, newPrefixSums(run))
 	}
 	var scales []Scale
@@ -55,7 +55,7 @@ func tolerance(w, nominal time.Duration) time.Duration { return max(nominal/2, w
 // rank returns the index of a percentile among n values in ascending order.
 func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
 
-// prefixSums are sums over the first samples of a segment: entry i covers i samples.
+// prefixSums are sums over the first samples of a sequence: entry i covers i samples.
 type prefixSums struct {
 	run       []Sample
 	length    []time.Duration // strictly increasing

@@ -82,20 +82,20 @@ func (s *Sample) Validate() error {
 	return nil
 }
 
-// Segments returns the runs of samples without a gap, as subslices of the series' samples. An end
-// and a beginning that differ by less than one hundredth of the nominal interval count as equal,
-// because other programs may have rounded them.
-func (s *Series) Segments(nominal time.Duration) [][]Sample {
-	var segments [][]Sample
+// Contiguous returns the longest sequences of samples without a gap, as subslices of s.Samples. Times
+// that differ by less than a hundredth of the nominal interval count as equal, because other programs
+// may have rounded them.
+func (s *Series) Contiguous(nominal time.Duration) [][]Sample {
+	var sequences [][]Sample
 	begin := 0
 	for i := range s.Samples {
 		if i > 0 && (s.Samples[i].Begin()-s.Samples[i-1].At).Abs() > nominal/100 {
-			segments = append(segments, s.Samples[begin:i])
+			sequences = append(sequences, s.Samples[begin:i])
 			begin = i
 		}
 	}
 	if begin < len(s.Samples) {
-		segments = append(segments, s.Samples[begin:])
+		sequences = append(sequences, s.Samples[begin:])
 	}
-	return segments
+	return sequences
 }

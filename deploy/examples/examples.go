@@ -3,7 +3,7 @@
 //
 //	kubectl apply -f deploy/examples
 //
-// burst.yaml is for the experiment in docs/bandwidth.md: seven pods of Apache httpd, one without a
+// burst.yaml is for an experiment (test/node, TestBurst): seven pods of Apache httpd, one without a
 // limit, the others with a limit of a tenth of a CPU and different ways to burst. It repeats, with
 // the same server, the experiment in the CPU Burst documentation of Alibaba Cloud's Container
 // Service for Kubernetes (ACK).

@@ -3,6 +3,8 @@
 //	if !sleep.For(ctx, time.Second) {
 //		return context.Cause(ctx)
 //	}
+//
+// An [Alarm] waits precisely until a time.
 package sleep
 
 import (

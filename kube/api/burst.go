@@ -18,7 +18,7 @@ import (
 type BurstCeiling struct{ burst.Policy }
 
 // parseBurst parses the burst policy of a pod.
-func parseBurst(pod *corev1.Pod) (burst.Policy, Setting, error) {
+func parseBurst(pod *corev1.Pod) (burst.Policy, setting, error) {
 	return lookUp(pod, []alias[burst.Policy]{
 		{false, CPUBurstAnnotation, readBurst},
 		{false, "koordinator.sh/cpuBurst", readForeignBurst},
@@ -63,7 +63,7 @@ func (p *BurstCeiling) UnmarshalJSON(text []byte) error {
 }
 
 func readMode(text string) (burst.Mode, error) {
-	mode, err := oneOf(burst.None, burst.Kernel, burst.Quota, burst.Auto)(text)
+	mode, err := oneOf(burst.Modes()...)(text)
 	if err != nil {
 		return "", fmt.Errorf("policy %q: %w", text, err)
 	}

@@ -27,18 +27,12 @@ func (e *AllocationError) Cause() string { return Shorten(e.Err.Error(), longest
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }
 
-// ErrNoAllocation is wrapped by the error about a bound pod that asks for CPUs but has no
-// allocation.
-var ErrNoAllocation = errors.New("missing: another scheduler bound the pod, or it did not ask at that time")
-
-// AllocationOf is Keys.AllocationOf without signature checks.
-func AllocationOf(pod *corev1.Pod) (*Allocation, error) { return (*Keys)(nil).AllocationOf(pod) }
-
-// AllocationOf returns the valid allocation of a pod. It returns nil without an error if the pod
-// has no node yet, has ended, or does not ask for CPUs. It returns nil with an *AllocationError,
-// *ValueError or *ContradictionError if the allocation is not valid.
-func (k *Keys) AllocationOf(pod *corev1.Pod) (*Allocation, error) {
-	e, err := k.entitlementOf(pod)
+// AllocationOf returns the valid allocation of a pod, without a check of its signature. It returns nil
+// without an error if the pod has no node yet, has ended, or does not ask for CPUs. It returns nil with
+// an error if the allocation or a setting is not valid; about the allocation it is an
+// *AllocationError.
+func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
+	e, err := (*Keys)(nil).entitlementOf(pod)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -62,7 +56,7 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	}
 	text := pod.Annotations[AllocationAnnotation]
 	if text == "" { // binding can set a forged one to "", but not remove it
-		return nil, &AllocationError{ErrNoAllocation}
+		return nil, &AllocationError{errors.New("missing: another scheduler bound the pod, or it did not ask at that time")}
 	}
 	a, err := DecodeAllocation(text)
 	if err != nil {
@@ -116,8 +110,8 @@ func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error)
 	return claim, err
 }
 
-// ClaimAndAllocation returns the results of Keys.Claim and Keys.AllocationOf at once. It also
-// returns an allocation that does not match the machine.
+// ClaimAndAllocation returns the result of Keys.Claim and the valid allocation, even if it does not
+// match the machine.
 func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if HasEnded(pod) {

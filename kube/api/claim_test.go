@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,20 +67,9 @@ func describeClaim(t *testing.T, c ledger.Claim, err error) string {
 	}
 	fmt.Fprintf(&b, "shared request: %v, rank %d\n", c.SharedRequest, c.Rank)
 	if err != nil {
-		var allocation *AllocationError
-		if !errors.As(err, &allocation) {
-			typedMessage(t, err)
-		}
 		fmt.Fprintf(&b, "error: %v\n", err)
 	}
 	return b.String()
-}
-
-func TestBoundWithoutAllocation(t *testing.T) {
-	pod := readPod(t, "", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 4]\nnode: n1")
-	if _, err := Claim(pod, nil); !errors.Is(err, ErrNoAllocation) {
-		t.Fatalf("got %v, want ErrNoAllocation", err)
-	}
 }
 
 // TestSameEntitlement: only these edits change what entitles a bound pod to its CPUs.

@@ -72,43 +72,36 @@ func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 // its CPUs, and a part of the allocation, which has to fit in the pod's annotations.
 const MostPlaced = 256
 
-// LimitError reports limits.cpu that contradict what the pod asks for.
-type LimitError struct {
-	Asking  Setting
-	Problem string
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s asks for CPUs, but %s", e.Asking, e.Problem)
-}
-
 // mostNamed is how many containers a message names.
 const mostNamed = 8
 
 // checkLimits returns an error if the limits contradict the request for CPUs.
-func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking Setting) error {
+func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking setting) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%s asks for CPUs, but %s", asking, fmt.Sprintf(format, args...))
+	}
 	if n := len(ask.Containers); n > MostPlaced {
-		return &LimitError{asking, fmt.Sprintf("%d of its containers have a whole number of CPUs as limits.cpu: at most %d may, "+
-			"so split the pod or give the others a fraction", n, MostPlaced)}
+		return refuse("%d of its containers have a whole number of CPUs as limits.cpu: at most %d may, "+
+			"so split the pod or give the others a fraction", n, MostPlaced)
 	}
 	all := members(pod)
 	for _, m := range all {
 		if n := m.wholeCPUs(); n > cpuset.MaxCPUs {
-			return &LimitError{asking, fmt.Sprintf("limits.cpu of container %s is %d, and no node has more than %d CPUs: lower it",
-				m.Name, n, cpuset.MaxCPUs)}
+			return refuse("limits.cpu of container %s is %d, and no node has more than %d CPUs: lower it",
+				m.Name, n, cpuset.MaxCPUs)
 		}
 	}
 	if len(ask.Containers) == 0 {
-		return &LimitError{asking, fmt.Sprintf("no container has a whole number of CPUs, 1 or more, as its own limits.cpu (%s): give it to at least one",
-			describeLimits(all))}
+		return refuse("no container has a whole number of CPUs, 1 or more, as its own limits.cpu (%s): give it to at least one",
+			describeLimits(all))
 	}
 	if pod.Spec.Resources == nil {
 		return nil
 	}
 	limit, ok := pod.Spec.Resources.Limits[corev1.ResourceCPU]
 	if n := ask.CPUs(); ok && limit.CmpInt64(int64(n)) < 0 {
-		return &LimitError{asking, fmt.Sprintf("its containers are to get %d CPUs together, and the pod's own limits.cpu is %s: "+
-			"raise it to %d or lower limits.cpu of the containers", n, limit.String(), n)}
+		return refuse("its containers are to get %d CPUs together, and the pod's own limits.cpu is %s: "+
+			"raise it to %d or lower limits.cpu of the containers", n, limit.String(), n)
 	}
 	return nil
 }

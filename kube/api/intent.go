@@ -33,16 +33,15 @@ type Intent struct {
 // Asks reports whether the pod asks for CPUs.
 func (i *Intent) Asks() bool { return len(i.Ask.Containers) > 0 }
 
-// Parse parses the annotations, labels and resources of a pod. Its errors are *ValueError,
-// *ContradictionError and *LimitError, with messages for the pod's author. A pod with an error must
-// not be scheduled as written.
+// Parse parses the annotations, labels and resources of a pod. Its errors are for
+// the pod's author. A pod with an error must not be scheduled as written.
 func Parse(pod *corev1.Pod) (Intent, error) {
 	w, err := parsePlacement(pod)
 	if err != nil {
 		return Intent{}, err
 	}
 	intent := Intent{Warnings: w.warnings}
-	var classSetting, burstSetting, periodSetting Setting
+	var classSetting, burstSetting, periodSetting setting
 	if intent.Class, classSetting, err = parseClass(pod); err != nil {
 		return Intent{}, err
 	}
@@ -53,15 +52,14 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, err
 	}
 	if w.asks && intent.Class == nodeplan.BE {
-		return Intent{}, &ContradictionError{A: w.asking, B: classSetting,
-			Advice: "batch pods run in the shared CPUs; remove one of the two"}
+		return Intent{}, contradiction(w.asking, classSetting, "batch pods run in the shared CPUs; remove one of the two")
 	}
 	if intent.Burst.Mode == burst.None {
-		burstSetting = Setting{}
+		burstSetting = setting{}
 	}
-	for _, setting := range []Setting{burstSetting, periodSetting} {
-		if setting != (Setting{}) && !hasLimit(pod) {
-			intent.Warnings = append(intent.Warnings, setting.name()+" has no effect, since neither the pod nor a container has limits.cpu")
+	for _, given := range []setting{burstSetting, periodSetting} {
+		if given != (setting{}) && !hasLimit(pod) {
+			intent.Warnings = append(intent.Warnings, given.name()+" has no effect, since neither the pod nor a container has limits.cpu")
 		}
 	}
 	if w.asks {
@@ -105,7 +103,7 @@ func fullCoresAliases() []alias[placement.FullCores] {
 // placementSettings are the settings about placement.
 type placementSettings struct {
 	asks      bool
-	asking    Setting // the setting that asks for CPUs
+	asking    setting // the setting that asks for CPUs
 	policy    placement.Policy
 	fullCores placement.FullCores
 	warnings  []string
@@ -122,9 +120,9 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	policy, policySetting, policyErr := lookUp(pod, policyAliases())
 	full, fullSetting, fullErr := lookUp(pod, fullCoresAliases())
 	if value != "true" {
-		for _, idle := range []Setting{policySetting, fullSetting} {
-			if idle != (Setting{}) && idle.Value != string(PolicyNone) {
-				w.warnings = append(w.warnings, idle.String()+" has no effect without "+Setting{Key: CPUSetSchedulerAnnotation, Value: "true"}.String())
+		for _, idle := range []setting{policySetting, fullSetting} {
+			if idle != (setting{}) && idle.Value != string(PolicyNone) {
+				w.warnings = append(w.warnings, idle.String()+" has no effect without "+setting{Key: CPUSetSchedulerAnnotation, Value: "true"}.String())
 			}
 		}
 		return w, nil
@@ -135,10 +133,10 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	if fullErr != nil {
 		return w, fullErr
 	}
-	if policySetting != (Setting{}) {
+	if policySetting != (setting{}) {
 		w.policy = policy
 	}
-	if fullSetting != (Setting{}) {
+	if fullSetting != (setting{}) {
 		w.fullCores = full
 	}
 	if w.policy == placement.StaticBurst && w.fullCores == placement.FullCoresRequired {
@@ -164,7 +162,7 @@ func TierOf(pod *corev1.Pod) nodeplan.Tier {
 }
 
 // parseClass parses the class of a pod.
-func parseClass(pod *corev1.Pod) (nodeplan.Class, Setting, error) {
+func parseClass(pod *corev1.Pod) (nodeplan.Class, setting, error) {
 	return lookUp(pod, []alias[nodeplan.Class]{
 		{true, QoSLabel, oneOf(nodeplan.LS, nodeplan.BE)},
 		{true, "koordinator.sh/qosClass", parseForeignClass},
@@ -187,7 +185,7 @@ func parseForeignClass(text string) (nodeplan.Class, error) {
 }
 
 // parsePeriod parses the CFS period of a pod, 0 if it sets none.
-func parsePeriod(pod *corev1.Pod) (time.Duration, Setting, error) {
+func parsePeriod(pod *corev1.Pod) (time.Duration, setting, error) {
 	return lookUp(pod, annotation(readPeriod, CPUPeriodAnnotation))
 }
 

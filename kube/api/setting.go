@@ -32,18 +32,18 @@ const (
 	WithoutAgentAnnotation = "pinfold.dev/without-agent"
 )
 
-// Setting is one annotation or label of a pod.
-type Setting struct {
+// setting is one annotation or label of a pod.
+type setting struct {
 	Label      bool // otherwise an annotation
 	Key, Value string
 }
 
 // String returns the key and the value.
-func (s Setting) String() string {
+func (s setting) String() string {
 	return fmt.Sprintf("%s: %q", s.name(), Shorten(s.Value, longestValue))
 }
 
-func (s Setting) name() string {
+func (s setting) name() string {
 	if s.Label {
 		return "label " + s.Key
 	}
@@ -66,10 +66,9 @@ func annotation[T comparable](parse func(string) (T, error), keys ...string) []a
 	return aliases
 }
 
-// lookUp parses a setting of a pod. It returns the zero Setting if the pod has none of its keys, a
-// [*ValueError] if a value is invalid, and a [*ContradictionError] if two keys have different
-// meanings.
-func lookUp[T comparable](pod *corev1.Pod, aliases []alias[T]) (value T, found Setting, err error) {
+// lookUp parses a setting of a pod. It returns the zero setting if the pod has none of its keys, and an
+// error if a value is invalid or two keys have different meanings.
+func lookUp[T comparable](pod *corev1.Pod, aliases []alias[T]) (value T, found setting, err error) {
 	for _, s := range aliases {
 		texts := pod.Annotations
 		if s.label {
@@ -79,46 +78,32 @@ func lookUp[T comparable](pod *corev1.Pod, aliases []alias[T]) (value T, found S
 		if !ok {
 			continue
 		}
-		setting := Setting{s.label, s.key, text}
+		here := setting{s.label, s.key, text}
 		meaning, err := s.parse(text)
 		switch {
 		case err != nil:
-			return value, setting, &ValueError{setting, err}
-		case found == Setting{}:
-			value, found = meaning, setting
+			return value, here, here.invalid(err)
+		case found == setting{}:
+			value, found = meaning, here
 		case meaning != value:
-			return value, setting, &ContradictionError{A: found, B: setting, Advice: "remove one of them or make them agree"}
+			return value, here, contradiction(found, here, "remove one of them or make them agree")
 		}
 	}
 	return value, found, nil
 }
 
-// ValueError reports an invalid value.
-type ValueError struct {
-	Setting
-	Err error // names the valid values
-}
-
-func (e *ValueError) Error() string {
-	cause := Shorten(e.Err.Error(), longestCause)
+// invalid returns the error about the setting's value. err names the valid values.
+func (s setting) invalid(err error) error {
+	cause := Shorten(err.Error(), longestCause)
 	// JSON values are long, and their errors name the field.
-	if strings.Contains(e.Value, "{") {
-		return fmt.Sprintf("%s: %s", e.name(), cause)
+	if strings.Contains(s.Value, "{") {
+		return fmt.Errorf("%s: %s", s.name(), cause)
 	}
-	return fmt.Sprintf("%s: %s", e.Setting, cause)
+	return fmt.Errorf("%s: %s", s, cause)
 }
 
-// Unwrap returns the cause.
-func (e *ValueError) Unwrap() error { return e.Err }
-
-// ContradictionError reports two contradictory settings.
-type ContradictionError struct {
-	A, B   Setting
-	Advice string
-}
-
-func (e *ContradictionError) Error() string {
-	return fmt.Sprintf("%s and %s contradict each other: %s", e.A, e.B, e.Advice)
+func contradiction(a, b setting, advice string) error {
+	return fmt.Errorf("%s and %s contradict each other: %s", a, b, advice)
 }
 
 // oneOf returns a parser that accepts the given values.

@@ -28,11 +28,11 @@ const (
 	signatureEnd    = `"}`
 )
 
-// ErrNotSigned is wrapped by the error about an unsigned allocation where signatures are required.
-var ErrNotSigned = errors.New("it has no signature: the scheduler of this cluster did not write it")
+// errNotSigned is wrapped by the error about an unsigned allocation where signatures are required.
+var errNotSigned = errors.New("it has no signature: the scheduler of this cluster did not write it")
 
-// ErrSignature is wrapped by the error about an allocation whose signature does not verify.
-var ErrSignature = errors.New("its signature does not verify: it was edited, copied from another pod, or signed with a key that is not known here")
+// errSignature is wrapped by the error about an allocation whose signature does not verify.
+var errSignature = errors.New("its signature does not verify: it was edited, copied from another pod, or signed with a key that is not known here")
 
 // Sign returns the text of the annotation for the pod with this UID.
 func (a Allocation) Sign(uid types.UID, key ed25519.PrivateKey) string {
@@ -95,7 +95,7 @@ func (k *Keys) verify(uid types.UID, text string) error {
 	}
 	at := strings.LastIndex(text, signatureField)
 	if at < 0 || !strings.HasSuffix(text, signatureEnd) {
-		return ErrNotSigned
+		return errNotSigned
 	}
 	key := newSignedText(uid, text)
 	known, ok := k.verified.Get(key)
@@ -104,7 +104,7 @@ func (k *Keys) verify(uid types.UID, text string) error {
 		k.verified.Add(key, known)
 	}
 	if known != true {
-		return ErrSignature
+		return errSignature
 	}
 	return nil
 }

@@ -51,16 +51,16 @@ func TestSignedAllocations(t *testing.T) {
 	}{
 		{"signed", good, nil},
 		{"signed with the next key", a.Sign("1", nextPrivate), nil},
-		{"not signed", a.Encode(), ErrNotSigned},
-		{"signed with another key", a.Sign("1", foreign), ErrSignature},
-		{"signed for another pod", a.Sign("2", private), ErrSignature},
-		{"other CPUs", strings.Replace(good, `"2-3"`, `"4-5"`, 1), ErrSignature},
-		{"a later time", strings.Replace(good, "1970", "1971", 1), ErrSignature},
-		{"white space", strings.Replace(good, ",", ", ", 1), ErrSignature},
-		{"a field added", strings.Replace(good, `,"time"`, `,"more":1,"time"`, 1), ErrSignature},
-		{"a field after the signature", strings.TrimSuffix(good, "}") + `,"more":1}`, ErrNotSigned},
-		{"an empty signature", a.Encode()[:len(a.Encode())-1] + `,"signature":""}`, ErrSignature},
-		{"a signature that is not base64", a.Encode()[:len(a.Encode())-1] + `,"signature":"?"}`, ErrSignature},
+		{"not signed", a.Encode(), errNotSigned},
+		{"signed with another key", a.Sign("1", foreign), errSignature},
+		{"signed for another pod", a.Sign("2", private), errSignature},
+		{"other CPUs", strings.Replace(good, `"2-3"`, `"4-5"`, 1), errSignature},
+		{"a later time", strings.Replace(good, "1970", "1971", 1), errSignature},
+		{"white space", strings.Replace(good, ",", ", ", 1), errSignature},
+		{"a field added", strings.Replace(good, `,"time"`, `,"more":1,"time"`, 1), errSignature},
+		{"a field after the signature", strings.TrimSuffix(good, "}") + `,"more":1}`, errNotSigned},
+		{"an empty signature", a.Encode()[:len(a.Encode())-1] + `,"signature":""}`, errSignature},
+		{"a signature that is not base64", a.Encode()[:len(a.Encode())-1] + `,"signature":"?"}`, errSignature},
 		{"a field of a later version", laterVersion(a, private), nil},
 	} {
 		keys, pod := NewKeys(ours, next), boundPod()
@@ -140,7 +140,7 @@ func TestVerifiedTextsAreSmall(t *testing.T) {
 	for i := range pods {
 		pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
 		text := func() string { return fmt.Sprint(`{"filler":"`, i, filler, `","signature":"AA=="}`) }
-		if err := keys.verify(pods[i].UID, text()); !errors.Is(err, ErrSignature) {
+		if err := keys.verify(pods[i].UID, text()); !errors.Is(err, errSignature) {
 			t.Fatal(err)
 		}
 		if i < 10 {

@@ -43,14 +43,14 @@ func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 	}
 	slices.Sort(suspect)
 	for _, key := range suspect[:min(len(suspect), MostUnknown)] {
-		setting := Setting{labels, key, ""}
+		suspected := setting{labels, key, ""}
 		if slices.Contains(elsewhere, key) {
-			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", setting.name(), kind))
+			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", suspected.name(), kind))
 			continue
 		}
 		nearest, _ := nearestKey(key, meant, strings.HasPrefix(key, domain))
-		meant := Setting{Label: nearest == QoSLabel, Key: nearest}
-		sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", setting.name(), meant.name()))
+		meant := setting{Label: nearest == QoSLabel, Key: nearest}
+		sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", suspected.name(), meant.name()))
 	}
 	return sentences
 }

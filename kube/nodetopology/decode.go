@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -34,6 +36,30 @@ func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, er
 	}
 	return nil, State{}, &MalformedError{Node: obj.Name, Err: err}
 }
+
+// Decoded is what the object of a node says.
+type Decoded struct {
+	// Owner is the UID of the node that the object describes, "" if it does not say.
+	Owner types.UID
+	// Index is that of the machine, or of one that differs in its memory only. It is nil if the
+	// object is not usable because of Err.
+	Index *placement.Index
+	State State
+	Err   error
+}
+
+// Decode decodes an object. indexes shares the index between equal machines.
+func Decode(obj *v1alpha2.NodeResourceTopology, indexes *placement.Indexes) Decoded {
+	machine, state, err := ToMachine(obj)
+	if err != nil {
+		return Decoded{Owner: NodeUID(obj), Err: err}
+	}
+	return Decoded{Owner: NodeUID(obj), Index: indexes.Of(machine), State: state}
+}
+
+// IsOf reports whether the object describes the node with this UID, and not an earlier node of the
+// same name, which may have been another machine.
+func (d *Decoded) IsOf(node types.UID) bool { return d.Owner == "" || d.Owner == node }
 
 // decode decodes an object. It finds only errors that prevent decoding; the others are left to
 // Validate and verify.

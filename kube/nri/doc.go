@@ -2,7 +2,7 @@
 // period when containers are created, started, updated and stopped. It implements a plugin of the
 // Node Resource Interface (github.com/containerd/nri) of containerd and CRI-O.
 //
-//	err := nri.Run(ctx, nri.Options{...}, handler)
+//	nri.Run(ctx, nri.Options{...}, handler)
 //
 // # Connection
 //

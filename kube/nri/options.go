@@ -10,13 +10,16 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
+// The plugin's name and index. The runtime calls plugins in the order of their indexes.
+const (
+	name  = "pinfold"
+	index = "10"
+)
+
 // Options configure the connection to the runtime. The zero value is usable.
 type Options struct {
 	// Socket is the runtime's NRI socket. Default: /var/run/nri/nri.sock.
 	Socket string
-	// Name and Index are the plugin's. Plugins are called in the order of their indexes, which have
-	// two digits. Default: "pinfold" and "10".
-	Name, Index string
 	// Logger logs each connection and each failure of the handler. A missing connection is reported
 	// only to OnState. Default: no log.
 	Logger *slog.Logger
@@ -27,8 +30,6 @@ type Options struct {
 	// OnConflict is called if another plugin sets the same fields. It runs within a request of the
 	// runtime and must not block. Default: none.
 	OnConflict func(Conflict)
-	// Jitter returns numbers in [0, 1) that spread the pauses. Default: random numbers.
-	Jitter func() float64
 }
 
 // State is the connection to the runtime.
@@ -59,7 +60,7 @@ func (c Conflict) String() string {
 }
 
 func (o Options) withDefaults() Options {
-	o.Socket, o.Name, o.Index = cmp.Or(o.Socket, api.DefaultSocketPath), cmp.Or(o.Name, "pinfold"), cmp.Or(o.Index, "10")
+	o.Socket = cmp.Or(o.Socket, api.DefaultSocketPath)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.OnState == nil {
 		o.OnState = func(State) {}
@@ -67,24 +68,11 @@ func (o Options) withDefaults() Options {
 	if o.OnConflict == nil {
 		o.OnConflict = func(Conflict) {}
 	}
-	if o.Jitter == nil {
-		o.Jitter = rand.Float64
-	}
 	return o
 }
 
-func (o Options) check() error {
-	if err := api.CheckPluginName(o.Name); err != nil {
-		return err
-	}
-	return api.CheckPluginIndex(o.Index)
-}
-
 // backoff computes the pause before the next attempt to connect.
-type backoff struct {
-	next   time.Duration
-	jitter func() float64
-}
+type backoff struct{ next time.Duration }
 
 const (
 	minPause = 100 * time.Millisecond
@@ -96,7 +84,7 @@ const (
 func (b *backoff) pause() time.Duration {
 	due := max(b.next, minPause)
 	b.next = min(2*due, maxPause)
-	return due/2 + time.Duration(b.jitter()*float64(due/2))
+	return due/2 + time.Duration(rand.Float64()*float64(due/2))
 }
 
 func (b *backoff) reset() { b.next = 0 }

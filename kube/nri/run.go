@@ -13,15 +13,9 @@ import (
 )
 
 // Run connects to the runtime, serves its requests with the handler, and reconnects whenever the
-// connection ends. It returns nil after ctx has ended and the last call of the handler has
-// returned. It returns an error only for invalid options.
-func Run(ctx context.Context, options Options, handler Handler) error {
-	options = options.withDefaults()
-	if err := options.check(); err != nil {
-		return err
-	}
-	r := &runner{options: options, handler: handler, guard: newGuard(), containers: newTracker(),
-		backoff: backoff{jitter: options.Jitter}}
+// connection ends. It returns after ctx has ended and the last call of the handler has returned.
+func Run(ctx context.Context, options Options, handler Handler) {
+	r := &runner{options: options.withDefaults(), handler: handler, guard: newGuard(), containers: newTracker()}
 	for ctx.Err() == nil {
 		err := r.connect(ctx)
 		if ctx.Err() != nil {
@@ -35,7 +29,6 @@ func Run(ctx context.Context, options Options, handler Handler) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	r.guard.wait(last)
-	return nil
 }
 
 type runner struct {
@@ -62,7 +55,7 @@ func (r *runner) connect(ctx context.Context) error {
 	go func() {
 		ctx, cancel := context.WithCancel(ctx) // ends abandoned handlers
 		defer cancel()
-		ended <- s.serve(ctx, conn, r.options)
+		ended <- s.serve(ctx, conn)
 	}()
 	return r.follow(synced, ended)
 }
@@ -137,7 +130,7 @@ func explainDial(socket string, err error) error {
 }
 
 // explainRegister adds the likely cause and its remedy to an error of the registration.
-func (o Options) explainRegister(err error) error {
+func explainRegister(err error) error {
 	return fmt.Errorf("%w %s-%s: %w: see the runtime's log; if another plugin has this name and index (a second agent on this node?),"+
-		" end it or give one of them another", ErrRefused, o.Index, o.Name, err)
+		" end it or give one of them another", ErrRefused, index, name, err)
 }

@@ -25,7 +25,7 @@ type service struct {
 }
 
 func newService(p *plugin, synced chan<- string) (*service, error) {
-	made, err := stub.New(p, stub.WithPluginName(p.options.Name), stub.WithPluginIdx(p.options.Index),
+	made, err := stub.New(p, stub.WithPluginName(name), stub.WithPluginIdx(index),
 		stub.WithLogger(stubLogger{p.options.Logger}))
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ const registrationTimeout = 5 * time.Second
 
 // serve registers on a connection and answers requests until the connection or ctx ends. It closes
 // the connection.
-func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
+func (s *service) serve(ctx context.Context, conn net.Conn) error {
 	mux := multiplex.Multiplex(conn)
 	defer mux.Close()
 	listener, err := mux.Listen(multiplex.PluginServiceConn)
@@ -88,7 +88,7 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 		serving.Wait()
 	}()
 
-	if err := register(ctx, client, o); err != nil {
+	if err := register(ctx, client); err != nil {
 		return err
 	}
 	select {
@@ -99,17 +99,17 @@ func (s *service) serve(ctx context.Context, conn net.Conn, o Options) error {
 	}
 }
 
-func register(ctx context.Context, client *ttrpc.Client, o Options) error {
+func register(ctx context.Context, client *ttrpc.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, registrationTimeout)
 	defer cancel()
 	_, err := api.NewRuntimeClient(client).RegisterPlugin(ctx, &api.RegisterPluginRequest{
-		PluginName: o.Name, PluginIdx: o.Index, NRIVersion: version.GetFromBuildInfo(),
+		PluginName: name, PluginIdx: index, NRIVersion: version.GetFromBuildInfo(),
 	})
 	if errors.Is(err, ttrpc.ErrClosed) {
 		return fmt.Errorf("%w before it had registered the plugin: it is starting or stopping, or accepts no external plugins", ErrLost)
 	}
 	if err != nil {
-		return o.explainRegister(err)
+		return explainRegister(err)
 	}
 	return nil
 }

@@ -70,15 +70,15 @@ const (
 	MostAllocated ScoringStrategy = "MostAllocated"
 )
 
-// ArgsVersion and ArgsKind are optional in the arguments, as in those of kube-scheduler's own
+// argsVersion and argsKind are optional in the arguments, as in those of kube-scheduler's own
 // plugins.
 const (
-	ArgsVersion = "pinfold.dev/v1alpha1"
-	ArgsKind    = "PinfoldArgs"
+	argsVersion = "pinfold.dev/v1alpha1"
+	argsKind    = "PinfoldArgs"
 )
 
-// DefaultAgentGracePeriod is the time in which an agent renews its lease four times.
-const DefaultAgentGracePeriod = 40 * time.Second
+// defaultAgentGracePeriod is the time in which an agent renews its lease four times.
+const defaultAgentGracePeriod = 40 * time.Second
 
 // Args are the plugin's arguments in a KubeSchedulerConfiguration, for example in
 // [DefaultConfiguration].
@@ -101,7 +101,7 @@ type Args struct {
 	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
 	// AgentLeaseNamespace is the namespace of the agents' leases.
 	AgentLeaseNamespace string `json:"agentLeaseNamespace,omitempty"`
-	// EvictBatchPods evicts batch pods from nodes on which they starve; see [EventEvicted]. All profiles
+	// EvictBatchPods evicts batch pods from nodes on which they starve; see package evict. All profiles
 	// need the same value.
 	EvictBatchPods bool `json:"evictBatchPods,omitempty"`
 	// Ceilings limit what pods may ask for. The scheduler enforces exclusiveCPUs, the agent the
@@ -142,14 +142,14 @@ func (a *Args) complete() error {
 		a.MinSharedCPUs = new(api.DefaultMinSharedCPUs)
 	}
 	if a.AgentGracePeriod == nil {
-		a.AgentGracePeriod = &metav1.Duration{Duration: DefaultAgentGracePeriod}
+		a.AgentGracePeriod = &metav1.Duration{Duration: defaultAgentGracePeriod}
 	}
 	var errs []error
-	if a.APIVersion != "" && a.APIVersion != ArgsVersion {
-		errs = append(errs, fmt.Errorf("apiVersion %q is not known, only %q is", a.APIVersion, ArgsVersion))
+	if a.APIVersion != "" && a.APIVersion != argsVersion {
+		errs = append(errs, fmt.Errorf("apiVersion %q is not known, only %q is", a.APIVersion, argsVersion))
 	}
-	if a.Kind != "" && a.Kind != ArgsKind {
-		errs = append(errs, fmt.Errorf("kind %q is not known, only %q is", a.Kind, ArgsKind))
+	if a.Kind != "" && a.Kind != argsKind {
+		errs = append(errs, fmt.Errorf("kind %q is not known, only %q is", a.Kind, argsKind))
 	}
 	if a.ScoringStrategy != LeastAllocated && a.ScoringStrategy != MostAllocated {
 		errs = append(errs, fmt.Errorf("scoringStrategy %q is neither %q nor %q", a.ScoringStrategy, LeastAllocated, MostAllocated))

@@ -95,7 +95,7 @@ func TestDefaultConfigurationArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.APIVersion, want.Kind = ArgsVersion, ArgsKind
+	want.APIVersion, want.Kind = argsVersion, argsKind
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

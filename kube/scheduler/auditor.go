@@ -161,17 +161,28 @@ func (a *auditor) run() {
 	}
 }
 
+// podsOn returns the pods of a node, in any order.
+func (a *auditor) podsOn(node string) (pods []*corev1.Pod, err error) {
+	objects, err := a.pods.ByIndex(nodeIndex, node)
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, err
+}
+
 // audit reports the problems of one node and its pods.
 func (a *auditor) audit(name string) {
 	t := a.topologies.get(name)
 	node, err := a.nodes.Get(name)
-	if err != nil || t == nil || t.err != nil {
+	if err != nil || t == nil || t.Err != nil {
 		return // audited when the node and a usable topology are there
 	}
-	if !t.isOf(node) {
-		if a.changed("stale/"+name, string(node.UID+" "+t.owner)) {
+	if !t.IsOf(node.UID) {
+		if a.changed("stale/"+name, string(node.UID+" "+t.Owner)) {
 			a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
-				"uid", node.UID, "reportedUID", t.owner)
+				"uid", node.UID, "reportedUID", t.Owner)
 		}
 		return
 	}
@@ -179,7 +190,7 @@ func (a *auditor) audit(name string) {
 	if !t.silent.IsZero() {
 		a.setUnknown(node, t)
 	}
-	onNode, err := a.pods.ByIndex(nodeIndex, name)
+	onNode, err := a.podsOn(name)
 	if err != nil {
 		a.log.Error(err, "Cannot list the pods of a node", "node", name)
 		return
@@ -187,27 +198,23 @@ func (a *auditor) audit(name string) {
 	byID := map[ledger.PodID]*corev1.Pod{}
 	var claims []ledger.Claim
 	wrong := map[ledger.PodID]bool{}
-	for _, obj := range onNode {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			continue
-		}
+	for _, pod := range onNode {
 		claim, err := a.keys.Claim(pod, t.machine())
 		if err != nil {
-			a.tell(pod, EventInvalid, err.Error())
+			a.tell(pod, eventInvalid, err.Error())
 			wrong[claim.ID] = true
 		}
 		claims = append(claims, claim)
 		byID[claim.ID] = pod
 	}
 	podName := func(id ledger.PodID) string { return klog.KObj(byID[id]).String() }
-	books := ledger.New(t.index, bookConfig(node, t, a.minShared), claims...)
+	books := ledger.New(t.Index, bookConfig(node, t, a.minShared), claims...)
 	for _, c := range books.Conflicts() {
-		a.tell(byID[c.ID], EventConflict, c.Describe(podName))
+		a.tell(byID[c.ID], eventConflict, c.Describe(podName))
 		wrong[c.ID] = true
 	}
 	for _, o := range books.Offline() {
-		a.tell(byID[o.Pod], EventOffline, o.Describe(podName))
+		a.tell(byID[o.Pod], eventOffline, o.Describe(podName))
 		wrong[o.Pod] = true
 	}
 	for id, pod := range byID {
@@ -247,7 +254,7 @@ func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 	}
 	c.Status, c.Reason = corev1.ConditionUnknown, SilentReason
 	c.Message = fmt.Sprintf("the Pinfold agent of this node has not renewed its lease %s since %s: what it has set stays in force, "+
-		"and no pod that asks for CPUs is scheduled here", t.state.AgentLease, t.silent.UTC().Format(time.RFC3339))
+		"and no pod that asks for CPUs is scheduled here", t.State.AgentLease, t.silent.UTC().Format(time.RFC3339))
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
 	if err == nil {
 		_, err = a.handle.ClientSet().CoreV1().Nodes().PatchStatus(a.ctx, node.Name, patch)
@@ -256,7 +263,7 @@ func (a *auditor) setUnknown(node *corev1.Node, t *nodeTopology) {
 		a.log.Error(err, "Cannot set the condition of a node whose agent is silent", "node", node.Name)
 		return
 	}
-	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.state.AgentLease, "since", t.silent)
+	a.log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", t.State.AgentLease, "since", t.silent)
 }
 
 // tell sends an event about a pod unless it repeats the last one.
@@ -268,14 +275,14 @@ func (a *auditor) tell(pod *corev1.Pod, reason, text string) {
 
 // Reasons of the plugin's events.
 const (
-	// EventConflict is about a pod that loses a CPU to an earlier one.
-	EventConflict = "CPUConflict"
-	// EventOffline is about a pod with offline CPUs.
-	EventOffline = "CPUOffline"
-	// EventInvalid is about a pod whose allocation is missing or invalid.
-	EventInvalid = "CPUAllocationInvalid"
-	// EventIgnored is about a pod with an annotation that has no effect.
-	EventIgnored = "CPUAnnotationIgnored"
+	// eventConflict is about a pod that loses a CPU to an earlier one.
+	eventConflict = "CPUConflict"
+	// eventOffline is about a pod with offline CPUs.
+	eventOffline = "CPUOffline"
+	// eventInvalid is about a pod whose allocation is missing or invalid.
+	eventInvalid = "CPUAllocationInvalid"
+	// eventIgnored is about a pod with an annotation that has no effect.
+	eventIgnored = "CPUAnnotationIgnored"
 )
 
 // warn sends a warning event about a pod.

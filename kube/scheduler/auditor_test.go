@@ -85,7 +85,7 @@ func TestLongAnnotationsFitIntoEvents(t *testing.T) {
 	}
 	events := 0
 	for _, line := range s.changes() {
-		if _, note, ok := strings.Cut(line, "event on plain: "+EventIgnored+": "); ok {
+		if _, note, ok := strings.Cut(line, "event on plain: "+eventIgnored+": "); ok {
 			events++
 			if len(note) > 1024 || !utf8.ValidString(note) {
 				t.Errorf("the event has %d bytes, want at most 1024 of valid UTF-8: %s", len(note), note)

@@ -43,7 +43,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.AsStatus(fmt.Errorf("bind to %s: the pod's reservation there is gone; it is scheduled again", node))
 	}
 	binding.Annotations = p.added(pod, res.allocation)
-	done, err := p.leadership.begin()
+	done, err := p.leadership.Begin()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: %w", node, err))
 	}
@@ -51,7 +51,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	err = p.carryOut(ctx, pod, binding)
 	if err == nil {
 		for _, warning := range c.question.warnings {
-			warn(p.handle, pod, EventIgnored, "Binding", warning)
+			warn(p.handle, pod, eventIgnored, "Binding", warning)
 		}
 	}
 	return fwk.AsStatus(err)
@@ -63,7 +63,7 @@ func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
 	if allocation != "" || pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
 		added[api.AllocationAnnotation] = allocation
 	}
-	if fence := p.leadership.fence(); fence != "" {
+	if fence := p.leadership.Fence(); fence != "" {
 		added[api.SchedulerAnnotation] = fence
 	}
 	return added
@@ -135,11 +135,11 @@ const (
 // If only the pod's version has changed, the decision remains valid, and the pod is bound at its new
 // version. In most cases the change is the scheduler's own update of the pod's status.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.Binding) error {
-	if p.leadership.elected() { // Leadership.end waits for it
+	if p.leadership.Elected() { // the lease is released only afterwards
 		ctx = context.WithoutCancel(ctx)
 	}
 	for try := 1; ; try++ {
-		if err := p.leadership.check(); err != nil {
+		if err := p.leadership.Check(); err != nil {
 			return fmt.Errorf("bind to %s: %w", binding.Target.Name, err)
 		}
 		sent := p.sendBinding(ctx, binding)

@@ -19,12 +19,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler/evict"
 )
 
 // evictions is an evictor on a fake cluster with the node n1, and a clock of its own.
 type evictions struct {
 	*scenario
-	evictor   *evictor
+	evictor   *evict.Evictor
+	leading   bool
 	protected map[string]bool // by PodDisruptionBudgets
 	evicted   []string
 	at        time.Time
@@ -33,7 +35,7 @@ type evictions struct {
 func newEvictions(t *testing.T) *evictions {
 	t.Helper()
 	e := &evictions{scenario: &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}},
-		protected: map[string]bool{}, at: time.Unix(1e9, 0)}
+		protected: map[string]bool{}, leading: true, at: time.Unix(1e9, 0)}
 	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod first cpus=1"} {
 		e.run(strings.Fields(command))
 		e.awaitIdle()
@@ -53,8 +55,8 @@ func newEvictions(t *testing.T) *evictions {
 		pods := corev1.SchemeGroupVersion.WithResource("pods")
 		return true, nil, e.client.Tracker().Delete(pods, eviction.Namespace, eviction.Name)
 	})
-	e.evictor = newEvictor(e.plugin.handle, e.plugin.shared)
-	e.evictor.now = func() time.Time { return e.at }
+	shared := e.plugin.shared
+	e.evictor = evict.New(e.plugin.handle, shared.auditor.podsOn, shared.batchStarves, func() bool { return e.leading }, func() time.Time { return e.at })
 	return e
 }
 
@@ -79,11 +81,11 @@ func (e *evictions) add(name string, change func(*corev1.Pod)) {
 func (e *evictions) awaitPods(right func(names []string) bool) {
 	e.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		objects, err := e.evictor.pods.ByIndex(nodeIndex, "n1")
+		pods, err := e.plugin.shared.auditor.podsOn("n1")
 		e.must(err)
 		var names []string
-		for _, object := range objects {
-			names = append(names, object.(*corev1.Pod).Name)
+		for _, pod := range pods {
+			names = append(names, pod.Name)
 		}
 		if right(names) {
 			return
@@ -103,7 +105,7 @@ func (e *evictions) starve(status corev1.ConditionStatus) {
 	_, err = e.client.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{})
 	e.must(err)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if seen, err := e.evictor.nodes.Get("n1"); err == nil && starves(seen) == (status == corev1.ConditionTrue) {
+		if seen, err := e.plugin.shared.auditor.nodes.Get("n1"); err == nil && evict.Starves(seen) == (status == corev1.ConditionTrue) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -117,7 +119,7 @@ func (e *evictions) after(d time.Duration) []string {
 	e.t.Helper()
 	e.evicted = nil
 	e.at = e.at.Add(d)
-	e.evictor.once(context.Background())
+	e.evictor.Once(context.Background())
 	e.awaitPods(func(names []string) bool {
 		return !slices.ContainsFunc(e.evicted, func(name string) bool { return slices.Contains(names, name) })
 	})
@@ -153,9 +155,9 @@ func TestEvictions(t *testing.T) {
 	expect("after a minute", time.Second, "batch3")
 	e.protected["batch2"] = true
 	expect("beside a pod that a budget protects", time.Minute, "batch1")
-	e.evictor.leading = func() bool { return false }
+	e.leading = false
 	expect("while another scheduler leads", time.Minute)
-	e.evictor.leading = func() bool { return true }
+	e.leading = true
 	e.silence("n1", time.Hour)
 	expect("while the agent is silent", time.Minute)
 	e.renew("n1")

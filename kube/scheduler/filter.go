@@ -62,19 +62,19 @@ func (p *Plugin) unfit(q *question, t *nodeTopology) *finding {
 	switch {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
-	case t.err != nil:
-		return &finding{shortage: shortage{kind: badTopology}, detail: t.err.Error()}
+	case t.Err != nil:
+		return &finding{shortage: shortage{kind: badTopology}, detail: t.Err.Error()}
 	case !q.asks:
 		return nil
 	case !t.silent.IsZero():
 		silence := p.shared.agents.now().Sub(t.silent).Round(time.Second)
 		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + silence.String()}
-	case t.state.AgentHealth != nodetopology.AgentHealthy:
-		return &finding{shortage: shortage{kind: failingAgent}, detail: t.state.AgentHealth}
-	case t.state.KubeletPolicy != nodetopology.KubeletPolicyNone && t.state.KubeletPolicy != "": // "" is unknown
-		return &finding{shortage: shortage{kind: badKubelet, text: t.state.KubeletPolicy}}
-	case t.cpus < q.cpus:
-		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.cpus)}
+	case t.State.AgentHealth != nodetopology.AgentHealthy:
+		return &finding{shortage: shortage{kind: failingAgent}, detail: t.State.AgentHealth}
+	case t.State.KubeletPolicy != nodetopology.KubeletPolicyNone && t.State.KubeletPolicy != "": // "" is unknown
+		return &finding{shortage: shortage{kind: badKubelet, text: t.State.KubeletPolicy}}
+	case t.cpus() < q.cpus:
+		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.cpus())}
 	}
 	return nil
 }

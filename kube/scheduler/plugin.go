@@ -10,6 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"pinfold.dev/pinfold/kube/scheduler/leader"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -20,7 +22,7 @@ type Plugin struct {
 	shared     *shared
 	args       Args
 	handle     fwk.Handle
-	leadership *Leadership
+	leadership *leader.Leadership
 	nodes      *nodeStates
 	ranks      rankTables
 	// misconfigured returns the configuration error that prevents pods from getting their CPUs, or
@@ -40,7 +42,7 @@ var (
 
 // NewFactory returns the plugin's factory for app.WithPlugin. The factory creates one plugin per
 // profile of the scheduler. The plugins send Bindings only while leadership allows it.
-func NewFactory(leadership *Leadership) frameworkruntime.PluginFactory {
+func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		p, err := newPlugin(ctx, args, handle, newTopologyClient)
 		if err != nil {

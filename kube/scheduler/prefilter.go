@@ -63,11 +63,11 @@ func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 	largest, where := 0, ""
 	for _, node := range nodes {
 		t := p.shared.topologies.of(node.Node())
-		if !t.usable() || t.cpus >= q.cpus {
+		if !t.usable() || t.cpus() >= q.cpus {
 			return ""
 		}
-		if name := node.Node().Name; t.cpus > largest || t.cpus == largest && name < where {
-			largest, where = t.cpus, name
+		if name := node.Node().Name; t.cpus() > largest || t.cpus() == largest && name < where {
+			largest, where = t.cpus(), name
 		}
 	}
 	if where == "" {
@@ -84,7 +84,7 @@ const cycleKey fwk.StateKey = Name
 type cycle struct {
 	question question
 	report   *report
-	ranks    *ranks
+	ranks    ranks
 	// trial is true in the clones with which preemption tries nodes without its victims.
 	trial bool
 }

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler/evict"
 )
 
 // question is what a pod needs from a node. Pods with equal keys get equal answers from the same
@@ -19,7 +20,7 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
-	// batch reports whether the pod is a batch pod that can be evicted, see [evictable].
+	// batch reports whether the pod is a batch pod that can be evicted, see [evict.Evictable].
 	batch bool
 	key   string
 	// warnings are about annotations that have no effect.
@@ -32,7 +33,7 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evictable(pod, intent.Class), warnings: intent.Warnings}
+	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
 	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
 	}

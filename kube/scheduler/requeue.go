@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler/evict"
 )
 
 // EventsToRegister returns the events after which a pod that this plugin has refused may fit.
@@ -91,7 +92,7 @@ func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Queue
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := util.As[*corev1.Node](oldObj, newObj)
 	return hint(err == nil && (before == nil || after.UID != before.UID || api.Reserved(after) < api.Reserved(before) ||
-		starves(before) && !starves(after) ||
+		evict.Starves(before) && !evict.Starves(after) ||
 		after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) > 0), err)
 }
 

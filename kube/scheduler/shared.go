@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/kube/scheduler/evict"
 )
 
 // shared is the state that the plugins of all profiles of one scheduler share. They decide about the
@@ -32,9 +35,11 @@ type shared struct {
 	signing      *signing
 	agents       *heartbeats
 	waiting      *waitingPods
-	evictor      *evictor // nil if batch pods are not evicted
+	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
+	// caughtUp is true once catchUp has returned nil.
+	caughtUp atomic.Bool
 }
 
 // sharingInformer is the informer to which the shared state is attached.
@@ -81,7 +86,7 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 	if err := s.signing.agrees(args); err != nil {
 		return nil, err
 	}
-	if args.EvictBatchPods != (s.evictor != nil) {
+	if args.EvictBatchPods != s.evicts {
 		return nil, errors.New("evictBatchPods differs from that of another profile: all profiles need the same")
 	}
 	return &s.shared, nil
@@ -102,9 +107,8 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs, s.signing.keys); err != nil {
 		return err
 	}
-	if args.EvictBatchPods {
-		s.evictor = newEvictor(handle, &s.shared)
-		go s.evictor.run(ctx)
+	if s.evicts = args.EvictBatchPods; s.evicts {
+		go evict.New(handle, s.auditor.podsOn, s.batchStarves, s.auditor.active.Load, time.Now).Run(ctx)
 	}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
@@ -151,6 +155,16 @@ func (s *shared) agentChanged(node string) {
 	if now.silent.IsZero() {
 		s.waiting.release()
 	}
+}
+
+// batchStarves reports whether batch pods starve on a node according to its agent, which is not
+// silent.
+func (s *shared) batchStarves(node *corev1.Node) bool {
+	if !evict.Starves(node) {
+		return false
+	}
+	t := s.topologies.of(node)
+	return t != nil && t.silent.IsZero()
 }
 
 // explainWatchError logs what to do about a missing CustomResourceDefinition.

@@ -90,8 +90,8 @@ func (c *simulatedCluster) must(err error) {
 func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
 	topologies := c.plugin.shared.topologies
 	index := topologies.indexes.Of(machine)
-	topologies.set(&nodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name}, index: index, cpus: len(machine.CPUs),
-		state: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}})
+	topologies.set(&nodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Decoded: nodetopology.Decoded{Index: index, State: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}}})
 	node := nodeInfoOf(name, len(machine.CPUs)).Node()
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("500")
 	c.scheduler.Cache.AddNode(c.log, node)

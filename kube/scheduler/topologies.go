@@ -8,7 +8,6 @@ import (
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -19,14 +18,7 @@ import (
 // place of the object. It is immutable, so that its address identifies what the node has reported.
 type nodeTopology struct {
 	metav1.ObjectMeta // name and versions only
-	// err is the reason why the object cannot be used. Then only the owner is set besides.
-	err error
-	// index is the index of this machine, or of one that differs in its memory only.
-	index *placement.Index
-	cpus  int // of the machine
-	state nodetopology.State
-	// owner is the UID of the node that the object describes, "" if the object does not say.
-	owner types.UID
+	nodetopology.Decoded
 	// silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
 	// zero.
 	silent time.Time
@@ -34,27 +26,26 @@ type nodeTopology struct {
 
 // same reports whether two versions of an object have the same content.
 func (t *nodeTopology) same(other *nodeTopology) bool {
-	if t.err != nil || other.err != nil {
-		return t.err != nil && other.err != nil && t.err.Error() == other.err.Error() && t.owner == other.owner
+	if t.Err != nil && other.Err != nil {
+		return t.Err.Error() == other.Err.Error() && t.Owner == other.Owner
 	}
-	return t.index == other.index && t.state == other.state && t.owner == other.owner
+	return t.Decoded == other.Decoded
 }
-
-// isOf reports whether the object describes this node, and not an earlier node of the same name,
-// which may have been another machine.
-func (t *nodeTopology) isOf(node *corev1.Node) bool { return t.owner == "" || t.owner == node.UID }
 
 // usable reports whether the node has reported a topology from which books can be built. t may be
 // nil.
-func (t *nodeTopology) usable() bool { return t != nil && t.err == nil }
+func (t *nodeTopology) usable() bool { return t != nil && t.Err == nil }
 
 // machine returns nil if the topology is not usable.
 func (t *nodeTopology) machine() *topology.Machine {
 	if !t.usable() {
 		return nil
 	}
-	return t.index.Machine()
+	return t.Index.Machine()
 }
+
+// cpus returns the number of CPUs of a usable topology.
+func (t *nodeTopology) cpus() int { return len(t.Index.Machine().CPUs) }
 
 // topologies holds the topology of every node that has reported one. One informer feeds it.
 type topologies struct {
@@ -79,15 +70,8 @@ func (t *topologies) transform(obj any) (any, error) {
 }
 
 func (t *topologies) read(obj *v1alpha2.NodeResourceTopology) *nodeTopology {
-	read := &nodeTopology{owner: nodetopology.NodeUID(obj),
-		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion}}
-	machine, state, err := nodetopology.ToMachine(obj)
-	if err != nil {
-		read.err = err
-		return read
-	}
-	read.index, read.cpus, read.state = t.indexes.Of(machine), len(machine.CPUs), state
-	return read
+	return &nodeTopology{metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion},
+		nodetopology.Decode(obj, t.indexes), time.Time{}}
 }
 
 // get returns nil if no node of this name has reported a topology.
@@ -100,7 +84,7 @@ func (t *topologies) get(node string) *nodeTopology {
 
 // of returns nil if this node, and not an earlier one of its name, has not reported a topology.
 func (t *topologies) of(node *corev1.Node) *nodeTopology {
-	if found := t.get(node.Name); found != nil && found.isOf(node) {
+	if found := t.get(node.Name); found != nil && found.IsOf(node.UID) {
 		return found
 	}
 	return nil
@@ -113,7 +97,7 @@ func (t *topologies) set(reported *nodeTopology) (changed bool) {
 	if have := t.get(reported.Name); have != nil && have.same(reported) {
 		return false
 	}
-	t.store(*reported, t.agents.silence(reported.Name, reported.state.AgentLease))
+	t.store(*reported, t.agents.silence(reported.Name, reported.State.AgentLease))
 	return true
 }
 
@@ -125,7 +109,7 @@ func (t *topologies) judgeAgent(node string) (now *nodeTopology, changed bool) {
 	if have == nil {
 		return nil, false
 	}
-	silent := t.agents.silence(node, have.state.AgentLease)
+	silent := t.agents.silence(node, have.State.AgentLease)
 	if silent.Equal(have.silent) {
 		return have, false
 	}

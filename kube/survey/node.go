@@ -70,7 +70,7 @@ func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *T
 		return status.TopologyUnknown, nil
 	case t == nil:
 		return status.TopologyNone, nil
-	case node != nil && t.Owner != "" && t.Owner != node.UID:
+	case node != nil && !t.IsOf(node.UID):
 		return status.TopologyStale, nil
 	case errors.Is(t.Err, nodetopology.ErrForeign):
 		return status.TopologyForeign, nil

@@ -3,12 +3,9 @@ package survey
 import (
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -41,28 +38,10 @@ const (
 	Leases     Kind = "leases"
 )
 
-// Topology is a decoded NodeResourceTopology.
+// Topology is the NodeResourceTopology of the node of this name.
 type Topology struct {
 	Name string
-	// Owner is the UID of the node that it describes, "" if it does not say.
-	Owner types.UID
-	// Index is that of the machine, or of one that differs in its memory only. It is nil if the
-	// object is not usable because of Err.
-	Index *placement.Index
-	State nodetopology.State
-	Err   error
-}
-
-// NewTopology decodes an object. indexes shares the index between equal machines.
-func NewTopology(obj *v1alpha2.NodeResourceTopology, indexes *placement.Indexes) Topology {
-	t := Topology{Name: obj.Name, Owner: nodetopology.NodeUID(obj)}
-	machine, state, err := nodetopology.ToMachine(obj)
-	if err != nil {
-		t.Err = err
-		return t
-	}
-	t.Index, t.State = indexes.Of(machine), state
-	return t
+	nodetopology.Decoded
 }
 
 // keep returns a copy of what the report needs of a pod, nil if it needs nothing. The rest of an

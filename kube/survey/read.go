@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // ErrNotInstalled is wrapped by the error about a cluster without the kind NodeResourceTopology.
@@ -46,7 +47,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	})
 	group.Go(func() error {
 		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
-			o.Topologies = append(o.Topologies, NewTopology(obj.(*v1alpha2.NodeResourceTopology), indexes))
+			topology := obj.(*v1alpha2.NodeResourceTopology)
+			o.Topologies = append(o.Topologies, Topology{topology.Name, nodetopology.Decode(topology, indexes)})
 		})
 	})
 	group.Go(func() error {

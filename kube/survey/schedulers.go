@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
@@ -50,12 +51,7 @@ func (a *assembly) isAgents(lease *coordinationv1.Lease) bool {
 	return holderOf(lease) == lease.Name || a.nodes[lease.Name] != nil
 }
 
-func holderOf(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
 // scheduler adds one scheduler.
 func (a *assembly) scheduler(lease *coordinationv1.Lease) {

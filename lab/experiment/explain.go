@@ -44,9 +44,8 @@ func (r *run) explain(ctx context.Context, at slot) (e experiment.Explanation, e
 			return err
 		}
 		for _, group := range running.all[0].groups() {
-			id := seen.Subjects[group]
-			if sum := seen.Groups[id]; sum != nil {
-				e.Split = e.Plus(sum.Split(id))
+			if sum := seen.Groups[seen.Subjects[group]]; sum != nil {
+				e.Add(&sum.Parts)
 			}
 		}
 		return nil

@@ -199,7 +199,7 @@ func TestExplained(t *testing.T) {
 	}
 	for _, e := range result.Explained {
 		if e.Running <= 0 || (e.Throttled > 0) != (e.Condition == "limit") {
-			t.Errorf("%s: %+v", e.Condition, e.Split)
+			t.Errorf("%s: %+v", e.Condition, e.Parts)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"sync"
 	"time"
 
-	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // Send sends one request and returns when it has received the complete answer.
@@ -44,11 +44,14 @@ type outcome struct {
 // alarm wakes a goroutine at a time, more precisely than [time.Sleep], which waits in whole
 // milliseconds.
 type (
-	alarm  = sampler.Alarm
+	alarm interface {
+		Wait(until time.Time) error
+		Close()
+	}
 	alarms func(context.Context) (alarm, error)
 )
 
-func newAlarm(ctx context.Context) (alarm, error) { return sampler.SystemClock{}.Alarm(ctx) }
+func newAlarm(ctx context.Context) (alarm, error) { return sleep.NewAlarm(ctx) }
 
 // Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending
 // requests; it then returns the result up to that moment, and an error that wraps the cause.

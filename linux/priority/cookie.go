@@ -28,8 +28,8 @@ func Of(thread int) (Cookie, error) {
 	return Cookie(cookie), nil
 }
 
-// Clear takes the cookies of threads away. Those that have ended are skipped.
-func Clear(threads []int) error {
+// clearCookies takes the cookies of threads away. Those that have ended are skipped.
+func clearCookies(threads []int) error {
 	prepare := func() error {
 		own, err := Of(0)
 		if err == nil && own != 0 {

@@ -84,7 +84,7 @@ func (c *Cookies) Take(groups []string) error {
 	if err != nil || len(with) == 0 {
 		return err
 	}
-	return Clear(with)
+	return clearCookies(with)
 }
 
 // Forget removes the file, when no thread has the cookie.

@@ -2,11 +2,11 @@ package sampler
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // Clock provides time, alarms and CPU time to the sampler.
@@ -44,48 +44,4 @@ func (SystemClock) CPU() time.Duration {
 }
 
 // Alarm returns an alarm that stops working when the context ends.
-func (SystemClock) Alarm(ctx context.Context) (Alarm, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make a timer: %w", err)
-	}
-	t := &timer{ctx: ctx, fd: fd, file: os.NewFile(uintptr(fd), "timer")}
-	t.stop = context.AfterFunc(ctx, func() {
-		_ = t.file.SetReadDeadline(time.Unix(1, 0)) // interrupts a read; fails only if the file is closed
-	})
-	return t, nil
-}
-
-// timer is a timer descriptor; see the package comment.
-type timer struct {
-	ctx  context.Context
-	fd   int // descriptor of file; calling file.Fd would make the file blocking
-	file *os.File
-	stop func() bool
-}
-
-func (t *timer) Wait(until time.Time) error {
-	if err := t.ctx.Err(); err != nil {
-		return err
-	}
-	left := time.Until(until)
-	if left <= 0 {
-		return nil
-	}
-	if err := unix.TimerfdSettime(t.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil); err != nil {
-		return fmt.Errorf("set a timer: %w", err)
-	}
-	var expirations [8]byte
-	if _, err := t.file.Read(expirations[:]); err != nil {
-		if done := t.ctx.Err(); done != nil {
-			return done
-		}
-		return fmt.Errorf("wait for a timer: %w", err)
-	}
-	return nil
-}
-
-func (t *timer) Close() {
-	t.stop()
-	_ = t.file.Close() // nothing was written to it
-}
+func (SystemClock) Alarm(ctx context.Context) (Alarm, error) { return sleep.NewAlarm(ctx) }

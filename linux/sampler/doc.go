@@ -37,17 +37,6 @@
 //
 // # Waking up
 //
-// The default clock waits on a timer descriptor (timerfd_create(2)) through the Go runtime's
-// poller. Lateness was measured on a 2-CPU virtual machine with Linux 6.18, Go 1.26 and other load,
-// at an interval of 1 ms:
-//
-//	                                          median     P99
-//	time.Sleep                                580 us  1100 us   the runtime waits in whole milliseconds
-//	clock_nanosleep                            88 us   146 us
-//	clock_nanosleep, no timer slack            33 us    99 us
-//	timer descriptor                           34 us    77 us   used here
-//	timer descriptor, locked to its thread     51 us   750 us
-//
-// The timer descriptor uses the same CPU time as clock_nanosleep, can be cancelled and occupies no
-// thread. The goroutine is locked to its thread only while it reads, to measure its CPU time.
+// The default clock waits with a sleep.Alarm. The goroutine is locked to its thread only while it
+// reads, to measure its CPU time.
 package sampler

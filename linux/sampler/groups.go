@@ -76,7 +76,7 @@ func (s *Sampler) look(planned time.Duration) {
 			continue
 		}
 		if err := x.open(s.fs); err != nil {
-			x.lookAt = now + s.options.LookEvery
+			x.lookAt = now + lookEvery
 			s.reportAbsent(x, err)
 			kept = append(kept, x)
 			continue
@@ -143,7 +143,7 @@ func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 			x.close()
 			x.lookAt = s.now()
 			if !errors.Is(err, cgroup.ErrGone) {
-				x.lookAt += s.options.LookEvery
+				x.lookAt += lookEvery
 			}
 			s.reportAbsent(x, err)
 			s.absent = append(s.absent, x)

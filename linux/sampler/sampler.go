@@ -19,6 +19,9 @@ const MinInterval = time.Millisecond
 // idleInterval is the interval of ticks while no group can be sampled.
 const idleInterval = time.Second / 10
 
+// lookEvery is the time between attempts to open an absent group.
+const lookEvery = time.Second
+
 // Options are the options of a sampler. The zero value is usable.
 type Options struct {
 	// Interval is the time between samples of a group, at least MinInterval. 0 means the group's
@@ -33,9 +36,7 @@ type Options struct {
 	Spacing time.Duration
 	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
-	// LookEvery is the time between attempts to open an absent group. 0 means one second.
-	LookEvery time.Duration
-	Clock     Clock // nil means SystemClock
+	Clock       Clock // nil means SystemClock
 }
 
 // Sampler samples cgroups. Set, Cost and Start may be called at any time from any goroutine. Run
@@ -110,7 +111,6 @@ func New(fs *cgroup.FS, o Options) (*Sampler, error) {
 		}
 	}
 	o.LimitsEvery = cmp.Or(o.LimitsEvery, time.Second)
-	o.LookEvery = cmp.Or(o.LookEvery, time.Second)
 	if o.Clock == nil {
 		o.Clock = SystemClock{}
 	}

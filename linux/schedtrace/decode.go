@@ -25,7 +25,7 @@ func decode(b []byte) (e blame.Event, size int, err error) {
 	n, size := binary.NativeEndian, eventSize
 	e = blame.Event{
 		Time: time.Duration(n.Uint64(b)), CPU: int(n.Uint32(b[8:])), Kind: blame.Kind(n.Uint16(b[12:])),
-		State: blame.State(n.Uint16(b[14:]) &^ wholeQueue), Queue: n.Uint16(b[14:])&wholeQueue != 0,
+		State: blame.State(n.Uint16(b[14:]) &^ wholeQueue), WholeQueue: n.Uint16(b[14:])&wholeQueue != 0,
 		Thread: blame.Thread{ID: int(n.Uint32(b[16:])), Process: int(n.Uint32(b[20:])), Group: blame.Group(n.Uint64(b[32:]))},
 		Clock:  time.Duration(n.Uint64(b[56:])),
 		Other:  blame.Thread{ID: int(n.Uint32(b[24:])), Process: int(n.Uint32(b[28:])), Group: blame.Group(n.Uint64(b[40:]))},
@@ -42,7 +42,7 @@ func decode(b []byte) (e blame.Event, size int, err error) {
 	case blame.Attach:
 		e.Whole = e.Other.ID != 0
 	default:
-		e.Level = blame.Group(level)
+		e.Throttler = blame.Group(level)
 	}
 	return e, size, nil
 }

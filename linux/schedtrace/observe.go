@@ -42,8 +42,8 @@ type Request struct {
 	Groups   []string      // paths; groups below them count as parts of them
 	Duration time.Duration // 0 for no end
 	Longest  int           // delays to report per group
-	// Pieces is the largest number of pieces of the groups' timelines, 0 for no timelines.
-	Pieces int
+	// MaxSpans limits the spans of each group's timeline; 0 means no timelines.
+	MaxSpans int
 	// Started, if not nil, is called when the states of all threads are known.
 	Started func()
 	// Span, if not nil, receives what each thread did, with the group for which it counts; see blame.Options.
@@ -95,10 +95,10 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		ctx, cancel = context.WithTimeout(ctx, request.Duration)
 		defer cancel()
 	}
-	if request.Pieces > 0 {
+	if request.MaxSpans > 0 {
 		o.Timelines = map[blame.Group]*blame.Timeline{}
 		for _, g := range o.Subjects {
-			o.Timelines[g] = &blame.Timeline{Group: g, Watched: p.watched, Most: request.Pieces}
+			o.Timelines[g] = &blame.Timeline{Group: g, Watched: p.watched, MaxSpans: request.MaxSpans}
 		}
 	}
 	watched.Span = func(s blame.Span) {

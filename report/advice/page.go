@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"bytes"
 	_ "embed" // for the page
 	"fmt"
 	"html/template"
@@ -57,18 +56,7 @@ func (r *Report) HTML(w io.Writer) error {
 		}
 		p.Containers = append(p.Containers, s)
 	}
-	tmpl, err := chart.Template(pageTemplate)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := tmpl.Execute(&b, p); err != nil {
-		return fmt.Errorf("make the page: %w", err)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+	return chart.WritePage(w, pageTemplate, p)
 }
 
 func (r *Report) goalText() string {
@@ -176,13 +164,13 @@ func timeLabel(seconds float64) string {
 	return quantity.Number(1000*d.Seconds(), 3) + " ms"
 }
 
-// mostLeast is the highest share at which the axis of throttled periods starts.
-const mostLeast = .1
+// maxStart is the highest share at which the axis of throttled periods starts.
+const maxStart = .1
 
 // throttleChart draws the share of throttled periods over the burst.
 func (c *Container) throttleChart(wanted float64) *chart.Chart {
 	// Shares below one period of the recording are unknown.
-	least := min(mostLeast, math.Pow(10, math.Floor(math.Log10(1/float64(max(1, c.Recorded.Periods))))))
+	least := min(maxStart, math.Pow(10, math.Floor(math.Log10(1/float64(max(1, c.Recorded.Periods))))))
 	replay := chart.Series{Name: "as recorded", Style: chart.Style{Colour: chart.Blue, Marker: chart.Circle}}
 	independent := chart.Series{Name: "in any order", Style: chart.Style{Colour: chart.Vermillion, Dash: chart.Dashed}, Error: chart.Band}
 	drawn := func(share float64) float64 {
@@ -202,7 +190,7 @@ func (c *Container) throttleChart(wanted float64) *chart.Chart {
 		Title:       fmt.Sprintf("Throttled periods with a limit of %s", quantity.CPUs(c.Curve.AtLimitCPUs)),
 		Description: fmt.Sprintf("The share of the periods of %s that are throttled, over the burst.", c.title()),
 		X:           chart.Axis{Label: "burst", Unit: "% of the quota"},
-		Y:           chart.Axis{Label: "throttled periods", Scale: chart.Logarithmic, Least: least, Most: 1, Format: func(share float64) string { return quantity.Share(share).String() }},
+		Y:           chart.Axis{Label: "throttled periods", Scale: chart.Logarithmic, Min: least, Max: 1, Format: func(share float64) string { return quantity.Share(share).String() }},
 		Series:      []chart.Series{replay, independent},
 		References: []chart.Reference{
 			{Value: max(wanted, least), Label: "wanted " + quantity.Share(wanted).String()},

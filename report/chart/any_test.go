@@ -45,7 +45,7 @@ func anyChart(t *rapid.T) *Chart {
 	axis := func(name string) Axis {
 		a := Axis{Label: text.Draw(t, name), Scale: Scale(rapid.IntRange(0, 1).Draw(t, name+" scale")), Inverted: rapid.Bool().Draw(t, name+" inverted")}
 		if rapid.IntRange(0, 9).Draw(t, name+" bounded") == 0 {
-			a.Least, a.Most = value.Draw(t, name+" least"), value.Draw(t, name+" most")
+			a.Min, a.Max = value.Draw(t, name+" least"), value.Draw(t, name+" most")
 		}
 		a.Shown = rapid.SliceOfN(value, 0, 1).Draw(t, name+" shown")
 		a.Marks = rapid.SliceOfN(value, 0, 3).Draw(t, name+" marks")

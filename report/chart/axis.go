@@ -14,7 +14,7 @@ import (
 
 const (
 	wantedTicks = 6  // of a linear axis, or fewer
-	mostDecades = 10 // of a logarithmic axis that get a label each
+	maxDecades  = 10 // of a logarithmic axis that get a label each
 
 	// The range of absolute values, with a distance to the limits of floating-point numbers.
 	smallest, largest = 1e-300, 1e300
@@ -60,14 +60,14 @@ func (a *Axis) linear(low, high float64) extent {
 		low, high = low-room, high+room
 	}
 	if a.bounded() {
-		low, high = max(low, a.Least), min(high, a.Most)
+		low, high = max(low, a.Min), min(high, a.Max)
 	}
 	step := roundStep((high - low) / wantedTicks)
 	// Rounding errors must not add a step.
 	first, last := math.Floor(low/step+1e-9), math.Ceil(high/step-1e-9)
 	e := extent{min: min(first*step, low), max: max(last*step, high)}
 	if a.bounded() {
-		e.min, e.max = max(e.min, a.Least), min(e.max, a.Most)
+		e.min, e.max = max(e.min, a.Min), min(e.max, a.Max)
 	}
 	for i := range int(last-first) + 1 {
 		value := (first + float64(i)) * step
@@ -101,10 +101,10 @@ func (a *Axis) logarithmic(low, high float64) extent {
 		labelled = []float64{1, 2, 5}
 	}
 	first, last := math.Floor(math.Log10(low)+1e-9), math.Ceil(math.Log10(high)-1e-9)
-	every := max(1, math.Ceil((last-first)/mostDecades))
+	every := max(1, math.Ceil((last-first)/maxDecades))
 	e := extent{min: min(below(low, labelled), low), max: max(above(high, labelled), high)}
 	if a.bounded() {
-		e.min, e.max = max(e.min, a.Least), min(e.max, a.Most)
+		e.min, e.max = max(e.min, a.Min), min(e.max, a.Max)
 	}
 	for n := first; n <= last; n++ {
 		for digit := 1.0; digit <= 9; digit++ {

@@ -21,7 +21,7 @@ func TestMarks(t *testing.T) {
 					return "", err
 				}
 			}
-			a := Axis{Least: numbers[2], Most: numbers[3]}
+			a := Axis{Min: numbers[2], Max: numbers[3]}
 			if words[0] == "log" {
 				a.Scale = Logarithmic
 			}

@@ -26,7 +26,7 @@
 // [Chart.HTML] returns the same drawing for use in pages, without a background. Every colour is a
 // CSS variable (--chart-ink, --chart-grid, --chart-blue ...) with the print colour as its default,
 // so that a page may be dark. [Chart.Figure] has the legend below the drawing, for narrow pages.
-// [Template] and [CSS] are what pages with charts have in common.
+// [WritePage] and [CSS] are what pages with charts have in common.
 package chart
 
 import (
@@ -56,8 +56,8 @@ type Axis struct {
 	Scale Scale
 	// Inverted axes point down or left.
 	Inverted bool
-	// Least and Most bound the values and the axis, unless both are 0.
-	Least, Most float64
+	// Min and Max bound the values and the axis, unless both are 0.
+	Min, Max float64
 	// Shown are values that the axis shows besides the data, such as 0.
 	Shown []float64
 	// Marks are the labelled values. nil chooses round numbers.
@@ -155,14 +155,14 @@ func (c *Chart) check() error {
 	switch {
 	case known == 0:
 		return ErrEmpty
-	case c.height() < leastHeight || c.height() > mostHeight:
-		return fmt.Errorf("the height is %d, want %d to %d", c.height(), leastHeight, mostHeight)
+	case c.height() < minHeight || c.height() > maxHeight:
+		return fmt.Errorf("the height is %d, want %d to %d", c.height(), minHeight, maxHeight)
 	}
 	return nil
 }
 
 // The heights at which a drawing has room for its labels, and a PNG file does not fill the memory.
-const leastHeight, mostHeight = 160, 4000
+const minHeight, maxHeight = 160, 4000
 
 func (c *Chart) height() int { return cmp.Or(c.Height, Height) }
 
@@ -177,10 +177,10 @@ func (a *Axis) check(name string) error {
 	switch {
 	case a.Scale != Linear && a.Scale != Logarithmic:
 		return fmt.Errorf("%s axis: unknown scale %d", name, a.Scale)
-	case a.bounded() && !(a.Least < a.Most) || max(-a.Least, a.Most) > largest:
-		return fmt.Errorf("%s axis: values from %g to %g: the first must be less, and both finite", name, a.Least, a.Most)
-	case a.bounded() && a.Scale == Logarithmic && a.Least <= 0:
-		return fmt.Errorf("%s axis: a logarithmic axis cannot begin at %g", name, a.Least)
+	case a.bounded() && !(a.Min < a.Max) || max(-a.Min, a.Max) > largest:
+		return fmt.Errorf("%s axis: values from %g to %g: the first must be less, and both finite", name, a.Min, a.Max)
+	case a.bounded() && a.Scale == Logarithmic && a.Min <= 0:
+		return fmt.Errorf("%s axis: a logarithmic axis cannot begin at %g", name, a.Min)
 	}
 	for _, v := range slices.Concat(a.Shown, a.Marks) {
 		if err := a.checkValue(v); err != nil {
@@ -190,7 +190,7 @@ func (a *Axis) check(name string) error {
 	return nil
 }
 
-func (a *Axis) bounded() bool { return a.Least != 0 || a.Most != 0 }
+func (a *Axis) bounded() bool { return a.Min != 0 || a.Max != 0 }
 
 // checkValue returns an error if the axis cannot show a value.
 func (a *Axis) checkValue(value float64) error {
@@ -199,8 +199,8 @@ func (a *Axis) checkValue(value float64) error {
 		return fmt.Errorf("%g cannot be drawn", value)
 	case a.Scale == Logarithmic && value < smallest:
 		return fmt.Errorf("%g cannot be drawn on a logarithmic axis", value)
-	case a.bounded() && (value < a.Least || value > a.Most):
-		return fmt.Errorf("%g is outside the axis, which is from %g to %g", value, a.Least, a.Most)
+	case a.bounded() && (value < a.Min || value > a.Max):
+		return fmt.Errorf("%g is outside the axis, which is from %g to %g", value, a.Min, a.Max)
 	}
 	return nil
 }

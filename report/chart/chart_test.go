@@ -24,7 +24,7 @@ type described struct {
 	X, Y            struct {
 		Label, Unit           string
 		Logarithmic, Inverted bool
-		Least, Most           float64
+		Min, Max              float64
 		Shown, Marks          []float64
 	}
 	Height int
@@ -46,7 +46,7 @@ func (d *described) chart() *Chart {
 		if i == 1 {
 			from = d.Y
 		}
-		*axis = Axis{Label: from.Label, Unit: from.Unit, Inverted: from.Inverted, Least: from.Least, Most: from.Most, Shown: from.Shown, Marks: from.Marks}
+		*axis = Axis{Label: from.Label, Unit: from.Unit, Inverted: from.Inverted, Min: from.Min, Max: from.Max, Shown: from.Shown, Marks: from.Marks}
 		if from.Logarithmic {
 			axis.Scale = Logarithmic
 		}

@@ -1,10 +1,12 @@
 package chart
 
 import (
+	"bytes"
 	_ "embed" // for pages
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -26,17 +28,24 @@ func CSS(page string) template.CSS {
 	return template.CSS(colourCSS + pageCSS + page) //nolint:gosec // embedded files
 }
 
-// Template parses the template of a page. It may use the template "figure", whose data is a
-// [Figure].
-func Template(page string) (*template.Template, error) {
+// WritePage writes a page: all of it, or nothing if it cannot be made. The template may use the
+// template "figure", whose data is a [Figure].
+func WritePage(w io.Writer, page string, data any) error {
 	t, err := template.New("page").Parse(figureHTML)
 	if err == nil {
 		t, err = t.Parse(page)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the page's template: %w", err)
+		return fmt.Errorf("the page's template: %w", err)
 	}
-	return t, nil
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return fmt.Errorf("make the page: %w", err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
 }
 
 // Figure is a chart in a page. The names of its lines are below the drawing, where they take no

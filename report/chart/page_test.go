@@ -26,12 +26,8 @@ func TestFigure(t *testing.T) {
 		}
 		wellFormed(t, string(f.Keys[i].Sample))
 	}
-	page, err := Template(`{{template "figure" .}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b strings.Builder
-	if err := page.Execute(&b, f); err != nil {
+	if err := WritePage(&b, `{{template "figure" .}}`, f); err != nil {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
@@ -48,8 +44,11 @@ func TestNoFigure(t *testing.T) {
 	if _, ok, err := (&Chart{Series: []Series{{Points: []Point{{X: math.NaN()}}}}}).Figure(""); ok || err == nil {
 		t.Errorf("bad: %v, %v", ok, err)
 	}
-	if _, err := Template("{{"); err == nil {
-		t.Error("a bad template was accepted")
+	for _, bad := range []string{"{{", "begin {{.Absent}}"} {
+		var b strings.Builder
+		if err := WritePage(&b, bad, 1); err == nil || b.Len() > 0 {
+			t.Errorf("%q: error %v, wrote %q", bad, err, b.String())
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ func anyRun(t *rapid.T, like Run) (r Run, odd bool) {
 		loads = append(loads, load.Name)
 	}
 	value := func() float64 {
-		x := rapid.OneOf(rapid.Just(0.), rapid.Float64Range(leastValue, mostValue), rapid.Float64Range(.1, 10), rapid.SampledFrom([]float64{
-			1, 1, 1, leastValue, mostValue, math.NaN(), math.Inf(1), -1, math.MaxFloat64, 5e-324})).Draw(t, "value")
+		x := rapid.OneOf(rapid.Just(0.), rapid.Float64Range(minValue, maxValue), rapid.Float64Range(.1, 10), rapid.SampledFrom([]float64{
+			1, 1, 1, minValue, maxValue, math.NaN(), math.Inf(1), -1, math.MaxFloat64, 5e-324})).Draw(t, "value")
 		odd = odd || !plausible(x)
 		return x
 	}
@@ -84,7 +84,7 @@ func anyRun(t *rapid.T, like Run) (r Run, odd bool) {
 	r.Usage = anyRecording(t, r)
 	for range rapid.IntRange(0, 3).Draw(t, "explained") {
 		r.Result.Explained = append(r.Result.Explained, experiment.Explanation{Condition: anyName(t), Load: rapid.SampledFrom(loads).Draw(t, "load"), Window: anyTime(t),
-			Split: blame.Split{Running: anyTime(t), Throttled: anyTime(t), Others: anyTime(t), Own: anyTime(t), Stolen: anyTime(t)}})
+			Parts: blame.Parts{Running: anyTime(t), Throttled: anyTime(t), Others: anyTime(t), Own: anyTime(t), Stolen: anyTime(t)}})
 	}
 	return r, odd
 }

@@ -77,7 +77,7 @@ func (r Run) barsOf(f experiment.Figure, load string) bars {
 
 // timeTable has where the time of the service's threads went.
 type timeTable struct {
-	Load string // "" if there is none, or several
+	Load string // "" for none or several
 	Keys []chart.Key
 	Rows []timeRow
 }
@@ -92,16 +92,16 @@ type timeRow struct {
 type kind struct {
 	name   string
 	colour chart.Colour
-	of     func(blame.Split) time.Duration
+	of     func(*blame.Parts) time.Duration
 }
 
 func kinds() []kind {
 	return []kind{
-		{"running", chart.Blue, func(s blame.Split) time.Duration { return s.Running }},
-		{"throttled", chart.Vermillion, func(s blame.Split) time.Duration { return s.Throttled }},
-		{"behind others", chart.Orange, func(s blame.Split) time.Duration { return s.Others }},
-		{"behind own threads", chart.Sky, func(s blame.Split) time.Duration { return s.Own }},
-		{"other", chart.Purple, func(s blame.Split) time.Duration { return s.Stolen + s.Idle + s.Unknown }},
+		{"running", chart.Blue, func(s *blame.Parts) time.Duration { return s.Running }},
+		{"throttled", chart.Vermillion, func(s *blame.Parts) time.Duration { return s.Throttled }},
+		{"behind others", chart.Orange, func(s *blame.Parts) time.Duration { return s.Others }},
+		{"behind own threads", chart.Sky, func(s *blame.Parts) time.Duration { return s.Own }},
+		{"other", chart.Purple, func(s *blame.Parts) time.Duration { return s.Stolen + s.Idle + s.Unknown }},
 	}
 }
 
@@ -114,7 +114,7 @@ func (r Run) times() (t timeTable) {
 	for _, e := range r.Result.Explained {
 		bar, sum := chart.Bar{}, 0.
 		for _, k := range kinds() {
-			threads := max(0, k.of(e.Split).Seconds()/max(e.Window, time.Nanosecond).Seconds())
+			threads := max(0, k.of(&e.Parts).Seconds()/max(e.Window, time.Nanosecond).Seconds())
 			bar.Parts = append(bar.Parts, chart.Part{Value: threads, Colour: k.colour})
 			sum += threads
 		}

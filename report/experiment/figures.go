@@ -45,7 +45,7 @@ func (r Run) tables() []figureTable {
 	return all
 }
 
-// loads returns the names of the loads, "" if there is none.
+// loads returns the names of the loads, or "" without one.
 func (r Run) loads() []string {
 	var names []string
 	for _, l := range r.Result.Config.Loads {

@@ -67,8 +67,8 @@ type disturbance struct {
 	most      string // the text of the largest value
 }
 
-// mostReasons is the number of reasons up to which all are listed.
-const mostReasons = 8
+// maxReasons is the number of reasons up to which all are listed.
+const maxReasons = 8
 
 // disturbances says how many windows were disturbed, and lists why.
 func (r Run) disturbances() (summary string, reasons []string) {
@@ -94,7 +94,7 @@ func (r Run) disturbances() (summary string, reasons []string) {
 	}
 	slices.SortFunc(sorted, func(a, b *disturbance) int { return cmp.Or(b.windows-a.windows, cmp.Compare(a.text, b.text)) })
 	for i, d := range sorted {
-		if i == mostReasons {
+		if i == maxReasons {
 			return summary, append(reasons, fmt.Sprintf("%d other reasons", len(sorted)-i))
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s", quantity.Count(d.windows, "window"), d))

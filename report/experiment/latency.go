@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/report/chart"
 )
 
-// mostLines is the number of conditions in a chart, one for each colour.
-const mostLines = 6
+// maxLines is the number of conditions in a chart, one for each colour.
+const maxLines = 6
 
 // latencies returns the charts of latency distributions, and remarks on histograms that are
 // damaged.
@@ -21,7 +21,7 @@ func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
 	for _, load := range r.loads() {
 		lines, damaged := r.distributions(load)
 		remarks = append(remarks, damaged...)
-		for some := range slices.Chunk(lines, mostLines) {
+		for some := range slices.Chunk(lines, maxLines) {
 			charts = append(charts, latencyChart(some, load, len(r.Result.Config.Loads) > 1))
 		}
 	}
@@ -73,14 +73,14 @@ func decode(encoded []byte) (h *hdr.Histogram, err error) {
 
 // style returns the style of the nth condition in all charts.
 func style(n int) chart.Style {
-	return chart.Style{Colour: chart.Colour(n % mostLines), Dash: chart.Dash(n / mostLines % 4)}
+	return chart.Style{Colour: chart.Colour(n % maxLines), Dash: chart.Dash(n / maxLines % 4)}
 }
 
 // stepsPerDecade is the number of points of a curve from 90% to 99%, say.
 const stepsPerDecade = 24
 
 // tail returns the points of a distribution: for shares of requests, evenly spaced on a logarithmic
-// scale from 1 to that of a single request, the latency that so many exceed.
+// scale from 1 to that of a single request, the latency that this share exceeds.
 func tail(h *hdr.Histogram) []chart.Point {
 	total := h.TotalCount()
 	if total <= 0 {

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"bytes"
 	_ "embed" // for the page
 	"fmt"
 	"html/template"
@@ -64,16 +63,5 @@ func Page(w io.Writer, runs []Run, program string) error {
 	if !p.Several {
 		p.Title = p.Sections[0].Question
 	}
-	t, err := chart.Template(pageHTML)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
-		return fmt.Errorf("make the page: %w", err)
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+	return chart.WritePage(w, pageHTML, p)
 }

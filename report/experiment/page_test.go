@@ -96,12 +96,3 @@ func TestWeight(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPage(b *testing.B) {
-	all := ten(b)
-	size := 0
-	for b.Loop() {
-		size = len(pageOf(b, all))
-	}
-	b.ReportMetric(float64(size), "bytes")
-}

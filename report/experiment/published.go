@@ -98,7 +98,7 @@ func effect(c experiment.Comparison) string {
 	return change(c.Ratio.Estimate)
 }
 
-// spread describes the interval of the change of a comparison, "" if there is none.
+// spread describes the interval of the change of a comparison, or "" without one.
 func spread(c experiment.Comparison) string {
 	if c.Unlike != "" {
 		return ""

@@ -81,7 +81,7 @@ func (m maker) burst(rounds int) Run {
 	}
 	for i, condition := range c.Conditions {
 		r.Result.Explained = append(r.Result.Explained, experiment.Explanation{Condition: condition.Name, Load: "batches of 4", Window: 2 * time.Second,
-			Split: blame.Split{Running: 300 * time.Millisecond, Throttled: []time.Duration{0, 900, 5}[i] * time.Millisecond, Others: 80 * time.Millisecond,
+			Parts: blame.Parts{Running: 300 * time.Millisecond, Throttled: []time.Duration{0, 900, 5}[i] * time.Millisecond, Others: 80 * time.Millisecond,
 				Own: 120 * time.Millisecond, Idle: 10 * time.Millisecond}})
 	}
 	return r

@@ -11,9 +11,9 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// leastRounds is how many rounds an interval of the median needs: all of n values are on one side
+// minRounds is how many rounds an interval of the median needs: all of n values are on one side
 // of the true median with a probability of 2/2^n, which is less than 5% from 6 on.
-const leastRounds = 6
+const minRounds = 6
 
 // answer returns a sentence that answers a question with a comparison.
 func (r Run) answer(c experiment.Comparison) string {
@@ -33,7 +33,7 @@ func (r Run) answer(c experiment.Comparison) string {
 	return sentence(fmt.Sprintf("%s %s %s%s %s than %s.", what, is, change(c.Ratio.Estimate), confident(" (", changes(c.Ratio), ")"), with, base))
 }
 
-// confident returns an interval with what it is, or "" if there is none.
+// confident labels an interval as one of 95% confidence. It returns "" for "".
 func confident(before, interval, after string) string {
 	if interval == "" {
 		return ""
@@ -65,7 +65,7 @@ func noWindow(condition string) string {
 }
 
 func few(rounds int) string {
-	return fmt.Sprintf("only %s, at least %d are needed", quantity.Count(rounds, "undisturbed round"), leastRounds)
+	return fmt.Sprintf("only %s, at least %d are needed", quantity.Count(rounds, "undisturbed round"), minRounds)
 }
 
 // multiple is the ratio from which a change is described as a multiple.
@@ -142,7 +142,7 @@ func amount(f experiment.Figure, v experiment.Value) string {
 	return f.Format(v.Estimate) + confident(", ", interval(f, v), "")
 }
 
-// interval formats the interval of a value: "104 to 107 ms". It returns "" if there is none.
+// interval formats the interval of a value: "104 to 107 ms". It returns "" without one.
 func interval(f experiment.Figure, v experiment.Value) string {
 	if v.Rounds == 0 || !v.Bounded() {
 		return ""
@@ -205,9 +205,9 @@ func sentence(text string) string {
 
 // The range of values other than 0. No figure of a machine is outside, and all ratios are finite
 // numbers.
-const leastValue, mostValue = 1e-18, 1e18
+const minValue, maxValue = 1e-18, 1e18
 
 // plausible reports whether a value can be that of a figure. NaN cannot.
 func plausible(value float64) bool {
-	return value == 0 || value >= leastValue && value <= mostValue
+	return value == 0 || value >= minValue && value <= maxValue
 }

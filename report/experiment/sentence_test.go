@@ -160,7 +160,7 @@ func TestDisturbances(t *testing.T) {
 	for i := range 20 {
 		disturbed(2, string(rune('a'+i)))
 	}
-	if _, reasons := r.disturbances(); len(reasons) != mostReasons+1 || reasons[mostReasons] != "14 other reasons" {
+	if _, reasons := r.disturbances(); len(reasons) != maxReasons+1 || reasons[maxReasons] != "14 other reasons" {
 		t.Errorf("%q", reasons)
 	}
 }

@@ -77,17 +77,17 @@ func (r Run) firstWindow(condition string) (experiment.Window, bool) {
 
 // usageChart returns the chart of a window.
 func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *chart.Chart {
-	segments := r.segments(w)
+	sequences := r.samples(w)
 	c := &chart.Chart{
 		Title:       plain(condition.Name),
 		Description: fmt.Sprintf("The CPUs that the first service used over time, %s, and when it was throttled.", with(condition.Name)),
 		X:           chart.Axis{Label: "time", Unit: "s", Shown: []float64{0}},
 		Y:           chart.Axis{Label: "CPUs"},
 		Series: []chart.Series{
-			{Name: "CPUs used in 100 ms", Points: stairs(segments, fast, r.Usage.Interval, w.From), Style: chart.Style{Colour: chart.Sky}},
-			{Name: "CPUs used in 1 s", Points: stairs(segments, slow, r.Usage.Interval, w.From), Style: chart.Style{Colour: chart.Blue}},
+			{Name: "CPUs used in 100 ms", Points: stairs(sequences, fast, r.Usage.Interval, w.From), Style: chart.Style{Colour: chart.Sky}},
+			{Name: "CPUs used in 1 s", Points: stairs(sequences, slow, r.Usage.Interval, w.From), Style: chart.Style{Colour: chart.Blue}},
 		},
-		Shades: throttled(segments, w.From),
+		Shades: throttled(sequences, w.From),
 		Height: 240,
 	}
 	var facts []string
@@ -102,7 +102,7 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	return c
 }
 
-// limit returns the limit of the first service in CPUs, false if there is none.
+// limit returns the limit of the first service in CPUs, and false without one.
 func (r Run) limit(condition experiment.Condition) (float64, bool) {
 	services, err := condition.In(r.Result.Config.Services)
 	if err != nil {
@@ -111,9 +111,9 @@ func (r Run) limit(condition experiment.Condition) (float64, bool) {
 	return services[0].Limits(r.Result.Scale()).CPUs()
 }
 
-// segments returns the samples of the first service in the beginning of a window, without invalid
-// ones, in runs without a gap.
-func (r Run) segments(w experiment.Window) [][]trace.Sample {
+// samples returns the valid samples of the first service at the beginning of a window, in sequences
+// without gaps.
+func (r Run) samples(w experiment.Window) [][]trace.Sample {
 	group := "/" + w.Condition + "/" + r.Result.Config.Services[0].Name
 	if w.Load != "" {
 		group = "/" + w.Condition + "/" + w.Load + "/" + r.Result.Config.Services[0].Name
@@ -128,19 +128,19 @@ func (r Run) segments(w experiment.Window) [][]trace.Sample {
 			within.Samples = append(within.Samples, s)
 		}
 	}
-	return within.Segments(r.Usage.Interval)
+	return within.Contiguous(r.Usage.Interval)
 }
 
-// stairs returns the usage in consecutive times of a length as points, two for each, and an unknown
-// one at gaps. Times are in seconds after start.
-func stairs(segments [][]trace.Sample, length, nominal, start time.Duration) []chart.Point {
+// stairs returns the usage in consecutive bins of a length, with two points for each bin and an unknown
+// point at each gap. Times are in seconds after start.
+func stairs(sequences [][]trace.Sample, length, nominal, start time.Duration) []chart.Point {
 	var points []chart.Point
-	for _, segment := range segments {
+	for _, sequence := range sequences {
 		if len(points) > 0 {
 			points = append(points, chart.Point{X: points[len(points)-1].X, Y: math.NaN()})
 		}
 		var used, lasted time.Duration
-		for _, s := range segment {
+		for _, s := range sequence {
 			used, lasted = used+s.Usage, lasted+s.Interval
 			if lasted < length-nominal/2 {
 				continue
@@ -157,16 +157,13 @@ func since(at, start time.Duration) float64 { return max(0, (at - start).Seconds
 
 // throttled returns the periods in which the service was throttled. The kernel counts them at their
 // end.
-func throttled(segments [][]trace.Sample, start time.Duration) []chart.Shade {
+func throttled(sequences [][]trace.Sample, start time.Duration) []chart.Shade {
 	var all []chart.Shade
-	for _, s := range slices.Concat(segments...) {
+	for _, s := range slices.Concat(sequences...) {
 		if s.Throttled == 0 {
 			continue
 		}
-		period := s.Limits.Period
-		if period == 0 {
-			period = trace.DefaultPeriod
-		}
+		period := trace.PeriodOf(s.Limits)
 		one := chart.Shade{From: since(s.At-time.Duration(s.Throttled)*period, start), To: since(s.At, start), Colour: chart.Vermillion}
 		if last := len(all) - 1; last >= 0 && one.From <= all[last].To {
 			all[last].To = max(all[last].To, one.To)

@@ -27,11 +27,11 @@ func samples(at []int, cpus ...float64) []trace.Sample {
 
 // TestStairs: the usage of whole bins is drawn where it was, and a gap interrupts the line.
 func TestStairs(t *testing.T) {
-	segments := [][]trace.Sample{
+	sequences := [][]trace.Sample{
 		samples([]int{1050, 1100, 1150, 1200, 1250}, 1, 2, 0, 0, 9),
 		samples([]int{1450, 1500}, 3, 3),
 	}
-	got := stairs(segments, 100*time.Millisecond, 50*time.Millisecond, time.Second)
+	got := stairs(sequences, 100*time.Millisecond, 50*time.Millisecond, time.Second)
 	want := []chart.Point{{X: 0, Y: 1.5}, {X: .1, Y: 1.5}, {X: .1, Y: 0}, {X: .2, Y: 0}, {X: .2, Y: math.NaN()}, {X: .4, Y: 3}, {X: .5, Y: 3}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Error(diff)

@@ -40,12 +40,12 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		fmt.Fprintln(b)
 		sum := printSeries(b, s, rec.Interval)
 		printDoubt(b, &sum)
-		if rec.Interval > periodOf(&sum) {
-			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, periodOf(&sum), s.RecordCommand())
+		if rec.Interval > trace.PeriodOf(sum.Limits) {
+			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, trace.PeriodOf(sum.Limits), s.RecordCommand())
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
-			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, report.CPUs(sc.Max), report.CPUs(sc.P99), 100*sc.Throttled)
+			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(), 100*sc.Throttled)
 		}
 	}
 	return report.Flush(b, "print the summary")
@@ -73,20 +73,20 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	}
 	report.Line(w, "group", "%s", report.Printable(title))
 	report.Line(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, Rounded(sum.Time), sum.Late, sum.Gaps)
-	period := periodOf(&sum)
+	period := trace.PeriodOf(sum.Limits)
 	p, bins := sum.PerPeriod, fmt.Sprintf("%d periods of %v", sum.PerPeriod.Bins, period)
 	if interval > period {
 		bins = fmt.Sprintf("%d samples of %v", p.Bins, interval)
 	}
 	report.Line(w, "usage", "mean %s CPUs; in %s: sd %s, p95 %s, p99 %s, max %s",
-		report.CPUs(p.Mean), bins, report.CPUs(p.SD), report.CPUs(p.P95), report.CPUs(p.P99), report.CPUs(p.Max))
+		quantity.CPUs(p.Mean).Fixed(), bins, quantity.CPUs(p.SD).Fixed(), quantity.CPUs(p.P95).Fixed(), quantity.CPUs(p.P99).Fixed(), quantity.CPUs(p.Max).Fixed())
 	changed := ""
 	if sum.LimitChanges > 0 {
 		changed = fmt.Sprintf("; changed %d times, this is the last", sum.LimitChanges)
 	}
 	limit, limited := sum.Limits.CPUs()
 	if limited {
-		report.Line(w, "limit", "%s CPUs: %v in each %v, burst %v%s", report.CPUs(limit), sum.Limits.Quota, sum.Limits.Period, sum.Limits.Burst, changed)
+		report.Line(w, "limit", "%s CPUs: %v in each %v, burst %v%s", quantity.CPUs(limit).Fixed(), sum.Limits.Quota, sum.Limits.Period, sum.Limits.Burst, changed)
 	} else {
 		report.Line(w, "limit", "none%s", changed)
 	}
@@ -98,14 +98,6 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		report.Line(w, "traced", "%s", traced(s.Exact, &sum))
 	}
 	return sum
-}
-
-// periodOf returns the enforcement period.
-func periodOf(sum *trace.Summary) time.Duration {
-	if sum.Limits.Period <= 0 {
-		return trace.DefaultPeriod
-	}
-	return sum.Limits.Period
 }
 
 // printWindow prints the usage in windows of one length, compared with the limit.
@@ -122,7 +114,7 @@ func printWindow(w io.Writer, s *trace.Series, interval, window time.Duration, l
 	switch {
 	case len(scales) > 0:
 		sc := scales[0]
-		report.Line(w, name, "at most %s CPUs%s, p99 %s%s", report.CPUs(sc.Max), ofLimit(sc.Max), report.CPUs(sc.P99), ofLimit(sc.P99))
+		report.Line(w, name, "at most %s CPUs%s, p99 %s%s", quantity.CPUs(sc.Max).Fixed(), ofLimit(sc.Max), quantity.CPUs(sc.P99).Fixed(), ofLimit(sc.P99))
 	case window < interval:
 		report.Line(w, name, "unknown: samples are longer")
 	default:

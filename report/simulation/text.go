@@ -32,7 +32,7 @@ func (r *Report) Text(w io.Writer) error {
 func (r *Report) printRecorded(w io.Writer) {
 	for _, k := range r.Recorded {
 		report.Line(w, "recorded", "%s: %d periods of %v, mean %s CPUs, sd %s, max %s", k.Group, len(k.CPUs), k.Period,
-			report.CPUs(k.Mean), report.CPUs(k.standardDeviation()), report.CPUs(slices.Max(k.CPUs)))
+			quantity.CPUs(k.Mean).Fixed(), quantity.CPUs(k.standardDeviation()).Fixed(), quantity.CPUs(slices.Max(k.CPUs)).Fixed())
 		if r.Order == Blocks {
 			report.Line(w, "pieces", "of %.3g × %v on average, from random places", k.BlockLength, k.Period)
 		}
@@ -44,7 +44,7 @@ func (r *Report) printRecorded(w io.Writer) {
 		report.Line(w, "order", "none: each period is drawn by itself")
 	}
 	if r.Machine > 0 {
-		report.Line(w, "machine", "%s CPUs", report.CPUs(r.Machine))
+		report.Line(w, "machine", "%s CPUs", quantity.CPUs(r.Machine).Fixed())
 	} else {
 		report.Line(w, "machine", "as many CPUs as all quotas together")
 	}
@@ -55,7 +55,7 @@ func (r *Report) rows() [][]string {
 	rows := [][]string{{"quota", "mean", "cgroups", "burst", "E[WCET]", "P(WCET = 1)", "throttled", "backlog"}}
 	for _, o := range r.Outcomes {
 		g := o.average()
-		rows = append(rows, []string{report.CPUs(o.Quota), quantity.Share(o.Mean).String(), fmt.Sprint(o.Cgroups), o.Burst.String(),
+		rows = append(rows, []string{quantity.CPUs(o.Quota).Fixed(), quantity.Share(o.Mean).String(), fmt.Sprint(o.Cgroups), o.Burst.String(),
 			withError(o.ExpectedWCET, 1, ""), withError(o.ProbabilityWCET1, 100, "%"),
 			withError(g.ThrottleRatio, 100, "%"), withError(g.Backlog, 100, "%")})
 	}
@@ -72,7 +72,7 @@ func (r *Report) groupRows() [][]string {
 	for _, o := range r.Outcomes {
 		for i, k := range r.Recorded {
 			g := o.Kinds[i]
-			rows = append(rows, []string{report.CPUs(g.Quota), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), o.Burst.String(),
+			rows = append(rows, []string{quantity.CPUs(g.Quota).Fixed(), quantity.Share(g.Demand.Mean()).String(), fmt.Sprint(g.Count), o.Burst.String(),
 				withError(o.Groups[i].ThrottleRatio, 100, "%"), withError(o.Groups[i].Backlog, 100, "%"), k.String()})
 		}
 	}
@@ -174,10 +174,8 @@ func (o *Outcome) lateness() string {
 // Throttling is how often one container is throttled with a burst, with bounds. It is encoded as
 // JSON.
 type Throttling struct {
-	Burst       report.Burst `json:"burst"`
-	Probability float64      `json:"probability"`
-	Lower       float64      `json:"lower"`
-	Upper       float64      `json:"upper"`
+	Burst report.Burst `json:"burst"` // instead of that in multiples of the quota
+	lindley.Throttling
 }
 
 // PrintThrottling prints a row for each burst, and a sentence on the smallest and the largest.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -52,12 +53,7 @@ func columns(wide bool) []column {
 			}
 			return age(n.Agent.RenewalAge) + " ago"
 		}},
-		{"VERSION", func(n *status.Node) string {
-			if n.Agent.Version == "" {
-				return unknown
-			}
-			return n.Agent.Version
-		}},
+		{"VERSION", func(n *status.Node) string { return cmp.Or(n.Agent.Version, unknown) }},
 	}...)
 }
 

@@ -8,6 +8,7 @@ package status
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -58,11 +59,7 @@ type printer struct {
 }
 
 func newPrinter(w io.Writer, r *status.Report, o Options) *printer {
-	p := &printer{bufio.NewWriter(w), r, o, o.Map.Width}
-	if p.width == 0 {
-		p.width = report.DefaultWidth
-	}
-	return p
+	return &printer{bufio.NewWriter(w), r, o, cmp.Or(o.Map.Width, report.DefaultWidth)}
 }
 
 // indent is that of the values after the names of [report.Line].
@@ -126,26 +123,7 @@ func schedulerVersion(s *status.Scheduler) string {
 	return version(s.Version) + ", runs as Kubernetes " + s.Kubernetes
 }
 
-func version(text string) string {
-	if text == "" {
-		return "version not recorded"
-	}
-	return text
-}
-
-// stateTexts returns what is said of nodes by the state of their agent, in the order of lists.
-func stateTexts() []struct {
-	state status.AgentState
-	text  string
-} {
-	return []struct {
-		state status.AgentState
-		text  string
-	}{
-		{status.AgentReports, "report"}, {status.AgentSilent, "silent"}, {status.AgentGone, "gone"},
-		{status.AgentNoLease, "without a lease"}, {status.AgentUnknown, "unknown"}, {status.AgentNone, "without an agent"},
-	}
-}
+func version(text string) string { return cmp.Or(text, "version not recorded") }
 
 func (p *printer) agents() {
 	states, versions := map[status.AgentState]int{}, map[string]int{}
@@ -157,7 +135,13 @@ func (p *printer) agents() {
 		}
 	}
 	parts := []string{}
-	for _, s := range stateTexts() {
+	for _, s := range []struct {
+		state status.AgentState
+		text  string
+	}{
+		{status.AgentReports, "report"}, {status.AgentSilent, "silent"}, {status.AgentGone, "gone"},
+		{status.AgentNoLease, "without a lease"}, {status.AgentUnknown, "unknown"}, {status.AgentNone, "without an agent"},
+	} {
 		if n := states[s.state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s.text))
 		}
@@ -325,10 +309,7 @@ func waitingMessage(w *status.Waiting) string {
 	if w.Reason == "" && w.Message == "" {
 		return fmt.Sprintf("no scheduler has tried it: does one with the name %q run?", w.Scheduler)
 	}
-	if w.Message == "" {
-		return w.Reason
-	}
-	return w.Message
+	return cmp.Or(w.Message, w.Reason)
 }
 
 // nodes prints a table, with the nodes that have problems first, then those with warnings.

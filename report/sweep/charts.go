@@ -25,12 +25,12 @@ func measures() []measure {
 		{
 			name: "expected-wcet", title: "E[WCET]", about: "periods until what was wanted in one is done, on average; further down is longer", unit: 1, places: 5,
 			of:   func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
-			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Least: 1, Most: math.MaxInt32},
+			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Min: 1, Max: math.MaxInt32},
 		},
 		{
 			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which all is done that was wanted", unit: 0.01, places: 4,
 			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
-			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Least: 0, Most: 100},
+			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Min: 0, Max: 100},
 		},
 	}
 }
@@ -48,7 +48,7 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 		Title:       m.title + ": " + d.Label,
 		Subtitle:    s.subtitle(lines),
 		Description: fmt.Sprintf("%s: %s, over the average demand, a line for each number of containers and each burst.", m.title, m.about),
-		X:           chart.Axis{Label: "Average demand of a container", Unit: "% of its quota", Least: 0, Most: 100},
+		X:           chart.Axis{Label: "Average demand of a container", Unit: "% of its quota", Min: 0, Max: 100},
 		Y:           m.axis,
 		References:  []chart.Reference{{Value: 100 * RuleOfThumb, Vertical: true, Label: fmt.Sprintf("rule of thumb: %g%%", 100*RuleOfThumb)}},
 	}
@@ -60,9 +60,9 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 			Points: m.points(l),
 			Error:  chart.Bars,
 			Style: chart.Style{
-				Colour: chart.Colour(nth % MostCgroups),
+				Colour: chart.Colour(nth % MaxCgroups),
 				Marker: chart.Circle + chart.Marker(nth%3),
-				Dash:   chart.Dash(slices.Index(bursts, l.burst) % MostBursts),
+				Dash:   chart.Dash(slices.Index(bursts, l.burst) % MaxBursts),
 			},
 		})
 	}
@@ -76,8 +76,8 @@ func (m *measure) points(l line) []chart.Point {
 		e := m.estimate(p.Result)
 		points = append(points, chart.Point{
 			X: 100 * p.Mean, Y: e.Value, Uncertain: p.uncertain(),
-			Lower: max(e.Value-errorsOfBars*e.StandardError, m.axis.Least),
-			Upper: min(e.Value+errorsOfBars*e.StandardError, m.axis.Most),
+			Lower: max(e.Value-errorsOfBars*e.StandardError, m.axis.Min),
+			Upper: min(e.Value+errorsOfBars*e.StandardError, m.axis.Max),
 		})
 	}
 	return points

@@ -64,10 +64,6 @@ type cell struct {
 
 // Page writes the HTML page.
 func (s *Sweep) Page(w io.Writer) error {
-	t, err := chart.Template(pageHTML)
-	if err != nil {
-		return err
-	}
 	p := page{Sweep: s, CSS: chart.CSS(pageCSS), Periods: s.periods(), RuleText: ruleText(s.Rule),
 		Thumb: percent(RuleOfThumb), Uncertain: s.Uncertain(), Warnings: s.warnings()}
 	for _, d := range s.Distributions {
@@ -82,7 +78,7 @@ func (s *Sweep) Page(w io.Writer) error {
 		}
 		p.Distributions = append(p.Distributions, one)
 	}
-	return t.Execute(w, p)
+	return chart.WritePage(w, pageHTML, p)
 }
 
 // periods returns the number of periods of a simulation, or its range.

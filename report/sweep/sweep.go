@@ -54,8 +54,8 @@ type Point struct {
 
 // The numbers of lines that a reader can tell apart in a chart.
 const (
-	MostCgroups = 6
-	MostBursts  = 4
+	MaxCgroups = 6
+	MaxBursts  = 4
 )
 
 // RuleOfThumb is the utilisation up to which burst does little harm according to the authors of CPU

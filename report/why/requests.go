@@ -26,7 +26,7 @@ type Requests struct {
 // Slow is a request whose time was split.
 type Slow struct {
 	From, Took time.Duration // on the clock of the trace
-	blame.Split
+	blame.Parts
 }
 
 // Slowest splits the times of the slowest requests of a log. offset is the time of the Unix epoch on the
@@ -48,27 +48,22 @@ func Slowest(log []Request, timeline *blame.Timeline, from, to, offset time.Dura
 	r.P99, r.Slowest = traced[n-1].Took, slices.Clip(traced[:n])
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
-		s.Split = timeline.Split(s.From, s.From+s.Took)
+		s.Parts = timeline.Split(s.From, s.From+s.Took)
 	}
 	return r
 }
 
 // mean returns the mean of the slowest requests.
-func (r *Requests) mean() Slow {
-	var sum Slow
+func (r *Requests) mean() (mean Slow) {
 	n := time.Duration(len(r.Slowest))
-	for _, s := range r.Slowest {
-		sum.Took += s.Took
-		sum.Running += s.Running
-		sum.Throttled += s.Throttled
-		sum.Others += s.Others
-		sum.Own += s.Own
-		sum.Idle += s.Idle
-		sum.Unknown += s.Unknown
-		sum.Asleep += s.Asleep
+	for i := range r.Slowest {
+		mean.Took += r.Slowest[i].Took
+		mean.Add(&r.Slowest[i].Parts)
 	}
-	return Slow{Took: sum.Took / n, Split: blame.Split{Running: sum.Running / n, Throttled: sum.Throttled / n, Others: sum.Others / n,
-		Own: sum.Own / n, Idle: sum.Idle / n, Unknown: sum.Unknown / n, Asleep: sum.Asleep / n}}
+	for _, d := range []*time.Duration{&mean.Took, &mean.Running, &mean.Throttled, &mean.Others, &mean.Own, &mean.Idle, &mean.Unknown, &mean.Sleeping} {
+		*d /= n
+	}
+	return mean
 }
 
 // text prints where the time of the slowest requests went.
@@ -84,7 +79,7 @@ func (r *Requests) text(w io.Writer, begin time.Duration) {
 			what string
 			d    time.Duration
 		}{{"throttled", s.Throttled}, {"behind others", s.Others}, {"behind own threads", s.Own}, {"idle CPU", s.Idle},
-			{"running", s.Running}, {"not on CPUs", s.Asleep}, {"unknown", s.Unknown}} {
+			{"running", s.Running}, {"not on CPUs", s.Sleeping}, {"unknown", s.Unknown}} {
 			if p.d > s.Took/1000 {
 				all = append(all, fmt.Sprintf("%s %s", p.what, milliseconds(p.d)))
 			}
@@ -126,7 +121,7 @@ func (r *Requests) json(begin time.Duration) *requestsJSON {
 	out := &requestsJSON{r.Logged, r.Traced, r.P99.Seconds(), []slowJSON{}}
 	for _, s := range r.Slowest {
 		out.Slowest = append(out.Slowest, slowJSON{(s.From - begin).Seconds(), s.Took.Seconds(), s.Running.Seconds(), s.Throttled.Seconds(),
-			s.Others.Seconds(), s.Own.Seconds(), s.Idle.Seconds(), s.Unknown.Seconds(), s.Asleep.Seconds()})
+			s.Others.Seconds(), s.Own.Seconds(), s.Idle.Seconds(), s.Unknown.Seconds(), s.Sleeping.Seconds()})
 	}
 	return out
 }

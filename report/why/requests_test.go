@@ -1,6 +1,7 @@
 package why
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestSlowest(t *testing.T) {
 	if r.Logged != 200 || r.Traced != 180 || len(r.Slowest) != 2 || r.Slowest[0].From != 3050*time.Millisecond || r.P99 != time.Millisecond {
 		t.Fatalf("%+v", r)
 	}
-	if got := r.Slowest[0].Split; got != (blame.Split{Throttled: 80 * time.Millisecond}) {
+	if got := r.Slowest[0].Parts; !reflect.DeepEqual(got, blame.Parts{Throttled: 80 * time.Millisecond}) {
 		t.Errorf("%+v", got)
 	}
 	var out strings.Builder

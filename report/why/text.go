@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	mostBehind = 5 // neighbours that are named
-	textWidth  = 80
+	maxBehind = 5 // neighbours that are named
+	textWidth = 80
 )
 
 // Text prints for each container where its time went, its longest delays, and a conclusion with advice.
@@ -34,22 +34,21 @@ func (r *Report) Text(w io.Writer) error {
 
 func (r *Report) container(w io.Writer, c *Container) {
 	sum := r.Groups[c.Group]
-	split := sum.Split(c.Group)
-	runnable := split.Runnable()
+	runnable := sum.Runnable()
 	fmt.Fprintf(w, "%s: observed for %s, %s, %s\n", c.Name, seconds(r.observed()), quantity.Count(len(sum.Threads), "thread"), limitText(c))
 	row := func(what string, d time.Duration, comment string) {
 		fmt.Fprintf(w, "%s\n", strings.TrimRight(fmt.Sprintf("  %-44s %10s %5s  %s", what, seconds(d), percent(d, runnable), comment), " "))
 	}
 	row("wanted to run, all threads together", runnable, "")
-	row("ran", split.Running, fmt.Sprintf("%s on average", quantity.CPUs(split.Running)/quantity.CPUs(max(1, r.observed()))))
-	if split.Stolen > runnable/1000 {
-		row("lost to interrupts or the hypervisor", split.Stolen, "")
+	row("ran", sum.Running, fmt.Sprintf("%s on average", quantity.CPUs(sum.Running)/quantity.CPUs(max(1, r.observed()))))
+	if sum.Stolen > runnable/1000 {
+		row("lost to interrupts or the hypervisor", sum.Stolen, "")
 	}
-	if split.Throttled > 0 || c.limit() > 0 {
-		row("was throttled", split.Throttled, r.periodsText(c))
+	if sum.Throttled > 0 || c.limit() > 0 {
+		row("was throttled", sum.Throttled, r.periodsText(c))
 	}
 	row("waited for a CPU", sum.Waiting(), "")
-	for _, by := range r.behind(&sum.Parts, c.Group, mostBehind) {
+	for _, by := range r.behind(&sum.Parts, c.Group, maxBehind) {
 		row("  behind "+by.name, by.time, "")
 	}
 	if sum.Unknown > 0 {

@@ -12,7 +12,6 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/quantity"
-	"pinfold.dev/pinfold/report"
 )
 
 // Report is what was observed.
@@ -38,10 +37,11 @@ type Container struct {
 
 // limit returns the limit in CPUs, 0 for none.
 func (c *Container) limit() quantity.CPUs {
-	if c.Limits.Quota == bandwidth.Unlimited || c.Limits.Period <= 0 {
+	if c.Limits.Period <= 0 {
 		return 0
 	}
-	return quantity.CPUs(c.Limits.Quota) / quantity.CPUs(c.Limits.Period)
+	cpus, _ := c.Limits.CPUs()
+	return quantity.CPUs(cpus)
 }
 
 // waits are times spent waiting, by the name of what was waited for.
@@ -55,7 +55,7 @@ type waits struct {
 func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 	byName := map[string]time.Duration{}
 	for by, d := range p.Behind {
-		byName[report.Behind(by, own, r.Waited)] += d
+		byName[Behind(by, own, r.Waited)] += d
 	}
 	var all []waits
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -92,3 +92,16 @@ func (r *Report) verdict(c *Container) blame.Verdict {
 }
 
 func (r *Report) observed() time.Duration { return r.To - r.From }
+
+// Behind returns what a thread of a group waited behind. name names other groups and processes.
+func Behind(by blame.Occupant, own blame.Group, name func(blame.Occupant) string) string {
+	switch {
+	case by.Process < 0:
+		return "something that was not seen"
+	case by.Process == 0:
+		return "an idle CPU that had to wake up"
+	case by.Group == own:
+		return "its own threads"
+	}
+	return name(by)
+}

@@ -30,17 +30,7 @@ func observed(parts ...blame.Parts) *Report {
 		id := 1001 + i
 		thread := blame.Thread{ID: id, Process: 1001, Group: web}
 		sum.Threads = append(sum.Threads, blame.ThreadSum{Thread: thread, Parts: p})
-		sum.Running += p.Running
-		sum.Stolen += p.Stolen
-		sum.Throttled += p.Throttled
-		sum.Sleeping += p.Sleeping
-		sum.Unknown += p.Unknown
-		for by, d := range p.Behind {
-			if sum.Behind == nil {
-				sum.Behind = map[blame.Occupant]time.Duration{}
-			}
-			sum.Behind[by] += d
-		}
+		sum.Add(&p)
 	}
 	return &Report{
 		Report:     &blame.Report{From: time.Minute, To: time.Minute + 10*time.Second, Groups: map[blame.Group]*blame.Sum{web: sum}},
@@ -60,13 +50,15 @@ func times(running, throttled, sleeping time.Duration) blame.Parts {
 func reports() map[string]*Report {
 	const s, ms = time.Second, time.Millisecond
 	waiting := times(4*s, 0, 3*s)
-	waiting.Behind = map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 2 * s, {Group: batch, Process: 2}: 500 * ms, {Process: 0}: 20 * ms,
-		{Group: web, Process: 1001}: 80 * ms, {Process: -1}: 10 * ms}
+	for by, d := range map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 2 * s, {Group: batch, Process: 2}: 500 * ms, {Process: 0}: 20 * ms,
+		{Group: web, Process: 1001}: 80 * ms, {Process: -1}: 10 * ms} {
+		waiting.Count(blame.Waiting, by, web, d)
+	}
 	for i := range 6 {
-		waiting.Behind[blame.Occupant{Group: system, Process: 10 + i}] = time.Duration(60+i) * ms
+		waiting.Count(blame.Waiting, blame.Occupant{Group: system, Process: 10 + i}, web, time.Duration(60+i)*ms)
 	}
 	siblings := times(5*s, 0, 0)
-	siblings.Behind = map[blame.Occupant]time.Duration{{Group: web, Process: 1001}: 5 * s}
+	siblings.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 5*s)
 	many := make([]blame.Parts, 10)
 	for i := range many {
 		many[i] = times(s/10, s/2, 9*s)
@@ -88,7 +80,8 @@ func reports() map[string]*Report {
 	all["lost"] = lost
 	b := all["bursts"].Groups[web]
 	b.Longest = []blame.Delay{
-		{Thread: b.Threads[0].Thread, From: time.Minute + 3*s, Parts: blame.Parts{Throttled: 80 * ms, Behind: map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 5 * ms, {Process: 0}: 10 * time.Microsecond}}},
+		{Thread: b.Threads[0].Thread, From: time.Minute + 3*s, Parts: blame.Parts{Throttled: 80 * ms, Others: 5 * ms, Idle: 10 * time.Microsecond,
+			Behind: map[blame.Occupant]time.Duration{{Group: batch, Process: 1}: 5 * ms, {Process: 0}: 10 * time.Microsecond}}},
 		{Thread: blame.Thread{ID: 5, Process: 5, Group: web}, From: time.Minute - s, Parts: blame.Parts{Throttled: 60 * ms}},
 	}
 	return all

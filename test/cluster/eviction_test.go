@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/evict"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -62,7 +62,7 @@ spec:
 	c.protect("protected")
 	c.setStarved(small0, corev1.ConditionTrue)
 	defer c.setStarved(small0, corev1.ConditionFalse)
-	c.event("youngest", scheduler.EventEvicted, "batch pods starve on node "+small0)
+	c.event("youngest", evict.Event, "batch pods starve on node "+small0)
 	c.eventually(func() string {
 		if _, err := c.client.CoreV1().Pods("default").Get(c.Context(), "youngest", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("pod youngest is not deleted: %v", err)

@@ -215,11 +215,10 @@ func (a *attacker) checkOwner(books *ledger.Books, victim *corev1.Pod) {
 	if !strings.Contains(victim.Annotations[api.AllocationAnnotation], `"static"`) {
 		return
 	}
+	owned := ownedBy(books, victim)
 	for _, container := range a.allocation(victim).Containers {
-		for cpu := range container.CPUs.All() {
-			if owner, _, ok := books.Owner(cpu); !ok || owner != ledger.PodID(victim.UID) {
-				a.Errorf("CPU %d of victim %s belongs to %q", cpu, victim.Name, owner)
-			}
+		if others := container.CPUs.Difference(owned); !others.IsEmpty() {
+			a.Errorf("CPUs %s of victim %s do not belong to it", others, victim.Name)
 		}
 	}
 }
@@ -227,13 +226,18 @@ func (a *attacker) checkOwner(books *ledger.Books, victim *corev1.Pod) {
 // own returns the exclusive CPUs of the attacker's pods.
 func (a *attacker) own(books *ledger.Books, pods []corev1.Pod) (cpus cpuset.Set) {
 	for i := range pods {
-		if pods[i].Namespace != a.namespace {
-			continue
+		if pods[i].Namespace == a.namespace {
+			cpus = cpus.Union(ownedBy(books, &pods[i]))
 		}
-		for cpu := range books.Exclusive().All() {
-			if owner, _, _ := books.Owner(cpu); owner == ledger.PodID(pods[i].UID) {
-				cpus.Add(cpu)
-			}
+	}
+	return cpus.Intersection(books.Exclusive())
+}
+
+// ownedBy returns the CPUs that belong to a pod in the books.
+func ownedBy(books *ledger.Books, pod *corev1.Pod) (cpus cpuset.Set) {
+	for _, p := range books.Portions() {
+		if p.Pod == ledger.PodID(pod.UID) {
+			cpus = cpus.Union(p.CPUs)
 		}
 	}
 	return cpus

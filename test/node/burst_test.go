@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -16,13 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/throttling"
 )
 
-// The experiment of docs/bandwidth.md, shortened: the time until quotas are raised, and the time of
+// The published experiment about CPU Burst, shortened: the time until quotas are raised, and the time of
 // the measurement.
 const (
 	burstWarmUp   = 6 * time.Second
@@ -72,7 +73,7 @@ func TestBurst(t *testing.T) {
 	c := start(t)
 	k := openKernel(t)
 	pods := examplePods(t, "burst.yaml")
-	targets := make([]throttling.Target, len(burstRows()))
+	servers := make([]server, len(burstRows()))
 	for _, row := range burstRows() {
 		pod := pods[row.pod].DeepCopy()
 		pod.Name, pod.Namespace = row.name(), metav1.NamespaceDefault
@@ -82,22 +83,18 @@ func TestBurst(t *testing.T) {
 		}
 	}
 	for i, row := range burstRows() {
-		target, err := throttling.OfPod(k.naming, c.awaitRunning(t, row.name()))
-		if err == nil {
-			targets[i], err = target.Asking(row.cpu)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		servers[i] = k.serverOf(c.awaitRunning(t, row.name()), row.cpu)
 	}
 	idle := watchIdle(t) // from the warm-up on, because after losing a raised quota a pod must wait for the next one
-	k.ask(t, targets, burstWarmUp)
-	rows := k.ask(t, targets, burstMeasured)
+	plan := load.Plan{Batch: 4, Every: burstEvery, Duration: burstWarmUp, Timeout: 10 * time.Second}
+	k.ask(t, servers, plan)
+	plan.Duration = burstMeasured
+	rows := k.ask(t, servers, plan)
 	least := idle()
 	c.logRaises(t)
 	for i, row := range burstRows() {
 		t.Run(row.name(), func(t *testing.T) {
-			row.checkSettings(t, k, targets[i])
+			row.checkSettings(t, k, servers[i])
 			if inGuest(true, false) {
 				return // its threads never run at the same time, and its clock does not stop while the host is busy
 			}
@@ -169,56 +166,40 @@ func (c *cluster) logRaises(t *testing.T) {
 	}
 }
 
-// ask measures all pods and logs the table.
-func (k kernel) ask(t *testing.T, targets []throttling.Target, duration time.Duration) []throttling.Row {
-	t.Helper()
-	plan := load.Plan{Batch: 4, Every: burstEvery, Duration: duration, Timeout: 10 * time.Second}
-	rows, err := throttling.MeasureAll(t.Context(), k.groups, targets, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := throttling.WriteTable(&table, rows); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%v of requests\n%s", duration, table.String())
-	return rows
-}
-
 // check compares a measurement with the guarantees of its policy, and with the row of the limit
 // alone.
-func (r burstRow) check(t *testing.T, got, alone throttling.Row) {
-	throttled := int(got.Counted.Throttled)
+func (r burstRow) check(t *testing.T, got, alone served) {
+	throttled := int(got.throttled)
 	if r.throttled && throttled < burstBatches/2 {
 		t.Errorf("throttled in %d periods, want one for most of %d batches: each needs more than the quota", throttled, burstBatches)
 	}
 	if !r.throttled && throttled > fewBurstBatches {
 		t.Errorf("throttled in %d periods of %d batches, want almost none", throttled, burstBatches)
 	}
-	if !r.throttled && got.Load.Mean() >= alone.Load.Mean() {
-		t.Errorf("mean %v and p99 %v, with the limit alone %v and %v: want less", got.Load.Mean(), got.Load.Quantile(0.99), alone.Load.Mean(), alone.Load.Quantile(0.99))
+	if !r.throttled && got.load.Mean() >= alone.load.Mean() {
+		t.Errorf("mean %v and p99 %v, with the limit alone %v and %v: want less", got.load.Mean(), got.load.Quantile(0.99), alone.load.Mean(), alone.load.Quantile(0.99))
 	}
-	if got.Used() > 1 {
-		t.Errorf("used %.0f%% of the limit on average", 100*got.Used())
+	if got.used > 1 {
+		t.Errorf("used %.0f%% of the limit on average", 100*got.used)
 	}
-	if failed := got.Load.Failures; got.Load.Failed() > 0 {
+	if failed := got.load.Failures; got.load.Failed() > 0 {
 		t.Errorf("requests failed: %v", failed)
 	}
 }
 
 // checkSettings checks container and pod: the kernel's burst is set only if the policy says so, and
 // no quota is below the limit.
-func (r burstRow) checkSettings(t *testing.T, k kernel, target throttling.Target) {
-	for _, group := range target.Groups {
-		s, err := k.groups.Read(group)
+func (r burstRow) checkSettings(t *testing.T, k kernel, s server) {
+	for _, group := range s.groups {
+		set, err := k.groups.Read(group)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (s.Burst > 0) != r.kernel && !s.NoBurst {
-			t.Errorf("%s: burst %v", group, s.Burst)
+		if (set.Burst > 0) != r.kernel && !set.NoBurst {
+			t.Errorf("%s: burst %v", group, set.Burst)
 		}
-		if s.Quota < target.Limit.Quota || !r.raised && s.Quota > target.Limit.Quota {
-			t.Errorf("%s: quota %v, and the limit is %v", group, s.Quota, target.Limit.Quota)
+		if limit := cmp.Or(s.quota, bandwidth.Unlimited); set.Quota < limit || !r.raised && set.Quota > limit {
+			t.Errorf("%s: quota %v, and the limit is %v", group, set.Quota, limit)
 		}
 	}
 }

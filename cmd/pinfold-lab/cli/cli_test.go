@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +35,10 @@ func TestWrongUsage(t *testing.T) {
 		"workload batch --threads 0":   "1 or more",
 		"workload web --threads 0":     "1 or more",
 		"workload cycles --compute 0s": "1 or more",
+		"workload requests":            "needs the URL of a server",
+
+		"workload requests --batch 0 http://127.0.0.1":  "a batch of 0 requests",
+		"workload requests --cpu -1ms http://127.0.0.1": "a CPU time of -1ms",
 	} {
 		_, err := run(t, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || usage.ExitStatus(err) != 2 {
@@ -58,6 +64,24 @@ func TestWrongConfig(t *testing.T) {
 	}
 	if _, err := run(t, "run", "--config", file+"x"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("error %v, want that there is no such file", err)
+	}
+}
+
+// TestRequests sends requests to a server that answers, and to one that does not.
+func TestRequests(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cpu") != "3.2ms" {
+			http.Error(w, "no CPU time was asked for", http.StatusBadRequest)
+		}
+	}))
+	defer server.Close()
+	args := []string{"workload", "requests", "--batch", "3", "--every", "20ms", "--duration", "100ms", server.URL}
+	text, err := run(t, append(args, "--cpu", "3.2ms")...)
+	if lines := strings.Count(text, "\n"); err != nil || lines != 16 || !strings.HasPrefix(text, "start,end\n20") {
+		t.Errorf("%v, %d lines:\n%s", err, lines, text)
+	}
+	if text, err := run(t, args...); err == nil || !strings.Contains(err.Error(), "answered no request") || text != "start,end\n" {
+		t.Errorf("a server that refuses: %v\n%s", err, text)
 	}
 }
 

@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/url"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/workload"
 )
 
@@ -66,6 +71,52 @@ func newWorkload() *cobra.Command {
 	})
 	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
 	command := &cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true}
-	command.AddCommand(web, batch, cycles, demand, pi)
+	command.AddCommand(web, batch, cycles, demand, pi, newRequests())
+	return command
+}
+
+// newRequests returns the command that sends requests to a server, as experiments do, and logs them.
+func newRequests() *cobra.Command {
+	var cpu time.Duration
+	var plan load.Plan
+	command := &cobra.Command{Use: "requests URL", Short: "Send requests, and print the start and the end of each as CSV, for 'pinfold why --requests'",
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage.Errorf("%s needs the URL of a server", command.CommandPath())
+			}
+			if cpu < 0 {
+				return usage.Errorf("a CPU time of %v: it must be 0 or more", cpu)
+			}
+			if err := plan.Check(); err != nil {
+				return usage.Errorf("%w", err)
+			}
+			address, err := url.Parse(args[0])
+			if err != nil {
+				return usage.Errorf("%w", err)
+			}
+			if cpu > 0 {
+				address.RawQuery = url.Values{"cpu": {cpu.String()}}.Encode()
+			}
+			sender, err := load.NewHTTP(address.String())
+			if err != nil {
+				return err
+			}
+			defer sender.Close()
+			result, err := load.Run(command.Context(), plan, sender.Send)
+			fmt.Fprintf(command.ErrOrStderr(), "%d requests, %d failed, mean latency %v\n", result.Sent, result.Failed(), result.Mean().Round(time.Microsecond))
+			for _, failure := range slices.Sorted(maps.Keys(result.Failures)) {
+				fmt.Fprintf(command.ErrOrStderr(), "%d times: %s\n", result.Failures[failure], failure)
+			}
+			if err == nil && len(result.Answered) == 0 {
+				err = fmt.Errorf("%s answered no request successfully", args[0])
+			}
+			return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
+		}}
+	flags := command.Flags()
+	flags.IntVar(&plan.Batch, "batch", 4, "`NUMBER` of requests sent at once")
+	flags.DurationVar(&plan.Every, "every", 503*time.Millisecond, "`TIME` from one batch to the next")
+	flags.DurationVar(&plan.Duration, "duration", 20*time.Second, "`TIME` in which batches are sent")
+	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "`TIME` that a request may take")
+	flags.DurationVar(&cpu, "cpu", 0, "CPU `TIME` that each request asks for with ?cpu=")
 	return command
 }

@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 kube-apiserver, kube-controller-manager and Pinfold's scheduler, with any number
 of simulated nodes of any shape. It needs no privilege, listens on 127.0.0.1
 only, and keeps everything in one directory, which it removes in the end.`,
-	}, newUp(), newDown(), newStatus(), newDemo(), newLoad()))
+	}, newUp(), newDown(), newStatus(), newDemo()))
 }
 
 // defaultDir is the default data directory.

@@ -49,12 +49,6 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"up --detach --scheduler-config absent.yaml", "absent.yaml: no such file", 1},
 		{"status", "no local cluster is running in .pinfold", 1},
 		{"status -o xml", `"xml" is neither text nor json`, 2},
-		{"load", "pinfold-local load needs a pod or a URL; see pinfold-local load --help", 2},
-		{"load -o xml x", `"xml" is neither text nor json`, 2},
-		{"load --batch 0 x", "a batch of 0 requests: it must be 1 or more", 2},
-		{"load --cpu -1ms x", "a CPU time of -1ms: it must be 0 or more", 2},
-		{"load some-pod", "no local cluster is running in .pinfold", 1},
-		{"load http://example.com/", `must be an IP address or localhost, not "example.com"`, 1},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			_, _, err := runHere(t, strings.Fields(test.args)...)
@@ -117,7 +111,7 @@ func TestHelpListsTheCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"up", "down", "status", "demo", "load"} {
+	for _, command := range []string{"up", "down", "status", "demo"} {
 		if !strings.Contains(stdout, "\n  "+command+" ") {
 			t.Errorf("help does not list %s:\n%s", command, stdout)
 		}

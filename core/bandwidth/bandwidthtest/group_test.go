@@ -2,7 +2,6 @@ package bandwidthtest
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -115,43 +114,6 @@ func TestFluidGroupIsController(t *testing.T) {
 			}
 		}
 	})
-}
-
-func randomDemand(n int, mean time.Duration) []time.Duration {
-	r := rand.New(rand.NewPCG(1, 2))
-	demand := make([]time.Duration, n)
-	for i := range demand {
-		demand[i] = time.Duration(r.ExpFloat64() * float64(mean))
-	}
-	return demand
-}
-
-func TestNothingIsAllocated(t *testing.T) {
-	c := newController(t, bandwidth.Limits{Quota: 20 * time.Millisecond, Period: 100 * time.Millisecond})
-	demand := randomDemand(1000, 10*time.Millisecond)
-	steps := func() {
-		for _, d := range demand {
-			c.Step(d)
-		}
-	}
-	if n := testing.AllocsPerRun(10, steps); n > 0 {
-		t.Errorf("Step: %v allocations", n)
-	}
-	g, err := NewGroup(Kernel(2), c.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	play := func() {
-		for _, d := range demand[:10] {
-			if _, err := g.Submit(Request{Work: d, CPU: AnyCPU}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		g.Advance(g.Now() + 2*time.Second)
-	}
-	if n := testing.AllocsPerRun(10, play); n > 0 {
-		t.Errorf("Group: %v allocations", n)
-	}
 }
 
 func TestInvalidGroups(t *testing.T) {

@@ -14,19 +14,6 @@ var (
 	bursts     = []float64{0, 1, 2, 4}
 )
 
-func BenchmarkEstimate(b *testing.B) {
-	for _, name := range references {
-		b.Run(strings.ReplaceAll(name, " ", "="), func(b *testing.B) {
-			d := must(b, strings.Fields(name)...)
-			for b.Loop() {
-				if _, _, err := lindley.Estimate(d, bursts, 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkBounds also reports the width of the bounds, relative to the probability, at b = 0 and b
 // = 4.
 func BenchmarkBounds(b *testing.B) {

@@ -35,6 +35,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/leader"
 	"pinfold.dev/pinfold/kube/versions"
 )
 
@@ -93,7 +94,7 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 		return err
 	}
 	o.InformerName = name
-	leadership := &scheduler.Leadership{}
+	leadership := &leader.Leadership{}
 	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 enum { CLOCK_MONOTONIC = 1 };
-enum { ENOENT = 2, ENOMEM = 12, EINVAL = 22 };
+enum { ENOENT = 2, ENOMEM = 12, EBUSY = 16, EINVAL = 22 };
 enum { false, true };
 
 /* include/uapi/linux/sched.h and include/linux/sched.h */

@@ -44,8 +44,8 @@ type layout struct {
 }
 
 const (
-	leastChart = 450 // the width below which the text of a chart cannot be read
-	half       = 800 // the width of half a screen
+	minChart = 450 // the width below which the text of a chart cannot be read
+	half     = 800 // the width of half a screen
 )
 
 // widths returns those of a telephone, half a screen and a screen.
@@ -85,8 +85,8 @@ func (l layout) check(t *testing.T) {
 		t.Errorf("%s has parts that are cut: %q", where, l.Cut)
 	}
 	for _, width := range l.Charts {
-		if width < leastChart {
-			t.Errorf("%s has a chart of %.0f px, want %d or more", where, width, leastChart)
+		if width < minChart {
+			t.Errorf("%s has a chart of %.0f px, want %d or more", where, width, minChart)
 		}
 	}
 }

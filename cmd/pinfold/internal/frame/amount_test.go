@@ -42,12 +42,12 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-// TestLeastLimit: the kernel accepts the limit, but not a lower one.
-func TestLeastLimit(t *testing.T) {
+// TestMinLimit: the kernel accepts the limit, but not a lower one.
+func TestMinLimit(t *testing.T) {
 	for _, period := range []time.Duration{time.Millisecond, 3 * time.Millisecond, 7777 * time.Microsecond, 100 * time.Millisecond, time.Second} {
-		least, err := ParseAmount(LeastLimit(period).String())
+		least, err := ParseAmount(MinLimit(period).String())
 		if err != nil || Quota(least, period) < time.Millisecond || Quota(least-1, period) >= time.Millisecond {
-			t.Errorf("period %v: %s, %v", period, LeastLimit(period), err)
+			t.Errorf("period %v: %s, %v", period, MinLimit(period), err)
 		}
 	}
 }

@@ -165,16 +165,13 @@ func ParseAmount(text string) (ledger.MilliCPU, error) {
 	return ledger.MilliCPU(n), nil
 }
 
-// CPUs returns an amount as a number of CPUs.
-func CPUs(a ledger.MilliCPU) float64 { return float64(a) / 1000 }
-
 // Quota returns the CPU time that a limit allows in a period of at most one second, rounded to the
 // kernel's resolution of one microsecond.
 func Quota(limit ledger.MilliCPU, period time.Duration) time.Duration {
 	return time.Duration((int64(limit)*period.Microseconds()+500)/1000) * time.Microsecond
 }
 
-// LeastLimit returns the lowest limit that the kernel accepts: its quota is 1 ms.
-func LeastLimit(period time.Duration) ledger.MilliCPU {
+// MinLimit returns the lowest limit that the kernel accepts: its quota is 1 ms.
+func MinLimit(period time.Duration) ledger.MilliCPU {
 	return ledger.MilliCPU(math.Ceil(1000 * float64(time.Millisecond) / float64(period)))
 }

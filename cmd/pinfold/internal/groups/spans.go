@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/report/why"
 )
 
 // MaxCost is the largest share of the machine's CPU time that tracing may use by default, in percent.
@@ -50,7 +51,7 @@ func Observe(request *schedtrace.Request, names *Names, do func(*trace.Span)) {
 	request.Span = func(seen *schedtrace.Observation, g blame.Group, s blame.Span) {
 		named := trace.Span{From: s.From, To: s.To, State: s.State, Thread: s.Thread.ID, CPU: s.CPU, Process: seen.Process(s.Thread.Process)}
 		if s.State == blame.Waiting {
-			named.Behind = report.Behind(s.By, g, func(by blame.Occupant) string { return Occupant(seen, names, by) })
+			named.Behind = why.Behind(s.By, g, func(by blame.Occupant) string { return Occupant(seen, names, by) })
 		}
 		send(seen, g, named)
 	}

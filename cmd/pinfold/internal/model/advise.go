@@ -227,10 +227,10 @@ func (q *consultation) advise(ctx context.Context, interval time.Duration, s *tr
 	}
 	limit := show.DecidedLimit(&c)
 	if limit == 0 {
-		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: frame.CPUs(q.node), BurstPercent: 100 * q.goal.Burst}
+		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: q.node.CPUs(), BurstPercent: 100 * q.goal.Burst}
 		return out, nil
 	}
-	node, err := advice.ForNode(ctx, s, interval, frame.CPUs(q.node), limit, q.goal, options)
+	node, err := advice.ForNode(ctx, s, interval, q.node.CPUs(), limit, q.goal, options)
 	out.Node = &node
 	return out, err
 }

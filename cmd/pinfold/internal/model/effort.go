@@ -21,7 +21,7 @@ import (
 
 const (
 	defaultPeriods = 1_000_000
-	mostPeriods    = 100_000_000 // with --precision, if it is not reached
+	maxPeriods     = 100_000_000 // with --precision, if it is not reached
 )
 
 // effort determines how long a simulation runs, its rule for missed deadlines, and its seed.
@@ -66,7 +66,7 @@ func (e *effort) config(c *simulation.Combination) interference.Config {
 	n := e.periods
 	switch {
 	case n == 0 && e.precision > 0:
-		n = mostPeriods
+		n = maxPeriods
 	case n == 0:
 		n = defaultPeriods
 	}

@@ -18,7 +18,6 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/recording"
 	"pinfold.dev/pinfold/report/simulation"
 )
@@ -157,6 +156,6 @@ func (r *recordings) commonPeriod(groups []group) (time.Duration, error) {
 
 // tooMuch returns an error for a quota, in CPUs, that is not above the mean demand.
 func tooMuch(r *simulation.Recorded, quota float64, advice string) error {
-	return fmt.Errorf("%s wants %s CPUs on average, %s of a quota of %s CPUs: %s", r.Group, report.CPUs(r.Mean), quantity.Share(r.Mean/quota), report.CPUs(quota),
+	return fmt.Errorf("%s wants %s CPUs on average, %s of a quota of %s CPUs: %s", r.Group, quantity.CPUs(r.Mean).Fixed(), quantity.Share(r.Mean/quota), quantity.CPUs(quota).Fixed(),
 		unstable(r.Mean/quota, advice))
 }

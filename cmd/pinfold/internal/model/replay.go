@@ -39,7 +39,7 @@ func (r *replay) report(seed uint64) *simulation.Report {
 	if len(r.recorded) == 0 {
 		return out
 	}
-	out.Recorded, out.Machine, out.Order = r.recorded, frame.CPUs(r.machine), r.order
+	out.Recorded, out.Machine, out.Order = r.recorded, r.machine.CPUs(), r.order
 	for i := range r.recorded {
 		k := &r.recorded[i]
 		out.Warnings = append(out.Warnings, k.Warnings()...)
@@ -117,7 +117,7 @@ func (r *replay) combination(m int) (simulation.Combination, error) {
 	}
 	c.Mean, c.Quota, c.Capacity = wanted/quotas, quotas/float64(m), quotas
 	if r.machine > 0 {
-		c.Capacity = frame.CPUs(r.machine)
+		c.Capacity = r.machine.CPUs()
 	}
 	return c, nil
 }
@@ -126,9 +126,9 @@ func (r *replay) combination(m int) (simulation.Combination, error) {
 func (r *replay) quota(k *simulation.Recorded, m int) (float64, error) {
 	switch {
 	case r.limit > 0:
-		return frame.CPUs(r.limit), nil
+		return r.limit.CPUs(), nil
 	case r.machine > 0:
-		return frame.CPUs(r.machine) / float64(m), nil
+		return r.machine.CPUs() / float64(m), nil
 	case k.Limit > 0:
 		return k.Limit, nil
 	}

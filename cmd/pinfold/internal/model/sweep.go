@@ -47,8 +47,8 @@ at all. --force replaces a DIR that an earlier sweep has made.`,
 	named.Usage = "of the demand in a period: `NAMES` of " + familyText()
 	named.DefValue, q.distributions.names = defaultDistributions, defaultDistributions
 	flags.Var(q.means, "mean", "demand per period, on average, in multiples of the quota")
-	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MostCgroups))
-	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MostBursts))
+	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MaxCgroups))
+	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MaxBursts))
 	flags.StringVarP(&q.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
 	flags.BoolVar(&q.force, "force", false, "replace the sweep that is in DIR")
 	cmd.RunE = q.run
@@ -114,10 +114,10 @@ func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combinat
 	switch {
 	case q.dir == "":
 		return nil, nil, usage.Errorf("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
-	case len(q.cgroups.Each) > sweep.MostCgroups:
-		return nil, nil, usage.Errorf("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MostCgroups)
-	case len(q.bursts.Each) > sweep.MostBursts:
-		return nil, nil, usage.Errorf("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MostBursts)
+	case len(q.cgroups.Each) > sweep.MaxCgroups:
+		return nil, nil, usage.Errorf("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MaxCgroups)
+	case len(q.bursts.Each) > sweep.MaxBursts:
+		return nil, nil, usage.Errorf("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MaxBursts)
 	}
 	if err := q.effort.check(cmd); err != nil {
 		return nil, nil, err

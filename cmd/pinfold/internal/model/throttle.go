@@ -73,7 +73,7 @@ func (t *throttle) run(cmd *cobra.Command, _ []string) error {
 	}
 	answers := make([]simulation.Throttling, len(t.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Burst: t.bursts.Each[i], Probability: s.Probability, Lower: s.Lower, Upper: s.Upper}
+		answers[i] = simulation.Throttling{Burst: t.bursts.Each[i], Throttling: s}
 	}
 	if *t.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
@@ -136,7 +136,7 @@ func (t *throttle) recorded(ctx context.Context, stderr io.Writer) (string, dema
 		return "", nil, err
 	}
 	r := &all[0]
-	quota := frame.CPUs(t.recordings.limit)
+	quota := t.recordings.limit.CPUs()
 	if quota == 0 {
 		quota = r.Limit
 	}
@@ -150,5 +150,5 @@ func (t *throttle) recorded(ctx context.Context, stderr io.Writer) (string, dema
 		frame.Notef(stderr, "%s", warning)
 	}
 	d, err := demand.NewEmpirical(r.InQuotas(quota))
-	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.Group, quantity.Share(r.Mean/quota), report.CPUs(quota)), d, err
+	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.Group, quantity.Share(r.Mean/quota), quantity.CPUs(quota).Fixed()), d, err
 }

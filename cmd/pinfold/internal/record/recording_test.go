@@ -31,7 +31,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d samples, %d late, %d of a group", m.samples, m.late, m.longest)
 	}
 	for _, s := range m.rec.Series {
-		if n := len(s.Samples); n < 20 || s.Samples[n-1].At != 1000*time.Second || len(s.Segments(time.Second)) != 1 {
+		if n := len(s.Samples); n < 20 || s.Samples[n-1].At != 1000*time.Second || len(s.Contiguous(time.Second)) != 1 {
 			t.Errorf("group %s: %d samples, want the newest, without gaps", s.Group, n)
 		}
 	}

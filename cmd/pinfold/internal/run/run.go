@@ -144,7 +144,7 @@ func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
 	}
 	if quota := frame.Quota(q.limit, q.period); quota < time.Millisecond {
 		return usage.Errorf("--limit %s is %v in a period of %v, and the kernel takes 1ms or more: raise the limit to %s or more, or the period",
-			q.limit, quota, q.period, frame.LeastLimit(q.period))
+			q.limit, quota, q.period, frame.MinLimit(q.period))
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 	indexes := placement.NewIndexes()
 	for i := range f.Topologies {
 		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
-			o.Topologies = append(o.Topologies, survey.NewTopology(topology.object(t), indexes))
+			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Decoded: nodetopology.Decode(topology.object(t), indexes)})
 		}
 	}
 	for _, n := range f.Nodes {

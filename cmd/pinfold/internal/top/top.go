@@ -74,7 +74,7 @@ type watch struct {
 
 	fs     *cgroup.FS
 	names  *groups.Names
-	waits  *waits
+	waits  *sampler.Waits
 	groups []string // from arguments; nil: all containers and runs
 	listed bool     // there were containers or runs before
 }
@@ -104,7 +104,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	if t.fs, err = cgroup.OpenUsage(t.root); err != nil {
 		return err
 	}
-	t.waits = newWaits(t.fs)
+	t.waits = sampler.NewWaits(t.fs)
 	t.names = groups.NewNames(t.root)
 	for _, arg := range args {
 		found, err := groups.Find(t.fs, t.root, arg, cmd.ErrOrStderr())
@@ -173,7 +173,7 @@ func (t *watch) name(group string) string {
 func (t *watch) wait(group string) (share float64, known bool) {
 	p, err := t.fs.Pressure(group)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return t.waits.share(group)
+		return t.waits.Share(group)
 	}
 	return p.Recent, err == nil
 }

@@ -52,7 +52,7 @@ time.`,
 	f := cmd.Flags()
 	q.AddFlags(f, "trace")
 	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
-	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-local load' writes it)")
+	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
 	f.StringVar(&q.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&q.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
@@ -112,7 +112,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 		if len(targets) != 1 {
 			return usage.Errorf("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
 		}
-		request.Pieces = maxPieces
+		request.MaxSpans = maxSpans
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
@@ -162,8 +162,8 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(result.Text(cmd.OutOrStdout()), logErr, fileErr)
 }
 
-// maxPieces is how much of a container's timeline is kept, some 300 MiB.
-const maxPieces = 5_000_000
+// maxSpans limits a container's timeline to some 300 MiB.
+const maxSpans = 5_000_000
 
 // slowest reads the log of requests and splits the times of the slowest.
 func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {

@@ -1,4 +1,4 @@
-package scheduler
+package leader
 
 import (
 	"context"
@@ -53,13 +53,13 @@ func TestLeadershipExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lease{holder: "other"}
 		leadership, lock := observe(t, l)
-		if leadership.check() == nil {
+		if leadership.Check() == nil {
 			t.Error("it may bind before it has the lease")
 		}
-		if err := lock.Update(t.Context(), mine); err != nil || leadership.check() != nil {
-			t.Fatalf("it has the lease: %v, %v", err, leadership.check())
+		if err := lock.Update(t.Context(), mine); err != nil || leadership.Check() != nil {
+			t.Fatalf("it has the lease: %v, %v", err, leadership.Check())
 		}
-		if quiet := time.Until(leadership.quiet); quiet != 2*time.Second {
+		if quiet := leadership.Quiet(); quiet != 2*time.Second {
 			t.Errorf("the lease was taken from another holder, and it waits for %v", quiet)
 		}
 		time.Sleep(9 * time.Second)
@@ -67,18 +67,18 @@ func TestLeadershipExpires(t *testing.T) {
 		if err := lock.Update(t.Context(), mine); err == nil {
 			t.Error("the error is not returned")
 		}
-		if err := leadership.check(); err != nil {
+		if err := leadership.Check(); err != nil {
 			t.Errorf("after 9s: %v", err)
 		}
 		time.Sleep(time.Second)
-		if leadership.check() == nil {
+		if leadership.Check() == nil {
 			t.Error("it may bind 10s after the last renewal that succeeded")
 		}
 		l.err, l.delay = nil, 8*time.Second
-		if err := lock.Update(t.Context(), mine); err != nil || leadership.check() != nil {
-			t.Errorf("renewed: %v, %v", err, leadership.check())
+		if err := lock.Update(t.Context(), mine); err != nil || leadership.Check() != nil {
+			t.Errorf("renewed: %v, %v", err, leadership.Check())
 		}
-		if time.Sleep(2 * time.Second); leadership.check() == nil {
+		if time.Sleep(2 * time.Second); leadership.Check() == nil {
 			t.Error("it may bind 10s after the renewal was sent")
 		}
 	})
@@ -87,8 +87,8 @@ func TestLeadershipExpires(t *testing.T) {
 // A lease that its holder has released is taken without a pause.
 func TestReleasedLease(t *testing.T) {
 	leadership, lock := observe(t, &lease{})
-	if err := lock.Update(t.Context(), mine); err != nil || leadership.check() != nil || !leadership.quiet.IsZero() {
-		t.Errorf("%v, %v, quiet until %v", err, leadership.check(), leadership.quiet)
+	if err := lock.Update(t.Context(), mine); err != nil || leadership.Check() != nil || !leadership.quiet.IsZero() {
+		t.Errorf("%v, %v, quiet until %v", err, leadership.Check(), leadership.quiet)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lease{holder: "me"}
 		leadership, lock := observe(t, l)
-		done, err := leadership.begin()
+		done, err := leadership.Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestLeaderStops(t *testing.T) {
 		if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || l.holder != "" || time.Since(begun) != time.Second {
 			t.Errorf("%v after %v; the holder is %q", err, time.Since(begun), l.holder)
 		}
-		if _, err := leadership.begin(); err == nil {
+		if _, err := leadership.Begin(); err == nil {
 			t.Error("a Binding may begin after the lease was released")
 		}
 	})
@@ -120,9 +120,9 @@ func TestLeaderStops(t *testing.T) {
 // Without an election nothing is prevented.
 func TestNoElection(t *testing.T) {
 	for _, leadership := range []*Leadership{nil, {}} {
-		done, err := leadership.begin()
-		if err != nil || leadership.check() != nil || leadership.fence() != "" {
-			t.Errorf("%v, %v, %q", err, leadership.check(), leadership.fence())
+		done, err := leadership.Begin()
+		if err != nil || leadership.Check() != nil || leadership.Fence() != "" {
+			t.Errorf("%v, %v, %q", err, leadership.Check(), leadership.Fence())
 		}
 		done()
 	}

@@ -1,9 +1,11 @@
-package scheduler
+// Package evict evicts batch pods from nodes on which they starve:
+//
+//	go evict.New(handle, podsOn, starving, leading, time.Now).Run(ctx)
+package evict
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -30,21 +31,21 @@ const (
 	// while batch pods come to the node between evictions.
 	evictEvery     = time.Minute
 	mostEvictEvery = time.Hour
-	// EventEvicted is about a batch pod that the scheduler evicts.
-	EventEvicted = "BatchPodEvicted"
+	// Event is the reason of the event about a batch pod that the scheduler evicts.
+	Event = "BatchPodEvicted"
 )
 
-// evictor evicts batch pods from nodes on which they starve, so that they are placed elsewhere: the
+// Evictor evicts batch pods from nodes on which they starve, so that they are placed elsewhere: the
 // youngest first, because it loses the least work, and one a minute on each node. Nodes report
 // starvation by a condition, which counts while their agents are not silent. The scheduler does this,
 // because an agent with the right to evict pods could evict those of other nodes.
 //
 // Filter places no batch pod on such a node. Another scheduler may, or the condition may come and go.
 // Evictions then have no lasting effect, so they become rarer.
-type evictor struct {
+type Evictor struct {
 	handle   fwk.Handle
 	nodes    corelisters.NodeLister
-	pods     cache.Indexer // by nodeIndex
+	podsOn   func(node string) ([]*corev1.Pod, error)
 	starving func(*corev1.Node) bool
 	leading  func() bool
 	now      func() time.Time
@@ -58,30 +59,21 @@ type eviction struct {
 	seen  map[types.UID]bool // the batch pods of the node at that time
 }
 
-// newEvictor returns an evictor that acts while the scheduler leads.
-func newEvictor(handle fwk.Handle, s *shared) *evictor {
-	return &evictor{handle: handle, nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(), pods: s.auditor.pods,
-		leading: s.auditor.active.Load, now: time.Now, starving: s.batchStarves, past: map[string]eviction{}}
+// New returns an evictor that acts while the scheduler leads, on nodes on which batch pods starve.
+func New(handle fwk.Handle, podsOn func(node string) ([]*corev1.Pod, error), starving func(*corev1.Node) bool, leading func() bool, now func() time.Time) *Evictor {
+	return &Evictor{handle: handle, nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(), podsOn: podsOn,
+		starving: starving, leading: leading, now: now, past: map[string]eviction{}}
 }
 
-// batchStarves reports whether batch pods starve on a node according to its agent, which is not
-// silent.
-func (s *shared) batchStarves(node *corev1.Node) bool {
-	if !starves(node) {
-		return false
-	}
-	t := s.topologies.of(node)
-	return t != nil && t.silent.IsZero()
-}
-
-// run evicts until the context ends.
-func (e *evictor) run(ctx context.Context) {
+// Run evicts until the context ends.
+func (e *Evictor) Run(ctx context.Context) {
 	for sleep.For(ctx, evictorTick) {
-		e.once(ctx)
+		e.Once(ctx)
 	}
 }
 
-func (e *evictor) once(ctx context.Context) {
+// Once evicts at most one pod from each node.
+func (e *Evictor) Once(ctx context.Context) {
 	if !e.leading() {
 		return
 	}
@@ -121,26 +113,25 @@ func (e eviction) next(now time.Time, batch []*corev1.Pod) eviction {
 	return n
 }
 
-// starves reports whether a node says that its batch pods starve.
-func starves(node *corev1.Node) bool {
+// Starves reports whether a node says that its batch pods starve.
+func Starves(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == api.BatchStarved && c.Status == corev1.ConditionTrue
 	})
 }
 
 // batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest first.
-func (e *evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod) {
-	objects, err := e.pods.ByIndex(nodeIndex, node)
+func (e *Evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod) {
+	pods, err := e.podsOn(node)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot look for batch pods", "node", node)
 		return nil
 	}
-	for _, object := range objects {
-		pod, ok := object.(*corev1.Pod)
-		if !ok || api.HasEnded(pod) {
+	for _, pod := range pods {
+		if api.HasEnded(pod) {
 			continue
 		}
-		if intent, err := api.Parse(pod); err == nil && evictable(pod, intent.Class) {
+		if intent, err := api.Parse(pod); err == nil && Evictable(pod, intent.Class) {
 			batch = append(batch, pod)
 		}
 	}
@@ -152,7 +143,7 @@ func (e *evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod
 
 // evictOne evicts the first of a node's batch pods that may be evicted, unless one is ending already. It
 // reports whether it has evicted one.
-func (e *evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod) bool {
+func (e *Evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod) bool {
 	if slices.ContainsFunc(batch, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) {
 		return false
 	}
@@ -162,7 +153,8 @@ func (e *evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}})
 		switch {
 		case err == nil:
-			warn(e.handle, pod, EventEvicted, "Evicting", fmt.Sprintf("evicted, because batch pods starve on node %s, and this is the youngest", node))
+			e.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, Event, "Evicting",
+				"evicted, because batch pods starve on node %s, and this is the youngest", node)
 			klog.FromContext(ctx).Info("Evicted a batch pod from a node on which they starve", "pod", klog.KObj(pod), "node", node)
 			return true
 		case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
@@ -175,9 +167,9 @@ func (e *evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod
 	return false
 }
 
-// evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is evicted.
+// Evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is evicted.
 // That of a DaemonSet is not, nor is a mirror pod.
-func evictable(pod *corev1.Pod, class nodeplan.Class) bool {
+func Evictable(pod *corev1.Pod, class nodeplan.Class) bool {
 	if class != nodeplan.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
 		return false
 	}

@@ -1,23 +1,22 @@
-package scheduler
+// Package leader lets only the replica of a scheduler that leads bind pods:
+//
+//	leadership := &leader.Leadership{}
+//	leadership.Observe(config.LeaderElection, "v1.2.3", "1.37")
+//	...
+//	done, err := leadership.Begin()
+//	defer done()
+//	err = leadership.Check() // before each request
+package leader
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
-
-	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // Leadership tracks the lease that makes one of several replicas of a scheduler the leader. A
@@ -30,7 +29,7 @@ import (
 //     the request.
 //   - A leader that stops releases the lease only when none of its Bindings is in flight. A leader
 //     that took the lease from another holder waits for the election's retry period before its
-//     first decision, and every new leader waits until it has seen all bound pods; see catchUp.
+//     first decision, and every new leader waits until it has seen all bound pods (package scheduler).
 //
 // A nil *Leadership, or one that observes no lease, allows everything: it belongs to a scheduler
 // without leader election.
@@ -45,8 +44,6 @@ type Leadership struct {
 	quiet   time.Time // no decision before this time
 	ended   bool
 	sending sync.WaitGroup // Bindings in flight
-
-	fresh atomic.Bool // see catchUp
 }
 
 // Observe makes an election report its lease to l, and write to the lease this program's version and
@@ -124,9 +121,9 @@ func (l *Leadership) end(ctx context.Context) error {
 	}
 }
 
-// begin is called before the first request about a Binding, and done after the last.
-func (l *Leadership) begin() (done func(), err error) {
-	if !l.elected() {
+// Begin is called before the first request about a Binding, and done after the last.
+func (l *Leadership) Begin() (done func(), err error) {
+	if !l.Elected() {
 		return func() {}, nil
 	}
 	l.mu.Lock()
@@ -138,8 +135,8 @@ func (l *Leadership) begin() (done func(), err error) {
 	return l.sending.Done, nil
 }
 
-// elected reports whether there is a lease.
-func (l *Leadership) elected() bool {
+// Elected reports whether there is a lease.
+func (l *Leadership) Elected() bool {
 	if l == nil {
 		return false
 	}
@@ -148,10 +145,10 @@ func (l *Leadership) elected() bool {
 	return l.lock != nil
 }
 
-// check returns an error if another replica may be the leader. It is called directly before a
+// Check returns an error if another replica may be the leader. It is called directly before a
 // Binding is sent.
-func (l *Leadership) check() error {
-	if !l.elected() {
+func (l *Leadership) Check() error {
+	if !l.Elected() {
 		return nil
 	}
 	l.mu.Lock()
@@ -166,89 +163,19 @@ func (l *Leadership) check() error {
 	return nil
 }
 
-// fence returns the value of the annotation in which a Binding names the lease and its holder, ""
+// Fence returns the value of the annotation in which a Binding names the lease and its holder, ""
 // without a lease.
-func (l *Leadership) fence() string {
-	if !l.elected() {
+func (l *Leadership) Fence() string {
+	if !l.Elected() {
 		return ""
 	}
 	return l.lock.Describe() + " " + l.lock.Identity()
 }
 
-// boundPods selects the pods that hold CPUs.
-const boundPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-
-// catchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the previous
-// leader is in flight, and the snapshot of this cycle contains all pods that were bound then. It
-// must be called in a scheduling cycle. Once it has returned nil, it always does.
-func (p *Plugin) catchUp(ctx context.Context) error {
-	l := p.leadership
-	if !l.elected() || l.fresh.Load() {
-		return nil
-	}
+// Quiet returns how long to wait before the next decision, because Bindings of another holder of the
+// lease may still be in flight.
+func (l *Leadership) Quiet() time.Duration {
 	l.mu.Lock()
-	wait := time.Until(l.quiet)
-	l.mu.Unlock()
-	if wait > 0 {
-		klog.FromContext(ctx).Info("This scheduler has taken the lease from another one and waits for Bindings of that one", "wait", wait)
-		if !sleep.For(ctx, wait) {
-			return ctx.Err()
-		}
-		// The snapshot of this cycle may be older than those Bindings.
-		return errors.New("this scheduler has just become the leader and waited for Bindings of the previous one")
-	}
-	pods, err := listBound(ctx, p.handle)
-	if err != nil {
-		return fmt.Errorf("list bound pods before the first decision: %w", err)
-	}
-	missing, err := p.notSeen(pods)
-	if err != nil {
-		return fmt.Errorf("compare bound pods before the first decision: %w", err)
-	}
-	if missing > 0 {
-		return fmt.Errorf("this scheduler has just become the leader, and %d bound pods have not reached it yet", missing)
-	}
-	l.fresh.Store(true)
-	return nil
-}
-
-// listBound lists the pods that are bound now. Without a resource version the API server answers
-// from etcd, or from a cache that is up to date.
-func listBound(ctx context.Context, handle fwk.Handle) ([]metav1.PartialObjectMetadata, error) {
-	client, err := metadata.NewForConfig(handle.KubeConfig())
-	if err != nil {
-		return nil, err
-	}
-	list, err := client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{FieldSelector: boundPods})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
-// notSeen counts the pods that are missing on their nodes in this cycle's snapshot. Pods on nodes
-// that the scheduler does not know are not counted, because nothing can be scheduled there.
-func (p *Plugin) notSeen(bound []metav1.PartialObjectMetadata) (missing int, err error) {
-	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return 0, err
-	}
-	seen, known := map[types.UID]bool{}, map[string]bool{}
-	for _, node := range nodes {
-		known[node.Node().Name] = true
-		for _, info := range node.GetPods() {
-			seen[info.GetPod().UID] = true
-		}
-	}
-	lister := p.handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	for i := range bound {
-		if seen[bound[i].UID] {
-			continue
-		}
-		pod, err := lister.Pods(bound[i].Namespace).Get(bound[i].Name)
-		if err != nil || pod.UID != bound[i].UID || pod.Spec.NodeName == "" || known[pod.Spec.NodeName] {
-			missing++
-		}
-	}
-	return missing, nil
+	defer l.mu.Unlock()
+	return time.Until(l.quiet)
 }

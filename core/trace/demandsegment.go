@@ -7,28 +7,28 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 )
 
-// stretch is a sequence of samples that lasts about one enforcement period, or one sample that is
-// longer. It ends where the kernel counted throttling, otherwise where a period is complete.
-type stretch struct {
+// segment consists of samples that together last about one enforcement period, or of one longer
+// sample. It ends where the kernel counted throttling, or else where a period is complete.
+type segment struct {
 	begin, end    int // indices of samples
 	usage, length time.Duration
 	waited        time.Duration // throttled time, summed over CPUs
 }
 
 // cpus returns the average number of CPUs that ran or waited.
-func (s *stretch) cpus() float64 { return float64(s.usage+s.waited) / float64(s.length) }
+func (s *segment) cpus() float64 { return float64(s.usage+s.waited) / float64(s.length) }
 
-// cutter divides samples without a gap into stretches.
+// cutter divides samples without a gap into segments.
 type cutter struct {
 	samples []Sample
 	nominal time.Duration
-	done    []stretch
-	current stretch
+	done    []segment
+	current segment
 	counted time.Duration // when throttling was last counted
-	before  bool          // whether the throttling counted in a sample happened before that sample
+	before  bool          // the throttling counted in a sample happened before that sample
 }
 
-func stretchesOf(samples []Sample, nominal time.Duration) []stretch {
+func segmentsOf(samples []Sample, nominal time.Duration) []segment {
 	c := cutter{samples: samples, nominal: nominal, counted: math.MinInt64 / 2}
 	for i := range samples {
 		c.add(i)
@@ -39,7 +39,7 @@ func stretchesOf(samples []Sample, nominal time.Duration) []stretch {
 
 func (c *cutter) add(i int) {
 	s := &c.samples[i]
-	period := periodOf(s.Limits)
+	period := PeriodOf(s.Limits)
 	long, throttled := s.Interval > period+period/2, s.ThrottledTime > 0
 	if long {
 		c.cut()
@@ -77,7 +77,7 @@ func (c *cutter) locate(i int, period time.Duration) {
 // usedUp reports whether at least 95% of a quota was used in the last period of the samples.
 func usedUp(samples []Sample, l bandwidth.Limits) bool {
 	var used, length time.Duration
-	period := periodOf(l)
+	period := PeriodOf(l)
 	for i := len(samples) - 1; i >= 0 && length < period; i-- {
 		used += samples[i].Usage
 		length += samples[i].Interval
@@ -89,10 +89,10 @@ func (c *cutter) cut() {
 	if c.current.begin < c.current.end {
 		c.done = append(c.done, c.current)
 	}
-	c.current = stretch{begin: c.current.end, end: c.current.end}
+	c.current = segment{begin: c.current.end, end: c.current.end}
 }
 
-// cutThrottled ends a stretch at whose end throttling was counted. It merges a stretch that is much
+// cutThrottled ends a segment at whose end throttling was counted. It merges a segment that is much
 // shorter than a period with the previous one, if no CPU waited in that.
 func (c *cutter) cutThrottled(waited, period time.Duration) {
 	short := c.current.length < period-period/4
@@ -108,28 +108,28 @@ func (c *cutter) cutThrottled(waited, period time.Duration) {
 	c.cut()
 }
 
-// run is a sequence of stretches in which throttling moved usage to a later time.
+// run is a sequence of segments in which throttling moved usage to a later time.
 type run struct {
-	begin, end int  // indices of stretches
-	open       bool // whether it did not end before a gap or the end of the recording
+	begin, end int  // indices of segments
+	open       bool // still throttled at a gap or the end of the recording
 }
 
-// throttledRuns returns the sequences of stretches in which CPUs waited, each with the stretch after
-// it, in which none did.
-func throttledRuns(stretches []stretch, samples []Sample, nominal time.Duration) []run {
+// throttledRuns returns the runs of segments in which CPUs waited. Each run includes the first segment
+// after it, in which no CPU waited.
+func throttledRuns(segments []segment, samples []Sample, nominal time.Duration) []run {
 	var runs []run
-	for i := 0; i < len(stretches); {
-		if stretches[i].waited == 0 {
+	for i := 0; i < len(segments); {
+		if segments[i].waited == 0 {
 			i++
 			continue
 		}
 		r := run{begin: i, open: true}
-		for ; i < len(stretches) && r.open; i++ {
-			s := &stretches[i]
-			cutShort := s.length < periodOf(samples[s.begin].Limits)-nominal/2
+		for ; i < len(segments) && r.open; i++ {
+			s := &segments[i]
+			cutShort := s.length < PeriodOf(samples[s.begin].Limits)-nominal/2
 			r.open = s.waited > 0 || s.usage > 0 && cutShort
 		}
-		r.open = r.open || i == len(stretches) && samples[len(samples)-1].WasThrottled()
+		r.open = r.open || i == len(segments) && samples[len(samples)-1].WasThrottled()
 		r.end = i
 		runs = append(runs, r)
 	}

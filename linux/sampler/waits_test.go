@@ -1,6 +1,4 @@
-//go:build linux
-
-package top
+package sampler
 
 import (
 	"errors"
@@ -13,7 +11,7 @@ func TestWaits(t *testing.T) {
 	now := time.Unix(0, 0)
 	var threads map[int]time.Duration
 	readings := 0
-	w := &waits{groups: map[string]*groupWait{}, now: func() time.Time { return now }, delays: func(string) (map[int]time.Duration, error) {
+	w := &Waits{groups: map[string]*groupWait{}, now: func() time.Time { return now }, delays: func(string) (map[int]time.Duration, error) {
 		readings++
 		if threads == nil {
 			return nil, errors.New("gone")
@@ -35,7 +33,7 @@ func TestWaits(t *testing.T) {
 		{time.Second, map[int]time.Duration{2: time.Hour}, -1},
 	} {
 		now, threads = now.Add(step.after), step.threads
-		share, known := w.share("/a")
+		share, known := w.Share("/a")
 		if !known {
 			share = -1
 		}
