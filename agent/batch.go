@@ -32,7 +32,7 @@ func (e *engine) setBatch(after colocation.Decision, tick *colocation.Tick) {
 	}
 	before := e.status.Batch.Decision
 	e.status.Batch.Decision = after
-	e.batchScheduler.setBudget(e.status.Batch.Budget())
+	e.batchScheduler.SetBudget(e.status.Batch.Budget())
 	if after.Budget != before.Budget {
 		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,
 			"threshold", after.Threshold, "waited", tick.Waited)
@@ -52,7 +52,7 @@ func (e *engine) batchTick(now time.Time) *colocation.Tick {
 	t := &colocation.Tick{Now: now.Sub(e.began), Unsampled: true, WaitUnknown: true}
 	groups := e.kernel.groups
 	everything, err := groups.Everything()
-	e.dedup.warnOrClear("batch", "batch pods get the least budget: the usage of the machine is not known", err)
+	e.dedup.WarnOrClear("batch", "batch pods get the least budget: the usage of the machine is not known", err)
 	if err != nil {
 		e.batchUsed = batchUsage{}
 		return t

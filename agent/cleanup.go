@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
@@ -82,7 +83,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)
 	}
-	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), endSeparation(k.groups, o.RunDir, paths),
+	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))
 }
 

@@ -118,7 +118,7 @@ func (e *engine) traceDelays(ctx context.Context) {
 			e.Log.Warn("the delays of containers are not traced", "error", err)
 			return
 		}
-		e.dedup.warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
+		e.dedup.Warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
 		sleep.For(ctx, traceAgainAfter)
 	}
 }

@@ -31,9 +31,9 @@
 //	                       |                                     |
 //	     systemd.go: writer.Apply, which tells           +-------+------+--------------+-----------------+
 //	     systemd and writes the cgroups                  v              v              v                 v
-//	                       |                     sampler, tracer,  metrics.go     publish.go:      schedule.go,
-//	                       +-- control.Result    next tick                        condition,       separate.go:
-//	                           to Applied                                         events, capacity batch pods
+//	                       |                     sampler, tracer,  metrics.go     publish.go:      package batch:
+//	                       +-- control.Result    next tick                        condition,       cookies, and a
+//	                           to Applied                                         events, capacity scheduler
 //
 // A round (engine.go) observes everything and decides. A tick, a request of the runtime and a new pod
 // pass in what they know and let the same function decide. run.go starts all tasks, and says which lock

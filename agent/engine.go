@@ -10,11 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -26,7 +28,7 @@ import (
 // run concurrently; mu serializes them.
 type engine struct {
 	Options
-	dedup  *logDedup
+	dedup  *logdedup.Log
 	wake   chan struct{}        // requests a round
 	events func(control.Notice) // creates an event
 	report func(control.Report) // receives the report of each decision
@@ -56,10 +58,10 @@ type engine struct {
 	tickedAt  time.Time
 	batchUsed batchUsage
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
-	onlineWait prometheus.Histogram
-	separation
+	onlineWait     prometheus.Histogram
+	cookies        *batch.Cookies
 	topology       *topology.Machine // nil until it was read
-	batchScheduler batchScheduler    // has its own lock
+	batchScheduler *batch.Scheduler  // has its own lock
 	began          time.Time         // origin of the ticks' time
 	sampler        *sampler.Sampler  // nil if containers are not sampled
 	meters         meters            // has its own lock
@@ -85,7 +87,7 @@ type stats struct {
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
-		Options: o, kernel: k, control: control.New(o.Config), dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1),
+		Options: o, kernel: k, control: control.New(o.Config), dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {}, publishSoon: func() {}, askKubelet: func() {},
 		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
 		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
@@ -94,7 +96,10 @@ func newEngine(o Options, k *kernel) *engine {
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
-	e.batchScheduler.rescue.MaxWait = o.BatchMaxWait
+	e.cookies = &batch.Cookies{Groups: k.groups, RunDir: o.RunDir}
+	e.batchScheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
+		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.dedup,
+		Node: e.batchNode, Changed: e.requestRound})
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
@@ -181,7 +186,7 @@ func (e *engine) round() {
 		return
 	}
 	e.postponed = 0
-	e.dedup.clear("groups")
+	e.dedup.Clear("groups")
 	if machineErr == nil {
 		e.health = nodetopology.AgentHealthy
 	}
@@ -199,7 +204,7 @@ func (e *engine) readMachine() error {
 		e.unhealthy("machine", err)
 		return err
 	}
-	e.dedup.clear("machine")
+	e.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
@@ -213,7 +218,7 @@ func (e *engine) readMachine() error {
 // node.
 func (e *engine) unhealthy(about string, err error) {
 	e.health = err.Error()
-	e.dedup.warn(about, "the node takes no new static pods", err)
+	e.dedup.Warn(about, "the node takes no new static pods", err)
 }
 
 // observe reads the cgroups. It unlocks mu meanwhile, and reports whether the state has not changed
@@ -234,7 +239,7 @@ func (e *engine) observe() (observed bool, err error) {
 	v, partial, err := view(groups, naming, known, e.Partitioned())
 	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
 		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
-		if why := e.batchScheduler.why(); why != "" {
+		if why := e.batchScheduler.Status().Lacking; why != "" {
 			v.Lacking[colocation.SchedExt] = why
 		}
 	}
@@ -247,7 +252,7 @@ func (e *engine) observe() (observed bool, err error) {
 	if err := groups.CheckWritable(); err != nil {
 		return false, err
 	}
-	e.dedup.warnOrClear("reading", "cannot read some control groups; they are left alone", partial)
+	e.dedup.WarnOrClear("reading", "cannot read some control groups; they are left alone", partial)
 	if e.changes != changes {
 		return false, nil
 	}
@@ -276,16 +281,16 @@ func (e *engine) decide() {
 	}
 	decision := e.control.Decide(e.Now())
 	if e.stats.holding = decision.Hold != ""; e.stats.holding {
-		e.dedup.info("hold", "nothing is changed for now: "+decision.Hold)
+		e.dedup.Info("hold", "nothing is changed for now: "+decision.Hold)
 		e.status = e.control.Applied(control.Result{})
 		e.report(e.status.Report)
 		return
 	}
-	e.dedup.clear("hold")
+	e.dedup.Clear("hold")
 	e.logForeign(decision.Foreign)
 	_ = e.kernel.tellSystemd(nil, decision.Raised) // what it could not be told before
 	result := decision.Execute(writer{e.kernel, decision.Raised})
-	e.dedup.warnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
+	e.dedup.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
 	e.logResult(result)
 	e.status = e.control.Applied(result)
 	if groups := e.meters.set(e.status.Limited()); e.sampler != nil {
@@ -305,8 +310,23 @@ func (e *engine) logForeign(changes []control.Foreign) {
 			count = e.stats.left
 		}
 		count[f.Field]++
-		e.dedup.info("foreign "+f.Path+" "+string(f.Field), f.String())
+		e.dedup.Info("foreign "+f.Path+" "+string(f.Field), f.String())
 	}
+}
+
+// separate gives the threads of batch pods their core-scheduling cookie. mu must be locked.
+func (e *engine) separate() {
+	if !e.stats.holding { // else the pods are not known
+		err := e.cookies.Separate(e.status.Batch.Separate, e.status.Batch.Together)
+		e.dedup.WarnOrClear("cookies", "some batch pods may run on the cores of other pods", err)
+	}
+}
+
+// batchNode returns what the scheduler for batch pods needs to know.
+func (e *engine) batchNode() batch.Node {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return batch.Node{Machine: e.topology, Known: e.stats.rounds > 0 && !e.stats.holding, Pods: e.status.Batch.Pods, Others: e.status.Batch.Others}
 }
 
 // publish passes a report on to metrics, log, events and the node's condition.
@@ -329,7 +349,7 @@ func (e *engine) logResult(r control.Result) {
 			continue // it has ended meanwhile
 		}
 		e.stats.failed++
-		e.dedup.warn("write "+path, "cannot apply the settings of a control group", err)
+		e.dedup.Warn("write "+path, "cannot apply the settings of a control group", err)
 	}
 }
 

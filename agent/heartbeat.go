@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -29,7 +30,7 @@ type heartbeat struct {
 	// lastRound is engine.lastRound. The engine's lock is not used, because a hanging round holds
 	// it.
 	lastRound *atomic.Int64
-	dedup     *logDedup
+	dedup     *logdedup.Log
 	// resumed is called after a gap in which the agent may have been considered dead.
 	resumed func()
 
@@ -45,7 +46,7 @@ func (h *heartbeat) loop(ctx context.Context) {
 			wait = min(h.LeaseEvery, h.RetryAfter)
 		}
 		if ctx.Err() == nil {
-			h.dedup.warnOrClear("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
+			h.dedup.WarnOrClear("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
 		}
 		sleep.For(ctx, wait)
 	}

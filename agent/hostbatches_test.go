@@ -26,7 +26,7 @@ const batchesEnv = "PINFOLD_TEST_BATCHES"
 // intervals that are not multiples of the period. That is half of the limit on average, and each
 // batch exceeds quota and burst together.
 const (
-	batch      = 25 * time.Millisecond
+	batchTime  = 25 * time.Millisecond
 	batchEvery = 503 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ func TestBatches(t *testing.T) {
 	go func() {
 		runtime.LockOSThread()
 		for ; ; time.Sleep(batchEvery) { // a ticker could start two at once after a delay
-			for begun := threadTime(); threadTime()-begun < batch; {
+			for begun := threadTime(); threadTime()-begun < batchTime; {
 			}
 		}
 	}()

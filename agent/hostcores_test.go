@@ -99,11 +99,11 @@ func TestCoresOnThisMachine(t *testing.T) {
 	for _, pod := range pods {
 		groups = append(groups, tree.pod(pod))
 	}
-	if err := endSeparation(tree.fs, runDir, groups); err != nil {
+	if err := e.cookies.Forget(groups); err != nil {
 		t.Fatal(err)
 	}
 	check("after a cleanup", false, false, false)
-	if _, err := os.Stat(cookieFile(runDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(runDir, "batch-cookie")); !os.IsNotExist(err) {
 		t.Errorf("after the cleanup, the file of the cookie: %v", err)
 	}
 }

@@ -93,11 +93,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	await("of a process that joined", true, false, true)
 	stop()
 	begin("sched_ext")
-	gap := func() time.Duration {
-		e.batchScheduler.mu.Lock()
-		defer e.batchScheduler.mu.Unlock()
-		return e.batchScheduler.gap
-	}
+	gap := func() time.Duration { return e.batchScheduler.Status().Gap }
 	for deadline := time.Now().Add(20 * time.Second); gap() == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	await("with the next agent", true, false, true)
@@ -121,7 +117,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin("sched_ext")
-	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.why() == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.Status().Lacking == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	e.round()
 	if c := e.status.Batch.Mechanisms; !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
@@ -163,19 +159,14 @@ func TestRescueOnThisMachine(t *testing.T) {
 	e := tree.engine("sched_ext", Options{RunDir: t.TempDir(), BatchMaxWait: 100 * time.Millisecond},
 		func() []*corev1.Pod { return []*corev1.Pod{batch, online} })
 	defer schedule(t, e)()
-	b := &e.batchScheduler
-	var rescued uint64
-	for deadline := time.Now().Add(2 * time.Minute); rescued < 2 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		b.mu.Lock()
-		rescued = b.rescue.Count
-		b.mu.Unlock()
+	s := e.batchScheduler.Status()
+	for deadline := time.Now().Add(2 * time.Minute); s.Rescued < 2 && time.Now().Before(deadline); s = e.batchScheduler.Status() {
+		time.Sleep(100 * time.Millisecond)
 	}
 	stat, err := tree.fs.Stat(tree.pod(batch))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.Logf("the batch pod was given to the fair class %d times, and used %v: %+v", rescued, stat.Usage, b.stats)
-	if err != nil || rescued < 2 || b.running == nil || b.ended > 0 || b.lacking != "" {
-		t.Errorf("want the pod to be given twice, and the scheduler to run: ended %d times, %s %v", b.ended, b.lacking, err)
+	t.Logf("the batch pod was given to the fair class %d times, and used %v: %+v", s.Rescued, stat.Usage, s.Stats)
+	if err != nil || s.Rescued < 2 || !s.Running || s.Ended > 0 || s.Lacking != "" {
+		t.Errorf("want the pod to be given twice, and the scheduler to run: ended %d times, %s %v", s.Ended, s.Lacking, err)
 	}
 }
 
@@ -184,6 +175,6 @@ func schedule(t *testing.T, e *engine) (stop func()) {
 	e.round()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)
-	go func() { e.scheduleBatch(ctx); close(ended) }()
+	go func() { e.batchScheduler.Run(ctx); close(ended) }()
 	return func() { cancel(); <-ended }
 }

@@ -36,7 +36,7 @@ func (e *engine) sample(c *control.Control) bool {
 		return false
 	}
 	load, err := readStat(e.kernel.root)
-	e.dedup.warnOrClear("load", "core sets do not follow the load", err)
+	e.dedup.WarnOrClear("load", "core sets do not follow the load", err)
 	if err != nil {
 		return false
 	}

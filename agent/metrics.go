@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -46,7 +47,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	collectLimits(out, limited)
 	collectPressure(out, e.pressure, containers)
 	if e.Priority.Wants(colocation.SchedExt) {
-		e.batchScheduler.collect(out)
+		collectScheduler(out, e.batchScheduler.Status())
 	}
 	if e.delays != nil {
 		e.delays.collect(out)
@@ -152,6 +153,32 @@ func collectBatch(out chan<- prometheus.Metric, e *engine) {
 		"online pods wait too long for CPUs.")(float64(decision.Threshold))
 	if stat, err := e.kernel.groups.Stat(e.status.Batch.Tier); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
+	}
+}
+
+// collectScheduler sends the metrics of the scheduler for batch pods.
+func collectScheduler(out chan<- prometheus.Metric, s batch.Status) {
+	gauge(out, "batch_scheduler_running", "1 while the kernel runs the scheduler for batch pods.")(oneIf(s.Running))
+	counter(out, "batch_scheduler_ended_total", "How often the kernel has ended the scheduler.")(float64(s.Ended))
+	gauge(out, "batch_scheduler_gap_seconds", "For how long there was no scheduler when the agent was last replaced.")(s.Gap.Seconds())
+	counter(out, "batch_pods_starved_total", "How often a batch pod was given to the fair class because other pods left it no CPU.")(float64(s.Rescued))
+	if !s.Running {
+		return
+	}
+	gauge(out, "batch_queued_threads", "Threads of batch pods that wait for a CPU.")(float64(s.Stats.Queued))
+	counter(out, "batch_expelled_total", "How often batch work was interrupted because other work began to run on its core.")(float64(s.Stats.Expelled))
+	counter(out, "batch_yielded_total", "How often batch work gave up a CPU because other work waited elsewhere.")(float64(s.Stats.Yielded))
+	counter(out, "batch_overdrawn_cpu_seconds_total", "CPU time of threads that had waited too long, in spite of the budget and of other work on the core.")(s.Stats.Overdrawn.Seconds())
+	used := counter(out, "batch_pod_cpu_seconds_total", "CPU time of a batch pod in its scheduler.", "namespace", "pod")
+	waited := counter(out, "batch_pod_run_delay_seconds_total", "How long threads of a batch pod waited for CPUs, before they ran.", "namespace", "pod")
+	waiting := gauge(out, "batch_pod_waiting_seconds", "For how long the thread of a batch pod waits that has waited longest.", "namespace", "pod")
+	overdue := counter(out, "batch_pod_overdue_total", "How often a thread of a batch pod ran because it had waited for --batch-max-wait.", "namespace", "pod")
+	for _, pod := range s.Pods {
+		labels := []string{pod.Namespace, pod.Name}
+		used(pod.Used.Seconds(), labels...)
+		waited(pod.Waited.Seconds(), labels...)
+		waiting(pod.Waiting.Seconds(), labels...)
+		overdue(float64(pod.Overdue), labels...)
 	}
 }
 

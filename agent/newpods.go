@@ -20,7 +20,7 @@ import (
 func (e *engine) watchGroups(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := e.watchTiers(ctx); ctx.Err() == nil {
-			e.dedup.warn("watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
+			e.dedup.Warn("watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
 			sleep.For(ctx, e.Period)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -31,7 +32,7 @@ import (
 type publisher struct {
 	Options
 	engine *engine
-	dedup  *logDedup
+	dedup  *logdedup.Log
 	wake   chan struct{} // requests a refresh
 
 	mu        sync.Mutex
@@ -88,7 +89,7 @@ func (p *publisher) once(ctx context.Context) error {
 		{"batch capacity", "cannot publish what batch pods may request on this node", p.publishBatchCapacity},
 	} {
 		err := part.do(ctx)
-		p.dedup.warnOrClear(part.about, part.message, err)
+		p.dedup.WarnOrClear(part.about, part.message, err)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -54,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	stopEvents := e.recordEvents()
 	defer stopEvents()
-	p := &publisher{Options: o, engine: e, dedup: newLogDedup(o.Log, o.Now), wake: make(chan struct{}, 1)}
+	p := &publisher{Options: o, engine: e, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
 	e.report = func(r control.Report) { p.setCondition(r.Condition) }
 	e.askKubelet, e.publishSoon = p.refresh, p.refresh
 	if err := e.watchPods(ctx); err != nil {
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address)
 
-	h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: newLogDedup(o.Log, o.Now), resumed: p.refresh}
+	h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{
 		{"rounds", true, func(ctx context.Context) { e.loop(ctx, srv.observe) }},
 		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, e.tickLoop},
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 		{"runtime", true, e.serveRuntime},
 		{"new pods", true, e.watchGroups},
 		{"weight", true, e.keepWeight},
-		{"batch scheduler", true, e.scheduleBatch},
+		{"batch scheduler", true, e.batchScheduler.Run},
 		{"samples", o.SampleInterval > 0, e.sampleContainers},
 		{"delays", e.delays != nil, e.traceDelays},
 		{"publishing", true, p.loop},
@@ -133,7 +134,7 @@ func (e *engine) watchPods(ctx context.Context) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		e.dedup.warn("pods", "the pods of this node cannot be watched; using the last known ones", err)
+		e.dedup.Warn("pods", "the pods of this node cannot be watched; using the last known ones", err)
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}

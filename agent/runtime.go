@@ -66,7 +66,9 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 		h.addGroup(c.CgroupsPath)
 		h.decide()
 		h.separate() // what the container starts inherits the cookie
-		h.turnOverStarting()
+		if !h.stats.holding {
+			h.batchScheduler.TurnOverStarting(h.status.Batch.Pods)
+		}
 		h.requestRound()
 	})
 	return nil
@@ -157,9 +159,9 @@ func (e *engine) serveRuntime(ctx context.Context) {
 // setRuntimeState records whether the runtime is connected.
 func (e *engine) setRuntimeState(s nri.State) {
 	if s.Connected {
-		e.dedup.clear("runtime")
+		e.dedup.Clear("runtime")
 	} else if s.Err != nil {
-		e.dedup.warn("runtime", withoutNRI, s.Err)
+		e.dedup.Warn("runtime", withoutNRI, s.Err)
 	}
 	e.with(func(*control.Control) { e.stats.connected = s.Connected })
 }
@@ -169,7 +171,7 @@ func (e *engine) setRuntimeState(s nri.State) {
 func (e *engine) reportConflict(conflict nri.Conflict) {
 	go e.with(func(c *control.Control) {
 		e.stats.nriConflicts++
-		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.fresh("conflict "+conflict.Container.ID, n.Message) {
+		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			e.Log.Warn(n.Message, "reason", n.Reason)
 			e.events(n)
 		}

@@ -29,7 +29,7 @@ func (e *engine) sampleContainers(ctx context.Context) {
 			err = s.Run(ctx, func(t *sampler.Tick) error { e.meters.add(t.Samples); return nil })
 		}
 		if ctx.Err() == nil {
-			e.dedup.warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
+			e.dedup.Warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
 			sleep.For(ctx, e.RetryAfter)
 		}
 	}
@@ -106,7 +106,7 @@ func (e *engine) idle() (idle []time.Duration, interval time.Duration) {
 		return nil, 0
 	}
 	load, err := readStat(e.kernel.root)
-	e.dedup.warnOrClear("idle", "no quota is raised", err)
+	e.dedup.WarnOrClear("idle", "no quota is raised", err)
 	if err != nil {
 		return nil, 0
 	}

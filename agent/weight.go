@@ -40,7 +40,7 @@ func (e *engine) keepWeight(ctx context.Context) {
 			}
 		})
 		if known {
-			e.dedup.warnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
+			e.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
 			sleep.For(ctx, e.Period)
 		}
 		sleep.For(ctx, tickEvery)

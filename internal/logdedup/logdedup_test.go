@@ -1,4 +1,4 @@
-package agent
+package logdedup
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 func TestLogDedup(t *testing.T) {
 	now := time.Unix(0, 0)
-	s := newLogDedup(nil, func() time.Time { return now })
+	s := New(nil, func() time.Time { return now })
 	for _, step := range []struct {
 		after       time.Duration
 		about, text string
@@ -21,17 +21,17 @@ func TestLogDedup(t *testing.T) {
 		{repeatAfter, "a", "y", true},
 	} {
 		now = now.Add(step.after)
-		if got := s.fresh(step.about, step.text); got != step.want {
+		if got := s.Fresh(step.about, step.text); got != step.want {
 			t.Errorf("after %v, %q about %q: fresh is %v", step.after, step.text, step.about, got)
 		}
 	}
-	s.clear("a")
-	if !s.fresh("a", "y") {
+	s.Clear("a")
+	if !s.Fresh("a", "y") {
 		t.Error("a cleared message is not logged again")
 	}
 	for i := range 3 * maxLogged {
 		now = now.Add(time.Second)
-		s.fresh(fmt.Sprint("group ", i), "gone")
+		s.Fresh(fmt.Sprint("group ", i), "gone")
 	}
 	if len(s.last) > 2*maxLogged {
 		t.Errorf("%d messages are remembered", len(s.last))
