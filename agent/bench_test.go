@@ -146,6 +146,6 @@ func BenchmarkBatchTick(b *testing.B) {
 		b.Fatalf("%d online containers", online)
 	}
 	for b.Loop() {
-		e.control.Tick(control.Tick{Colocation: e.batchTick(e.Now())})
+		e.control.Tick(control.Tick{Colocation: e.batchUsage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
 	}
 }

@@ -94,6 +94,14 @@ func (d *delays) replace(containers []control.Limited) []string {
 	return groups
 }
 
+// traced returns what the threads of a container have waited so far, if that is traced.
+func (e *engine) traced(group string) (waited schedtrace.Waited, known bool) {
+	if e.delays == nil {
+		return waited, false
+	}
+	return e.delays.monitor.Waited(group)
+}
+
 // collect sends what tracing costs.
 func (d *delays) collect(out chan<- prometheus.Metric) {
 	cost, running := d.monitor.Cost()

@@ -23,7 +23,7 @@
 //	                       v                    v                 v
 //	kernel.go: view    +------------------- inputs ------------------+   tick.go: tick, every 100 ms
 //	cgroups, machine ->|  control.Control: a state machine, no I/O   |<- load.go: usage of CPUs
-//	                   +---+-------------------------------------+---+   batch.go: usage of batch pods
+//	                   +---+-------------------------------------+---+   package batch: usage
 //	                       | Decide                      Applied |
 //	                       v                                     v
 //	                    Decision                              Status

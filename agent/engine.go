@@ -51,12 +51,12 @@ type engine struct {
 	pods        func() []*corev1.Pod
 	needsStatic bool // askKubelet has been called and not been answered
 
-	load      map[cpuset.CPU]cpuTimes // at the last sample for core sets
-	used      map[string]groupTime    // at the last sample for core sets, by path
-	tickLoad  map[cpuset.CPU]cpuTimes // at the last tick
-	tickUsed  cgroup.Meter            // of pods with idle priority, since the last tick
-	tickedAt  time.Time
-	batchUsed batchUsage
+	load       map[cpuset.CPU]cpuTimes // at the last sample for core sets
+	used       map[string]groupTime    // at the last sample for core sets, by path
+	tickLoad   map[cpuset.CPU]cpuTimes // at the last tick
+	tickUsed   cgroup.Meter            // of pods with idle priority, since the last tick
+	tickedAt   time.Time
+	batchUsage *batch.Usage
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
 	onlineWait     prometheus.Histogram
 	cookies        *batch.Cookies
@@ -96,6 +96,8 @@ func newEngine(o Options, k *kernel) *engine {
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
+	e.batchUsage = &batch.Usage{Groups: k.groups, Dedup: e.dedup, Waits: o.Batch.Objective > 0, Tick: tickEvery, Traced: e.traced,
+		Pressure: func(group string) (cgroup.Pressure, error) { return e.pressure(group) }}
 	e.cookies = &batch.Cookies{Groups: k.groups, RunDir: o.RunDir}
 	e.batchScheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.dedup,

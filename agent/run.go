@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if o.Batch.Objective > 0 {
-		if err := e.checkWaiting(); err != nil {
+		if err := e.batchUsage.CheckWaiting(e.delays != nil); err != nil {
 			return fmt.Errorf("the waiting of online pods cannot be measured (--batch-objective): %w", err)
 		}
 	}

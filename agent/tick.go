@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -71,7 +72,7 @@ func (e *engine) tick() {
 	if t.Interval > 0 {
 		t.Behind, _ = e.tickUsed.Used(e.kernel.groups, e.status.Raises.Behind)
 	}
-	t.Colocation = e.batchTick(now)
+	t.Colocation = e.batchUsage.Measure(t.Now, &e.status.Batch)
 	t.Present = e.readBandwidth(append(changed, e.status.Raises.Raised...))
 	done := e.control.Tick(t)
 	e.setBatch(done.Batch, t.Colocation)
@@ -83,6 +84,26 @@ func (e *engine) tick() {
 	if done.Write {
 		e.changes++
 		e.decide()
+	}
+}
+
+// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not bounded.
+func (e *engine) setBatch(after colocation.Decision, tick *colocation.Tick) {
+	if tick == nil {
+		return
+	}
+	if !tick.WaitUnknown {
+		e.onlineWait.Observe(tick.Waited.Seconds())
+	}
+	before := e.status.Batch.Decision
+	e.status.Batch.Decision = after
+	e.batchScheduler.SetBudget(e.status.Batch.Budget())
+	if after.Budget != before.Budget {
+		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,
+			"threshold", after.Threshold, "waited", tick.Waited)
+	}
+	if after.Capacity != before.Capacity || after.Starved != before.Starved || before.Budget == 0 && after.Budget > 0 {
+		e.publishSoon()
 	}
 }
 

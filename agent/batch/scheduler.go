@@ -1,5 +1,9 @@
-// Package batch does for batch pods what is more than a setting of their control groups: [Cookies] keep
-// their threads off the cores of others, and a [Scheduler] runs them in the kernel.
+// Package batch does for batch pods what is more than a setting of their control groups: [Usage] measures
+// what their budget depends on, [Cookies] keep their threads off the cores of others, and a [Scheduler]
+// runs them in the kernel.
+//
+//	usage := &batch.Usage{...}
+//	tick := usage.Measure(now, &status.Batch) // for control.Tick
 //
 //	cookies := &batch.Cookies{Groups: groups, RunDir: dir}
 //	err := cookies.Separate(batch, others)
